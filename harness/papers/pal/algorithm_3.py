@@ -1,8 +1,9 @@
-"""The order in which PAL's Algorithm 3 holds the global tree lock, against PAL's Fig. 9.
+"""Measures how threads scale on one sum tree with the locks of PAL's Algorithm 3, against PAL's Fig. 9.
 
 Algorithm 3 holds the global tree lock throughout sampling and throughout a priority update. Fig. 9 has 4 threads do
-nothing but these two, and reports linear scaling. Both cannot be: one thread at a time holds the lock. Measured are
-the order as printed and one in which sampling holds no lock, on the same tree (`native/lock_orders.hpp`).
+nothing but these two, and reports linear scaling. Both cannot be true, because only one thread at a time holds the
+lock. The experiment times the order of locks as printed and one in which sampling holds no lock, on the same tree
+(`native/lock_orders.hpp`).
 """
 
 import os
@@ -35,13 +36,19 @@ BATCH_SIZE = 64
 CAPACITY = 100_000
 FANOUT = 64  # PAL VI-D, for that buffer
 LINEAR = 0.8
-"""Threads scale linearly if they bring at least this share of one thread's rate for each core."""
+"""Threads on n cores scale linearly if they reach at least this share of n times one thread's rate."""
 NEEDS = "the experiment PAL-A3: threads on one sum tree with sampling under the global lock and without"
 
 
 @dataclass(frozen=True)
 class OrderedSide:
-    """One line of the experiment: an order of locks, its threads, and whether it is the A/A null."""
+    """One configuration that is timed.
+
+    Attributes:
+        order: order of the locks: one of `ORDERS`.
+        threads: number of threads.
+        null: whether it is the second, identical copy of a configuration, which shows the noise (the A/A null).
+    """
 
     order: str
     threads: int
@@ -49,23 +56,24 @@ class OrderedSide:
 
 
 def sides() -> list[OrderedSide]:
-    """Return each order with each number of threads, twice."""
+    """Return the configurations to time: both orders of locks with each number of threads, two copies each."""
     return [OrderedSide(order, n, null) for order in ORDERS for n in THREADS for null in (False, True)]
 
 
 def measure(
     report: Report, rounds: int = statistics.PAIRS, calls: int = 0, seed: int = 0
 ) -> list[Measurement]:
-    """Time every order with every number of threads in interleaved turns.
+    """Time both orders of locks with every number of threads, in interleaved turns.
 
     Args:
         report: called with the progress.
-        rounds: turns per side.
-        calls: rounds of sampling and updating that a thread makes in a turn; 0 for PAL's own number.
-        seed: seed of the orders and the draws.
+        rounds: turns per configuration.
+        calls: times that a thread samples and updates in a turn; 0 for PAL's own number.
+        seed: seed of the order of turns and of the samples.
 
     Returns:
-        Rows of suite "claim": seconds per round of sampling and updating, all threads together.
+        Rows of suite "claim": the wall-clock seconds of a turn divided by how often all threads together
+        sampled and updated.
     """
     from harness._experiments import LockOrders
 
@@ -110,12 +118,12 @@ def measure(
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell of both orders; none in the quick tier, which has no time left."""
+    """Return the cell (a piece of the plan) that times both orders of locks; none in the quick tier."""
     return [claim_cell("PAL-A3", 30.0, measure)] if tier.name in TIERS else []
 
 
 def scaling_as_printed(frame: pd.DataFrame) -> Finding:
-    """Check PAL's Algorithm 3 against its Fig. 9: threads that only sample and update, with the order as printed."""
+    """Check PAL's Algorithm 3 against its Fig. 9: threads that sample and update scale linearly with its locks."""
     (published,) = from_text("PAL.threads")
     most = int(published.value)
     rows = {

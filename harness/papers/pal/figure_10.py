@@ -1,10 +1,11 @@
-"""Actors and learners over cores (PAL VI-E, Fig. 10; V-D and VI-G, Fig. 12).
+"""Measures throughput over cores: of actors, of learners and of whole trainings (PAL Fig. 10 and 12).
 
-First the two curves of PAL's Equation 5 are measured: the environment steps per second that x cores collect, each
-with one actor process, and the gradient steps per second that x cores take, each with one learner process. Then
-whole trainings are run: in turns on one core, on each number of cores with the split that Equation 5 gives for
-the curves, and on all cores with every split. Every configuration has one core per process, to which the process
-is pinned. All configurations of a phase take turns, one stretch each, in interleaved rounds.
+First the two curves of PAL's Equation 5 are measured (V-D): the environment steps per second that x cores collect,
+each with one actor process, and the gradient steps per second that x cores take, each with one learner process. Then
+whole trainings are run (VI-E, VI-G): on one core, where actor and learner take turns; on each number of cores, with
+the split that Equation 5 gives for the curves; and on all cores with every split. Every configuration has one core
+per process, to which the process is pinned. All configurations of a phase take turns, one stretch of time each, in
+interleaved rounds.
 """
 
 import os
@@ -62,13 +63,13 @@ STRETCH_S = 0.5
 COLLECTION, CONSUMPTION, TRAINING = "collection", "consumption", "training"
 NEEDS_CURVES = "actor and learner throughput over cores (claim/PAL-F10, tier standard)"
 LINEAR = 0.8
-"""Cores scale linearly if they bring at least this share of one core's throughput each."""
+"""Throughput on n cores is linear if it is at least this share of n times one core's throughput."""
 SATURATED = 1.15
-"""More cores are useless if they bring less than this factor."""
+"""Throughput is saturated if more cores raise it by less than this factor."""
 
 
 class Count(NamedTuple):
-    """The result of a stretch: number of steps, and seconds."""
+    """The result of one stretch of time: the number of steps, and the seconds that they took."""
 
     steps: int
     wall_s: float
@@ -92,17 +93,17 @@ class Subject(NamedTuple):
 def measure(
     name: str, report: Report, stretches: int = STRETCHES, stretch_s: float = STRETCH_S
 ) -> list[Measurement]:
-    """Measure the curves and the training runs of one workload.
+    """Measure the two curves of Equation 5 and the training runs of one workload.
 
     Args:
         name: name of the workload.
         report: called with the progress.
-        stretches: stretches per configuration.
+        stretches: stretches of time per configuration.
         stretch_s: seconds per stretch.
 
     Returns:
-        Rows of suite `claim`: `environment_steps_per_s` of collection, `gradient_steps_per_s` of consumption and
-            of training, with their cores in the details.
+        Rows of suite `claim`: `environment_steps_per_s` of the actors alone, `gradient_steps_per_s` of the learners
+        alone and of training, with their cores in the details.
     """
     item = workloads.override(fitted(workloads.load(name)), "training.actors", ACTORS, EXPERIMENT)
     usable = len(os.sched_getaffinity(0))
@@ -146,7 +147,12 @@ def splits(rows: Sequence[Measurement], item: Workload, cores: Sequence[int]) ->
 
 
 def curve(rows: Sequence[Measurement], kind: str) -> Callable[[int], float]:
-    """Return the throughput over cores, by linear interpolation of the measurements."""
+    """Return a function that gives the throughput on a number of cores, interpolated linearly between measurements.
+
+    Args:
+        rows: the timed rows.
+        kind: `COLLECTION` (actors alone) or `CONSUMPTION` (learners alone).
+    """
     points = sorted(
         (row.details["actor_cores"] + row.details["learner_cores"], row.value or 0.0)
         for row in rows
@@ -261,14 +267,20 @@ def _row(item: Workload, subject: Subject, rates: Sequence[float]) -> Measuremen
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return one cell per workload; none in the quick tier, where they would take too long."""
+    """Return one cell (a piece of the plan) per workload; none in the quick tier, where they would take too long."""
     if tier.name not in TIERS:
         return []
     return [claim_cell(f"{EXPERIMENT}/{name}", 90.0, partial(measure, name)) for name in WORKLOADS]
 
 
 def rows_of(frame: pd.DataFrame, workload: str, kind: str) -> list[Any]:
-    """Return the rows of one workload: of training, of collection or of consumption."""
+    """Return the rows of one workload and one kind of configuration, as named tuples.
+
+    Args:
+        frame: rows of a run.
+        workload: name of the workload.
+        kind: `COLLECTION` (actors alone), `CONSUMPTION` (learners alone) or `TRAINING` (both).
+    """
     return evidence.rows_of(frame, EXPERIMENT, workload=workload, backend=kind)
 
 
@@ -281,7 +293,13 @@ def cores_of(row: Any) -> tuple[int, int]:
 
 
 def found_split(frame: pd.DataFrame, workload: str, cores: int) -> CoreAllocation:
-    """Return the allocation that Equation 5 gives for the measured curves."""
+    """Return the division of cores between actors and learners that Equation 5 gives for the measured curves.
+
+    Args:
+        frame: rows of a run.
+        workload: name of the workload.
+        cores: number of cores to divide.
+    """
     curves = [curve(rows_of(frame, workload, kind), kind) for kind in (COLLECTION, CONSUMPTION)]
     interval = int(detail(rows_of(frame, workload, TRAINING)[0], "update_interval"))
     return allocate(curves[0], curves[1], cores, interval)
@@ -301,7 +319,10 @@ def _checked_alone(frame: pd.DataFrame, workload: str, alone: Number) -> Number:
 
 
 def scaling(frame: pd.DataFrame) -> Finding:
-    """Check PAL Fig. 10: throughput over cores, compared with one core that does everything in turns."""
+    """Check PAL Fig. 10: throughput is linear in the cores, and then saturates.
+
+    The reference is a training on one core, where actor and learner take turns.
+    """
     linear_below, saturated_above = (
         int(n.value) for n in from_text("PAL.linear_scaling_below", "PAL.saturation_above")
     )
@@ -353,7 +374,7 @@ def _exactly(value: float) -> Number:
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw throughput over cores: training with the split of Equation 5, and the two curves that it uses."""
+    """Draw throughput over cores: of training with Equation 5's split, of actors alone and of learners alone."""
     linear, saturated = (n.value for n in from_text("PAL.linear_scaling_below", "PAL.saturation_above"))
     panels = []
     for name in workloads_of(frame):

@@ -1,4 +1,7 @@
-"""This project's replay plugged into other libraries (PAL VI-F, Fig. 11); measured by `placerl bench adapters`."""
+"""Judges trainings in other libraries with this project's replay plugged in (PAL VI-F, Fig. 11).
+
+`placerl bench adapters` measures them.
+"""
 
 from typing import Any
 
@@ -14,7 +17,7 @@ LEAST_GAIN = "tianshou"  # its replay is compiled (PAL VI-F)
 
 
 def plugged_in(frame: pd.DataFrame) -> Finding:
-    """Check PAL Fig. 11: training in other libraries with this project's replay instead of their own."""
+    """Check PAL Fig. 11: other libraries train faster with this project's replay than with their own."""
     at_least, at_most = from_text("PAL.plugin_speedup_low", "PAL.plugin_speedup_high")
     rows = records(select(frame, suite=adapters.SUITE, quantity=adapters.GAIN))
     last = {row.workload: row for row in rows}

@@ -1,4 +1,4 @@
-"""PAL VI-G, Fig. 12: the split of cores that equation 5 finds, against all that were run (rows of Fig. 10)."""
+"""Compares Equation 5's split of cores with all splits that were run (PAL VI-G, Fig. 12; rows of Fig. 10)."""
 
 from typing import TYPE_CHECKING
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 REGRET_PERCENT = 5.0
-"""Largest regret, in percent, of the split from Equation 5 that counts as finding the fastest split."""
+"""Largest percentage by which Equation 5's split may be slower than another and still count as the fastest."""
 
 
 def split_of_cores(frame: pd.DataFrame) -> Finding:
-    """Check PAL Fig. 12: the split that Equation 5 gives, compared with the fastest of all splits that were run."""
+    """Check PAL Fig. 12: the split of cores between actors and learners that Equation 5 gives is the fastest one."""
     ours: list[Number] = []
     losses: list[Number] = []
     for name in workloads_of(frame):
@@ -59,9 +59,7 @@ def split_of_cores(frame: pd.DataFrame) -> Finding:
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the throughput of every split of all cores, with the prediction of Equation 5 for the split that it
-    gives.
-    """
+    """Draw the throughput of every split of all cores between actors and learners, and Equation 5's prediction."""
     panels = []
     for name in workloads_of(frame):
         rows = {cores_of(row): row for row in rows_of(frame, name, TRAINING)}

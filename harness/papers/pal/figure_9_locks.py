@@ -1,7 +1,7 @@
-"""Threads on one replay: two locks compared with one lock and with an owner thread (PAL VI-D, Fig. 9).
+"""Times threads that share one replay: with two locks, with one lock, and with an owner thread (PAL VI-D, Fig. 9).
 
-Each thread repeats: insert 8 items, sample a batch, update its priorities. The threads are C++ threads, so that
-locks are measured and not Python (`native/contention.hpp`). The ways of sharing a replay:
+Each thread repeats: insert 8 items, sample a batch, update its priorities. The threads are C++ threads, so that locks
+are measured and not Python (`native/contention.hpp`). The ways of sharing a replay:
 
     two locks              `ConcurrentReplay`: lazy writing and two locks (PAL IV-D)
     one lock               the same sum tree and storage, one lock around every call, data included
@@ -51,7 +51,7 @@ CAPACITY = 2**20
 INSERTED = 8
 FANOUT = 16
 ROW_BYTES = (44, 12, 4, 44, 1)
-"""Bytes of a row of Hopper: observation, action, reward, next observation, terminated."""
+"""Bytes of the columns of a transition of Hopper: observation, action, reward, next observation, terminated."""
 TREE_BYTES = 16
 """Bytes per item in the largest tree, the binary one: two nodes of 4 bytes, rounded up."""
 CHECK_CAPACITY = 256
@@ -65,12 +65,12 @@ NEEDS_LOCKS = (
 
 @dataclass(frozen=True)
 class LockedSide:
-    """One line of the experiment.
+    """One configuration that is timed.
 
     Attributes:
         sharing: one of `SHARINGS`.
         threads: number of concurrent threads.
-        null: whether it is the second measurement of an identical side.
+        null: whether it is the second, identical copy of a configuration, which shows the noise (the A/A null).
     """
 
     sharing: str
@@ -79,20 +79,32 @@ class LockedSide:
 
 
 def sides(threads: Sequence[int] = THREADS) -> list[LockedSide]:
-    """Return every way of sharing at every number of threads, and the A/A null of two locks."""
+    """Return the configurations to time: every way of sharing a replay with every number of threads.
+
+    Those with two locks occur twice; the second copy shows the noise.
+    """
     nulls = [LockedSide(TWO_LOCKS, count, null=True) for count in threads]
     return [LockedSide(sharing, count) for sharing in SHARINGS for count in threads] + nulls
 
 
 def make(sharing: str, capacity: int) -> Any:
-    """Return a full replay that is shared in the given way."""
+    """Return a full replay that threads share in the given way.
+
+    Args:
+        sharing: one of `SHARINGS`.
+        capacity: number of items.
+    """
     from harness._experiments import Contention
 
     return Contention(sharing, capacity, list(ROW_BYTES), FANOUT)
 
 
 def check(sharing: str, threads: int = max(THREADS)) -> None:
-    """Check every byte that threads sample from a replay so small that they collide all the time.
+    """Check every byte that threads sample, from a replay so small that they collide all the time.
+
+    Args:
+        sharing: one of `SHARINGS`.
+        threads: number of threads.
 
     Raises:
         ValueError: a sampled item was incomplete, or had no valid weight.
@@ -115,20 +127,20 @@ def measure(
     threads: Sequence[int] = THREADS,
     seed: int = 0,
 ) -> list[Measurement]:
-    """Check every way of sharing, then time all of them in interleaved turns.
+    """Check every way of sharing a replay, then time all of them in interleaved turns.
 
     Args:
         batch_sizes: items per sample and per update.
-        rounds: turns per side.
+        rounds: turns per configuration.
         budget_s: seconds for all turns together; a turn takes between 0.002 and 0.1 s.
         report: called with the progress.
         capacity: items in the replay, which is full.
         threads: numbers of threads.
-        seed: seed of orders and draws.
+        seed: seed of the order of turns and of the samples.
 
     Returns:
-        Rows of suite "claim", `details["experiment"]` "locks": seconds per round of insert, sample and update,
-        all threads together.
+        Rows of suite "claim", `details["experiment"]` "locks": the wall-clock seconds of a turn divided by how often
+        all threads together inserted, sampled and updated.
 
     Raises:
         ValueError: the check failed.
@@ -195,19 +207,26 @@ def _row(
 
 
 def experiment(budget_s: float, report: Report) -> list[Measurement]:
-    """Return the rows of the claim, measured in about `budget_s` seconds."""
+    """Return the rows of the experiment, measured in about `budget_s` seconds; rows as of `measure`.
+
+    With a budget of less than 60 s there are fewer rounds, because turns must not be shorter.
+
+    Args:
+        budget_s: seconds for all turns together.
+        report: called with the progress.
+    """
     # Threads take time to start together, so a turn is never shortened in favour of more rounds.
     rounds = statistics.PAIRS if budget_s >= 60 else statistics.FEWEST_PAIRS
     return measure(BATCH_SIZES, rounds, budget_s, report)
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell of every way of sharing at every number of threads."""
+    """Return the cell (a piece of the plan) that times every way of sharing a replay with every number of threads."""
     return [claim_cell("PAL-F9-locks", tier.experiment_s, partial(experiment, tier.experiment_s))]
 
 
 Turns = dict[tuple[str, int, bool], Any]
-"""Rows of one batch size by sharing, threads, and whether it is the A/A null."""
+"""The rows of one batch size by way of sharing, threads, and whether it is the copy that shows the noise."""
 
 
 def _turns(frame: pd.DataFrame) -> dict[int, Turns]:
@@ -219,7 +238,7 @@ def _turns(frame: pd.DataFrame) -> dict[int, Turns]:
 
 
 def two_locks(frame: pd.DataFrame) -> Finding:
-    """Check PAL Fig. 9: the gain of two locks and lazy writing for threads that share one replay."""
+    """Check PAL Fig. 9: with two locks and lazy writing, threads that share a replay are faster than with one lock."""
     threads, at_least = from_text("PAL.threads", "PAL.tree_speedup_low")
     most = int(threads.value)
     wanted = [(sharing, count, False) for sharing in SHARINGS for count in (1, most)]

@@ -1,8 +1,7 @@
-"""PAL's own sum tree over fanouts and buffer sizes (PAL VI-D, Fig. 9): one scalar code for every K
-(`harness.papers.pal.scalar_tree`).
+"""Times PAL's own sum tree over fanouts and buffer sizes (PAL VI-D, Fig. 9).
 
-Every configuration is measured together with a second, identical one, its A/A null. A claim uses only differences
-larger than the difference between these two.
+All fanouts run the same scalar code (`harness.papers.pal.scalar_tree`). Every configuration is timed together with a
+second, identical copy, its A/A null. A claim uses only differences larger than the difference between these two.
 """
 
 from dataclasses import asdict
@@ -47,7 +46,14 @@ def _name(tree: TreeLayout) -> str:
 
 
 def case(layout: TreeLayout, name: str) -> Case[ScalarSumTree]:
-    """Return the case of sampling a batch and updating as many priorities, as PAL's threads do in turn."""
+    """Return what is called, checked and timed for a tree: sampling a batch and updating as many priorities.
+
+    PAL's threads do these two in turn.
+
+    Args:
+        layout: configuration of the tree.
+        name: name under which it is timed.
+    """
 
     def make() -> ScalarSumTree:
         tree = ScalarSumTree(layout.capacity, layout.fanout, layout.aligned)
@@ -64,13 +70,18 @@ def case(layout: TreeLayout, name: str) -> Case[ScalarSumTree]:
 def measure_trees(
     trees: list[TreeLayout], experiment: Experiment, budget_s: float, report: Report
 ) -> list[Measurement]:
-    """Time sampling and updating of each tree and of its A/A null, all in the same interleaved rounds.
+    """Time sampling and updating of each tree, all in the same interleaved rounds.
+
+    Each tree is timed twice: its second, identical copy shows the noise (the A/A null).
 
     Args:
         trees: the configurations.
         experiment: name of the experiment, for the rows' details.
         budget_s: no further round begins after this time, seconds.
         report: called with the progress.
+
+    Returns:
+        Rows of suite "claim": seconds per call.
     """
     measured = [
         (tree, is_null, case(tree, f"{_name(tree)}{' (null)' if is_null else ''}"))
@@ -96,8 +107,7 @@ def measure_trees(
 
 
 def fanout(budget_s: float, report: Report) -> list[Measurement]:
-    """Measure PAL's sum tree over fanouts and buffer sizes, sampling and updates in the same interleaved
-    rounds.
+    """Measure PAL's sum tree over fanouts and buffer sizes; the rows are those of `measure_trees`.
 
     Args:
         budget_s: no further round begins after this time, seconds.
@@ -108,12 +118,12 @@ def fanout(budget_s: float, report: Report) -> list[Measurement]:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell of every fanout at every buffer size."""
+    """Return the cell (a piece of the plan) that times every fanout at every buffer size."""
     return [claim_cell("PAL-F9", tier.experiment_s, partial(fanout, tier.experiment_s))]
 
 
 class MeasuredTree(NamedTuple):
-    """A configuration's row and that of a second, identical one, its A/A null."""
+    """The row of a configuration, and that of its second, identical copy, which shows the noise (the A/A null)."""
 
     row: Any
     null: Any
@@ -123,7 +133,12 @@ Trees = dict[tuple[int, int, bool], MeasuredTree]
 
 
 def trees_of(frame: pd.DataFrame, experiment: Experiment) -> Trees:
-    """Return the rows of a sum tree experiment, by capacity, fanout and alignment of node groups."""
+    """Return the rows of a sum tree experiment, by capacity, fanout and alignment of node groups.
+
+    Args:
+        frame: rows of a run.
+        experiment: the experiment.
+    """
     found: dict[tuple[int, int, bool], dict[bool, Any]] = {}
     for row in rows_of(frame, experiment, "time_per_call", backend=ScalarSumTree.backend):
         place = int(detail(row, "capacity")), int(detail(row, "fanout")), bool(detail(row, "aligned"))
@@ -132,12 +147,17 @@ def trees_of(frame: pd.DataFrame, experiment: Experiment) -> Trees:
 
 
 def speedup(quantity: str, ours: MeasuredTree, theirs: MeasuredTree) -> Paired:
-    """Return the speedup of a tree over another."""
+    """Return the speedup of one tree over another, with its interval and verdict.
+
+    Args:
+        quantity: name of the speedup.
+        ours, theirs: the trees; above 1 if `ours` is faster.
+    """
     return paired(quantity, ours.row, ours.null, theirs.row)
 
 
 def k_ary_speed(frame: pd.DataFrame) -> Finding:
-    """Check PAL Fig. 9: the K-ary tree against a binary one, sampling and updating in turn."""
+    """Check PAL Fig. 9: the K-ary tree is faster than a binary one at sampling and updating in turn."""
     trees = trees_of(frame, FANOUTS_COMPARED)
     found = [
         speedup(f"buffer of {capacity:,}: K={FANOUT} over K=2", tree, trees[capacity, 2, True])
@@ -229,7 +249,7 @@ def _possibly_best(trees: Trees, capacity: int, best: int) -> set[int]:
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the time of sampling and updating over the fanout, a line for each buffer size."""
+    """Draw the time of sampling and updating over the fanout, one line for each buffer size."""
     trees = trees_of(frame, FANOUTS_COMPARED)
     best = from_text("PAL.best_fanout_1k", "PAL.best_fanout_10k", "PAL.best_fanout_100k")
     lines = []

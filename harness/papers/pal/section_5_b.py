@@ -1,8 +1,9 @@
-"""Parallel learners in threads (PAL V-B): gradient steps over the numbers of actor and learner threads.
+"""Times gradient steps with parallel learners in threads, over numbers of actor and learner threads (PAL V-B).
 
-Each learner thread samples B / L transitions on its own and their gradients are averaged in memory
-(`primitives.training.parallel`); environment steps are held to the workload's update interval. Every split is a whole
-training, and all take turns, one stretch each, in interleaved rounds, pinned to as many cores as it has threads.
+Each of L learner threads samples B / L transitions on its own, and their gradients are averaged in memory
+(`primitives.training.parallel`); environment steps are held to the workload's update interval. Every split of threads
+is a whole training. All trainings take turns, one stretch each, in interleaved rounds, pinned to as many cores as
+they have threads.
 """
 
 import os
@@ -36,14 +37,19 @@ PRIMITIVE = "training.gradient_step"
 WORKLOADS = ("hopper-ddpg", "pendulum-sac", "cartpole-dqn")
 TIERS = ("standard", "full")
 CAPACITY, LEARNING_STARTS = 20_000, 1_000
-"""Of every training here, so that filling the replays takes no time of the experiment."""
+"""Replay capacity and steps before learning of every training here, small so that replays fill quickly."""
 STRETCH_STEPS = 100
 NEEDS = "the experiment PAL-V-B: 1 and 2 learner threads on 2 cores or more (claim/PAL-V-B, tier standard)"
 
 
 @dataclass(frozen=True)
 class Split:
-    """One line of the experiment: its threads, and whether it is the A/A null."""
+    """One configuration that is timed.
+
+    Attributes:
+        actors, learners: numbers of threads.
+        null: whether it is the second, identical copy of a configuration, which shows the noise (the A/A null).
+    """
 
     actors: int
     learners: int
@@ -56,7 +62,7 @@ SPLITS = tuple(Split(a, n, null) for a in (1, 2) for n in (1, 2) for null in (Fa
 def measure(
     name: str, report: Report, rounds: int = statistics.PAIRS, steps: int = STRETCH_STEPS
 ) -> list[Measurement]:
-    """Time gradient steps of one workload with every split of threads.
+    """Time gradient steps of one workload with every split of threads between actors and learners.
 
     Args:
         name: name of the workload.
@@ -65,8 +71,8 @@ def measure(
         steps: gradient steps per stretch.
 
     Returns:
-        Rows of suite `claim`: seconds per gradient step of all learners together; one row that was not run, where the
-            environment is not native here.
+        Rows of suite `claim`: seconds per gradient step of all learners together. If the workload's environment has
+        no native version, there is one row, which was not run.
     """
     item = workloads.load(name)
     for field, value in (("replay.capacity", CAPACITY), ("training.learning_starts", LEARNING_STARTS)):
@@ -111,7 +117,7 @@ def measure(
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return one cell per workload; none in the quick tier, which has no time left."""
+    """Return one cell (a piece of the plan) per workload; none in the quick tier, which has no time left."""
     if tier.name not in TIERS:
         return []
     return [claim_cell(f"PAL-V-B/{name}", 60.0, partial(measure, name)) for name in WORKLOADS]

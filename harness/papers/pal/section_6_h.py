@@ -1,4 +1,4 @@
-"""The cache-aligned layout of the sum tree's nodes, and the tree's size (PAL VI-H)."""
+"""Times the cache-aligned layout of the sum tree's nodes, and checks the tree's size (PAL VI-H)."""
 
 from functools import partial
 
@@ -25,7 +25,12 @@ NEEDS_LAYOUTS = "the experiment PAL-VI-H-layout: the tree with and without align
 def layout(budget_s: float, report: Report) -> list[Measurement]:
     """Measure PAL's sum tree of a million leaves with and without aligned node groups.
 
-    Arguments as `figure_9_tree.fanout`.
+    Args:
+        budget_s: no further round begins after this time, seconds.
+        report: called with the progress.
+
+    Returns:
+        The rows of `figure_9_tree.measure_trees`.
     """
     trees = [TreeLayout(LAYOUT_CAPACITY, LAYOUT_FANOUT, aligned) for aligned in (True, False)]
     return measure_trees(trees, LAYOUTS_COMPARED, budget_s, report)
@@ -37,7 +42,7 @@ def cells(tier: TierLimits) -> list[Cell]:
 
 
 def layout_gain(frame: pd.DataFrame) -> Finding:
-    """Check PAL VI-H: the small gain of node groups on cache lines, for a tree of a million leaves."""
+    """Check PAL VI-H: node groups that start on cache lines gain little, for a tree of a million leaves."""
     trees = trees_of(frame, LAYOUTS_COMPARED)
     pairs = [
         (tree, trees[n, k, False])
@@ -70,7 +75,7 @@ def layout_gain(frame: pd.DataFrame) -> Finding:
 
 
 def tree_memory(_: pd.DataFrame) -> Finding:
-    """Check PAL VI-H against PAL IV-C5: the size of the tree over a million priorities."""
+    """Check PAL VI-H against PAL IV-C5: the tree over a million priorities is as small as stated."""
     leaves, limit = from_text("PAL.replay_capacity", "PAL.tree_size")
     fanout = 64
     nodes = leaves.value + (leaves.value - 1) / (fanout - 1)

@@ -1,8 +1,11 @@
-"""Checks of PPO's Fig. 12 to 15 with the cycle models of the FPGA blocks (`primitives.fpga.cycles`).
+"""Checks PPO's Fig. 12 to 15 with formulas for the cycles of the FPGA blocks (`primitives.fpga.cycles`).
 
-The models' closed forms equal the RTL's cycles exactly (`tests/primitives/fpga`); the papers' formulas are
-compared with them. Neither includes communication and the host. Formulas cannot reproduce a claim: if they agree
-with the paper it is consistent, otherwise there is no verdict.
+This project's formulas equal the RTL's cycles exactly (`tests/primitives/fpga`); the papers' formulas are compared
+with them. Neither includes communication and the host. Formulas cannot reproduce a claim: if they agree with the
+paper it is consistent, otherwise there is no verdict.
+
+The dataflow of the systolic array is NS, WS or IS: sums, weights or inputs stay in its elements. P is the side of the
+array, N the number of agents.
 """
 
 import itertools
@@ -32,7 +35,7 @@ BALANCE_GAINS = {
     "Hopper": ("PPO.balance_gain_hopper_low", "PPO.balance_gain_hopper_high"),
     "Humanoid": ("PPO.balance_gain_humanoid_low", "PPO.balance_gain_humanoid_high"),
 }
-"""Keys of the lowest and the highest gain, by benchmark."""
+"""Keys of the lowest and the highest published gain of load balancing, by benchmark."""
 
 
 def _modelled(quantity: str, value: float, unit: str, source: str) -> Number:
@@ -76,7 +79,7 @@ UNKNOWN = "The formulas know neither how memory feeds the array nor what else bo
 
 
 def dataflow_mujoco(_: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 12: the gain of the best dataflow over NS on MuJoCo."""
+    """Check PPO Fig. 12: the gain of the best dataflow over NS on MuJoCo grows as N falls below P."""
     hopper, hopper_grows = _dataflows("Hopper", 16, SPINNING_UP)
     humanoid, humanoid_grows = _dataflows("Humanoid", 16, SPINNING_UP)
     holds = hopper_grows and humanoid_grows
@@ -85,7 +88,10 @@ def dataflow_mujoco(_: pd.DataFrame) -> Finding:
 
 
 def dataflow_pong(_: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 13: the gain with P = 32, and with an array of 38 x 38, a side that divides no layer."""
+    """Check PPO Fig. 13: on Pong the gain of the best dataflow over NS grows as N falls below P = 32.
+
+    It also has to be larger on an array of 38 x 38, a side that divides no layer.
+    """
     numbers, grows = _dataflows("Pong", 32, BASELINES)
     odd: dict[str, float] = {}
     for side in (32, 38):
@@ -103,7 +109,12 @@ def dataflow_pong(_: pd.DataFrame) -> Finding:
 
 
 def published_throughput(benchmark: str, clock_mhz: float | None = None) -> gains.PublishedThroughput:
-    """Return the inferences per second of PPO Table 2, at the clock of PPO 5.2 or at another, in MHz."""
+    """Return the inferences per second of PPO Table 2, with the clock frequency of the accelerator.
+
+    Args:
+        benchmark: "Hopper", "Humanoid" or "Pong".
+        clock_mhz: clock frequency, MHz; by default that of PPO 5.2.
+    """
     row, column = f"{benchmark}, Spinning Up, CPU-FPGA", "T=512"
     if benchmark == "Pong":
         row, column = "Pong, Baselines, CPU-FPGA", "N=8"
@@ -112,7 +123,9 @@ def published_throughput(benchmark: str, clock_mhz: float | None = None) -> gain
 
 
 def at_both_clocks(finding_at: Callable[[float | None], Finding]) -> Finding:
-    """Return the finding at PPO's clocks merged with that at the placed clock.
+    """Return the finding at PPO's clocks merged with that at the placed clock (`harness.papers.clocks.merged`).
+
+    The placed clock is that of the slowest block that this project placed and routed.
 
     Args:
         finding_at: makes the finding at a clock in MHz; None means PPO's clocks.
@@ -127,7 +140,10 @@ def _as_formula(outcome: Outcome, ours: list[Number], said: str, unknown: str) -
 
 
 def blocked_layout(_: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 14: stalls that the blocked layout saves, relative to the published time of an iteration."""
+    """Check PPO Fig. 14: the blocked layout gains throughput, by formulas.
+
+    The gain is the number of stall cycles that the layout saves, relative to the published time of an iteration.
+    """
     return at_both_clocks(_blocked_layout)
 
 
@@ -165,8 +181,10 @@ def _blocked_layout(clock_mhz: float | None) -> Finding:
 
 
 def balancing(_: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 15: the range of gains over all epochs after which the policy may stop; the paper gives
-    none.
+    """Check PPO Fig. 15: load balancing gains throughput, by formulas.
+
+    The paper does not say after which epoch the policy stops training, so the gains of all possible
+    epochs form a range.
     """
     return at_both_clocks(_balancing)
 
@@ -204,5 +222,10 @@ def _balancing(clock_mhz: float | None) -> Finding:
 
 
 def balance_title(benchmark: str, epochs: int) -> str:
-    """Return the name of a gain of load balancing."""
+    """Return the name of a number that is a gain of load balancing.
+
+    Args:
+        benchmark: "Hopper" or "Humanoid".
+        epochs: epochs after which the policy stops training.
+    """
     return f"{benchmark}: gain of load balancing, policy stops after {epochs} of 10 epochs"

@@ -1,7 +1,7 @@
-"""Measures a step of an environment in the calling process and in processes of its own (PPO 5.3.1).
+"""Times an environment's step in the calling process and in processes of its own (PPO 5.3.1).
 
-Spinning Up steps its environment itself, OpenAI Baselines uses `SubprocVecEnv`. Neither can be installed any
-more: Gymnasium's `AsyncVectorEnv` replaces the latter, without shared memory, as in the original.
+Spinning Up steps its environment itself, OpenAI Baselines uses `SubprocVecEnv`. Neither can be installed any more:
+Gymnasium's `AsyncVectorEnv` replaces the latter, without shared memory, as in the original.
 """
 
 from contextlib import ExitStack
@@ -31,7 +31,7 @@ from harness.store.cell import Cell
 EXPERIMENT = Experiment("PPO-5.3.1-environment", "steps here and in processes", "time_per_call")
 WORKLOADS = ("hopper-ppo", "humanoid-ppo")
 AGENTS = (1, 4)
-"""Environments stepped together: one for the wrapper alone, and the fewest agents of PPO Table 2."""
+"""Environments that step together, each in its own process: one, and the fewest agents of PPO Table 2."""
 TIERS = {"standard": 15.0, "full": 60.0}
 CHECKED_STEPS = 5  # too few for an episode to end
 NEEDS_STEPS = "the experiment PPO-5.3.1-environment: environment steps here and in processes, tier standard"
@@ -65,13 +65,20 @@ def _made(name: str, agents: int) -> Any:
 
 
 def case(name: str, agents: int, title: str) -> Case[Any]:
-    """Return the case of a step of `agents` environments in processes of their own; 0 means one in this process."""
+    """Return what is called, checked and timed: a step of some environments, each in a process of its own.
+
+    Args:
+        name: name of the workload.
+        agents: number of environments; 0 means a single one in this process.
+        title: name under which it is timed.
+    """
     environment = workloads.load(name).environment
     number, size = max(agents, 1), environment.action_size
 
     def check(made: Any) -> None:
-        """Raise AssertionError unless its observations equal those of environments with the same seeds, stepped
-        here.
+        """Raise AssertionError unless its observations equal those of environments in this process.
+
+        These have the same seeds and take the same actions.
         """
         rng = np.random.default_rng(0)
         with ExitStack() as stack:
@@ -94,11 +101,14 @@ def case(name: str, agents: int, title: str) -> Case[Any]:
 
 
 def measured(budget_s: float, report: Report) -> list[Measurement]:
-    """Return rows of suite "claim": seconds per step, all of one workload in the same interleaved rounds.
+    """Measure the seconds per step of every configuration, all of one workload in the same interleaved rounds.
 
     Args:
         budget_s: no further round of a workload begins after this time, seconds.
         report: called with the progress.
+
+    Returns:
+        Rows of suite "claim". The step in this process occurs twice; the second row shows the noise.
     """
     sides = [(0, False), (0, True), *((agents, False) for agents in AGENTS)]
     rows = []
@@ -129,7 +139,7 @@ def measured(budget_s: float, report: Report) -> list[Measurement]:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return one cell; none in the quick tier, where starting the processes takes too long."""
+    """Return the cell (a piece of the plan) of the experiment; none in the quick tier, where it would take too long."""
     if tier.name not in TIERS:
         return []
     budget_s = TIERS[tier.name]
@@ -143,8 +153,9 @@ def _per_environment(row: Any, agents: int) -> Any:
 
 
 def environment_step(frame: pd.DataFrame) -> Finding:
-    """Check PPO 5.3.1: the time of a step through processes relative to one in the calling process, per
-    environment.
+    """Check PPO 5.3.1: a step through processes takes about 8 times as long as one in the calling process.
+
+    The times are per environment.
     """
     found: dict[tuple[str, int, bool], Any] = {}
     for row in rows_of(frame, EXPERIMENT, "time_per_call"):

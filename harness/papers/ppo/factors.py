@@ -1,4 +1,4 @@
-"""The rule for factors that PPO states with "about" (5.3.1)."""
+"""The rule that judges factors which PPO states with "about" (5.3.1)."""
 
 from harness.papers.base import Outcome
 from harness.papers.evidence import Paired
@@ -6,13 +6,19 @@ from harness.papers.evidence import Paired
 NEAR = 1.25
 """Largest ratio to a factor stated with "about" that counts as equal."""
 IN_KIND = 0.5
-"""Least share of the published factor that counts as in kind."""
+"""Smallest share of the published factor at which the outcome is still "reproduced in kind"."""
 
 
 def factor_outcome(times: list[Paired], stated: float) -> Outcome:
-    """Return the outcome from all comparisons' intervals, widened by the noise.
+    """Return the outcome for a factor, from the intervals of all comparisons, widened by the noise.
 
-    There is no verdict if an interval contains the smallest factor that counts as in kind.
+    Args:
+        times: the comparisons; their gains are the measured factors.
+        stated: the published factor.
+
+    Returns:
+        Reproduced: every interval is within a factor of `NEAR` of the published one. In kind: every interval is above
+        `IN_KIND` times the published factor. Not reproduced: an interval is below that. Otherwise no verdict.
     """
     intervals = [each.beyond_noise for each in times]
     known = [each for each in intervals if each is not None]

@@ -1,4 +1,4 @@
-"""PPO Fig. 10 and 11: training and inferences compared with the CPU and the GPU, from the rows of Table 2.
+"""Checks PPO Fig. 10 and 11, training and inferences on the accelerator, CPU and GPU, with the rows of Table 2.
 
 Times on the accelerator are lower bounds, and gains are upper bounds (`table_2`).
 """
@@ -72,8 +72,9 @@ def _slowdowns(benchmark: str, items: dict[PpoIteration, Found]) -> list[tuple[N
 
 
 def mujoco_times(frame: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 10: training and inferences of MuJoCo compared with the CPU, and the cost of small
-    mini-batches.
+    """Check PPO Fig. 10: MuJoCo trains and infers faster on the accelerator than on the CPU.
+
+    Small mini-batches also have to slow down its training less.
     """
     ours: list[Number] = []
     timed: list[Found] = []
@@ -121,11 +122,12 @@ def pong_times(frame: pd.DataFrame) -> Finding:
 
 
 def draw(*benchmarks: str) -> Draw:
-    """Return the function that draws times of training and of inferences over the mini-batch, other sizes being
-    equal.
+    """Return the function that draws the times of training and of inferences over the mini-batch's size.
+
+    Its iterations are equal in everything but the mini-batch.
 
     Args:
-        benchmarks: benchmarks, one panel each.
+        benchmarks: names of the benchmarks, such as "Hopper"; one panel each.
     """
 
     def drawn(frame: pd.DataFrame) -> "Figure | None":

@@ -1,7 +1,7 @@
-"""Checks of PPO's Fig. 12 to 15 with simulated cycles (`harness.papers.ppo.figures_12_15_cycles`).
+"""Checks PPO's Fig. 12 to 15 with simulated cycles (`harness.papers.ppo.figures_12_15_cycles`).
 
-Without such rows, only the formulas are used (`cycle_models`). One rule judges both simulated and modelled gains
-(`gains_rule`).
+Without such rows, only the formulas are used (`cycle_models`, which explains the dataflows NS, WS and IS). One rule
+judges both simulated and modelled gains (`gains_rule`).
 """
 
 import itertools
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 NS = "NS"
 UNITS = 2
-"""Number of units that share a network when balancing: the largest speedup of training."""
+"""Number of units that train one network together under load balancing, and so its largest speedup."""
 
 
 def _rows(frame: pd.DataFrame, experiment: Experiment) -> list[Any]:
@@ -106,7 +106,7 @@ SHORT_PASSES = (
 
 
 def dataflow_mujoco(frame: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 12: the gain of the best dataflow over NS on MuJoCo."""
+    """Check PPO Fig. 12: the gain of the best dataflow over NS on MuJoCo grows as agents become fewer."""
     rows = _rows(frame, DATAFLOWS_MUJOCO)
     if not rows:
         return modelled.dataflow_mujoco(frame)
@@ -119,7 +119,10 @@ def dataflow_mujoco(frame: pd.DataFrame) -> Finding:
 
 
 def dataflow_pong(frame: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 13: the gain with P = 32, and with an array of 38 x 38, a side that divides no layer."""
+    """Check PPO Fig. 13: on Pong the gain of the best dataflow over NS grows as agents become fewer.
+
+    The arrays have 32 x 32 and 38 x 38 elements. The side 38 divides no layer, and its mean gain has to be larger.
+    """
     rows = _rows(frame, DATAFLOWS_PONG)
     if not rows:
         return modelled.dataflow_pong(frame)
@@ -140,8 +143,9 @@ def dataflow_pong(frame: pd.DataFrame) -> Finding:
 
 
 def blocked_layout(frame: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 14: cycles with the plain over those with the blocked layout, each process in its best
-    dataflow.
+    """Check PPO Fig. 14: the blocked layout of operands raises throughput over the plain one.
+
+    Simulated cycles with both layouts are compared, each process in its best dataflow.
     """
     rows = {detail(row, "benchmark"): row for row in _rows(frame, LAYOUTS)}
     if len(rows) < len(LAYOUT_CASES):
@@ -178,8 +182,10 @@ def _blocked_layout(rows: Mapping[str, Any], clock_mhz: float | None) -> Finding
 
 
 def balancing(frame: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 15: the range of gains over all epochs after which the policy may stop; the paper gives
-    none.
+    """Check PPO Fig. 15: load balancing raises throughput.
+
+    The paper does not say after which epoch the policy stops training, so the gains of all possible
+    epochs form a range.
     """
     rows: dict[str, list[Any]] = {benchmark: [] for benchmark in modelled.BALANCE_GAINS}
     for row in _rows(frame, BALANCING):
@@ -224,7 +230,7 @@ def _balancing(rows: Mapping[str, list[Any]], clock_mhz: float | None) -> Findin
 
 
 def draw_dataflows(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the gain of the best dataflow over NS on inferences, over the agents (Fig. 12: MuJoCo)."""
+    """Draw the gain in inferences of the best dataflow over NS, over the number of agents (Fig. 12: MuJoCo)."""
     rows = _rows(frame, DATAFLOWS_MUJOCO)
     return charts.chart(*(_gain_panel(rows, benchmark, 16) for benchmark in ("Hopper", "Humanoid")))
 

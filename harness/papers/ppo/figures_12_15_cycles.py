@@ -1,9 +1,9 @@
-"""Simulates PPO's accelerator for the comparisons of Fig. 12 to 15, as rows of suite "claim".
+"""Simulates PPO's accelerator for the comparisons of Fig. 12 to 15.
 
 Cycles are those of the RTL's controllers and layouts at the paper's sizes (`primitives.fpga.gemm.timer`,
 `unit_pair`); the tests compare them with the whole units with data. The timers contain the compute unit's own
-controller and plain layout, which decide in every cycle what enters, so no formula gives them a result. Each row
-also gives PPO's formula, modelled.
+controller and plain layout, which decide in every cycle what enters, so no formula gives them a result. Each row, of
+suite "claim", also gives the cycles of PPO's formula, modelled.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,28 +34,39 @@ PONG = {"Pong": ((32, BASELINES), (38, BASELINES))}
 LAYOUT_CASES = (("Hopper", 16, SPINNING_UP), ("Humanoid", 16, SPINNING_UP), ("Pong", 32, BASELINES))
 STOPPED_EPOCHS = (1, 9)
 UPDATES_AN_EPOCH = 4
-"""Simulated mini-batches per epoch: cycles are proportional to their number."""
+"""Mini-batches per epoch that are simulated; the cycles are proportional to their number."""
 
 
 def dataflows_mujoco(report: Report) -> list[Measurement]:
-    """Return the cycles of each process of PPO's MuJoCo networks in the three dataflows (Fig. 12).
+    """Simulate the products of PPO's MuJoCo networks in the three dataflows (Fig. 12).
 
     Args:
         report: called with the progress.
+
+    Returns:
+        Rows with the cycles of each process (FW, BW or WU: forward pass, backward pass, weight update) in each
+        dataflow; one row that was not run if hardware cannot be simulated.
     """
     return list(_dataflow_rows(DATAFLOWS_MUJOCO, MUJOCO, report))
 
 
 def dataflows_pong(report: Report) -> list[Measurement]:
-    """Return the cycles of Pong's network in the three dataflows, on arrays of 32 x 32 and 38 x 38 (Fig. 13);
-    arguments as `dataflows_mujoco`.
+    """Simulate the products of Pong's network in the three dataflows, on arrays of 32 x 32 and 38 x 38 (Fig. 13).
+
+    Arguments and rows are those of `dataflows_mujoco`.
     """
     return list(_dataflow_rows(DATAFLOWS_PONG, PONG, report))
 
 
 def layouts(report: Report) -> list[Measurement]:
-    """Return the cycles of a mini-batch with the blocked and the plain layout (Fig. 14); arguments as
-    `dataflows_mujoco`.
+    """Simulate a mini-batch with operands in the blocked and in the plain layout (Fig. 14).
+
+    Args:
+        report: called with the progress.
+
+    Returns:
+        Rows with the cycles of both layouts, one per benchmark; one row that was not run if hardware
+        cannot be simulated.
     """
     if reason := toolchain.unavailable_reason():
         return [_not_run(LAYOUTS, reason)]
@@ -67,7 +78,15 @@ def layouts(report: Report) -> list[Measurement]:
 
 
 def balancing(report: Report) -> list[Measurement]:
-    """Return the cycles of training on two units, balanced and not (Fig. 15); arguments as `dataflows_mujoco`."""
+    """Simulate training on two units, with and without load balancing (Fig. 15).
+
+    Args:
+        report: called with the progress.
+
+    Returns:
+        Rows with both numbers of cycles, by benchmark and epoch after which the policy stops; one row that was not
+        run if hardware cannot be simulated.
+    """
     if reason := toolchain.unavailable_reason():
         return [_not_run(BALANCING, reason)]
     from primitives.fpga.pair.simulation import SimulatedPair
@@ -104,12 +123,12 @@ EXPERIMENTS: dict[Experiment, tuple[float, Measure]] = {
     LAYOUTS: (20, layouts),
     BALANCING: (20, balancing),
 }
-"""Seconds of each claim's experiment, including the first builds, and the experiment."""
+"""Each experiment with its expected duration, seconds, including the first builds, and its function."""
 TIERS = ("standard", "full")
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return one cell per experiment; none in the quick tier."""
+    """Return one cell (a piece of the plan) per experiment; none in the quick tier."""
     if tier.name not in TIERS:
         return []
     return [claim_cell(key, estimate_s, experiment) for key, (estimate_s, experiment) in EXPERIMENTS.items()]

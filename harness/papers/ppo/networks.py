@@ -1,4 +1,4 @@
-"""Checks of PPO's statements about its networks: counts of parameters, and cycles of the core over its sizes."""
+"""Checks PPO's statements about its networks, by counts of parameters and by formulas for the array's cycles."""
 
 from itertools import pairwise
 
@@ -13,7 +13,7 @@ from primitives.fpga.gemm.plan import DATAFLOWS
 SIDES = (4, 8, 16, 32)
 """Powers of 2 up to the largest array that PPO built (5.2)."""
 ELEMENTS_OF_TWICE_THE_SIDE = 4
-"""Ratio of elements, and so the largest gain, of an array with twice the side."""
+"""Ratio of the elements of an array to one with half the side, and so the largest gain."""
 
 
 def _prints(value: float, printed: Number, tolerance: float = 0.04) -> bool:
@@ -26,7 +26,7 @@ def _megabits(parameters: int) -> float:
 
 
 def memory(_: pd.DataFrame) -> Finding:
-    """Check PPO 3.1: the memory of the largest robotics MLP and of the CNN policy, in 32-bit parameters."""
+    """Check PPO 3.1: the memory of the largest robotics MLP and of the CNN policy, counted as 32-bit parameters."""
     from primitives.algorithms.networks import MLP, NatureCNN, parameter_count
 
     mlp, cnn = from_text("PPO.largest_mlp", "PPO.cnn_policy")
@@ -47,8 +47,10 @@ def memory(_: pd.DataFrame) -> Finding:
 
 
 def training_memory(_: pd.DataFrame) -> Finding:
-    """Check PPO 2.4: the memory for training a small MLP: parameters, activations and their gradients of a
-    mini-batch.
+    """Check PPO 2.4: the memory for training a small MLP.
+
+    It holds the parameters, the activations of a mini-batch and their gradients. There is no verdict, because the
+    paper names neither network nor mini-batch.
     """
     from primitives.algorithms.networks import MLP, parameter_count
 
@@ -74,10 +76,10 @@ def training_memory(_: pd.DataFrame) -> Finding:
 
 
 def larger_arrays(_: pd.DataFrame) -> Finding:
-    """Check PPO 5.2: in every dataflow a larger array takes fewer cycles per iteration, by this project's core.
+    """Check PPO 5.2: in every dataflow a larger array takes fewer cycles per iteration, on this project's core.
 
-    The closed form that equals the RTL's cycles is used; Equation 5, the paper's own, would only agree with
-    itself.
+    The cycles are those of the formula that equals the RTL's. Equation 5, the paper's own, would only
+    agree with itself.
     """
     iterations = {
         "Hopper": ppo.PpoIteration(16, 512, 512, 10),

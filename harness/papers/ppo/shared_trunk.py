@@ -1,8 +1,8 @@
 """Times a gradient step of PPO with separate policy and value networks, and with one joint network (PPO 5.3.1).
 
-Spinning Up trains two networks; OpenAI Baselines' PPO2 trains one whose hidden layers both share. Here both are
-the same algorithm on the native learner, with equal samples per step, so the ratio of step times is that of
-training times.
+Spinning Up trains two networks; OpenAI Baselines' PPO2 trains one, whose hidden layers serve both. Here both
+are the same algorithm on the native learner, with equal samples per step, so the ratio of step times is that
+of training times.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ TIERS = {
     "standard": (("hopper-ppo",), 20.0),
     "full": (("hopper-ppo", "humanoid-ppo"), 60.0),
 }
-"""Workloads with the seconds for each; the quick tier has no time for them."""
+"""Workloads, and the seconds for each, by tier; the quick tier has no time for them."""
 NEEDS_NETWORKS = (
     "the experiment PPO-5.3.1-shared: gradient steps of shared and of separate networks, tier standard"
 )
@@ -53,16 +53,16 @@ NEEDS_NETWORKS = (
 
 @dataclass(frozen=True)
 class SharedPPO(PPO):
-    """PPO whose policy and value are two heads of one MLP's hidden layers."""
+    """PPO whose policy and value are two heads on the hidden layers of one MLP."""
 
     @property
     def shared(self) -> bool:
-        """True: policy and value share a trunk."""
+        """True: policy and value share their hidden layers."""
         return True
 
     @property
     def networks(self) -> dict[str, Network]:
-        """Return the hidden layers, "trunk", and the two heads, "policy" and "value"."""
+        """Return the networks by name: "trunk", the hidden layers, and the two heads "policy" and "value"."""
         hidden, activation = self.network.hidden, self.network.activation
         return {
             "trunk": MLP((*self.observation_shape, *hidden), activation, output_activation=activation),
@@ -72,7 +72,15 @@ class SharedPPO(PPO):
 
 
 def algorithm(item: Workload, *, shared: bool) -> PPO:
-    """Return a workload's PPO, unchanged or with shared hidden layers."""
+    """Return the PPO of a workload, unchanged or with shared hidden layers.
+
+    Args:
+        item: the workload.
+        shared: whether policy and value share the hidden layers.
+
+    Raises:
+        ValueError: the workload has another algorithm.
+    """
     found = algorithm_of(item)
     if not isinstance(found, PPO):
         raise ValueError(f"{item.name}: found {found.name}; allowed: a workload of PPO")
@@ -80,14 +88,21 @@ def algorithm(item: Workload, *, shared: bool) -> PPO:
 
 
 def case(item: Workload, minibatch: int, title: str, *, shared: bool) -> Case[Learner]:
-    """Return the case of a gradient step on a minibatch."""
+    """Return what is called, checked and timed: a gradient step on a mini-batch.
+
+    Args:
+        item: the workload.
+        minibatch: samples per step.
+        title: name under which it is timed.
+        shared: whether policy and value share the hidden layers.
+    """
     made = partial(learner.create, algorithm(item, shared=shared), batch_size=minibatch, seed=0)
 
     def inputs(_: Learner, rng: np.random.Generator) -> Mapping[str, npt.NDArray]:
         return random_batch(item, minibatch, rng)
 
     def check(native: Learner) -> None:
-        """Raise AssertionError if two steps differ from PyTorch's, which starts with the same weights."""
+        """Raise AssertionError if two steps differ from those of the PyTorch learner with the same initial weights."""
         oracle, rng = made(backend="torch"), np.random.default_rng(0)
         for _ in range(2):
             batch = inputs(native, rng)
@@ -108,13 +123,16 @@ def case(item: Workload, minibatch: int, title: str, *, shared: bool) -> Case[Le
 def measured(
     names: tuple[str, ...], minibatches: tuple[int, ...], budget_s: float, report: Report
 ) -> list[Measurement]:
-    """Return rows of suite "claim": seconds per gradient step, all of one workload in the same interleaved
-    rounds.
+    """Measure the seconds per gradient step, all of one workload in the same interleaved rounds.
 
     Args:
         names, minibatches: the workloads, and the samples per step.
         budget_s: no further round of a workload begins after this time, seconds.
         report: called with the progress.
+
+    Returns:
+        Rows of suite "claim": with shared layers, the same once more, which shows the noise, and with
+        separate networks.
     """
     sides = [(size, *side) for size in minibatches for side in ((True, False), (True, True), (False, False))]
     rows = []
@@ -144,7 +162,7 @@ def measured(
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the experiment's cell; none in a tier that is not in `TIERS`, which has no time for it."""
+    """Return the experiment's cell (a piece of the plan); none in a tier that is not in `TIERS`."""
     if tier.name not in TIERS:
         return []
     names, budget_s = TIERS[tier.name]
@@ -152,7 +170,10 @@ def cells(tier: TierLimits) -> list[Cell]:
 
 
 def shared_networks_train_faster(frame: pd.DataFrame) -> Finding:
-    """Check PPO 5.3.1: the time of a gradient step with separate networks relative to that with a joint network."""
+    """Check PPO 5.3.1: networks that share their layers train about twice as fast as separate ones.
+
+    The check compares the times of a gradient step.
+    """
     found: dict[tuple[str, int], dict[tuple[bool, bool], Any]] = {}
     for row in rows_of(frame, EXPERIMENT, "time_per_call"):
         sides = found.setdefault((row.workload, int(row.batch_size)), {})

@@ -1,4 +1,4 @@
-"""PPO Table 1: its shares of the device compared with each other, and with the cells of this project's blocks."""
+"""Compares PPO Table 1 with itself, and with the logic cells of this project's blocks."""
 
 import pandas as pd
 
@@ -22,7 +22,7 @@ COUNTERPARTS = (
 
 
 def table_1(_: pd.DataFrame) -> Finding:
-    """Check PPO Table 1: the total of the device that each BRAM share implies."""
+    """Check PPO Table 1: the BRAM shares of its rows imply the same total of the device."""
     ours = []
     for row, column in (("Humanoid", "BRAM, M=512"), ("Hopper", "BRAM, M=512"), ("Pong", "BRAM")):
         share = from_cell("ppo_table_1", row, column.replace("BRAM", "BRAM share"))

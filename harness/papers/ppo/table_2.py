@@ -1,9 +1,9 @@
 """Checks of PPO Table 2 with timed iterations and simulated cycles (measured by `table_2_iterations`).
 
-An iteration on CPU and FPGA takes the host's time, as measured here, plus the accelerator's cycles at the paper's
-clock. The paper also has transfers, losses and Adam, without giving their times, so these times are lower bounds
-and gains upper bounds. An upper bound below 1 refutes that the accelerator is faster, and bounds that are all
-below the published gains refute those; no bound can show a gain.
+An iteration of PPO collects samples and trains on them. On CPU and FPGA it takes the host's time, as measured here,
+plus the accelerator's cycles at the paper's clock. The paper also has transfers, losses and Adam, without giving
+their times, so these times are lower bounds and gains upper bounds. An upper bound below 1 refutes that the
+accelerator is faster, and bounds that are all below the published gains refute those; no bound can show a gain.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,37 +36,50 @@ BOUNDS = (
 
 
 class Found(NamedTuple):
-    """An iteration on a device of this machine and on the accelerator, as rows of the store."""
+    """The rows of one iteration: timed on a device of this machine, and counted on the accelerator.
+
+    Attributes:
+        timed: its row with times, as a named tuple.
+        counted: its row with cycles.
+    """
 
     timed: Any
     counted: Any
 
     @property
     def wall_s(self) -> npt.NDArray:
-        """Return the seconds of the whole iteration, one per sample."""
+        """Return the seconds of the whole iteration on the device, one per sample."""
         return np.array(self.timed.samples)
 
     def part_s(self, name: str) -> npt.NDArray:
-        """Return the seconds of a part: environment, infer, prepare or learner."""
+        """Return the seconds of one part of the iteration on the device, one per sample.
+
+        Args:
+            name: "environment", "infer", "prepare" or "learner".
+        """
         return np.array(detail(self.timed, "terms_s")[name])
 
     @property
     def parts_s(self) -> npt.NDArray:
-        """Return the seconds of all parts, one after another."""
+        """Return the sum of the seconds of all parts on the device, one per sample."""
         return np.sum(list(detail(self.timed, "terms_s").values()), axis=0)
 
     def accelerator_s(self, name: str) -> float:
-        """Return the seconds of the accelerator's inferences or training."""
+        """Return the seconds that the accelerator takes for one part of the iteration.
+
+        Args:
+            name: "inference" or "training".
+        """
         return float(detail(self.counted, "cycles")[name] / (1e6 * detail(self.counted, "clock_mhz")))
 
     @property
     def host_s(self) -> npt.NDArray:
-        """Return the seconds of what remains on the CPU, mostly environments."""
+        """Return the seconds that stay on the CPU next to an accelerator, mostly environment steps; one per sample."""
         return self.wall_s - self.part_s("infer") - self.part_s("learner")
 
     @property
     def joined_s(self) -> npt.NDArray:
-        """Return the least seconds of the iteration with inferences and training on the accelerator."""
+        """Return a lower bound of the seconds of the iteration on CPU and accelerator, one per sample."""
         return self.host_s + self.accelerator_s("inference") + self.accelerator_s("training")
 
     @property
@@ -80,7 +93,16 @@ def _of(row: Any) -> PpoIteration:
 
 
 def found(frame: pd.DataFrame, benchmark: str, device: str = CPU) -> dict[PpoIteration, Found]:
-    """Return the iterations of a benchmark that were timed on a device and whose cycles were counted."""
+    """Return the iterations that were timed on a device and whose cycles on the accelerator were counted.
+
+    Args:
+        frame: rows of a run.
+        benchmark: "Hopper", "Humanoid" or "Pong".
+        device: "cpu" or "cuda".
+
+    Returns:
+        Their rows by iteration.
+    """
     rows = select(frame, suite=Suite.CLAIM, workload=BENCHMARKS[benchmark], primitive="training")
     mine = [row for row in records(rows) if detail(row, "experiment") == EXPERIMENT]
     counted = {_of(row): row for row in mine if row.quantity == CYCLES}
@@ -89,7 +111,15 @@ def found(frame: pd.DataFrame, benchmark: str, device: str = CPU) -> dict[PpoIte
 
 
 def of_samples(quantity: str, samples: npt.NDArray, unit: str, item: Found, provenance: Provenance) -> Number:
-    """Return the median of samples with its interval, and the rows of the iteration that they belong to."""
+    """Return the median of samples as a number, with its interval and the rows of an iteration.
+
+    Args:
+        quantity: name of the number.
+        samples: one value per timed iteration.
+        unit: their unit.
+        item: rows of the iteration.
+        provenance: provenance of the number.
+    """
     low = high = None
     if len(samples) >= statistics.FEWEST_SAMPLES:
         low, high = statistics.interval(samples)
@@ -98,7 +128,7 @@ def of_samples(quantity: str, samples: npt.NDArray, unit: str, item: Found, prov
 
 
 def iteration_name(benchmark: str, iteration: PpoIteration) -> str:
-    """Return the benchmark with the iteration's sizes, for a reader."""
+    """Return a name of the iteration for readers: the benchmark, N, T and M."""
     return f"{benchmark}, N={iteration.agents}, T={iteration.steps}, M={iteration.minibatch}"
 
 
@@ -111,7 +141,14 @@ def _rates(benchmark: str, iteration: PpoIteration, item: Found, device: str) ->
 
 
 def gain_at_most(benchmark: str, iteration: PpoIteration, item: Found, device: str) -> Number:
-    """Return an upper bound of the speedup of the CPU with the accelerator over a device."""
+    """Return an upper bound of the speedup of CPU and accelerator together over a device of this machine.
+
+    Args:
+        benchmark: name of the benchmark.
+        iteration: sizes of the iteration.
+        item: its rows.
+        device: name of the device, for readers.
+    """
     name = f"{iteration_name(benchmark, iteration)}: CPU and FPGA over {device}, at most"
     here, _ = _rates(benchmark, iteration, item, device)
     # Time that belongs to no part would count as the host's, and lower the bound.
@@ -121,7 +158,13 @@ def gain_at_most(benchmark: str, iteration: PpoIteration, item: Found, device: s
 
 
 def published_gains(benchmark: str, columns: str, base: str = "CPU") -> list[tuple[PpoIteration, Number]]:
-    """Return PPO Table 2's gains of CPU-FPGA over another platform, for the columns in which M, N or T is varied."""
+    """Return the gains of CPU-FPGA over another platform in PPO Table 2, each with its iteration.
+
+    Args:
+        benchmark: "Hopper" or "Humanoid".
+        columns: letters of the columns: "M", "N", "T" or several of them.
+        base: the other platform: "CPU" or "CPU-GPU".
+    """
     made = []
     for library in ("Spinning Up", "Baselines"):
         row = f"{benchmark}, {library}"
@@ -135,13 +178,14 @@ def published_gains(benchmark: str, columns: str, base: str = "CPU") -> list[tup
 
 
 def upper_end(number: Number) -> float:
-    """Return the upper bound of the number's interval, or the number itself if it has none."""
+    """Return the upper bound of a number's interval, or the number itself if it has none."""
     return number.value if number.high is None else number.high
 
 
 def outcome_of_bounds(refuted: Sequence[bool], below_published: Sequence[bool] = ()) -> Outcome:
-    """Return "not reproduced" if a statement or every published gain is refuted; else no verdict: bounds show
-    nothing.
+    """Return "not reproduced" if the bounds refute a statement or every published gain, and otherwise no verdict.
+
+    Bounds cannot show that a statement holds.
 
     Args:
         refuted: for each statement about direction or order, whether a bound contradicts it.
@@ -157,7 +201,10 @@ def _below(gain: Number, iteration: PpoIteration, published: Iterable[tuple[PpoI
 
 
 def cores_used_in_words(items: Iterable[Found]) -> str:
-    """Describe the CPU cores with which the iterations were timed; rows without this detail used one thread."""
+    """Describe with how many learner threads and environment processes the iterations were timed.
+
+    Rows without this detail used one thread.
+    """
     used = {(detail(item.timed, "threads") or 1, detail(item.timed, "processes") or 0) for item in items}
     words = (f"{threads} + {processes}" for threads, processes in sorted(used))
     shared = " (of what processes do side by side, the slowest one's time)" if any(p for _, p in used) else ""
@@ -177,7 +224,7 @@ def _gain_of_small(few: Found, many: Found) -> float:
 
 
 def over_cpu(frame: pd.DataFrame) -> Finding:
-    """Check PPO Table 2: the accelerator's gain over the CPU alone, which is largest with small mini-batches."""
+    """Check PPO Table 2: the accelerator is faster than the CPU alone, and most so with small mini-batches."""
     ours: list[Number] = []
     timed: list[Found] = []
     lower, refuted, shares = [], [], []
@@ -210,8 +257,9 @@ def over_cpu(frame: pd.DataFrame) -> Finding:
 
 
 def platforms(frame: pd.DataFrame) -> Finding:
-    """Check PPO Table 2, MuJoCo: inferences per second on the three platforms, and the accelerator's gain over
-    the GPU.
+    """Check PPO Table 2, MuJoCo: CPU and accelerator have more inferences per second than CPU and GPU.
+
+    The finding also lists the inferences per second of every platform.
     """
     ours: list[Number] = []
     over_gpu: list[Number] = []
@@ -245,7 +293,11 @@ def platforms(frame: pd.DataFrame) -> Finding:
 
 
 def ends_of_minibatches(items: dict[PpoIteration, Found]) -> list[tuple[PpoIteration, PpoIteration]]:
-    """Return pairs of iterations with the smallest and the largest mini-batch, other sizes being equal."""
+    """Return pairs of iterations that differ only in the mini-batch: the smallest one and the largest one.
+
+    Args:
+        items: the rows by iteration, from `found`.
+    """
     alike: dict[tuple[int, int, int], list[PpoIteration]] = {}
     for iteration in items:
         alike.setdefault((iteration.agents, iteration.steps, iteration.epochs), []).append(iteration)

@@ -1,9 +1,9 @@
-"""Measures PPO's iterations, here and on its accelerator, as rows of suite "claim" (PPO Table 2, Fig. 10 and 11).
+"""Measures PPO's iterations, here and on its accelerator (PPO Table 2, Fig. 10 and 11).
 
-Whole iterations of training are timed, with the seconds of their parts, without early stopping, on every core
-that this process may use. For the accelerator, the RTL's cycles are counted: the products of inferences and
-updates in the dataflows with the fewest cycles (PPO 4). Neither includes transfers, whose times PPO does not
-give. The claims combine both.
+An iteration collects N x T samples and trains on mini-batches of M of them for K epochs. Whole iterations of training
+are timed, with the seconds of their parts, without early stopping, on every core that this process may use. For the
+accelerator, the RTL's cycles are counted: the products of inferences and updates in the dataflows with the fewest
+cycles (PPO 4). Neither includes transfers, whose times PPO does not give. The claims combine both.
 """
 
 import os
@@ -44,20 +44,20 @@ if TYPE_CHECKING:
 EXPERIMENT = Experiment("PPO-T2", "PPO's iterations", "time_per_iteration cycles_per_iteration")
 TIME, CYCLES = "time_per_iteration", "cycles_per_iteration"
 BENCHMARKS = {"Hopper": "hopper-ppo", "Humanoid": "humanoid-ppo", "Pong": "pong-ppo"}
-"""Workload of each benchmark."""
+"""The workload of each benchmark of PPO Table 2."""
 LEARNERS = {"Hopper": "native", "Humanoid": "native", "Pong": "torch"}
-"""The fastest learner of this project on a CPU (`placerl bench learner`)."""
+"""The fastest of this project's learners on a CPU, by benchmark (`placerl bench learner`)."""
 DEVICES = {"cpu": "{}-native-cpu", "cuda": "torch:cuda-native-cpu"}
 SIDES = {"Hopper": 16, "Humanoid": 16, "Pong": 32}  # PPO 5.2
 TIERS = {"quick": ("N", 7.0, 15.0), "standard": ("MN", 60.0, 60.0), "full": ("MNT", 600.0, 120.0)}
-"""Which of M, N and T is varied, and approximate seconds of a benchmark, timed and counted for the first time.
+"""By tier: which of M, N and T is varied, and approximate seconds per benchmark to time it, and to count it at first.
 
 The quick tier has only Hopper's shortest iterations.
 """
 
 
 def table_columns(benchmark: str, library: str) -> dict[str, PpoIteration]:
-    """Return the iteration of each column of PPO Table 2.
+    """Return the iteration that each column of PPO Table 2 stands for, by the column's heading.
 
     Args:
         benchmark: "Hopper", "Humanoid" or "Pong".
@@ -75,7 +75,7 @@ def table_columns(benchmark: str, library: str) -> dict[str, PpoIteration]:
 
 
 def iterations(benchmark: str, varied: str) -> list[PpoIteration]:
-    """Return the iterations of both libraries' columns, once each.
+    """Return the iterations of the columns of both libraries, without repetitions.
 
     Args:
         benchmark: as for `table_columns`.
@@ -88,8 +88,9 @@ def iterations(benchmark: str, varied: str) -> list[PpoIteration]:
 
 
 def sized(item: Workload, iteration: PpoIteration) -> Workload:
-    """Return a PPO workload with another iteration and without early stopping, so that every epoch trains both
-    networks.
+    """Return a PPO workload with the sizes of an iteration and without early stopping.
+
+    Every epoch then trains both networks.
     """
     tables = item.tables()
     tables["algorithm"] |= {"trajectory_length": iteration.steps, "epochs": iteration.epochs}
@@ -106,8 +107,11 @@ def sized(item: Workload, iteration: PpoIteration) -> Workload:
 
 
 def cores_used(iteration: PpoIteration) -> dict[str, int]:
-    """Return the learner's threads, and the number of parallel processes that step the environments (0: only this
-    one).
+    """Return the numbers of cores with which an iteration is timed.
+
+    Returns:
+        "threads", the learner's, and "processes", those that step the environments in parallel; 0 if
+        this process does.
     """
     cores = len(os.sched_getaffinity(0))
     return {"threads": cores, "processes": min(cores, iteration.agents) if cores > 1 else 0}
@@ -116,7 +120,7 @@ def cores_used(iteration: PpoIteration) -> dict[str, int]:
 def timed(
     benchmark: str, device: str, wanted: Sequence[PpoIteration], budget_s: float, report: Report
 ) -> list[Measurement]:
-    """Time iterations, all in the same interleaved rounds.
+    """Time iterations of training on a device, all in the same interleaved rounds.
 
     Args:
         benchmark: as for `table_columns`.
@@ -124,6 +128,9 @@ def timed(
         wanted: the iterations.
         budget_s: no further round begins after this time, seconds, once there are enough for intervals.
         report: called with the fraction of the work that is done.
+
+    Returns:
+        One row per iteration: its seconds, with the seconds of each part in the details.
     """
     item, mapping = workloads.load(BENCHMARKS[benchmark]), DEVICES[device].format(LEARNERS[benchmark])
     used = {iteration: cores_used(iteration) for iteration in wanted}
@@ -175,11 +182,15 @@ def _details(benchmark: str, iteration: PpoIteration) -> dict[str, object]:
 
 
 def counted(benchmark: str, wanted: Sequence[PpoIteration], report: Report) -> list[Measurement]:
-    """Return the accelerator's cycles for the same iterations; not run if hardware cannot be simulated.
+    """Count the accelerator's cycles for iterations, by simulating its RTL.
 
     Args:
         benchmark, wanted: as for `timed`.
         report: called with the progress.
+
+    Returns:
+        One row per iteration: its cycles, with those of inference, training and PPO's Equation 5 in the details. The
+        rows were not run if hardware cannot be simulated.
     """
     side, clock_mhz = SIDES[benchmark], published_clock_mhz(benchmark)
     reason, rows = toolchain.unavailable_reason(), []
@@ -236,7 +247,13 @@ def _simulated(benchmark: str, iteration: PpoIteration) -> ppo.ProductCycles:
 
 
 def is_counted(benchmark: str, wanted: Sequence[PpoIteration]) -> bool:
-    """Whether all cycles are known from an earlier run."""
+    """Return whether counting the cycles of iterations takes no time.
+
+    This is so if all are known from an earlier run, or if hardware cannot be simulated.
+
+    Args:
+        benchmark, wanted: as for `timed`.
+    """
     if toolchain.unavailable_reason():
         return True
     unit = _unit(benchmark)
@@ -244,7 +261,7 @@ def is_counted(benchmark: str, wanted: Sequence[PpoIteration]) -> bool:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return one cell per benchmark and device; none in a tier without a name."""
+    """Return one cell (a piece of the plan) per benchmark and device; none in a tier that is not in `TIERS`."""
     made: list[Cell] = []
     if tier.name not in TIERS:
         return made

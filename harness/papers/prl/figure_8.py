@@ -1,5 +1,6 @@
-"""System composition (PRL 6.3, Fig. 8): which device determines throughput at small batches, and which at large
-ones.
+"""Checks which device determines throughput at small batches, and which at large ones (PRL 6.3, Fig. 8).
+
+A device assignment names the device of the learner and that of replay management.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -27,10 +28,15 @@ VALIDATE = ("placerl validate --tier quick", "placerl report")
 
 
 def tried_mappings(frame: pd.DataFrame) -> dict[tuple[str, int], dict[Assignment, Any]]:
-    """Return the row of the fastest mapping by (workload, batch size) and device assignment; a failed one if all
-    failed.
+    """Return the row of the fastest mapping under each device assignment, in validations of the fused loop.
 
     In rows of earlier versions, which have no assignment, OpenCL counts as the CPU.
+
+    Args:
+        frame: rows of a run, including failed ones.
+
+    Returns:
+        Rows by (workload, batch size), and then by assignment; a failed row if all mappings of the assignment failed.
     """
     rows = frame[(frame["suite"] == Suite.VALIDATION) & (frame["quantity"] == "gradient_steps_per_s")]
     found: dict[tuple[str, int], dict[Assignment, Any]] = {}
@@ -82,7 +88,10 @@ def _spread(reached: dict[Assignment, Number], axis: str, name: str) -> Number |
 
 
 def composition(frame: pd.DataFrame) -> Finding:
-    """Check PRL Fig. 8: which device changes throughput more, at small batches and at large ones."""
+    """Check PRL Fig. 8: the device of replay management decides at small batches, the learner's at large ones.
+
+    A device decides the throughput if choosing it changes throughput more than choosing the other one does.
+    """
     small, large = (n.value for n in from_text("PRL.small_batch", "PRL.large_batch"))
     reached = _reached(frame)
     ours: list[Number] = []
@@ -133,7 +142,7 @@ def _more(one: Number, other: Number) -> bool | None:
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the throughput of each device assignment over the batch size, of the fastest mapping under it."""
+    """Draw the throughput of the fastest mapping under each device assignment over the batch size."""
     small, large = (n.value for n in from_text("PRL.small_batch", "PRL.large_batch"))
     by_workload: dict[str, dict[Assignment, list[tuple[int, Number]]]] = {}
     for (workload, size), found in sorted(_reached(frame).items()):

@@ -1,4 +1,4 @@
-"""The cost in reward of re-allocating actors (PRL 3.3.1; 6.4, Fig. 9)."""
+"""Measures what re-allocating actors to training costs in reward (PRL 3.3.1; 6.4, Fig. 9)."""
 
 from typing import TYPE_CHECKING
 
@@ -38,16 +38,22 @@ TASKS = {
         RelaxedTask(REALLOCATED, "pong-dqn", 1_000_000, 3e-2),
     ),
 }
-"""Tasks by tier. The quick tier has none: starting the actors' processes takes longer than the runs."""
+"""Workloads and lengths of the training runs, by tier.
+
+The quick tier has none: starting the actors' processes takes longer than the runs.
+"""
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return one cell per training run; none in the quick tier and in a tier without a name."""
+    """Return one cell (a piece of the plan) per training run; none in a tier that is not in `TASKS`."""
     return relaxed_training.cells(TASKS.get(tier.name, ()))
 
 
 def reallocated(frame: pd.DataFrame) -> Finding:
-    """Check PRL Fig. 9: the reward with actors that train and act again (3.3.1), compared with that without."""
+    """Check PRL Fig. 9: faster convergence at the same reward with actors that are re-allocated to training (3.3.1).
+
+    The outcome is always "not run": it lists the share of the reward that is kept, and nothing measures convergence.
+    """
     ours = tuple(
         share
         for name, runs in runs_of(frame, REALLOCATED).items()
@@ -58,5 +64,5 @@ def reallocated(frame: pd.DataFrame) -> Finding:
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the mean return over environment steps."""
+    """Draw the mean return over environment steps, with and without re-allocation."""
     return charts.chart(*relaxed_training.panels(frame, REALLOCATED))

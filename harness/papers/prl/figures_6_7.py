@@ -1,4 +1,4 @@
-"""Primitives on CPU, GPU and FPGA over the batch size (PRL 6.2, Fig. 6 and 7)."""
+"""Draws the times of primitives on CPU, GPU and FPGA over the batch size (PRL 6.2, Fig. 6 and 7)."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ WORKLOAD = "cartpole-dqn"
 
 
 def draw_replay(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the time of the replay's operations (Fig. 6)."""
+    """Draw the time of sampling and of the priority update over the batch size (Fig. 6)."""
     calls = {"sum_tree.sample": "sampling", "sum_tree.update": "priority update"}
     return charts.chart(
         *(
@@ -24,6 +24,6 @@ def draw_replay(frame: pd.DataFrame) -> "Figure | None":
 
 
 def draw_learner(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the time of a gradient step (Fig. 7)."""
+    """Draw the time of a gradient step over the batch size (Fig. 7)."""
     rows = devices.times(frame, WORKLOAD, "learner.step")
     return charts.chart(devices.panel(rows, f"{WORKLOAD}: gradient step"))

@@ -1,6 +1,4 @@
-"""Checks of PRL 6.4 with runs: the gain of dynamic re-allocation, and the simulated FPGA against earlier FPGA
-work.
-"""
+"""Checks the gain of dynamic re-allocation, and the simulated FPGA against earlier FPGA work (PRL 6.4)."""
 
 import json
 from typing import Any
@@ -37,8 +35,9 @@ def _judged(frame: pd.DataFrame, found: list[Number], limit: float) -> Outcome:
 
 
 def reallocation(frame: pd.DataFrame) -> Finding:
-    """Check PRL 6.4: throughput with actors that train and act again (Algorithm 1), over that of the same run
-    without.
+    """Check PRL 6.4: dynamic re-allocation of actors to training (Algorithm 1) raises throughput.
+
+    The runs that are compared are equal in everything else.
     """
     found: dict[tuple[Any, ...], dict[bool, Any]] = {}
     for row in records(select(frame, suite=Suite.RUN, quantity="gradient_steps_per_s")):
@@ -97,8 +96,9 @@ def _peak(frame: pd.DataFrame) -> Number | None:
 
 
 def earlier_work(frame: pd.DataFrame) -> Finding:
-    """Check PRL 6.4: experiences per second on the FPGA and the available peak, compared with those of earlier
-    work.
+    """Check PRL 6.4: more experiences per second than the earlier FPGA work, from a lower peak.
+
+    Both are judged for CartPole's DQN on the simulated FPGA.
     """
     eps, peak, other_eps, other_peak, less, more = from_text(
         "PRL.cartpole_eps",

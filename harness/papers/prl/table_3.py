@@ -1,4 +1,4 @@
-"""Throughput and portability compared with the libraries (PRL 6.4, Table 3)."""
+"""Compares throughput and portability with those of other libraries (PRL 6.4, Table 3)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,7 +29,7 @@ MERGE = (
 
 
 def same_hardware(frame: pd.DataFrame) -> Finding:
-    """Check PRL 6.4: the gain over the libraries if both use the same CPU and GPU."""
+    """Check PRL 6.4: throughput is higher than that of the libraries also if both use the same CPU and GPU."""
     found = gains_on_gpu(frame, "sb3", *RLLIB)
     if not found:
         return Finding(
@@ -48,11 +48,11 @@ def same_hardware(frame: pd.DataFrame) -> Finding:
 
 
 def over_devices(frame: pd.DataFrame) -> Finding:
-    """Check PRL Table 3: portability over the device assignments of one machine, this project's and the
-    libraries'.
+    """Check PRL Table 3: this project runs under every device assignment of one machine, and the libraries do not.
 
-    A library's portability of 0 follows from its supported devices. What is tested is that this project runs
-    under every assignment: on real devices, or on the simulated FPGA.
+    A device assignment names the device of the learner and that of replay management. A library's portability of 0
+    follows from its supported devices. The test is whether this project runs under every assignment: on real devices,
+    or on the simulated FPGA.
     """
     tried = tried_mappings(frame)
     libraries = _libraries(frame, tried)
@@ -116,7 +116,7 @@ def _libraries(
 
 
 def over_platforms(everywhere: pd.DataFrame) -> Finding:
-    """Check PRL Table 3: portability over the machines of a merged store, this project's over each library's.
+    """Check PRL Table 3: this project's portability over the machines of a merged store is higher than each library's.
 
     Args:
         everywhere: the last rows of every machine, not of one alone.
@@ -145,7 +145,7 @@ def over_platforms(everywhere: pd.DataFrame) -> Finding:
 
 
 def libraries(frame: pd.DataFrame) -> Finding:
-    """Check PRL 6.4: throughput over RLlib and Stable-Baselines3 on the same machine."""
+    """Check PRL 6.4: throughput is higher than that of RLlib and of Stable-Baselines3 on the same machine."""
     found = gains(frame, *LIBRARIES)
     if not found:
         return Finding(

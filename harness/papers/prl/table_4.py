@@ -1,4 +1,4 @@
-"""User code (PRL 6.5, Table 4): the lines of two examples, and how many of them change with the device."""
+"""Counts the lines of two examples of user code, and how many of them change with the device (PRL 6.5, Table 4)."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from harness.papers.number import Number
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ALGORITHMS, OTHER_PLATFORM = ("q_learning", "policy_gradient"), "_fpga"
-"""The examples, and the suffix of each name for the other platform."""
+"""The examples' names, and the suffix of each name for the other platform."""
 DOZENS = 100
 """Fewer lines than this count as dozens."""
 
@@ -23,7 +23,8 @@ def _code(name: str) -> list[str]:
 
 
 def user_code(_: pd.DataFrame) -> Finding:
-    """Check PRL Table 4: the lines of a user's own two algorithms, and how many differ on another platform.
+    """Check PRL Table 4: two user-written algorithms have dozens of lines, of which at most one
+    changes with the device.
 
     All of the files are complete programs (`tests/harness/examples/test_examples.py` runs them).
     """
