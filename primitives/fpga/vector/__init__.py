@@ -1,1 +1,1 @@
-"""Units that take a word of numbers per cycle: streams, reductions, random numbers."""
+"""Units that process a stream of numbers, a word per cycle: element by element, reductions, random numbers."""

@@ -1,10 +1,10 @@
-"""Matrices of float32 numbers as integers with one common exponent, which the systolic core can multiply.
+"""Turns float32 matrices into integers with one common exponent, which the systolic core can multiply.
 
-A block is raw * 2^exponent. The exponent comes from its largest magnitude, as FIX derives the range of
+A block is such a matrix: raw * 2^exponent. The exponent comes from its largest magnitude, as FIX derives the range of
 activations from the observed values (Algorithm 1); here it is a power of two, so that scaling is exact. The width
 leaves the core's accumulator room for every sum of the product: 28 bits for 256 terms, 25 for 16,384. A float32
-number within 2^4 (2^1) of the largest magnitude is converted without loss. Nothing saturates; numbers that are
-not finite become 0 and are counted.
+number within 2^4 (2^1) of the largest magnitude is converted without loss. Nothing saturates; numbers that are not
+finite become 0 and are counted.
 
 Hardware: `Scale` and `ToFixed` before the core, `FromFixed` and `Scale` after it.
 """
@@ -24,10 +24,10 @@ CONVERSION_LATENCY = Scale.latency + ToFixed.latency + FromFixed.latency + Scale
 
 
 class FixedPointBlock(NamedTuple):
-    """Integers with one common exponent.
+    """A block: integers with one common exponent.
 
     Attributes:
-        raw: int64, each in the block's bits.
+        raw: int64, each in the block's number of bits.
         exponent: the numbers are raw * 2^exponent.
         not_finite: number of values that were not finite and are now 0.
     """
@@ -38,12 +38,15 @@ class FixedPointBlock(NamedTuple):
 
 
 def operand_bits(terms: int) -> int:
-    """Return the bits of an operand, including its sign, for which sums of `terms` products fit the accumulator."""
+    """Return the most bits of an operand, with its sign, with which sums of `terms` products fit the accumulator."""
     return min(WIDTH, 1 + (ACCUMULATOR_BITS - 2 - (terms - 1).bit_length()) // 2)
 
 
 def to_block(values: Array, bits: int) -> FixedPointBlock:
-    """Convert float32 numbers of any shape to a block of `bits` bits, rounded to nearest, ties upwards."""
+    """Convert float32 numbers of any shape to a block.
+
+    Numbers are rounded to nearest, ties upwards. `bits` is the width of an integer, including its sign.
+    """
     finite = np.isfinite(values)
     not_finite = int(values.size - np.count_nonzero(finite))
     if not_finite:

@@ -1,10 +1,12 @@
 """Pseudo-random numbers for exploration noise (FIX III: the PRNG module after the actor's inference).
 
-Uniform words come from xorshift128 (Marsaglia 2003, Journal of Statistical Software 8(14), period 2^128 - 1), one
-per cycle. A Gaussian number is the sum of twelve uniform 16-bit numbers minus its mean, two from each of six
-generators: variance 1, never beyond 6. (The kurtosis is 2.9; that of a normal distribution is 3.)
+Uniform words come from xorshift128 (Marsaglia 2003, Journal of Statistical Software 8(14), period 2^128
+- 1), one per cycle:
 
     t = x ^ (x << 11);  (x, y, z) <- (y, z, w);  w <- w ^ (w >> 19) ^ t ^ (t >> 8)
+
+A Gaussian number is the sum of twelve uniform 16-bit numbers minus its mean, two from each of six generators. Its
+variance is 1, and it is never beyond 6. (The kurtosis is 2.9; that of a normal distribution is 3.)
 """
 
 from collections.abc import Sequence
@@ -29,20 +31,24 @@ State = tuple[int, int, int, int]
 
 
 def seeds(seed: int, count: int) -> list[State]:
-    """Return start values of `count` generators; none is all zero.
+    """Return the start states of `count` generators, which follow from one seed; none is all zero.
 
     Args:
         seed: at least 0.
+        count: number of generators.
     """
     words = np.random.SeedSequence(seed).generate_state(4 * count).reshape(count, 4)
     return [(int(x) | 1, int(y), int(z), int(w)) for x, y, z, w in words]
 
 
 class Xorshift(wiring.Component):
-    """A uniform word in every cycle with `enable`.
+    """A generator of uniform 32-bit words, which gives one in every cycle with `enable`.
+
+    Args:
+        state: the start values of x, y, z and w, 32 bits each; not all 0.
 
     Ports:
-        enable: In(1). word: Out(32), this cycle's.
+        enable: In(1). word: Out(32), the word of this cycle.
     """
 
     def __init__(self, state: State):
@@ -64,7 +70,7 @@ class Xorshift(wiring.Component):
 
 
 def xorshift_golden(state: State, count: int) -> list[int]:
-    """Return the golden model's first `count` words."""
+    """Return the first `count` words of an `Xorshift` with this start state: its golden model."""
     words = []
     x, y, z, w = state
     for _ in range(count):
@@ -75,7 +81,10 @@ def xorshift_golden(state: State, count: int) -> list[int]:
 
 
 class GaussianGenerator(wiring.Component):
-    """Gaussian numbers with mean 0 and variance 1, one per cycle.
+    """A generator of Gaussian numbers with mean 0 and variance 1, one per cycle.
+
+    Args:
+        states: start states of its `GENERATORS` uniform generators.
 
     Ports:
         numbers: Out(stream of 32): float32.
@@ -109,15 +118,16 @@ class GaussianGenerator(wiring.Component):
 
 
 def gaussian_golden(states: Sequence[State], count: int) -> Array:
-    """Return the golden model's first `count` numbers, float32."""
+    """Return the first `count` numbers, float32, of a `GaussianGenerator` with these states: its golden model."""
     words = np.array([xorshift_golden(state, count) for state in states], np.int64)
     sums = (words & (1 << UNIFORM_BITS) - 1).sum(0) + (words >> UNIFORM_BITS).sum(0)
     return golden.from_fixed(sums - MEAN, UNIFORM_BITS)
 
 
 def exploration_program(deviation: float) -> StreamProgram:
-    """Return the program of the stream unit that adds noise to an action: inputs action and Gaussian number,
-    result in [-1, 1].
+    """Return the stream unit's program that adds exploration noise to an action and limits it to [-1, 1].
+
+    Its inputs are the action and a Gaussian number, which it multiplies by `deviation`.
     """
     b = ProgramBuilder(2)
     noisy = b.apply("add", 0, b.apply("mul", 1, b.constant(deviation)))

@@ -1,10 +1,10 @@
 """The reduction unit: sums and extremes of groups of float32 numbers, one word of several lanes per cycle.
 
-A floating-point adder with several cycles of latency cannot accumulate a stream of one number per cycle. MAP
-(IV-C4) has the same problem in the sum tree, and uses fixed point, where an addition takes one cycle. So does
-this unit: every number is scaled by a power of two that depends on the tensor's largest magnitude and converted
-to `SUM_FORMAT`; the sum is exact in any order, and is rounded to float32 once. The scale is an input of the
-stream: the writer of the tensor knows its largest exponent (`block_exponent`).
+A floating-point adder with several cycles of latency cannot accumulate a stream of one number per cycle. MAP (IV-C4)
+has the same problem in the sum tree, and uses fixed point, where an addition takes one cycle. So does this unit:
+every number is scaled by a power of two that depends on the tensor's largest magnitude and converted to `ITEM_BITS`
+bits; the sum is exact in any order, and is rounded to float32 once. The scale is an input of the stream: the writer
+of the tensor knows its largest exponent (`block_exponent`).
 """
 
 from typing import Any
@@ -26,13 +26,13 @@ ORDER_BITS, POSITION_BITS = 32, 32
 
 
 def block_exponent(values: Array) -> int:
-    """Return e of the largest magnitude, 2^e <= |x| < 2^(e+1); 0 if all are zero or there are none."""
+    """Return the exponent e of the largest magnitude, 2^e <= |x| < 2^(e+1); 0 if there is no number other than 0."""
     largest = float(np.abs(golden.flushed(values)).max(initial=0))
     return int(np.frexp(largest)[1]) - 1 if largest else 0
 
 
 def reduction_latency(operation: str, lanes: int) -> int:
-    """Return the cycles from a group's last word to its result."""
+    """Return the cycles that a `ReduceUnit` takes from a group's last word to its result."""
     tree = (lanes - 1).bit_length()
     if operation == "sum":
         return Scale.latency + ToFixed.latency + tree + 1 + FromFixed.latency + Scale.latency
@@ -63,7 +63,7 @@ def reduce_golden(operation: str, groups: Array) -> Array:
 
 
 class ReduceUnit(wiring.Component):
-    """Reduces groups of a stream, one after another; all lanes of a word belong to one group.
+    """Reduces the groups of a stream of numbers, one after another; all lanes of a word belong to one group.
 
     Args:
         operation: one of `OPERATIONS`; "argmax" and "argmin" give the position of the first extreme in its group.

@@ -1,5 +1,4 @@
-"""The sequencer of a stream or reduction unit: reads a tensor's words from memory, and signals the end of the
-last result.
+"""The sequencer of a stream or reduction unit, which reads a tensor's words and signals when the unit is done.
 
 Golden model: `sequence_cycles`.
 """
@@ -14,8 +13,13 @@ MEMORY_CYCLES = 2  # the address is registered, and the memory answers one cycle
 
 
 def sequence_cycles(words: int, latency: int) -> int:
-    """Return the cycles from taking the command to the completion: one word per cycle, the memory, the unit, the
-    write.
+    """Return the cycles from taking a command until the last result is written.
+
+    A word is read per cycle; the address and the memory add `MEMORY_CYCLES`, and the unit its latency.
+
+    Args:
+        words: memory words of the tensor.
+        latency: cycles from the unit's last input to its last result.
     """
     return words + latency + MEMORY_CYCLES
 
@@ -25,7 +29,7 @@ SequenceCommand = data.StructLayout({"words": WORD_COUNT_BITS, "latency": LATENC
 
 
 class SequencerState(enum.Enum):
-    """The state of the sequencer."""
+    """What the sequencer does: nothing, read words, wait for the last result, or signal the end."""
 
     IDLE = 0
     READ = 1
@@ -34,7 +38,9 @@ class SequencerState(enum.Enum):
 
 
 class StreamSequencer(wiring.Component):
-    """Runs one command at a time.
+    """Requests the words of a tensor, one per cycle, and signals when the last result is written.
+
+    It runs one command at a time.
 
     Ports:
         commands: In(stream of SequenceCommand).

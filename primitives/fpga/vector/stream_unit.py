@@ -1,7 +1,7 @@
-"""Stream units: a pipeline of a program's operators, which takes an element in every cycle (MAP IV-B3).
+"""Stream units: a program's operators as a pipeline, which takes an element in every cycle (MAP IV-B3).
 
-Activation units, the loss, Adam and the learner's weight update are stream units; a word holds one element per
-lane. Golden model: `StreamProgram.golden`. Cycles: `words + program.latency`, without stalls.
+Activation units, the loss, Adam and the learner's weight update are stream units. A word holds one element per lane.
+Golden model: `StreamProgram.golden`. Cycles: `words + program.latency`, without stalls.
 """
 
 import numpy as np
@@ -35,7 +35,7 @@ class _Delays:
 
 
 class StreamLane(wiring.Component):
-    """The datapath of one lane.
+    """The pipeline of a program's operators for one element per cycle.
 
     Ports:
         inputs: In(input_count x 32), at least one.
@@ -72,7 +72,7 @@ class StreamLane(wiring.Component):
 
 
 class StreamUnit(wiring.Component):
-    """Several lanes of a program's datapath with one input stream and one result stream.
+    """A stream unit: several lanes that run the same program, with one input stream and one result stream.
 
     The unit stalls while its result is not taken.
 
