@@ -1,4 +1,4 @@
-"""Addition, multiplication, division and square root, rounded as in IEEE 754."""
+"""Operators for addition, multiplication, division and square root, which round as IEEE 754."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 
@@ -19,7 +19,7 @@ QUOTIENT_BITS = FRACTION_BITS + 2  # the significand and the bit that rounds it
 
 
 class Add(Operator):
-    """operands[0] + operands[1], or their difference."""
+    """Adds two numbers: the result is operands[0] + operands[1], or with `subtract` their difference."""
 
     latency = 3
 
@@ -58,7 +58,7 @@ class Add(Operator):
 
 
 class Multiply(Operator):
-    """operands[0] * operands[1]."""
+    """Multiplies two numbers: the result is operands[0] * operands[1]."""
 
     latency = 3
 
@@ -82,7 +82,10 @@ class Multiply(Operator):
 
 
 class Divide(Operator):
-    """operands[0] / operands[1], one bit of the quotient per stage. Division by zero gives an infinity."""
+    """Divides two numbers: the result is operands[0] / operands[1]; division by zero gives an infinity.
+
+    Each stage of the pipeline computes one bit of the quotient.
+    """
 
     latency = QUOTIENT_BITS + 2
 
@@ -117,7 +120,10 @@ class Divide(Operator):
 
 
 class SquareRoot(Operator):
-    """The root of operands[0], or of its magnitude if it is negative; one bit per stage."""
+    """Computes the square root of operands[0], or of its magnitude if it is negative.
+
+    Each stage of the pipeline computes one bit of the root.
+    """
 
     latency = QUOTIENT_BITS + 2
 

@@ -1,4 +1,7 @@
-"""Conversion between float32 and fixed point. Golden models: `primitives.quantization.Q` and `golden.from_fixed`."""
+"""Operators that convert between float32 and fixed point, or scale by a power of two.
+
+Golden models: `primitives.quantization.Q`, `golden.from_fixed` and `golden.scaled`.
+"""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data
@@ -20,11 +23,14 @@ SCALE_BITS = 10  # of a power of two that scales: -512 to 511
 
 
 class ToFixed(Operator):
-    """operands[0] as a signed number of `bits` bits, with `fraction_bits` of them after the point.
+    """Converts the float32 number operands[0] to fixed point.
 
-    Rounds to nearest, ties upwards, and saturates, as `Q(bits, fraction_bits).from_float` does.
+    Rounds to nearest, ties upwards, and saturates, as `Q(bits, fraction_bits).from_float` does. The result is a
+    structure: `value`, signed, and `saturated`, whether the number did not fit.
 
-    The result is a structure: `value`, and `saturated` if the number did not fit.
+    Args:
+        bits: width of the result.
+        fraction_bits: how many of them are after the point.
     """
 
     latency = 2
@@ -67,9 +73,11 @@ class ToFixed(Operator):
 
 
 class FromFixed(Operator):
-    """A signed number of `bits` bits, with `fraction_bits` of them after the point, rounded to float32.
+    """Converts the fixed-point number operands[0], signed, to float32, rounded.
 
-    The operand is this number.
+    Args:
+        bits: width of the operand.
+        fraction_bits: how many of them are after the point.
     """
 
     latency = 2
@@ -93,7 +101,7 @@ class FromFixed(Operator):
 
 
 class FromInteger(Operator):
-    """The signed 32-bit number operands[0] (an index, a pixel) in float32."""
+    """Converts the signed 32-bit integer operands[0], such as an index or a pixel, to float32."""
 
     latency = FromFixed.latency
 
@@ -111,7 +119,10 @@ class FromInteger(Operator):
 
 
 class Scale(Operator):
-    """operands[0] times two to the power of the signed low `SCALE_BITS` bits of operands[1]."""
+    """Multiplies the float32 number operands[0] by a power of two.
+
+    The exponent is the low `SCALE_BITS` bits of operands[1], signed.
+    """
 
     latency = 1
 

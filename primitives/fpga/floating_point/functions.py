@@ -1,7 +1,6 @@
-"""Exponential and logarithm, and tanh, expm1 and log1p near zero, computed with tables.
+"""Operators computed with tables: exponential and logarithm, and tanh, expm1 and log1p near zero.
 
-Errors relative to the value: `Exponential` 2e-7 + |x| 1.2e-7, `Logarithm` 2e-7 plus 5e-8 absolute, `NearZero`
-4e-7.
+Errors relative to the value: `Exponential` 2e-7 + |x| 1.2e-7, `Logarithm` 2e-7 plus 5e-8 absolute, `NearZero` 4e-7.
 """
 
 import math
@@ -35,7 +34,10 @@ def _bits(number: np.float32) -> int:
 
 
 class Exponential(Operator):
-    """e^operands[0] = 2^k 2^f: k and f are integer and fraction of x log2(e), with 22 bits after the point."""
+    """Computes e^x of x = operands[0], as 2^k 2^f.
+
+    k and f are the integer and the fraction of x log2(e), with 22 bits after the point; 2^f comes from a table.
+    """
 
     latency = Multiply.latency + ToFixed.latency + tables.LATENCY + 1
 
@@ -63,7 +65,7 @@ class Exponential(Operator):
 
 
 def exponential(x: Array) -> Array:
-    """Return the golden model's result of `Exponential`."""
+    """Return the results of `Exponential` for float32 numbers: its golden model."""
     raw = _POWER.from_float(golden.multiply(x, np.full_like(x, _LOG2_E))).raw.astype(np.int64)
     value = tables.power_of_two().golden(raw & (1 << _POWER.fraction_bits) - 1)
     one = 1 << tables.VALUE_FRACTION_BITS
@@ -73,7 +75,7 @@ def exponential(x: Array) -> Array:
 
 
 class Logarithm(Operator):
-    """ln(operands[0]), of a positive number; of zero, about -88."""
+    """Computes the natural logarithm of operands[0], a positive number; of zero it gives about -88."""
 
     latency = tables.LATENCY + FromFixed.latency + Multiply.latency
 
@@ -97,7 +99,7 @@ class Logarithm(Operator):
 
 
 def logarithm(x: Array) -> Array:
-    """Return the golden model's result of `Logarithm`."""
+    """Return the results of `Logarithm` for float32 numbers: its golden model."""
     words = golden.flushed(x).view(np.uint32).astype(np.int64)
     value = tables.logarithm().golden(words & (1 << FRACTION_BITS) - 1)
     whole = (words >> FRACTION_BITS & INFINITE_EXPONENT) - EXPONENT_BIAS
@@ -107,7 +109,11 @@ def logarithm(x: Array) -> Array:
 
 
 class NearZero(Operator):
-    """tanh, expm1 or log1p of |operands[0]| < 1 (log1p: above -1/2): x times the table of f(x) / x."""
+    """Computes f(x) of x = operands[0] near zero, as x times f(x) / x, which comes from a table.
+
+    Args:
+        name: f: "tanh" or "expm1" for |x| < 1, or "log1p" for -1/2 < x < 1.
+    """
 
     latency = ToFixed.latency + tables.LATENCY + FromFixed.latency + Multiply.latency
 
@@ -138,7 +144,7 @@ class NearZero(Operator):
 
 
 def near_zero(name: str, x: Array) -> Array:
-    """Return the golden model's result of `NearZero`."""
+    """Return the results of `NearZero` with this name for float32 numbers: its golden model."""
     one = 1 << _NEAR_ZERO.fraction_bits
     fixed = _NEAR_ZERO.from_float(golden.flushed(x)).raw.astype(np.int64)
     value = tables.ratio(name).golden(np.clip(fixed + one, 0, 2 * one - 1))

@@ -19,8 +19,9 @@ def flushed(values: Array) -> Array:
 
 
 def rounded(exact: Array) -> Array:
-    """Return float64 rounded to float32, with subnormal numbers flushed; correct for a float64 that was rounded
-    once.
+    """Return float64 numbers rounded to float32, with subnormal results replaced by zeros.
+
+    This is correct for exact results that were rounded once, to float64.
     """
     narrow = exact.astype(np.float32)
     return np.where(np.abs(exact) < _FLUSH_BELOW, np.copysign(np.float32(0), narrow), narrow)
@@ -43,11 +44,11 @@ square_root = _in_float64(lambda x: np.sqrt(np.abs(x)))
 
 
 def from_fixed(whole: Array, fraction_bits: int) -> Array:
-    """Return int64 that represent whole / 2^fraction_bits, rounded to float32 once."""
+    """Return whole / 2^fraction_bits for int64 numbers, rounded once to float32."""
     return (whole.astype(np.float32) * np.float32(2.0**-fraction_bits)).astype(np.float32)
 
 
 def scaled(values: Array, places: int) -> Array:
-    """Return float32 values times 2^places."""
+    """Return float32 values times 2^places, rounded to float32."""
     with np.errstate(over="ignore"):
         return rounded(np.ldexp(flushed(values).astype(np.float64), places))

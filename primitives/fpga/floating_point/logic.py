@@ -1,4 +1,4 @@
-"""Operators that move, compare and select: one cycle each. A truth value is a word of 0 or 1."""
+"""Operators that move, compare and select numbers, in one cycle each. A truth value is a word of 0 or 1."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,13 @@ ONE = 0x3F800000  # 1.0
 
 @dataclass(frozen=True)
 class LogicRule:
-    """One operation: hardware from operand words to a result word, and its golden model."""
+    """An operation of `Logic`.
+
+    Attributes:
+        operands: number of operands.
+        hardware: maps operand words to the result word, as Amaranth values.
+        golden: the golden model, which maps arrays to an array.
+    """
 
     operands: int
     hardware: Callable[..., Value]
@@ -22,7 +28,7 @@ class LogicRule:
 
 
 class Logic(Operator):
-    """Any operation of `RULES`; for the ports see `Operator`."""
+    """Does one operation of `RULES`, given by its name, in one cycle; for the ports see `Operator`."""
 
     latency = 1
 

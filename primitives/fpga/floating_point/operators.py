@@ -1,4 +1,4 @@
-"""The operators of a stream unit, and the operations composed of several operators."""
+"""The operators of a stream unit, programs of them, and the operations composed of several operators."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from primitives.fpga.floating_point.words import Operator
 
 @dataclass(frozen=True)
 class OperatorRule:
-    """The rule of an operator: its hardware, golden model and latency.
+    """What a stream program needs to know of an operator.
 
     Attributes:
         make: creates the hardware.
@@ -53,14 +53,14 @@ OPERATORS: dict[str, OperatorRule] = {
 
 
 class Step(NamedTuple):
-    """One step of a stream program.
+    """One step of a stream program, whose result is a new register.
 
-    Registers are numbered as in `primitives.graph.graph.Instruction`: the inputs, then a step's result each.
+    Registers are numbered as in `primitives.graph.graph.Instruction`: first the inputs, then the result of each step.
 
     Attributes:
-        op: an operator, or "constant".
-        arguments: registers.
-        value: the constant.
+        op: name of an operator, or "constant".
+        arguments: numbers of the registers that it takes.
+        value: the number of a "constant".
     """
 
     op: str
@@ -75,7 +75,7 @@ class StreamProgram:
     Attributes:
         input_count: number of inputs, which are registers 0 to input_count - 1.
         steps: steps, in order.
-        results: registers that are its results.
+        results: numbers of the registers that hold its results.
     """
 
     input_count: int
@@ -84,13 +84,14 @@ class StreamProgram:
 
     @property
     def latency(self) -> int:
-        """Return the cycles from an element's inputs to its results."""
+        """Number of cycles from an element's inputs to its results."""
         ready = self.ready_cycles()
         return max((ready[register] for register in self.results), default=0)
 
     def ready_cycles(self) -> list[int]:
-        """Return the cycle in which each register has its value, counted from the inputs; constants are always
-        ready.
+        """Return the cycle in which each register has its value, counted from the inputs.
+
+        Constants are ready in cycle 0.
         """
         ready = [0] * self.input_count
         for step in self.steps:
@@ -102,7 +103,7 @@ class StreamProgram:
         return ready
 
     def golden(self, inputs: Sequence[Array]) -> list[Array]:
-        """Return the results for float32 or bool arrays that broadcast."""
+        """Return the program's results for its inputs, float32 or bool arrays that broadcast: its golden model."""
         registers = list(inputs)
         for step in self.steps:
             if step.op == "constant":
@@ -114,7 +115,10 @@ class StreamProgram:
 
 
 class ProgramBuilder:
-    """Builds stream programs; includes operations composed of several operators."""
+    """Builds a stream program step by step, from operators and from operations composed of several operators.
+
+    Registers are numbered from 0: first the inputs, then the result of each step.
+    """
 
     def __init__(self, input_count: int):
         self._input_count = input_count
@@ -122,14 +126,18 @@ class ProgramBuilder:
         self._constants: dict[float, int] = {}
 
     def constant(self, value: float) -> int:
-        """Return a register that holds a number."""
+        """Return the number of a register that holds `value`, as float32."""
         value = float(np.float32(value))
         if value not in self._constants:
             self._constants[value] = self._append(Step("constant", value=value))
         return self._constants[value]
 
     def apply(self, op: str, *arguments: int) -> int:
-        """Return the register with the result of an operator or of an operation of `COMPOSED`.
+        """Add an operator, or an operation of `COMPOSED`, and return the number of the register with its result.
+
+        Args:
+            op: name of the operation.
+            arguments: numbers of the registers that it takes.
 
         Raises:
             KeyError: there is no such operation.
@@ -141,7 +149,7 @@ class ProgramBuilder:
         return self._append(Step(op, arguments))
 
     def finished(self, results: Sequence[int]) -> StreamProgram:
-        """Return the finished program."""
+        """Return the finished program, whose results are in the registers `results`."""
         return StreamProgram(self._input_count, tuple(self._steps), tuple(results))
 
     def _append(self, step: Step) -> int:

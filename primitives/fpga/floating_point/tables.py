@@ -1,7 +1,7 @@
-"""Functions as tables of quadratic polynomials, shared by the hardware and its golden model.
+"""Functions as tables of quadratic polynomials, which the hardware and its golden model share.
 
-A table takes an unsigned number u of `input_bits` bits, 0 <= u < 1. Its top bits select a segment, and the rest t
-is the position in it. The value is c0 + (c1 + c2 t) t with `VALUE_FRACTION_BITS` bits after the point; each
+A table takes an unsigned number u of `input_bits` bits, 0 <= u < 1. Its top bits select a segment, and the other bits
+t are the position in it. The value is c0 + (c1 + c2 t) t with `VALUE_FRACTION_BITS` bits after the point; each
 product is truncated (floor).
 """
 
@@ -26,10 +26,10 @@ LATENCY = 3
 
 @dataclass(frozen=True)
 class LookupTable:
-    """Coefficients of a function on [0, 1), by segment.
+    """A function on [0, 1), as the coefficients of a quadratic polynomial for each segment.
 
     Attributes:
-        input_bits: bits of u.
+        input_bits: bits of the input u.
         coefficients: (2^SEGMENT_BITS, 3) integers c0, c1, c2.
     """
 
@@ -38,17 +38,17 @@ class LookupTable:
 
     @property
     def place_bits(self) -> int:
-        """Bits of t."""
+        """Number of bits of t, the position in a segment."""
         return self.input_bits - SEGMENT_BITS
 
     def golden(self, u: Array) -> Array:
-        """Return the table's values, int64, for u (n,) int64."""
+        """Return the table's values, (n,) int64, for inputs u, (n,) int64: the golden model of `lookup`."""
         c0, c1, c2 = np.array(self.coefficients, np.int64).T[:, u >> self.place_bits]
         t = u & (1 << self.place_bits) - 1
         return c0 + ((c1 + (c2 * t >> self.place_bits)) * t >> self.place_bits)
 
     def lookup(self, m: Module, u: Value) -> Value:
-        """Return hardware that computes the value, `LATENCY` cycles later."""
+        """Add hardware to `m` that computes the table's value for `u`; return the value, `LATENCY` cycles later."""
         segment = u[self.place_bits :]
         rows = [
             _rom(m, segment, [row[i] & (1 << VALUE_BITS) - 1 for row in self.coefficients]) for i in range(3)
@@ -93,20 +93,22 @@ def _ratio(function: Callable[[Array], Array], limit: float) -> Callable[[Array]
 
 @cache
 def power_of_two() -> LookupTable:
-    """Return the table of 2^u - 1."""
+    """Return the table of 2^u - 1, for u in [0, 1)."""
     return _fitted(lambda u: np.exp2(u) - 1, 22)
 
 
 @cache
 def logarithm() -> LookupTable:
-    """Return the table of log2(1 + u)."""
+    """Return the table of log2(1 + u), for u in [0, 1)."""
     return _fitted(lambda u: np.log2(1 + u), 23)
 
 
 @cache
 def ratio(name: str) -> LookupTable:
-    """Return the table of f(x) / x for x in [-1, 1) as u = (x + 1) / 2; f is `tanh`, `expm1`, or `log1p` (for x
-    >= -1/2).
+    """Return the table of f(x) / x for x in [-1, 1), whose input is u = (x + 1) / 2.
+
+    Args:
+        name: f: "tanh", "expm1" or "log1p", which is for x >= -1/2 only.
     """
     functions = {"tanh": (np.tanh, 1.0), "expm1": (np.expm1, 1.0), "log1p": (np.log1p, 0.9)}
     return _fitted(_ratio(*functions[name]), 24)

@@ -1,4 +1,4 @@
-"""The binary32 word as fields, and functions of several operators: normalising, rounding, delaying."""
+"""The fields of a binary32 word, and what several operators need: normalising, rounding, delaying."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, ShapeLike, Signal, Value
 from amaranth.lib import data, wiring
@@ -16,7 +16,11 @@ _Magnitude = data.StructLayout({"fraction": FRACTION_BITS, "exponent": 8})
 
 
 class Operator(wiring.Component):
-    """A pipelined operator: takes operands and gives a result in every cycle, with a latency of `latency` cycles.
+    """A pipelined operator, which takes operands and gives a result in every cycle, `latency` cycles later.
+
+    Args:
+        count: number of operands.
+        operand, result: shapes of an operand and of the result.
 
     Ports:
         operands: In(count x 32), unless an operator states another shape.
@@ -30,31 +34,38 @@ class Operator(wiring.Component):
 
 
 def is_zero(number: data.View) -> Value:
-    """Return whether a number is zero; subnormal numbers count as zero."""
+    """Return whether a binary32 number is zero, as a hardware value; subnormal numbers count as zero."""
     return number.exponent == 0
 
 
 def significand(number: data.View) -> Value:
-    """Return the 24 bits of a number's significand, including the hidden bit; 0 for zero."""
+    """Return the 24 bits of a binary32 number's significand, including the hidden bit; 0 for zero."""
     return Mux(is_zero(number), 0, Cat(number.fraction, Const(1, 1)))
 
 
 def registered(m: Module, value: Value, shape: object = None, name: str = "stage") -> Signal:
-    """Return the value delayed by one cycle."""
+    """Return `value` delayed by one cycle, in a register that is added to `m`."""
     register = Signal(Shape.cast(value.shape()) if shape is None else shape, name=name)
     m.d.sync += register.eq(value)
     return register
 
 
 def delayed(m: Module, value: Value, cycles: int) -> Value:
-    """Return the value delayed by `cycles` cycles."""
+    """Return `value` delayed by `cycles` cycles, in registers that are added to `m`."""
     for _ in range(cycles):
         value = registered(m, value, name="delay")
     return value
 
 
 def normalised(value: Value, width: int) -> tuple[Value, Value]:
-    """Return (value shifted left until its top bit is 1, the shift); for 0, 0 and at most width - 1."""
+    """Shift a number to the left until its top bit is 1.
+
+    Args:
+        value: unsigned, of `width` bits.
+
+    Returns:
+        The shifted number, and by how many bits it is shifted. For 0 these are 0 and at most width - 1.
+    """
     places: list[Value] = []
     step = 1 << (width - 1).bit_length() - 1
     while step:
@@ -66,12 +77,14 @@ def normalised(value: Value, width: int) -> tuple[Value, Value]:
 
 
 def packed(m: Module, sign: Value | None, exponent: Value, bits: Value, zero: Value) -> Value:
-    """Return a rounded binary32 word.
+    """Return a binary32 word that holds a number, rounded to nearest, ties to even.
 
     Args:
+        m: the module to which the hardware is added.
         sign: None for a number that is never negative.
-        exponent: biased, signed, of the top bit of `bits`.
-        bits: the significand, its top bit 1, with 2 or more bits behind the 24; the lowest is sticky.
+        exponent: biased exponent, signed, of the top bit of `bits`.
+        bits: the significand, its top bit 1, with 2 or more bits behind the first 24; the lowest is sticky, that is,
+            1 if any bit below it is.
         zero: whether the result is zero, whatever the other arguments are.
     """
     extra = len(bits) - (FRACTION_BITS + 1)
