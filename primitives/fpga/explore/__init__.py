@@ -1,1 +1,1 @@
-"""Design space exploration: designs that fit a device, and their cycles."""
+"""Design space exploration: finds hardware designs that fit a device, and the cycles that they take."""

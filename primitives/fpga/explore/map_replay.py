@@ -1,6 +1,6 @@
-"""MAP's architecture exploration of the replay: S sub-tree pipelines that fit one die (MAP VI-A2).
+"""MAP's exploration of replay architectures: how many sub-tree pipelines, S, fit one die (MAP VI-A2).
 
-The learner's is `primitives.learner.fpga.pipeline`.
+The exploration of the learner is in `primitives.learner.fpga.pipeline`.
 """
 
 from dataclasses import dataclass
@@ -12,19 +12,28 @@ MOST_BANKS = 32  # MAP Table VI: 1 to 32
 
 
 def level_luts(fanout: int) -> int:
-    """Return the look-up tables of a level: the line through Yosys' counts of `replay-pipeline` at K = 2 (6,777 in
-    15 levels) and K = 16 (27,765 in 5).
+    """Return the look-up tables of one level of a replay pipeline, for `fanout` children per node.
+
+    They lie on the line through Yosys' counts of `replay-pipeline` for fanouts of 2 (6,777 in 15 levels)
+    and 16 (27,765 in 5).
     """
     return round(452 + (fanout - 2) * 364.4)
 
 
 def level_flip_flops(fanout: int) -> int:
-    """Return the flip-flops of a level, from the same counts (6,438 and 7,370)."""
+    """Return the flip-flops of one level of a replay pipeline, for `fanout` children per node.
+
+    They lie on the line through Yosys' counts of `replay-pipeline` for fanouts of 2 (6,438 in 15 levels)
+    and 16 (7,370 in 5).
+    """
     return round(429 + (fanout - 2) * 74.6)
 
 
 CROSSBAR_LUTS = 233
-"""Per pair of lane and bank: `lane-route` and `bank-arbiter` at S = 32, 4,824 and 2,630, over 32."""
+"""Look-up tables of the crossbar for each pair of a lane (an input for requests) and a bank (a sub-tree).
+
+These are the counts of `lane-route` and `bank-arbiter` at S = 32, 4,824 and 2,630, divided by 32.
+"""
 
 
 @dataclass(frozen=True)
@@ -52,9 +61,17 @@ class ReplayDesign:
 def replay_design(
     batch: int, capacity: int, fanout: int, device: FpgaDevice, *, priority_bits: int = 32
 ) -> ReplayDesign:
-    """Return the design with S sub-trees: S is doubled from 1, up to the batch, while one die holds them.
+    """Return the design with the most sub-trees: their number S is doubled from 1 while one die holds them.
 
-    Memory: every level of every sub-tree has its own blocks, whose words hold `fanout` children.
+    S stays at most the batch size. In the memory every level of every sub-tree has its own blocks, whose words
+    hold `fanout` children.
+
+    Args:
+        batch: number of requests in a batch.
+        capacity: number of leaves.
+        fanout: children of a node.
+        device: the FPGA, of which one die is used.
+        priority_bits: width of a sum.
     """
     levels, size = 1, fanout
     while size < capacity:

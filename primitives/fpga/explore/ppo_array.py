@@ -1,14 +1,15 @@
-"""Explores arrays and dataflows for PPO on a device: the fewest cycles within its DSPs and block RAMs (PPO 4,
-Equation 9).
+"""Explores sizes of arrays and dataflows for PPO: the fewest cycles within a device's resources (PPO 4, Equation 9).
 
-from primitives.fpga.cycles import networks, ppo
-from primitives.fpga.devices import catalogue
-from primitives.fpga.explore import ppo_array
+For example:
 
-designs = ppo_array.ppo_designs(
-    networks.PPO_NETWORKS["Hopper"], ppo.PpoIteration(16, 512, 512, 10), catalogue.device("u200")
-)
-designs[0].side, designs[0].dataflows, designs[0].cycles
+    from primitives.fpga.cycles import networks, ppo
+    from primitives.fpga.devices import catalogue
+    from primitives.fpga.explore import ppo_array
+
+    designs = ppo_array.ppo_designs(
+        networks.PPO_NETWORKS["Hopper"], ppo.PpoIteration(16, 512, 512, 10), catalogue.device("u200")
+    )
+    designs[0].side, designs[0].dataflows, designs[0].cycles
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,11 +32,11 @@ POWERS_OF_TWO = (2, 4, 8, 16, 32, 64, 128)  # PPO 5.2: least padding where layer
 
 @dataclass(frozen=True)
 class Datapath:
-    """The resources of one processing element.
+    """The DSPs that a design needs for its arithmetic.
 
     Attributes:
         width: bits of a word.
-        dsps: DSPs of an element.
+        dsps: DSPs of a processing element.
         update_dsps: DSPs of the weight update and the Hadamard products, for each of their P lanes.
     """
 
@@ -51,12 +52,12 @@ FIXED_16 = Datapath(width=16, dsps=1, update_dsps=1)
 
 @dataclass(frozen=True)
 class Design:
-    """An array size on a device.
+    """A design for PPO: compute units with arrays of one size, their cycles and their resources.
 
     Attributes:
-        side: P.
-        units: compute units of P x P elements each.
-        dataflows: the best dataflow of each process, for the training batch.
+        side: P, rows and columns of an array.
+        units: number of compute units, with P x P elements each.
+        dataflows: for each process ("FW", "BW", "WU") the best dataflow, with the mini-batch of the training.
         cycles: cycles of one PPO iteration (Equations 7 and 8 without communication), `modelled`.
         dsps, block_rams: resources that it needs.
         fits: whether the device has them.
@@ -72,12 +73,27 @@ class Design:
 
 
 def array_dsps(side: int, units: int, datapath: Datapath) -> int:
-    """Return the DSPs of the arrays, of weight updates and of Hadamard products (PPO 4)."""
+    """Return the DSPs of the arrays, of weight updates and of Hadamard products in all units (PPO 4).
+
+    Args:
+        side: P, rows and columns of an array.
+        units: number of compute units.
+        datapath: DSPs of an element and of a lane.
+    """
     return units * (side * side * datapath.dsps + 2 * side * datapath.update_dsps)
 
 
 def blocked_block_rams(words: int, side: int, width: int, device: FpgaDevice) -> int:
-    """Return the block RAMs of P x P banks for `words` words, each bank in halves of a block (PPO 3.2.2.2)."""
+    """Return the number of block RAMs for a matrix memory in the blocked layout (PPO 3.2.2.2).
+
+    The memory has P x P banks, each in halves of a block RAM.
+
+    Args:
+        words: words that it stores.
+        side: P.
+        width: bits of a word.
+        device: the FPGA.
+    """
     half_bits = device.block_ram_bits // 2
     halves = max(1, blocks(blocks(words, side * side) * width, half_bits))
     return blocks(side * side * halves, 2)
@@ -86,8 +102,16 @@ def blocked_block_rams(words: int, side: int, width: int, device: FpgaDevice) ->
 def unit_block_rams(
     layers: Sequence[GemmLayer], batch: int, side: int, width: int, device: FpgaDevice
 ) -> int:
-    """Return the block RAMs of one unit with everything on chip: weights, activations a, products z and gradients
-    d.
+    """Return the number of block RAMs of one compute unit that has all its data on the chip.
+
+    The data are the weights, the activations a, the products z, and the gradients d.
+
+    Args:
+        layers: the layers of the unit's network.
+        batch: samples of a mini-batch.
+        side: P, rows and columns of the array.
+        width: bits of a word.
+        device: the FPGA.
     """
     weights = sum(layer.weights for layer in layers)
     results = batch * sum(layer.outputs * layer.out_size[0] * layer.out_size[1] for layer in layers)
@@ -107,13 +131,18 @@ def ppo_designs(
     external_activations: bool = False,
     product_cycles: ProductCycles = gemm.ppo_cycles,
 ) -> list[Design]:
-    """Return every array size: those that fit first, sorted by speed.
+    """Return a design for every size of array: first those that fit the device, the fastest first.
 
     Args:
-        units: number of units, one per separately trained network.
-        external_activations: whether activations, products and gradients are in external memory (PPO 3.1, CNNs),
-            so that only the weights are on chip.
-        product_cycles: the model of a product, as in `cycles.ppo`.
+        layers: the layers of the network.
+        iteration: hyper-parameters of a PPO iteration.
+        device: the FPGA.
+        units: number of compute units, one per separately trained network.
+        datapath: width of a word, and DSPs of an element.
+        sides: values of P, rows and columns of the array.
+        external_activations: whether activations, products and gradients are in external memory (PPO 3.1, CNNs), so
+            that only the weights are on chip.
+        product_cycles: the model of a product's cycles, as in `cycles.ppo`.
     """
     designs = []
     for side in sides:
