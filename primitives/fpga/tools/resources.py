@@ -35,12 +35,13 @@ _MAP = (
 )
 _COUNT = "tee -q -o cells.json stat -json -top top"
 SCRIPT = f"{_MAP} setattr -mod -unset keep_hierarchy A:keep_hierarchy; flatten; {_COUNT}"
-"""`synth_xilinx`, but with `abc` instead of `abc9`, which makes Yosys 0.70's WebAssembly exit silently for a
-block that has products of several DSPs.
+"""Yosys' script for a small block: `synth_xilinx`, but with `abc` instead of `abc9`.
+
+`abc9` makes Yosys 0.70's WebAssembly exit silently for a block that has products of several DSPs.
 """
 
 SCRIPT_BY_MODULE = f"{_MAP} {_COUNT}"
-"""The same for `by_module`: modules marked `keep_hierarchy` are kept, and counted as often as they are used."""
+"""Yosys' script for `by_module`: modules marked `keep_hierarchy` are kept, and counted as often as they are used."""
 
 # Where a memory is read and written at one address, Yosys 0.70 takes it for one of a single port, and its table for
 # UltraScale (lutrams_xcu.txt) offers LUT RAMs of 16 address bits for that, where it means the 9 of RAM512X1S: cheaper
@@ -90,7 +91,7 @@ FREE = ("$scopeinfo", "CARRY4", "CARRY8", "MUXF7", "MUXF8", "MUXF9", "BUFG", "IB
 
 @dataclass(frozen=True)
 class Resources:
-    """Numbers of cells of a block.
+    """The cells of a block on an UltraScale+ device, in the papers' categories.
 
     Attributes:
         luts: look-up tables, including those used as memory.
@@ -114,10 +115,10 @@ def unavailable_reason() -> str:
 
 
 def count(design: Any, *, by_module: bool = False) -> Resources:
-    """Return the resources of `design`, a component not yet elaborated.
+    """Return the resources of a block, counted by Yosys or read from the cache.
 
     Args:
-        design: the component.
+        design: a component that is not yet elaborated.
         by_module: whether memories and modules used more than once are synthesised separately.
 
     Raises:
@@ -128,7 +129,12 @@ def count(design: Any, *, by_module: bool = False) -> Resources:
 
 @dataclass(frozen=True)
 class CountedPart:
-    """A module used in a block: number of uses, and the cells of one use, by type."""
+    """A module that a block uses.
+
+    Attributes:
+        uses: how often.
+        cells: the cells of one use, by type.
+    """
 
     uses: int
     cells: dict[str, int]
@@ -136,7 +142,7 @@ class CountedPart:
 
 @dataclass(frozen=True)
 class Synthesis:
-    """The result of Yosys for a block.
+    """The cells that Yosys found for a block.
 
     Attributes:
         cells: all Xilinx cells, by type.
@@ -150,13 +156,16 @@ class Synthesis:
 
 
 def synthesis_of(stated: Mapping[str, Any]) -> Synthesis:
-    """Return the `Synthesis` from its stored plain data."""
+    """Return a `Synthesis` from the plain data in which it is stored."""
     parts = {name: CountedPart(**part) for name, part in stated.get("parts", {}).items()}
     return Synthesis(stated["cells"], stated.get("cpu_s"), parts)
 
 
 def count_cells(design: Any, *, by_module: bool = False) -> tuple[str, Synthesis]:
-    """Return the key of a block's Verilog, and its synthesis; arguments and errors as `count`."""
+    """Return the hash of a block's Verilog (`verilog_key`), and its cells by type.
+
+    Arguments and errors are those of `count`.
+    """
     text = verilog.export(design)
     marked = _modules_kept(text) if by_module else _addresses_apart(text)
     script = SCRIPT_BY_MODULE if by_module else SCRIPT
@@ -166,7 +175,7 @@ def count_cells(design: Any, *, by_module: bool = False) -> tuple[str, Synthesis
 
 
 def verilog_key(text: str) -> str:
-    """Return a hash of a block's Verilog."""
+    """Return a hash of a block's Verilog, which shows whether the block has changed."""
     return disk_cache.key(text)
 
 
@@ -186,7 +195,7 @@ def _modules_kept(text: str) -> str:
 
 
 def of_cells(cells: Mapping[str, int]) -> Resources:
-    """Return the resources for counts of Xilinx cells.
+    """Return the resources in the papers' categories, from counts of Xilinx cells by type.
 
     Raises:
         RuntimeError: a cell is unknown.
