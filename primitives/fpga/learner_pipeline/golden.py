@@ -14,7 +14,7 @@ from primitives.quantization.fixed_point import exact_matmul
 
 @dataclass
 class LayerState:
-    """A layer's weights and Adam's moments.
+    """A layer's weights, and the moments that Adam keeps for them.
 
     Attributes:
         weight, mean, square: (outputs, inputs + 1) float32, with the biases in the last column.
@@ -26,7 +26,7 @@ class LayerState:
 
     @classmethod
     def of(cls, weight: Array) -> "LayerState":
-        """Return the state before the first update."""
+        """Return the state of a layer with these weights before the first update: Adam's moments are 0."""
         return cls(weight, np.zeros_like(weight), np.zeros_like(weight))
 
 
@@ -35,12 +35,12 @@ def _with_one(values: Array) -> Array:
 
 
 def train(layers: Sequence[LayerState], x: Array, y: Array, rate: float, root: float) -> list[LayerState]:
-    """Return the states after one batch.
+    """Return the states of all layers after one update on a batch, bit by bit as the hardware gives them.
 
     Args:
         layers: states before the batch.
-        x, y: (B, inputs), (B, outputs) raw numbers of `FORMAT`.
-        rate, root: Adam's corrections.
+        x, y: inputs (B, inputs) and targets (B, outputs), raw numbers of `FORMAT`.
+        rate, root: Adam's corrections (`update_unit.corrections`).
     """
     places = 2 * FORMAT.fraction_bits
     weights = [FORMAT.from_float(layer.weight).raw for layer in layers]
@@ -68,7 +68,15 @@ def _updated(layer: LayerState, sums: Array, batch_size: int, rate: float, root:
 
 
 def words(layer: LayerShape, matrix: Array) -> Array:
-    """Return a matrix (outputs, inputs + 1) as (layer.words, lanes), with zeros beyond the outputs."""
+    """Return a layer's matrix in the order of its weight memory.
+
+    Args:
+        layer: the layer.
+        matrix: (outputs, inputs + 1), with the biases in the last column.
+
+    Returns:
+        (layer.words, lanes), with zeros beyond the outputs.
+    """
     padded = np.zeros((layer.blocks * layer.lanes, layer.inputs + 1), matrix.dtype)
     padded[: layer.outputs] = matrix
     blocks = padded.reshape(layer.blocks, layer.lanes, layer.inputs + 1)

@@ -1,4 +1,4 @@
-"""Hardware shared by several units of a layer."""
+"""What several units of a layer share: the format of numbers in hardware, and the control of a unit."""
 
 from collections.abc import Sequence
 
@@ -11,17 +11,22 @@ from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
 
 SUM_BITS = 64
 CYCLE_BITS = 24
-"""Bits of the cycles that a unit without a datapath takes for one sample."""
+"""Bits of the number of cycles that a unit without a datapath takes for one sample."""
 Number = signed(FORMAT.bits)
 
 
 def vector(size: int) -> data.ArrayLayout:
-    """Return the shape of `size` numbers."""
+    """Return the Amaranth layout of `size` numbers of `FORMAT`."""
     return data.ArrayLayout(Number, size)
 
 
 def stored(m: Module, total: Value) -> Value:
-    """Return an exact sum of products as a number of `FORMAT`: rounded, ties upwards, and saturated."""
+    """Return an exact sum of products as a number of `FORMAT`: rounded, ties upwards, and saturated.
+
+    Args:
+        m: the module to which the hardware is added.
+        total: the sum, signed, with twice the format's bits after the point.
+    """
     shift = FORMAT.fraction_bits
     whole = Signal(signed(len(total) - shift + 1))
     m.d.comb += whole.eq((total >> shift) + total[shift - 1])
@@ -49,11 +54,23 @@ def _counter(size: int | Value) -> Signal:
 
 
 class Issue:
-    """Counts the words of one item: the words that tensor units read, their order and their cycles.
+    """Counts the words that a tensor unit reads for one item, such as a sample, in two nested loops.
 
-    An item enters while the previous one reads its last word, so that words follow without a gap. The last word
-    waits until the result's place is free. `outer` and `inner` are the numbers of words, as integers or hardware
-    values.
+    A word is read per cycle. An item enters while the previous one reads its last word, so that words follow without
+    a gap. The last word waits until the place of the result is free.
+
+    Args:
+        m: module of the unit.
+        outer, inner: numbers of turns of the outer and of the inner loop, as integers or hardware values.
+        start: whether an item is offered.
+        may_end: whether the last word may be read.
+
+    Attributes:
+        busy: an item is being read.
+        outer, inner: the counters of the loops.
+        inner_last, last: whether the inner counter, or both, are at their last value.
+        go: a word is read in this cycle.
+        free: an item can enter in this cycle.
     """
 
     def __init__(self, m: Module, *, outer: int | Value, inner: int | Value, start: Value, may_end: Value):
@@ -80,14 +97,13 @@ class Control:
     Args:
         m: module of the unit.
         inputs: streams that are taken together.
-        result: stream that is delivered one cycle after the last word was read; None if the unit keeps its
-            result.
-        outer, inner: numbers of words per sample, as `Issue` takes them.
+        result: stream that is delivered one cycle after the last word was read; None if the unit keeps its result.
+        outer, inner: numbers of turns of the two loops over a sample's words (`Issue`).
 
     Attributes:
-        issue: the words.
-        taken: a sample enters.
-        ends: the last word of a sample is available.
+        issue: the counters of the words.
+        taken: a sample enters in this cycle.
+        ends: the last word of a sample is available in this cycle.
     """
 
     def __init__(
@@ -113,7 +129,7 @@ class Control:
 
 
 def all_of(conditions: Sequence[Value]) -> Value:
-    """Return whether all conditions hold; there must be at least one."""
+    """Return a hardware value that is 1 when all conditions hold; there must be at least one."""
     result = conditions[0]
     for condition in conditions[1:]:
         result = result & condition

@@ -11,7 +11,7 @@ WIDEST_LAYER = 4096
 
 @dataclass(frozen=True)
 class LayerShape:
-    """A layer and the lanes of its units.
+    """The sizes of a layer, and the number of lanes in which its units work in parallel.
 
     Weights are stored in words of `lanes` outputs: word `block * (inputs + 1) + k` holds the weights from input k
     (for k = inputs the biases) to outputs `block * lanes` and following.
@@ -37,12 +37,12 @@ class LayerShape:
 
     @property
     def blocks(self) -> int:
-        """Number of weight words for one input."""
+        """Number of words that hold the weights of one input."""
         return -(-self.outputs // self.lanes)
 
     @property
     def words(self) -> int:
-        """Number of words of all weights and biases."""
+        """Number of words that hold all weights and biases."""
         return self.blocks * (self.inputs + 1)
 
     @property

@@ -1,6 +1,4 @@
-"""The learner pipeline: DP copies of forward, loss, backward and gradient units, with one update unit per layer
-(MAP Fig. 3).
-"""
+"""The learner pipeline: DP copies of all units of a pipeline, with one update unit per layer (MAP Fig. 3)."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -18,19 +16,22 @@ from primitives.fpga.learner_pipeline.update_unit import UpdateUnit
 
 
 class LearnerPipeline(wiring.Component):
-    """Takes a batch in `pipelines` equal parts, gives the new weights, and then takes the next batch.
+    """Trains a network: takes a batch in `pipelines` equal parts, and then gives the new weights.
+
+    The next batch is taken after the update. The network has ReLU between its layers, a squared
+    error as loss, and Adam.
 
     Args:
         layers: layers from the input on; each layer's outputs are the next one's inputs.
-        pipelines: DP.
+        pipelines: DP, number of pipelines.
         samples: PI, samples per pipeline and batch: the batch has DP x PI.
 
     Ports:
-        samples_<p>: In(stream of x: vector(inputs), y: vector(outputs)) of pipeline p.
+        samples_<p>: In(stream of x: vector(inputs), y: vector(outputs)): the samples of pipeline p with their targets.
         load_<l>: In(stream): initial weights of layer l, see `UpdateUnit`.
         rate, root: In(32): Adam's `corrections`, constant while batches are in the pipeline.
-        updated_<l>: Out(stream of address and weights, lanes x float32): layer l's new weights, which the consumer
-            must take at once.
+        updated_<l>: Out(stream of address and weights, lanes x float32): layer l's new weights, which the
+            consumer must take at once.
     """
 
     def __init__(self, layers: Sequence[LayerShape], *, pipelines: int = 1, samples: int):
@@ -59,7 +60,7 @@ class LearnerPipeline(wiring.Component):
 
     @property
     def stage_count(self) -> int:
-        """n = 3 L: L forward, the loss, L - 1 backward, L gradients (MAP IV-B3)."""
+        """Number of stages, MAP's n = 3 L: L forward, the loss, L - 1 backward, L gradients (MAP IV-B3)."""
         return 3 * len(self.layers)
 
     def elaborate(self, platform: object) -> Module:

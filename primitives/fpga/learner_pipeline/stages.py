@@ -36,17 +36,17 @@ class Stages:
 
     @property
     def count(self) -> int:
-        """Return n: 3 L if all L layers are trained and none makes targets (MAP IV-B3)."""
+        """Number of stages, MAP's n; 3 L if all L layers are trained and `target` is empty (MAP IV-B3)."""
         return len([*self.target, *self.forward, self.loss, *self.backward, *self.gradient])
 
     def add_to(self, m: Module, x: stream.Interface, y: stream.Interface, *, p: int = 0) -> None:
-        """Add the units and the FIFOs to `m`.
+        """Add the units to `m`, and connect them with FIFOs.
 
         Args:
             m: module of the whole design.
             x: samples of the first layer.
             y: the loss's targets, or samples of the first target layer.
-            p: number of the pipeline.
+            p: number of the pipeline, which is a part of the submodules' names.
         """
         kinds = {"forward": self.forward, "backward": self.backward, "gradient": self.gradient}
         for kind, units in {**kinds, "target": self.target}.items():
@@ -78,7 +78,7 @@ class Stages:
 
 
 def bypass_depth(stage_count: int) -> int:
-    """Return the capacity of a FIFO that bypasses `stage_count` stages: more than they can hold."""
+    """Return the capacity, in samples, of a FIFO parallel to `stage_count` stages: more than the stages can hold."""
     return 3 * stage_count
 
 

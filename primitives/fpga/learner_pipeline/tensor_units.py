@@ -1,10 +1,11 @@
 """The tensor units of the learner pipeline: forward, loss, backward and gradient of one layer, a sample at a time.
 
-A unit takes the next sample while it finishes the previous one: one every `words` cycles (BW: `blocks * inputs`).
+A unit takes the next sample while it finishes the previous one: one every `words` cycles, or in the backward unit
+`blocks * inputs` (`LayerShape`).
 
-Without a layer a unit has no datapath: its samples and results carry one meaningless bit, it has no other data
-ports, and it takes the number of cycles at the port `cycles`, In(24), for a sample, which must be constant
-while samples are in it. Its control is that of the whole unit.
+If its `layer` (or `size`) is None, a unit has no datapath, which is enough to count cycles. Then its samples and
+results carry one meaningless bit, it has no other data ports, and it takes for a sample the number of cycles at the
+port `cycles`, In(24), which must be constant while samples are in it. Its control is that of the whole unit.
 """
 
 from typing import Any
@@ -60,11 +61,15 @@ def _blocks(values: data.View, layer: LayerShape) -> list[Array]:
 
 
 class ForwardUnit(wiring.Component):
-    """Computes a_l = f(W a_{l-1} + b_l) for one layer.
+    """Computes the outputs of one layer for a sample, a_l = f(W a_{l-1} + b_l).
+
+    Args:
+        layer: the layer; None for a unit without a datapath.
+        relu: whether f is ReLU; otherwise it is the identity.
 
     Ports:
-        inputs: In(stream of vector(inputs)). outputs: Out(stream of vector(outputs)).
-        write: In(word_write): a word of weights.
+        inputs: In(stream of vector(inputs)): a_{l-1}. outputs: Out(stream of vector(outputs)): a_l.
+        write: In(word_write): a word of weights to store.
     """
 
     def __init__(self, layer: LayerShape | None, *, relu: bool = True):
@@ -114,10 +119,14 @@ class ForwardUnit(wiring.Component):
 
 
 class LossUnit(wiring.Component):
-    """Computes d_L = a_L - y, saturated.
+    """Computes the errors of the last layer for a sample, d_L = a_L - y, saturated.
+
+    Args:
+        size: number of outputs; None for a unit without a datapath.
 
     Ports:
-        outputs, targets: In(stream of vector(size)), taken together. errors: Out(stream of vector(size)).
+        outputs, targets: In(stream of vector(size)): a_L and y, taken together.
+        errors: Out(stream of vector(size)): d_L.
     """
 
     def __init__(self, size: int | None):
@@ -139,12 +148,17 @@ class LossUnit(wiring.Component):
 
 
 class BackwardUnit(wiring.Component):
-    """Computes d_{l-1} = f'(a_{l-1}) W^T d_l; the weight words are read in their stored order, input by input.
+    """Computes the errors before one layer from those behind it, for a sample: d_{l-1} = f'(a_{l-1}) W^T d_l.
+
+    The weight words are read in their stored order, input by input. f is ReLU.
+
+    Args:
+        layer: the layer; None for a unit without a datapath.
 
     Ports:
         errors: In(stream of vector(outputs)), inputs: In(stream of vector(inputs)): d_l and a_{l-1}, taken together.
         back: Out(stream of vector(inputs)): d_{l-1}.
-        write: In(word_write): a word of weights.
+        write: In(word_write): a word of weights to store.
     """
 
     def __init__(self, layer: LayerShape | None):
@@ -195,11 +209,14 @@ class BackwardUnit(wiring.Component):
 
 
 class GradientUnit(wiring.Component):
-    """Adds d_l a_{l-1}^T, and d_l for the biases, to the sums of the batch.
+    """Adds the gradients of one layer for a sample, d_l a_{l-1}^T and d_l for the biases, to the batch's sums.
+
+    Args:
+        layer: the layer; None for a unit without a datapath.
 
     Ports:
-        errors: In(stream of vector(outputs)), inputs: In(stream of vector(inputs)), taken together.
-        added: Out(1), all sums of a sample are added in this cycle.
+        errors: In(stream of vector(outputs)), inputs: In(stream of vector(inputs)): d_l and a_{l-1}, taken together.
+        added: Out(1), all gradients of a sample are added in this cycle.
         take: In(1), address: In: the word of sums to output and clear, while no sample is in the unit.
         sums: Out(lanes x signed(SUM_BITS)), a cycle later.
     """
@@ -253,7 +270,15 @@ class GradientUnit(wiring.Component):
 
 
 class KeptResult:
-    """The numbers of a unit's result: each is kept when it is computed, and all are delivered with the last."""
+    """Collects the numbers of a unit's result, which are computed one after another.
+
+    Each number is kept from the cycle in which it is computed. All are put on `payload` together when the sample ends.
+
+    Args:
+        m: module of the unit.
+        payload: the result's numbers.
+        ends: the last number is computed in this cycle.
+    """
 
     def __init__(self, m: Module, payload: Any, ends: Value):
         self._kept = Signal.like(payload)
@@ -263,5 +288,5 @@ class KeptResult:
             m.d.sync += payload.eq(self._complete)
 
     def set(self, m: Module, at: int, value: Value, now: Value) -> None:
-        """Set number `at` to `value` when `now`; it is kept until then."""
+        """Take `value` as number `at` of the result in the cycle in which `now` is 1, and keep it."""
         m.d.comb += self._complete[at].eq(Mux(now, value, self._kept[at]))

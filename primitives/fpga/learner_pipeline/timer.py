@@ -1,4 +1,4 @@
-"""Times a pass through the learner pipeline; the stages have no datapaths.
+"""Times a pass of a batch through the learner pipeline without computing it: its stages have no datapaths.
 
 Units, FIFOs and the start of the update are those of `pipeline`, and the tests compare the cycles; samples carry
 no numbers, and sizes are registers. So one simulation serves every network with the same number of layers,
@@ -23,13 +23,12 @@ COUNT_BITS = 32
 
 @dataclass(frozen=True)
 class Topology:
-    """The stages of a pass.
+    """How many stages of each kind a pass has.
 
     Attributes:
         forward: number of layers from the samples to the loss.
-        trained: number of them, counted from the samples, that have a gradient unit.
-        target: number of layers that compute the loss's targets from samples of their own; 0: the targets are
-            inputs.
+        trained: how many of these layers, counted from the samples, have a gradient unit.
+        target: number of layers that compute the loss's targets from samples of their own; 0: the targets are inputs.
     """
 
     forward: int
@@ -48,7 +47,7 @@ class Topology:
 
     @property
     def backward(self) -> int:
-        """Stages that send errors back: one for every layer after the first."""
+        """Number of stages that send errors back: one for every layer after the first."""
         return self.forward - 1
 
     @property
@@ -58,7 +57,7 @@ class Topology:
 
 
 def command_layout(topology: Topology) -> data.StructLayout:
-    """Return the layout of one pass: samples of a pipeline, cycles of each stage per sample, and of the update."""
+    """Return the layout of a timer's command: samples, cycles of each stage per sample, and cycles of the update."""
     stages = {
         name: data.ArrayLayout(CYCLE_BITS, count)
         for name, count in (
@@ -73,14 +72,15 @@ def command_layout(topology: Topology) -> data.StructLayout:
 
 
 def topology_of(work: Pass) -> Topology:
-    """Return the stages that a pass needs."""
+    """Return how many stages of each kind a pass needs."""
     return Topology(len(work.layers), len(work.trained_layers), len(work.target))
 
 
 def command_fields(work: Pass, *, samples: int, update: int) -> dict[str, object]:
-    """Return the command of a pass, as the fields of `command_layout`.
+    """Return the fields of a timer's command for a pass (`command_layout`).
 
     Args:
+        work: the layers of the pass.
         samples: samples per pipeline.
         update: cycles from the start of the update to its last weight.
     """
@@ -91,9 +91,12 @@ def command_fields(work: Pass, *, samples: int, update: int) -> dict[str, object
 class PipelineTimer(wiring.Component):
     """Counts the cycles of passes, one after another, with samples that are always available.
 
+    Args:
+        topology: number of stages of each kind.
+
     Ports:
         commands: In(stream of `command_layout`).
-        cycles: Out(stream of 32): from the first sample taken to the last new weight written.
+        cycles: Out(stream of 32): the cycles from the first sample taken to the last new weight written.
     """
 
     def __init__(self, topology: Topology):

@@ -1,6 +1,4 @@
-"""The weight update of one layer (MAP's WU): sums the pipelines' gradients, runs Adam, and writes the new
-weights.
-"""
+"""The weight update of one layer (MAP's WU): adds the pipelines' gradients, runs Adam, and writes the new weights."""
 
 import math
 
@@ -21,10 +19,11 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
 def adam_program(batch_size: int) -> StreamProgram:
-    """Return the program of one weight's Adam step (Kingma and Ba 2015, Algorithm 1, as in
-    `primitives.algorithms.updates`).
+    """Return the stream program of one weight's Adam step, for batches of `batch_size` samples.
 
-    Inputs: gradient summed over the batch, weight, mean, square, the corrected rate r / (1 - beta1^t) and
+    It is Algorithm 1 of Kingma and Ba 2015, as in `primitives.algorithms.updates`.
+
+    Inputs: gradient summed over the batch, weight, mean, square, and the two `corrections`, r / (1 - beta1^t) and
     sqrt(1 - beta2^t). Results: new weight, mean and square.
     """
     b = ProgramBuilder(6)
@@ -41,7 +40,11 @@ def adam_program(batch_size: int) -> StreamProgram:
 
 
 def corrections(learning_rate: float, step: int) -> tuple[float, float]:
-    """Return the rate and the root for Adam's step number `step`, counted from 1."""
+    """Return Adam's corrections for step number t = `step`, counted from 1.
+
+    Returns:
+        The rate, learning_rate / (1 - beta1^t), and the root, sqrt(1 - beta2^t).
+    """
     return learning_rate / (1 - BETA1**step), math.sqrt(1 - BETA2**step)
 
 
@@ -51,25 +54,34 @@ def adam_latency(batch_size: int) -> int:
 
 
 def update_latency(layer: LayerShape, batch_size: int) -> int:
-    """Return the cycles from the start of an update to its last word."""
+    """Return the cycles from the start of a layer's update to its last new weights."""
     return layer.words + adam_latency(batch_size)
 
 
 class AdamLane(StreamLane):
-    """One lane of Adam for batches of one size."""
+    """A stream lane that does Adam's step for one weight per cycle, for batches of one size."""
 
     def __init__(self, *, batch_size: int):
         super().__init__(adam_program(batch_size))
 
 
 class UpdateUnit(wiring.Component):
-    """Takes a word of every pipeline's sums per cycle and adds them in a tree of adders.
+    """Updates the weights of one layer, a word of `lanes` weights per cycle.
+
+    For each word it takes the sums of all pipelines, adds them in a tree of adders, does Adam's step, and writes the
+    new weights. It keeps the weights and Adam's moments in float32.
+
+    Args:
+        layer: the layer.
+        pipelines: number of pipelines.
+        batch_size: samples of a batch, in all pipelines.
 
     Ports:
-        start: In(1). rate, root: In(32): Adam's `corrections` in float32, constant during an update.
-        take: Out(1), address: Out: to the gradient units. sums: In(pipelines x lanes x signed(SUM_BITS)).
+        start: In(1), an update begins. rate, root: In(32): Adam's `corrections` in float32, constant during an update.
+        take: Out(1), address: Out: to the gradient units, the word of sums that they output and clear. sums:
+            In(pipelines x lanes x signed(SUM_BITS)): these sums, a cycle later.
         load: In(stream): an initial word of weights in float32; only between updates.
-        write: Out(word_write): to the forward and backward units.
+        write: Out(word_write): a word of weights for the forward and backward units.
         written: Out(1), `write` is of an update; weights: Out(lanes x 32): its float32 weights.
     """
 
