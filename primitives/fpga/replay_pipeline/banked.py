@@ -13,16 +13,22 @@ from primitives.fpga.replay_pipeline.pipeline import ReplayPipeline
 
 
 class BankedPipeline(wiring.Component):
-    """S lanes take requests, a crossbar routes each to the bank that holds its leaf, and S banks answer.
+    """A sum tree of S sub-trees, the banks, which takes up to S requests per cycle.
 
-    The first levels of the tree, the sums of the S sub-trees, are registers that every lane reads. Leaf i is leaf
-    i modulo L of bank i / L, with L leaves per bank. INSERT names a bank and fills that bank's leaves in turn.
+    There are S lanes, which are inputs for requests. A crossbar routes each request to the bank that holds its
+    leaf, and the bank answers. The first levels of the tree, the sums of the S sub-trees, are registers that every
+    lane reads. Leaf i is leaf i modulo L of bank i / L, with L leaves per bank. INSERT names a bank and fills that
+    bank's leaves in turn.
 
-    Order. All lanes are in one phase: reading (SAMPLE, GET) or writing (UPDATE, INSERT). A lane whose next
-    request is of the other kind waits; when no request of the current kind is offered, the phase changes. So
-    every read sees all writes taken before it and no later one, and the reverse. Requests of one lane to one
-    bank stay in order; writes of one leaf by several lanes within a phase may be done in any order. Lanes
-    that offer reads without a gap can delay writers indefinitely, and the reverse.
+    Order. All lanes are in one phase: reading (SAMPLE, GET) or writing (UPDATE, INSERT). A lane whose next request is
+    of the other kind waits; when no request of the current kind is offered, the phase changes. So every read sees all
+    writes taken before it and no later one, and the reverse. Requests of one lane to one bank stay in order; writes
+    of one leaf by several lanes within a phase may be done in any order. Lanes that offer reads without a gap can
+    delay writers indefinitely, and the reverse.
+
+    Args:
+        layout: the tree and its banks.
+        form: how a level reads a node.
 
     Ports, for each i below S:
         requests_i (in, stream of `BankedLayout.request`): lane i.

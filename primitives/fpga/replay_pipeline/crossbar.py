@@ -1,4 +1,7 @@
-"""The crossbar between S lanes and S banks: routes requests to banks, and arbitrates for each bank (MAP IV-C4)."""
+"""The crossbar between S lanes (inputs for requests) and S banks (sub-trees) of a replay pipeline (MAP IV-C4).
+
+It routes the request of each lane to its bank, and selects the request that each bank takes.
+"""
 
 from typing import Any
 
@@ -11,13 +14,14 @@ from primitives.fpga.replay_pipeline.layout import BankedLayout, Operation
 
 
 class LaneRoute(wiring.Component):
-    """Finds the bank of a lane's request, and its value there. Combinational.
+    """Finds the bank to which a lane's request goes, and the request's value in this bank; combinational.
 
     Ports:
-        operation: In, path_bank: In(bank_bits), the bank that the request's path names, value: In(total_bits).
-        sums_before: In(S x total_bits), of the banks before bank 1, 2, ..., and of all banks.
+        operation: In, of the request; path_bank: In(bank_bits), the bank that its path names; value: In(total_bits).
+        sums_before: In(S x total_bits), the sums of all banks before bank 1, 2, ..., and of all banks.
         positive: In(S - 1), which of banks 1, 2, ... have a sum above 0.
-        bank: Out(bank_bits), rest: Out(total_bits), for SAMPLE the prefix sum inside the bank, below the bank's sum.
+        bank: Out(bank_bits); rest: Out(total_bits), for SAMPLE the prefix sum inside the bank, below the bank's sum;
+            for other operations the value.
     """
 
     def __init__(self, layout: BankedLayout) -> None:
@@ -53,12 +57,12 @@ class LaneRoute(wiring.Component):
 
 
 class BankArbiter(wiring.Component):
-    """Selects the request that a bank takes among those of the lanes; lanes take turns. Combinational.
+    """Selects the request that a bank takes among those of the lanes, which take turns; combinational.
 
     Ports:
         wanted: In(S), the lanes with a request for this bank. turn: In: the lane with priority.
-        offered: In(S x request), their requests.
-        ready: In(1), the bank takes a request. request: Out, valid: Out(1).
+        offered: In(S x request), the requests of all lanes.
+        ready: In(1), the bank takes a request. request: Out, valid: Out(1): the selected request.
         grant: Out(S), the lane whose request is taken in this cycle.
     """
 

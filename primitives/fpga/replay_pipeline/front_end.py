@@ -1,4 +1,4 @@
-"""The pipeline's first stage: finds a request's path, exchanges the priority of its leaf, and keeps the total."""
+"""The first stage of a replay pipeline: finds a request's leaf, exchanges its priority, and keeps the total."""
 
 from typing import Any
 
@@ -11,17 +11,18 @@ from primitives.fpga.replay_pipeline.layout import Operation, PipelineLayout, is
 
 
 class FrontEnd(wiring.Component):
-    """Takes one request per cycle, with three cycles of latency.
+    """The first stage of a replay pipeline, which takes one request per cycle, with three cycles of latency.
 
-    The tree's levels can add a priority's change to their sums on the way down, because the change is known here:
-    a copy of the leaves is read and written in one step. (In each cycle a leaf is read here and another at the
-    last level; a memory with two read ports would also consist of two memories.)
+    It keeps a copy of all leaves, in which it reads a leaf's old priority and writes the new one. So it knows by how
+    much the priority changes, and each level of the tree adds this change to its sums as the request moves down. (A
+    level and this stage read different leaves in the same cycle. A memory with two read ports instead of the copy
+    would also consist of two memories.)
 
-    Path memoisation (MAP IV-D4, PRL 4.1.1): `sampled` writes the path of a finished sample into a buffer at its
-    tag; an UPDATE with `remembered` reads its path from there.
+    Path memoisation (MAP IV-D4, PRL 4.1.1): `sampled` writes the path of a finished sample into a buffer at its tag;
+    an UPDATE with `remembered` reads its path from there.
 
     Ports:
-        requests (in, stream of `TreeLayout.request`), steps (out, stream of `TreeLayout.step(0)`).
+        requests (in, stream of `PipelineLayout.request`), steps (out, stream of `PipelineLayout.step(0)`).
         sampled_valid (in, 1), sampled_tag (in, tag_bits), sampled_path (in, path): a finished sample.
         last_leaf (in, path): after this leaf INSERT starts again at leaf 0.
         total (out, total_bits): the sum of all priorities, including every request that has left this stage.
@@ -143,7 +144,7 @@ class FrontEnd(wiring.Component):
         return paths.read_data
 
     def _digits(self, path: Any) -> list[Any]:
-        """The digits of a path, the root's first."""
+        """Return the digits of a path, the root's first."""
         bits = self.layout.digit_bits
         return [path[bits * level : bits * (level + 1)] for level in reversed(range(self.layout.levels))]
 

@@ -1,4 +1,4 @@
-"""The golden model: a simple tree that processes one request after another."""
+"""The golden model of the replay pipeline: a simple tree that processes one request after another."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -8,7 +8,14 @@ from primitives.fpga.replay_pipeline.layout import BankedLayout, Operation, Pipe
 
 @dataclass(frozen=True)
 class Request:
-    """A request with its leaf as an index. SAMPLE and INSERT ignore `leaf`."""
+    """A request to a golden tree, which names its leaf by its index.
+
+    Attributes:
+        operation: what to do.
+        leaf: index of the leaf; SAMPLE and INSERT ignore it, except that INSERT in a tree with banks
+            fills this leaf's bank.
+        value: the prefix sum of a SAMPLE, or the priority that UPDATE and INSERT write.
+    """
 
     operation: Operation
     leaf: int = 0
@@ -31,7 +38,7 @@ class Response:
 
 
 class GoldenTree:
-    """Priorities as Python integers; sums are computed again for each request.
+    """A golden model of a replay pipeline: priorities as Python integers, whose sums are computed for each request.
 
     Args:
         layout: the tree.
@@ -73,7 +80,10 @@ class GoldenTree:
 
 
 class BankedGoldenTree(GoldenTree):
-    """A golden tree of several sub-trees: INSERT takes turns in the bank of the leaf that it names."""
+    """A golden model of a tree with banks, in which INSERT fills the leaves of the bank that it names in turn.
+
+    The bank is that of the request's leaf.
+    """
 
     def __init__(self, layout: BankedLayout) -> None:
         super().__init__(layout)

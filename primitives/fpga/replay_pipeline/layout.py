@@ -1,4 +1,4 @@
-"""The hardware layout of a tree with K children per node and D levels: widths, paths, requests, responses."""
+"""The layout of a tree in hardware: widths of its signals, paths to leaves, and fields of requests and responses."""
 
 import enum as python_enum
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ def is_write(operation: Any) -> Any:
 
 
 class Form(python_enum.Enum):
-    """How a level reads a node: WIDE reads its K children in one word, NARROW one child per cycle (MAP IV-C4)."""
+    """How a level of the tree reads a node: its K children as one word, or one child per cycle (MAP IV-C4)."""
 
     WIDE = "wide"
     NARROW = "narrow"
@@ -39,17 +39,17 @@ class Form(python_enum.Enum):
 
 @dataclass(frozen=True)
 class PipelineLayout:
-    """The tree of a pipeline.
+    """The layout of the tree in one replay pipeline, with K children per node and D levels.
 
-    A path has D digits, one per level, for the child taken. Each has ceil(log2 K) bits, the root's most
-    significant. If K is a power of two the path is the leaf's index. Nodes of a level are numbered without gaps
-    for every K.
+    A path names a leaf by the children that lead to it. It has D digits, one per level, for the child taken. Each has
+    ceil(log2 K) bits, the root's most significant. If K is a power of two the path is the leaf's index. Nodes of a
+    level are numbered without gaps for every K.
 
     Attributes:
         fanout: children of a node, K, at least 2.
         levels: D, at least 1; the tree has K^D leaves.
-        leaf_bits: width of a priority, unsigned. Sums grow by log2 K bits per level towards the root, so that
-            none overflows; seen from the root, the width shrinks by log2 K per level (MAP IV-C4).
+        leaf_bits: width of a priority, unsigned. Sums grow by log2 K bits per level towards the root, so that none
+            overflows; seen from the root, the width shrinks by log2 K per level (MAP IV-C4).
         tag_bits: width of the tag that a response carries from its request.
     """
 
@@ -80,32 +80,35 @@ class PipelineLayout:
 
     @property
     def digit_bits(self) -> int:
-        """Bits of one digit of a path."""
+        """Number of bits of one digit of a path."""
         return ceil_log2(self.fanout)
 
     @property
     def path_bits(self) -> int:
-        """Bits of a path."""
+        """Number of bits of a path."""
         return self.levels * self.digit_bits
 
     @property
     def total_bits(self) -> int:
-        """Width of the sum of all priorities."""
+        """Number of bits of the sum of all priorities."""
         return self.sum_bits(0)
 
     def sum_bits(self, level: int) -> int:
-        """Return the width of the sum of a node at `level`: 0 is the root, D a leaf."""
+        """Return the number of bits of a node's sum at `level`: 0 is the root, D a leaf."""
         return self.leaf_bits + ceil_log2(self.fanout ** (self.levels - level))
 
     def node_bits(self, level: int) -> int:
-        """Return the width of a node's number at `level`; one bit for the root, because Verilog has no zero-bit
-        signals.
+        """Return the number of bits of a node's number at `level`, where 0 is the root.
+
+        It is 1 for the root, because Verilog has no signals of zero bits.
         """
         return max(1, ceil_log2(self.fanout**level))
 
     def request(self) -> data.StructLayout:
-        """Return the fields of a request. `value` is a prefix sum or a priority; `remembered` makes UPDATE use
-        `tag`'s path.
+        """Return the fields of a request.
+
+        `value`: the prefix sum of a SAMPLE, or a new priority. `remembered`: UPDATE uses the path of the last sample
+        with the request's `tag`. `path`: the leaf of GET, and of UPDATE otherwise.
         """
         return data.StructLayout(
             {
@@ -134,10 +137,11 @@ class PipelineLayout:
         )
 
     def step(self, level: int) -> data.StructLayout:
-        """Return the fields that enter `level`: an unfinished response, the node reached, and what to do there.
+        """Return the fields of a request on its way through the tree, when it enters `level`.
 
-        `rest`: for SAMPLE the prefix sum inside the node, below the node's sum. `change`: for UPDATE and INSERT
-        the value added to the sums on the path.
+        `response`: the unfinished response. `node`: the node that the request has reached. `rest`: for SAMPLE
+        the prefix sum inside the node, below the node's sum. `change`: for UPDATE and INSERT the value to add to
+        the sums on the path.
         """
         fields: dict[str, Shape | data.Layout | type[Operation]] = {
             "response": self.response(),
@@ -166,9 +170,10 @@ class PipelineLayout:
 
 @dataclass(frozen=True)
 class BankedLayout:
-    """A tree divided into sub-trees: bank b holds leaves [b * L, (b + 1) * L), with L leaves per bank.
+    """The layout of a tree that is divided into sub-trees, the banks.
 
-    A path consists of the bank's number, in the upper bits, and the path in the bank.
+    Bank b holds the leaves [b * L, (b + 1) * L), with L leaves per bank. A path consists of the bank's number, in the
+    upper bits, and the path in the bank.
 
     Attributes:
         banks: S, 2 to 64.
@@ -193,27 +198,28 @@ class BankedLayout:
 
     @property
     def bank_bits(self) -> int:
-        """Bits of a bank's number."""
+        """Number of bits of a bank's number."""
         return ceil_log2(self.banks)
 
     @property
     def path_bits(self) -> int:
-        """Bits of a path."""
+        """Number of bits of a path."""
         return self.bank_bits + self.bank.path_bits
 
     @property
     def total_bits(self) -> int:
-        """Width of the sum of all priorities."""
+        """Number of bits of the sum of all priorities."""
         return self.bank.total_bits + self.bank_bits
 
     @property
     def tag_bits(self) -> int:
-        """Width of the tag."""
+        """Number of bits of the tag that a response carries from its request."""
         return self.bank.tag_bits
 
     def request(self) -> data.StructLayout:
-        """Return the fields of a request: as `PipelineLayout.request`, without `remembered`; the requester keeps
-        the path.
+        """Return the fields of a request, which are those of `PipelineLayout.request` without `remembered`.
+
+        The requester keeps the paths of its samples itself.
         """
         fields = {
             "operation": Operation,
@@ -224,7 +230,7 @@ class BankedLayout:
         return data.StructLayout(fields)
 
     def response(self) -> data.StructLayout:
-        """Return the fields of a response: as `PipelineLayout.response`."""
+        """Return the fields of a response, as `PipelineLayout.response`, but with a path in the whole tree."""
         return data.StructLayout(
             {name: field.shape for name, field in self.bank.response()} | {"path": self.path_bits}
         )

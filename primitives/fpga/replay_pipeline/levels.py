@@ -12,11 +12,15 @@ from primitives.fpga.replay_pipeline.layout import Form, Operation, PipelineLayo
 
 
 class _Level(wiring.Component):
-    """What both forms share.
+    """What both forms of a level share.
+
+    Args:
+        layout: the tree.
+        level: number of the level; 0 is the root.
 
     Ports:
-        steps (in, stream of `TreeLayout.step(level)`).
-        next_steps (out, stream of `TreeLayout.step(level + 1)`): in order of arrival.
+        steps (in, stream of `PipelineLayout.step(level)`).
+        next_steps (out, stream of `PipelineLayout.step(level + 1)`): in order of arrival.
     """
 
     def __init__(self, layout: PipelineLayout, level: int) -> None:
@@ -59,7 +63,10 @@ class _Level(wiring.Component):
 
 
 class WideLevel(_Level):
-    """Reads the K children of a node as one word: two cycles of latency, one request per cycle."""
+    """A level that reads the K children of a node as one word.
+
+    It takes one request per cycle and has two cycles of latency. See `_Level` for the ports.
+    """
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -135,7 +142,11 @@ class WideLevel(_Level):
 
 
 class NarrowLevel(_Level):
-    """Reads one child per cycle: K cycles per sample, one cycle per other request, and one cycle of latency."""
+    """A level that reads one child per cycle.
+
+    It takes K cycles per sample and one cycle per other request, and has one cycle of latency. See
+    `_Level` for the ports.
+    """
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

@@ -14,14 +14,14 @@ from primitives.fpga.replay_pipeline.levels import LEVELS
 class ReplayPipeline(wiring.Component):
     """A sum tree that takes a stream of requests, of all kinds mixed, and answers them in order.
 
-    Every request sees the tree as the requests before it left it, however closely they follow: it passes the
-    levels after them, and each level forwards what it is about to write. The golden model is `golden.GoldenTree`.
+    Every request sees the results of all requests before it, however closely it follows them: it passes each level
+    after them, and a level forwards what it is about to write. The golden model is `golden.GoldenTree`.
 
-    Throughput: WIDE takes one request per cycle; NARROW takes K cycles per sample and one cycle per other
-    request. `cycles` has the formulas.
+    Throughput: in the form WIDE it takes one request per cycle; in the form NARROW a sample takes K cycles and
+    another request one. `fpga.cycles.replay` has the formulas.
 
     Ports:
-        requests (in, stream of `TreeLayout.request`), responses (out, stream of `TreeLayout.response`).
+        requests (in, stream of `PipelineLayout.request`), responses (out, stream of `PipelineLayout.response`).
         last_leaf (in, path): the last leaf that INSERT fills; it then starts again at leaf 0.
         total (out, total_bits): the sum of all priorities once all taken requests have been answered.
         unsettled (out, 1): `total` is about to change.
