@@ -96,12 +96,16 @@ def modelled(workload: Workload, batch_size: int, platform: PlatformFile) -> lis
 def predictions(
     workload: Workload, batch_size: int, platform: PlatformFile
 ) -> tuple[list[Measurement], list[Measurement]]:
-    """Return the times of the primitives on a platform that is not here, and the predictions of every strategy.
+    """Return the primitives' times on a platform that is not here, and every strategy's predictions from them.
+
+    Args:
+        workload, batch_size: what is predicted.
+        platform: states the numbers from which the times are modelled.
 
     Returns:
-        The rows of the primitive table, `modelled` or `published`; and the rows of the predictions made from them,
-        whose details have a second prediction, with slow links, if the platform gives no latency
-        (`predict.with_slow_links`).
+        The rows of the primitives' times, `modelled` or `published`; and the rows of the predictions. If the
+        platform states no latency, the details of each prediction also have the one that slow links would
+        give (`predict.with_slow_links`).
 
     Raises:
         UserError: the platform lacks a number that is needed, or its published times are of another workload.

@@ -70,7 +70,7 @@ class Target:
 
     @property
     def in_floats(self) -> "Target":
-        """The same backend and device in float32."""
+        """The same backend and device with precision float32."""
         return replace(self, precision=FLOAT_32)
 
     @property
@@ -92,7 +92,7 @@ class Target:
 
 @dataclass(frozen=True, order=True)
 class Mapping:
-    """Where each part of a training runs: the targets of the learner, the replay management (RMM) and the storage."""
+    """Where each part of a training runs: backend and device of learner, replay management (RMM) and storage."""
 
     learner: Target
     rmm: Target
@@ -100,11 +100,11 @@ class Mapping:
 
     @classmethod
     def parse(cls, text: str) -> "Mapping":
-        """Parse `LEARNER-RMM-STORAGE`.
+        """Parse a mapping such as `torch-native-cpu`: `LEARNER-RMM-STORAGE`, each as `Target.parse` reads it.
 
         Raises:
-            UserError: `text` is not three targets joined by hyphens, a precision is unknown, or a part other than
-                the learner has a precision.
+            UserError: `text` has another form, a precision is unknown, or a part other than the learner has
+                a precision.
         """
         try:
             learner, rmm, storage = (Target.parse(part) for part in text.split("-"))
@@ -125,7 +125,7 @@ class Mapping:
 
     @property
     def devices(self) -> frozenset[str]:
-        """The distinct devices that it occupies."""
+        """The devices that its parts run on, each once."""
         return frozenset({self.learner.device, self.rmm.device, self.storage.device})
 
     def __str__(self) -> str:
@@ -150,7 +150,7 @@ SIMULATED_OVERLAPPED_GRADIENT_STEPS = 8
 
 
 RELAXED_AHEAD = 50
-"""D of the relaxed loop: batches that are sampled ahead (MAP VII-B uses 50)."""
+"""D, batches sampled ahead in the relaxed loop, so that sampling need not wait for training (50 in MAP VII-B)."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,14 @@ class Entry:
 
 
 class PerformanceTable:
-    """The primitive-platform performance table (MAP VI-A3) at one batch size, in seconds per call."""
+    """The performance table (MAP VI-A3): seconds per call of each primitive on each backend and device.
+
+    All times are for one batch size. A pair of a primitive and a target (backend and device) is `in` the table if it
+    was timed.
+
+    Args:
+        entries: the times.
+    """
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._entries = {(entry.primitive, entry.target): entry for entry in entries}
@@ -186,14 +193,14 @@ class PerformanceTable:
         return iter(self._entries.values())
 
     def targets(self, primitive: str) -> list[Target]:
-        """Return the targets on which `primitive` was profiled, sorted by name."""
+        """Return the targets (backends and devices) on which a primitive was timed, sorted by name."""
         return sorted(target for name, target in self._entries if name == primitive)
 
     def entry(self, primitive: str, target: Target) -> Entry:
-        """Return the entry of one primitive on one target.
+        """Return the entry of one primitive on one target (backend and device).
 
         Raises:
-            KeyError: the primitive was not profiled on this target.
+            KeyError: the primitive was not timed there.
         """
         return self._entries[primitive, target]
 
@@ -201,7 +208,7 @@ class PerformanceTable:
         return cell in self._entries
 
     def time_s(self, primitive: str, target: Target) -> float:
-        """Return the median seconds per call of one primitive on one target; KeyError if it was not profiled."""
+        """Return the median seconds per call of a primitive on a backend and device; KeyError if it was not timed."""
         return self.entry(primitive, target).time_s
 
 
@@ -303,7 +310,7 @@ def transfer_s(platform: Platform, source: str, target: str, sent_bytes: float) 
 
 
 Cell = tuple[str, Target]
-"""A primitive and the target that runs it: the key of an entry of the performance table."""
+"""A primitive and the target (backend and device) that runs it: the key of an entry of the performance table."""
 
 
 @dataclass(frozen=True)
@@ -358,12 +365,12 @@ class Strategy(Model, Protocol):
 
 
 def inputs_provenance(table: PerformanceTable, cells: Iterable[Cell]) -> Provenance:
-    """Return the weakest provenance among the given entries of the table."""
+    """Return the weakest provenance among the given entries of the table ("measured" is the strongest)."""
     return weakest(*(table.entry(primitive, target).provenance for primitive, target in cells))
 
 
 def candidates(table: PerformanceTable) -> list[Mapping]:
-    """Return every mapping that the table's targets allow.
+    """Return every mapping of learners and replay managements that were timed in the table.
 
     The storage is on the CPU or on a device of the learner or the replay management, if that device can hold it.
     """
@@ -386,7 +393,7 @@ def can_store(table: PerformanceTable, device: str) -> bool:
 
 
 def rmm_targets(table: PerformanceTable) -> list[Target]:
-    """Return the targets that can manage the replay: both sampling and updating were profiled on them.
+    """Return the backends and devices that can manage the replay: both sampling and updating were timed on them.
 
     The reference backend is left out.
     """
@@ -400,7 +407,9 @@ def least_traffic(
     costs: Iterable[tuple[str, float]],
     traffic_of: Callable[[str, str, float], float],
 ) -> Target:
-    """Return the storage's target with the least traffic (MAP Algorithm 3 lines 9-16, PRL Algorithm 2 lines 6-13).
+    """Return the device for the storage that causes the least traffic, as a `Target`.
+
+    MAP Algorithm 3 lines 9-16, PRL Algorithm 2 lines 6-13.
 
     Args:
         table: says which devices can hold a storage.
@@ -409,7 +418,7 @@ def least_traffic(
         traffic_of: returns the traffic of (device of the storage, device of the component, amount).
 
     Returns:
-        The storage's target on one of the components' devices, or on the CPU if none of them can hold it.
+        One of the components' devices, or the CPU if none of them can hold the storage.
     """
     components = list(costs)
     best, least = "cpu", inf
@@ -421,5 +430,5 @@ def least_traffic(
 
 
 def storage_on(device: str) -> Target:
-    """Return the target of a storage on a device, such as `cpu`, `cuda` or `fpga:u200`."""
+    """Return the `Target` of a storage, which only names its device: `cpu`, `cuda`, `fpga:u200`, ..."""
     return Target.parse(device)

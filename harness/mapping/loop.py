@@ -80,7 +80,7 @@ class Clock(Protocol):
         after_s: float = 0.0,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """Run work on a unit, and return its result with the time at which it is ready.
+        """Run work on a unit (such as the learner), and return its result with the time at which it is ready.
 
         Args:
             unit: the unit that does it; a unit unknown to the clock works on the host.
@@ -93,13 +93,16 @@ class Clock(Protocol):
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
     ) -> Made[Value]:
-        """Start work on a unit that continues while the host does something else.
+        """Start work on a unit (such as the actors) that continues while the host does something else.
 
         Args:
             unit: the unit that does it, at the same time as the host.
             term: the part of the loop that its seconds are added to.
             ask: starts the work.
             answer: waits for the result; called when the result is requested, or earlier.
+
+        Returns:
+            The result of the work, with the time at which it is ready.
         """
 
     def charge(
@@ -125,7 +128,7 @@ class Clock(Protocol):
     def deliver(
         self, unit: str, term: str, work: Callable[[], object], output_bytes: int, after_s: float
     ) -> None:
-        """Bring a unit's output to the host, and wait until it has arrived.
+        """Bring the output of a unit (such as the learner's weights) to the host, and wait until it has arrived.
 
         Args:
             unit: the unit that made the output.

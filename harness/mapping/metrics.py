@@ -14,7 +14,8 @@ def inferences_per_s(samples_collected: float, iteration_s: float) -> float:
     PPO 5.3.1 and FIX VI-C define it.
 
     Args:
-        samples_collected: samples per iteration: N x T for PPO, the environment steps of a time step for FIX.
+        samples_collected: samples per iteration. For PPO these are N x T (N actors with T steps each), for FIX the
+            environment steps of a time step.
         iteration_s: seconds of the whole iteration, more than 0.
     """
     if not iteration_s > 0:

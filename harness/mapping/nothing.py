@@ -33,7 +33,7 @@ class Nothing:
         return Units(self, self, self, self)
 
     def build(self) -> "Nothing":
-        """Return this object as the actors, as `ActorPlan.build` does."""
+        """Return this object, which also stands in for the actors that `ActorPlan.build` would return."""
         return self
 
     def submit(self, *_: Any) -> None:

@@ -118,12 +118,12 @@ class GivenTime:
         self._now_s = max(self._now_s, ready_s)
 
     def run(self, term: str, work: Callable[[Any], Value], argument: Any) -> Value:
-        """Add the term's seconds to the host's time, and return the result of `work`; see `Clock.run`."""
+        """Add the seconds given for `term` to the host's time, and return the result of `work`; see `Clock.run`."""
         self.wait(self._end_s(term, 0.0))
         return work(argument)
 
     def act(self, work: Callable[[int], Value], vector_steps: int) -> Value:
-        """Add the seconds of the term act to the host's time, and return the result of `work`; see `Clock.act`."""
+        """Add the seconds given for "act" to the host's time, and return the result of `work`; see `Clock.act`."""
         return self.run("act", work, vector_steps)
 
     def call(
@@ -134,13 +134,13 @@ class GivenTime:
         after_s: float = 0.0,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """Return the result of `work`, and when its term ends if it starts at `after_s` or later; see `Clock.call`."""
+        """Return the result of `work`, with the time at which it ends by the given seconds; see `Clock.call`."""
         return Made(work(), self._end_s(term, after_s))
 
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
     ) -> Made[Value]:
-        """Return the result of `answer`, and when its term ends; see `Clock.begin`."""
+        """Return the result of `answer`, with the time at which it ends by the given seconds; see `Clock.begin`."""
         ask()
         return Made(answer(), self._end_s(term, 0.0))
 
@@ -152,13 +152,15 @@ class GivenTime:
         after_s: float,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> float:
-        """Return when a term ends whose inputs are ready at `after_s`; see `Clock.charge`."""
+        """Return the end of work that starts at `after_s` or later, by the seconds given for `term`;
+        see `Clock.charge`.
+        """
         return self._end_s(term, after_s)
 
     def deliver(
         self, unit: str, term: str, work: Callable[[], object], output_bytes: int, after_s: float
     ) -> None:
-        """Do `work`, and make the host wait until the term's transfer has ended; see `Clock.deliver`."""
+        """Do `work`, and make the host wait for the seconds given for `term`; see `Clock.deliver`."""
         work()
         self.wait(self._end_s(term, after_s))
 

@@ -137,10 +137,10 @@ def predictions(
 
 
 def as_mapped(rows: Iterable[Measurement]) -> list[Measurement]:
-    """Return rows of `profile` with the primitives' names that predictions read.
+    """Return rows of `profile` with names under which predictions find the step of the learner that mappings use.
 
-    Predictions read `learner.step`, which then is the step of the learner that mappings use. If that is MAP's
-    pipeline, its row is renamed to `learner.step`, and the systolic core's step to `CORE`.
+    Predictions read the row `learner.step`. If mappings use MAP's pipeline, its row gets this name, and the row of
+    the systolic core's step gets the name `CORE`.
     """
     rows = list(rows)
     pipelined = {

@@ -1,7 +1,8 @@
-"""Chooses a mapping for a user's program: PRL's composer on times measured here (PRL 5.2, Algorithm 2).
+"""Chooses a mapping (where learner and replay run) for a user's program: PRL's composer on times measured here.
 
-Every learner and every sum tree that runs here is timed on the program's own sizes, in interleaved rounds; a backend
-that cannot run the program is left out, with its reason. Devices that are simulated take no part.
+PRL 5.2, Algorithm 2. Every learner and every sum tree that runs here is timed on the program's own sizes, in
+interleaved rounds; a backend that cannot run the program is left out, with its reason. Devices that are simulated
+take no part.
 """
 
 from collections.abc import Iterator

@@ -1,15 +1,16 @@
 """The clocks of a training: the machine's real time, or virtual time if a part of the machine is simulated.
 
 The training loop (`harness.mapping.loop`) makes every call through a clock. The clock gets the unit that does the
-work, the term that its time belongs to, and when its inputs are ready. `RealTime` just makes the call.
-`VirtualTime` makes the same calls with the same data, but is a discrete-event clock:
+work (the host, the learner, ...), the term (the part of the loop) that its seconds are added to, and when its inputs
+are ready. `RealTime` just makes the call. `VirtualTime` makes the same calls with the same data, but is a
+discrete-event clock:
 
 - each simulated device, and each unit that runs in parallel with the host, serves its calls in the order in which
   they are made: a call starts when it has been made, its inputs are ready, and the unit is free;
 - a call on a simulated device takes the seconds that the device reports (its clock cycles), plus the links' time
   (latency and bytes) to bring its inputs; the time of the simulation itself does not count;
-- a call on the host takes its real time, after waiting for its inputs and for the links that bring them from a
-  device;
+- a call on the host takes its real time, after waiting for its inputs and for the links that bring them from
+  a device;
 - the weights of a simulated learner go to the actors over its link to the host, whenever they are handed over.
 
 Transfers between two units on the host, including a real device's driver, are part of the time measured there.
@@ -74,7 +75,7 @@ class RealTime:
         return perf_counter()
 
     def run(self, term: str, work: Callable[[Any], Value], argument: Any) -> Value:
-        """Call `work` with `argument`, and add its seconds to the term; see `Clock.run`."""
+        """Call `work` with `argument`, and add its seconds to those of `term`, a part of the loop; see `Clock.run`."""
         start_s = perf_counter()
         value = work(argument)
         self.terms_s[term] += perf_counter() - start_s
@@ -92,7 +93,7 @@ class RealTime:
         after_s: float = 0.0,
         input_bytes: MappingABC[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """Call `work`, and add its seconds to the term, whatever the unit; see `Clock.call`."""
+        """Call `work`, and add its seconds to those of `term`, a part of the loop; see `Clock.call`."""
         start_s = perf_counter()
         value = work()
         end_s = perf_counter()
@@ -110,11 +111,11 @@ class RealTime:
         return _Begun(answer)
 
     def is_simulated(self, unit: str) -> bool:
-        """Whether a unit runs on a simulated device, so that its time is virtual; here always False."""
+        """Whether a part of the training, such as "learner", runs on a simulated device; here always False."""
         return False
 
     def link_s(self, source: str, unit: str, sent_bytes: int) -> float:
-        """Return the seconds that a link takes from one unit to another: 0 if both are on the host."""
+        """Return the seconds to send bytes from one part of the training to another; in real time always 0."""
         return 0.0
 
     def charge(
@@ -138,7 +139,7 @@ class RealTime:
         """Do nothing, because every call has already ended; see `Clock.wait`."""
 
     def drain(self) -> None:
-        """Make the host wait until every unit is free."""
+        """Make the host wait until all other parts of the training have done their work; here it does nothing."""
 
     def close(self) -> None:
         """End the threads that the clock has started, if any."""
@@ -186,7 +187,7 @@ class VirtualTime(RealTime):
         self._free_s: defaultdict[str, float] = defaultdict(float)
 
     def is_simulated(self, unit: str) -> bool:
-        """Whether a unit runs on a simulated device."""
+        """Whether a part of the training, such as "learner", runs on a simulated device."""
         return unit in self._devices
 
     def now_s(self) -> float:
@@ -194,7 +195,7 @@ class VirtualTime(RealTime):
         return perf_counter() + self._ahead_s
 
     def link_s(self, source: str, unit: str, sent_bytes: int) -> float:
-        """Return the seconds to send `sent_bytes` from one unit to another: latency and bytes; 0 without a link."""
+        """Return the seconds to send `sent_bytes` from `source` to `unit`: latency and bytes; 0 without a link."""
         bytes_per_s = self._links_bytes_per_s.get((source, unit))
         if not bytes_per_s or not sent_bytes:
             return 0.0
@@ -276,7 +277,7 @@ class VirtualTime(RealTime):
         self._ahead_s += max(0.0, ready_s - self.now_s())
 
     def drain(self) -> None:
-        """Move the host's virtual time forward to when every unit is free."""
+        """Move the host's virtual time forward to when all other parts of the training have done their work."""
         self.wait(max(self._free_s.values(), default=0.0))
 
 

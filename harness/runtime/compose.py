@@ -1,4 +1,4 @@
-"""Creates the parts of a training from a workload and a mapping."""
+"""Creates the parts of a training (actors, storage, replay, learner) from a workload and a mapping."""
 
 from collections.abc import Callable
 from collections.abc import Mapping as MappingABC
@@ -55,7 +55,7 @@ STORING_DEVICES = tuple(status.name for status in device.backends())
 class TimedStorage(Storage):
     """A storage that counts the seconds of its gathers and writes, separately from sampling and inserting.
 
-    On a device a gather is only begun: the learner's step, or whoever reads the batch, waits for it.
+    On a device, `gather` only starts the work: whoever reads the batch, such as the learner's step, waits for it.
 
     Attributes:
         gather_s, write_s: seconds spent so far.
@@ -138,7 +138,7 @@ def compose(
     local_storage: int,
     options: Options = STRICT,
 ) -> Parts:
-    """Create the parts of a training.
+    """Create the parts of a training: the plan of its actors, and its storage, replay and learner.
 
     Args:
         workload: the workload to train.
@@ -146,11 +146,12 @@ def compose(
         batch_size: transitions per gradient step.
         seed: seed of all random numbers; each part has its own stream.
         local_storage: vector steps that fit the actor's local storage.
-        options: batches sampled ahead, fusion, EnvPool, and threads and delay of the learner are used here.
+        options: batches sampled ahead, fusion, EnvPool, native environments, and threads and delay of the learner
+            are used here.
 
     Raises:
-        UserError: the mapping names a backend or device that does not exist here or cannot be fused as requested,
-            or the workload and the batch size are not compatible.
+        UserError: the mapping names a backend or device that does not exist here or cannot be fused as requested, or
+            the workload and the batch size are not compatible.
     """
     ahead = options.ahead(workload)
     check_batches(workload, batch_size, ahead)

@@ -199,8 +199,8 @@ def train(
     Returns:
         Rows of suite `run`, with the training's provenance: gradient steps and environment steps per second (one
         sample per stretch of about half a second, without warm-up), gradient steps per second and watt ("not run" if
-        the energy of a device cannot be read) and the returns of all episodes that ended. If a unit fails, the rows
-        measured before, and a failed row with its name and error.
+        the energy of a device cannot be read) and the returns of all episodes that ended. If an actor, the replay or
+        the learner fails, the rows measured before, and a failed row with its name and error.
 
     Raises:
         UserError: settings are not compatible, or something is not installed.

@@ -15,17 +15,17 @@ from primitives.backend import BackendStatus
 
 
 def of_mapping(mapping: Mapping) -> Provenance:
-    """Return the provenance of a run's time under a mapping: the weaker of its learner's and its replay's."""
+    """Return the provenance of a run's time: the weaker of its learner's and its replay's ("measured" is strongest)."""
     return weakest(of_learner(mapping.learner), of_rmm(mapping.rmm))
 
 
 def of_learner(target: Target) -> Provenance:
-    """Return the provenance of the time of a learner's step on a backend."""
+    """Return the provenance of the time of a learner's step on a backend: measured, simulated or modelled."""
     return _of(learner.backends(), target)
 
 
 def of_rmm(target: Target) -> Provenance:
-    """Return the provenance of the time of replay management (RMM) on a backend."""
+    """Return the provenance of the time of replay management on a backend: measured, simulated or modelled."""
     return _of(sum_tree.backends(), target)
 
 

@@ -47,12 +47,12 @@ class Progress:
         environment_steps: steps taken in it, over all environments.
         wall_s: duration in seconds.
         episodes: episodes that ended in it; their environment steps count from the beginning of training.
-        terms_s: seconds by part of the loop (a term): environment, infer, insert, sample, gather, learner, update.
-            If sampling is fused with gathering, the term sample includes gathering; if whole gradient steps are
-            fused, the term step replaces sample, gather, learner and update. If the replay manager has a thread of
-            its own, the terms of both threads together may exceed `wall_s`, and the term wait is the time that the
-            learner waits for a batch. The term publish is the transfer of a simulated learner's weights to the
-            actors. The rest of `wall_s` is the loop itself.
+        terms_s: seconds by term, a part of the loop: environment, infer, insert, sample, gather, learner, update. If
+            sampling is fused with gathering, the term sample includes gathering; if whole gradient steps are fused,
+            the term step replaces sample, gather, learner and update. If the replay manager has a thread of its own,
+            the terms of both threads together may exceed `wall_s`, and the term wait is the time that the learner
+            waits for a batch. The term publish is the transfer of a simulated learner's weights to the actors. The
+            rest of `wall_s` is the loop itself.
         losses: losses of the last gradient step, by name.
     """
 
@@ -75,7 +75,7 @@ class _Counts:
 
 
 def links_of_map() -> Platform:
-    """Return the platform of the MAP paper. Its FPGA board is the one simulated here, so runs with it use its links."""
+    """Return the platform of the MAP paper, which states the links of the simulated FPGA to the host."""
     return platforms.load("map-tpds23")
 
 

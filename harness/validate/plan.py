@@ -1,6 +1,8 @@
 """Validation: every mapping is run in the same interleaved rounds as the pieces that predict it.
 
-A cell, the unit of work of a run, is one workload at one batch size. Its rows, all of suite `validation`:
+A mapping says where learner, replay management and storage run; a piece is a call of the training loop that is timed
+at its place in the loop. A cell, the unit of work of a run, is one workload at one batch size. Its rows, all of
+suite `validation`:
 
 | quantity | backend | what it is |
 |---|---|---|
@@ -71,14 +73,15 @@ GRIDS: dict[str, dict[str, tuple[int, ...]]] = {
     )
     | {"pong-dqn": (32, 64, 256), "hopper-ppo": (64, 512)},
 }
-"""Batch sizes of each workload, by tier."""
+"""Batch sizes to validate, by tier (how long a run may take) and workload."""
 BUDGETS_S = {
     "quick": {"cartpole-ddpg": 45.0, "cartpole-dqn": 45.0, "hopper-ddpg": 85.0},
     "standard": dict.fromkeys(GRIDS["standard"], 300.0),
     "full": dict.fromkeys(GRIDS["full"], 600.0),
 }
-"""Seconds per cell, checks and warm-up included, by tier and workload. The quick grid takes at most 8 minutes; a
-round of Hopper takes several times as long as one of the cart-pole.
+"""Seconds for one workload at one batch size, checks and warm-up included, by tier and workload.
+
+The quick grid takes at most 8 minutes; a round of Hopper takes several times as long as one of the cart-pole.
 """
 BESIDE = ("binary", REFERENCE)
 """Backends that exist only to be compared with, and take no part in mappings."""
@@ -89,7 +92,7 @@ LONG_BLOCK_S = 60e-3
 
 
 def cells(tier: str, budget_s: float = 0.0, precisions: Sequence[str] = ()) -> list[Cell]:
-    """Return the cells of a tier, a selection of workloads and batch sizes; a cell validates one of each.
+    """Return the units of work of a run: one for each workload and batch size of a tier.
 
     Args:
         tier: a key of `GRIDS`.
@@ -240,9 +243,9 @@ def validate(
     baselines: Mapping[str, float] | None = None,
     precisions: Sequence[str] = (),
 ) -> list[Measurement]:
-    """Check and time the pieces and every mapping, compare predictions with results, and return all rows.
+    """Time every mapping and the calls that predict it, compare predictions with results, and return all rows.
 
-    The module's docstring lists the rows.
+    Everything is checked before it is timed. The module's docstring lists the rows.
 
     Args:
         item, batch_size: the workload and the batch size.

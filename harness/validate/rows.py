@@ -1,8 +1,8 @@
 """The rows of a validation: throughput of the mappings, their predictions, and portability.
 
 Every sample belongs to a round of the measurement, and comparisons are made round by round. So if the machine
-changes its speed, the pieces of a prediction and the run that it predicts still had the same speed. The error of a
-prediction is the median over the rounds, with its interval.
+changes its speed, a run and the pieces from which it is predicted (calls of the loop, timed in the same round) still
+had the same speed. The error of a prediction is the median over the rounds, with its interval.
 """
 
 from collections.abc import Mapping as MappingABC
@@ -126,9 +126,9 @@ class Profile:
         self._by_round: dict[int, PerformanceTable] = {}
 
     def at(self, number: int) -> PerformanceTable:
-        """Return the performance table of one round.
+        """Return the performance table with the times of one round.
 
-        A piece that was not timed in that round has its time of the last round before it, or else of its
+        An entry that was not timed in that round has its time of the last round before it, or else of its
         first round.
         """
         if number not in self._by_round:

@@ -29,10 +29,11 @@ class MapTpds23:
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
         """Return the mapping of MAP Algorithm 3 and the throughput that Equation 3 predicts for it.
 
-        Ties go to the target that is first by name, so that the choice does not depend on the table's order.
+        Among equally fast backends the first by name is chosen, so that the choice does not depend on the
+        table's order.
 
         Raises:
-            ValueError: no target was profiled for the learner or for the replay management.
+            ValueError: the table has no times for the learner or for the replay management.
         """
         learners, managers = table.targets("learner.step"), rmm_targets(table)
         if not learners or not managers:

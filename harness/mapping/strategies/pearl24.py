@@ -54,7 +54,7 @@ class Pearl24:
         """Return the prediction for the mapping with the shortest iteration.
 
         Raises:
-            ValueError: no target was profiled for the learner or for the replay management.
+            ValueError: the table has no times for the learner or for the replay management.
         """
         mappings = [
             Mapping(learner, rmm, _storage(table, problem, platform, learner, rmm))

@@ -1,7 +1,8 @@
 """The timed cases: one definition of how to time each primitive, for the profile and all other benchmarks.
 
-A case builds its state, checks its output against the primitive's definition, and makes new inputs for every call
-before the clock starts. The workload defines the sizes.
+A primitive is a basic operation of training, such as sampling from a sum tree. A case builds its state, checks its
+output against the primitive's definition, and makes new inputs for every call before the clock starts. The workload
+defines the sizes.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +26,7 @@ __all__ = ["PrimitiveCase", "all_cases", "distinct", "piece_cases", "primitive_c
 def primitive_cases(
     workload: Workload, batch_size: int, precisions: Sequence[str] = (FLOAT_32,)
 ) -> list[PrimitiveCase]:
-    """Return the cases of every primitive of a workload, as the papers define them, on every backend of this machine.
+    """Return the benchmark cases of every primitive of a workload, as the papers define them, on every backend here.
 
     Args:
         workload, batch_size: define the sizes.
@@ -46,7 +47,7 @@ def piece_cases(
     parts: SharedParts | None = None,
     precisions: Sequence[str] = (FLOAT_32,),
 ) -> list[PrimitiveCase]:
-    """Return the cases of the training loop's pieces, the calls as the runtime makes them, on every backend here.
+    """Return the benchmark cases of the training loop's pieces, the calls as the runtime makes them, on every backend.
 
     A piece is timed at its place in the loop, whereas a primitive is timed alone.
 
@@ -79,6 +80,6 @@ def _stating_capacity(
 def all_cases(
     workload: Workload, batch_size: int, precisions: Sequence[str] = (FLOAT_32,)
 ) -> list[PrimitiveCase]:
-    """Return the cases of the primitives and of the loop's pieces; each case has a name of its own."""
+    """Return the benchmark cases of the primitives and of the training loop's pieces, each with its own name."""
     primitives = primitive_cases(workload, batch_size, precisions)
     return [*primitives, *piece_cases(workload, batch_size, precisions=precisions)]

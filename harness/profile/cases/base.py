@@ -1,4 +1,4 @@
-"""The case of a primitive, a definition of how to time it, and functions that several cases use."""
+"""The benchmark case of a primitive, which defines how to time it, and functions that several cases use."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ LARGEST_BLOCK_BYTES = 2**23
 
 @dataclass(frozen=True)
 class PrimitiveCase:
-    """A case, a definition of something to time, and the primitive whose time it gives.
+    """A benchmark case, which defines how to time something, with the primitive whose time it gives.
 
     Attributes:
         primitive: its name in the primitive table.
@@ -54,14 +54,14 @@ class PrimitiveCase:
 
 
 def distinct(items: Iterable[PrimitiveCase]) -> list[Case]:
-    """Return the cases to run, each once, although several primitives may share a case."""
+    """Return the benchmark cases to run, each once, although several primitives may share a case."""
     return list({item.case.name: item.case for item in items}.values())
 
 
 def targets(statuses: Iterable[BackendStatus], on_cuda: str) -> list[Target]:
-    """Return the targets of a primitive on this machine: every backend that runs here, and on CUDA as well.
+    """Return the backends, with their devices, on which a primitive runs on this machine.
 
-    The reference backend is left out, and simulated devices, whose time is a number of cycles.
+    The reference backend is left out, and so are simulated devices, whose time is a number of cycles.
 
     Args:
         statuses: the backends of a primitive.

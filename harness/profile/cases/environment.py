@@ -9,7 +9,7 @@ from harness.workloads import Workload
 
 
 def environment_case(workload: Workload) -> PrimitiveCase:
-    """Return the case that times `environment.step` with random actions, and resets when episodes end."""
+    """Return the benchmark case of `environment.step` with random actions, and resets when episodes end."""
 
     def setup() -> Any:
         environment = environments.make(workload.environment, 0)

@@ -36,12 +36,12 @@ LATE = 10**9  # an environment step at which exploration has reached its final r
 def learner_cases(
     workload: Workload, batch_size: int, precisions: Sequence[str] = (FLOAT_32,)
 ) -> Iterator[PrimitiveCase]:
-    """Yield the cases of a learner on every target: `learner.step`, `fresh_learner.step` and `actor.infer`.
+    """Yield the benchmark cases of a learner on each backend and device.
 
-    `learner.step` is a gradient step on a batch from a state of real training (`trained.py`), as are most steps of a
-    training; `fresh_learner.step` starts from a fresh state, on random batches. `actor.infer` is the exploring
-    action for one observation. The NumPy reference is left out: the others are checked against it, and no mapping
-    uses it.
+    They are `learner.step`, a gradient step on a batch from a state of real training (`trained.py`), as are most
+    steps of a training; `fresh_learner.step`, a step from a fresh state, on random batches; and `actor.infer`, the
+    exploring action for one observation. The NumPy reference is left out: the others are checked against it, and no
+    mapping uses it.
 
     Args:
         workload, batch_size: define the sizes.
@@ -178,7 +178,7 @@ def definition_of(made: FixedPointLearner) -> FixedPointLearner:
 def created(
     workload: Workload, batch_size: int, target: Target, start: TrainedStart | None = None
 ) -> Learner:
-    """Return the workload's learner on a target, ready to be timed.
+    """Return the workload's learner on a backend and device, ready to be timed.
 
     A learner of precision "dynamic" has already narrowed its activations.
 

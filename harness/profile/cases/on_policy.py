@@ -45,10 +45,10 @@ class _Dealt:
 def on_policy_cases(
     workload: Workload, problem: Problem, precisions: Sequence[str] = (FLOAT_32,)
 ) -> Iterator[PrimitiveCase]:
-    """Yield the cases of an on-policy iteration's pieces.
+    """Yield the benchmark cases of the calls in an on-policy iteration.
 
-    `round.collect` is one vector step of the actors, `round.learn` a step on a minibatch, both on every learner's
-    target; `round.prepare` computes the advantages and returns of an iteration, on the CPU.
+    `round.collect` is one vector step of the actors, `round.learn` a step on a minibatch, both for every learner's
+    backend and device; `round.prepare` computes the advantages and returns of an iteration, on the CPU.
 
     Args:
         workload, problem: define the sizes.

@@ -98,7 +98,7 @@ STRICT, COLD = Variant(), Variant(cold=True)
 
 
 class Sequences:
-    """Creates the cases of timed rounds.
+    """Creates the benchmark cases that time rounds of training in parts.
 
     Args:
         workload: a workload whose replay fits the memory several times.
@@ -110,7 +110,7 @@ class Sequences:
         self.workload, self.problem, self.parts = workload, problem, parts
 
     def case(self, name: str, learner: Target, manager: Target, variant: Variant = STRICT) -> Case[Round]:
-        """Return the case that times rounds of one mapping in parts.
+        """Return the benchmark case that times rounds of training with one mapping, in parts.
 
         Args:
             name: name of the case.
@@ -175,7 +175,9 @@ def round_cases(
     parts: SharedParts | None = None,
     precisions: Sequence[str] = (FLOAT_32,),
 ) -> Iterator[PrimitiveCase]:
-    """Yield the cases of all rounds from which off-policy training is predicted, with the runtime's default fusion.
+    """Yield the benchmark cases whose times predict off-policy training: each part of a round, on each backend.
+
+    Parts are fused as the runtime fuses them by default.
 
     Args:
         workload: a workload whose replay fits the memory several times.
@@ -220,7 +222,7 @@ def round_cases(
 
 
 def at_storage(targets: Iterable[Target], storage: Target) -> list[Target]:
-    """Return those targets that are on the device of a storage.
+    """Return those targets (backends with devices) that are on the same device as a storage.
 
     A learner there reads its batches in place.
     """
@@ -258,7 +260,7 @@ def beside_learner(target: Target, case: Case[Round], rows: int, batch: int) -> 
     Compared with the same parts next to the native learner, they show how much a learner slows down its neighbours.
 
     Args:
-        target: target of the learner.
+        target: backend and device of the learner.
         case: the timed rounds.
         rows, batch: transitions per insertion, and per batch.
     """
@@ -269,8 +271,10 @@ def beside_learner(target: Target, case: Case[Round], rows: int, batch: int) -> 
 def beside_replay(target: Target, case: Case[Round], rows: int, batch: int) -> Iterator[PrimitiveCase]:
     """Yield primitives for the native learner's parts and the empty loop, timed in rounds with a given replay.
 
+    Compared with the same parts next to the native replay, they show how much a replay slows down its neighbours.
+
     Args:
-        target: target of the replay management.
+        target: backend and device of the replay management.
         case: the timed rounds.
         rows, batch: transitions per insertion, and per batch.
     """
@@ -281,7 +285,7 @@ def beside_replay(target: Target, case: Case[Round], rows: int, batch: int) -> I
 def actor_for(
     workload: Workload, vector_steps: int, fields: dict[str, FieldSpec], *, clip: bool = False
 ) -> Actor:
-    """Return an actor as late in training, when its exploration has reached its final rate.
+    """Return an actor with the exploration of late training, when its rate is final.
 
     Args:
         workload: the workload whose environments are stepped.
@@ -298,11 +302,13 @@ def actor_for(
 def collect_case(
     workload: Workload, target: Target, learner: Any, fields: dict[str, FieldSpec], *, clip: bool = False
 ) -> PrimitiveCase:
-    """Return the case `round.collect` alone: one vector step with actions of a learner's exploring policy.
+    """Return the benchmark case `round.collect`: one vector step with actions of a learner's exploring policy.
+
+    A vector step steps every environment once. This case times it alone, not within a round.
 
     Args:
         workload: the workload whose environments are stepped.
-        target: target of the learner.
+        target: backend and device of the learner.
         learner: creates the learner, or returns an existing one.
         fields, clip: see `Actor`.
     """

@@ -27,9 +27,9 @@ NATIVE, CPU = Target("native"), Target("cpu")
 
 
 def managers(workload: Workload) -> list[Target]:
-    """Return the targets that can manage a workload's replay, the native one first.
+    """Return the backends and devices that can manage a workload's replay, the native one first.
 
-    A uniform replay needs no management, and has only the native target.
+    A uniform replay needs no management, and has only the native one.
     """
     if not workload.replay.prioritized:
         return [NATIVE]
@@ -50,7 +50,7 @@ class SharedParts:
         self._replays: dict[tuple[Target, Target, Fusion], Replay] = {}
 
     def learner(self, target: Target) -> Learner:
-        """Return the learner on a target, in a trained state."""
+        """Return the learner on a backend and device, in a trained state."""
         if target not in self._learners:
             start = profiled_start(self.workload)
             self._learners[target] = created(self.workload, self._batch_size, target, start)
@@ -60,7 +60,7 @@ class SharedParts:
         """Return a full replay as the runtime would compose it.
 
         Args:
-            target: target of the replay management.
+            target: backend and device of the replay management.
             fusion: `NONE` keeps tree and storage separate; otherwise they are fused if possible.
             storage: target of the storage; a simulated one has its data on the host.
         """
@@ -75,7 +75,11 @@ class SharedParts:
         return self._replays[target, storage, form]
 
     def steps(self, learner: Target, manager: Target) -> FusedSteps:
-        """Return an object that runs whole gradient steps of a learner and a replay, given by target, in one call."""
+        """Return an object that runs whole gradient steps of a learner and a replay in one call.
+
+        Args:
+            learner, manager: backend and device of the learner and of the replay management.
+        """
         return FusedSteps(cast(ConcurrentReplay, self.replay(manager)), self.learner(learner))
 
 

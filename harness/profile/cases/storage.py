@@ -65,7 +65,7 @@ def _filled_storage(workload: Workload, target: Target) -> Storage:
 
 
 def storage_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase]:
-    """Yield the cases of the storage's operations, on the host and on every device.
+    """Yield the benchmark cases of the storage's operations, on the host and on every device.
 
     `storage.gather` reads a batch, and `storage.insert` writes one transition. On a device the batch is gathered
     into another buffer of the device, as for a learner there; it is not sent to the host.

@@ -106,7 +106,7 @@ def training_case(
     loop: Loop = Loop.FUSED,
     parts: SharedParts | None = None,
 ) -> PrimitiveCase:
-    """Return the case that times `training`: gradient steps with all that belongs to them, in the steady state.
+    """Return the benchmark case of whole training: gradient steps with all that belongs to them, in the steady state.
 
     The replay is full, and exploration has reached its final rate, as in the pieces from which training is predicted
     and in most of a long training. If the mapping has a simulated device, the seconds are virtual time.
@@ -181,7 +181,7 @@ def _delayed(mapping: Mapping) -> Options:
 
 
 def case_name(mapping: Mapping | str, loop: Loop) -> str:
-    """Return the name of the case that times training with a mapping in a loop (order of calls)."""
+    """Return the name of the benchmark case of training with a mapping in a loop (order of calls)."""
     return f"training {mapping}, {loop}"
 
 
@@ -202,7 +202,7 @@ def _size(run: TimedTraining, problem: Problem, loop: Loop) -> None:
 
 
 class LateActors(ActorPlan):
-    """The plan of an actor that acts as late in training, when exploration has reached its final rate."""
+    """The plan of an actor with the exploration of late training, when its rate is final."""
 
     def build(self, columns: MappingABC[str, npt.NDArray] | None = None) -> Actor:
         actor = super().build(columns)

@@ -22,7 +22,7 @@ SIMULATED_LEAVES = 16_384
 
 
 def sum_tree_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase]:
-    """Yield the cases of the sum tree on every backend that runs here, including the reference.
+    """Yield the benchmark cases of the sum tree on every backend that runs here, including the reference.
 
     They are `sum_tree.sample` and `sum_tree.update` of a batch, and `sum_tree.insert`, the update of one leaf.
     """
@@ -31,7 +31,7 @@ def sum_tree_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCas
 
 
 def tree_cases(workload: Workload, batch_size: int, target: Target) -> Iterator[PrimitiveCase]:
-    """Yield the cases `sum_tree.sample`, `sum_tree.update` and `sum_tree.insert` on one backend and device."""
+    """Yield the benchmark cases of sampling, updating and inserting in the sum tree of one backend and device."""
     # One tree for the three: creating a tree with a million leaves takes longer than timing it.
     tree = cache(lambda: _filled_tree(workload, target))
     yield _sample_case(tree, batch_size, target, lambda: tree_work(workload, batch_size, update=False))

@@ -1,4 +1,4 @@
-"""Cases that only a validation times: the pieces of the runtime's other loops, and those on a simulated FPGA."""
+"""Benchmark cases that only a validation times: the calls in the runtime's other loops, and on a simulated FPGA."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ SIMULATED = {"round.learn", "round.insert", "round.sample", "round.update", "ove
 
 
 def pool_of(workload: Workload, vector_steps: int, learner: Learner) -> ActorPool:
-    """Return a pool of one actor in a process, as late in training, when its exploration has reached its final rate.
+    """Return a pool of one actor in a process, with the exploration of late training, when its rate is final.
 
     Args:
         workload: the workload whose environments are stepped.
@@ -78,7 +78,9 @@ def fpga_unavailable_reason() -> str:
 def validation_cases(
     workload: Workload, problem: Problem, parts: SharedParts, precisions: Sequence[str] = (FLOAT_32,)
 ) -> Iterator[PrimitiveCase]:
-    """Yield the pieces of the strict, overlapped and relaxed loops and of the FPGA, for `ComposedLoop`'s predictions.
+    """Yield the benchmark cases whose times predict training in the strict, overlapped and relaxed loops.
+
+    They also include those of a simulated FPGA, if it can be simulated here. `ComposedLoop` predicts from the times.
 
     Args:
         workload: off-policy, with a prioritised replay that fits the memory several times.
@@ -136,7 +138,7 @@ class RelaxedRound:
 
 
 def relaxed_case(workload: Workload, problem: Problem, parts: SharedParts) -> Case[RelaxedRound]:
-    """Return the case that times the native learner and the native replay manager, each in its own thread.
+    """Return the benchmark case of the native learner and the native replay manager, each in its own thread.
 
     Args:
         workload, problem, parts: see `validation_cases`.
@@ -215,7 +217,7 @@ def _simulated(made: Sequences, rows: int, batch: int) -> Iterator[PrimitiveCase
 
 
 def provenance_of(item: PrimitiveCase) -> Provenance:
-    """Return the provenance of a case's seconds: measured, unless the simulated FPGA's clock counts them."""
+    """Return the provenance of a benchmark case's seconds: measured, unless the simulated FPGA's clock counts them."""
     if item.target != FPGA or item.primitive not in SIMULATED:
         return Provenance.MEASURED
     of = time_provenance.of_learner if item.primitive == "round.learn" else time_provenance.of_rmm

@@ -8,9 +8,9 @@
 | `learner.step` | 2 per multiply-accumulate of its matrix products | state read and written, inputs read |
 | `actor.infer` | 2 per multiply-accumulate of the policy | parameters and observation, read |
 
-Element-wise arithmetic of a step, temporaries, and work beyond the definition (such as a cumulative sum over all
-leaves) are not counted, so that the achieved rate is that of useful work. An environment's work does not follow
-from shapes.
+K is the number of children of a node. Element-wise arithmetic of a step, temporaries, and work beyond the definition
+(such as a cumulative sum over all leaves) are not counted, so that the achieved rate is that of useful work. An
+environment's work does not follow from shapes.
 """
 
 from dataclasses import dataclass

@@ -30,6 +30,6 @@ class DoubleBufferedPolicy:
     def __call__(
         self, observations: npt.NDArray, environment_step: int, rng: np.random.Generator
     ) -> npt.NDArray:
-        """Return exploring actions, as `Algorithm.explore`."""
+        """Return an exploring action for each observation, by the weights that actors read; see `Algorithm.explore`."""
         parameters = self._buffers[self._read]
         return self._policy.explore(parameters, observations, environment_step, rng)
