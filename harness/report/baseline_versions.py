@@ -1,4 +1,4 @@
-"""The versions and settings of this project and of every baseline, as reported by their workers."""
+"""Reads from the rows of comparisons with which versions and settings this project and every baseline ran."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,11 +13,11 @@ QUANTITIES = {
     "compare": ("gradient_steps_per_s", "replay_cycles_per_s"),
     "learn": ("final_return",),
 }
-"""For each suite that compares systems, the primitives for which every system has rows that state versions."""
+"""The quantities whose rows state the versions of every system, for each suite that compares systems."""
 
 
 def baseline_versions(frame: pd.DataFrame) -> Iterator[BaselineVersions]:
-    """Yield one entry per system and set of versions and settings, this project first.
+    """Yield every system with each set of versions and settings that it ran with, this project first.
 
     Args:
         frame: rows of a run, including failed ones.

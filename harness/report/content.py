@@ -1,7 +1,7 @@
-"""The contents of a report: the rows of the tables that the page and the exported files share.
+"""Defines the contents of a report: the rows of the tables that the page and the exported files share.
 
-Every number is a `Number`, with unit, provenance and the rows that it came from; the page shows no other numbers.
-Throughputs and portabilities are only in the files.
+Every number is a `Number`, with unit, provenance and the rows of the store that it came from; the page shows no other
+numbers. Throughputs and portabilities are only in the files.
 """
 
 import hashlib
@@ -21,10 +21,16 @@ from harness.store.store import RunRecord
 class PredictedThroughput:
     """A predicted throughput, and the achieved throughput of the same mapping if it was run as predicted.
 
+    A mapping names where learner, replay management and storage run, such as "torch-native-cpu".
+
     Attributes:
-        chosen_among: the devices among which the strategy chose this mapping, as in `harness.validate.rows`.
-        loop: the loop that was run in a validation, or is predicted there; empty for a separate training.
+        strategy: the performance model that made the prediction.
+        chosen_among: "here" or "here and simulated", once for each set of devices among which the strategy chose this
+            mapping; empty if it chose another.
+        loop: form of the training loop (`harness.mapping.Loop`) that a validation ran or predicted; empty for a
+            separate training.
         achieved: the median if it was run several times, for instance with several seeds.
+        error: by how many percent the prediction is above the achieved throughput.
         predicted_status: "ok", or "too_noisy" if it was computed from times that are.
         achieved_status: "ok", "too_noisy" if one of its rows is, or "not_run" if there is none.
     """
@@ -43,24 +49,24 @@ class PredictedThroughput:
 
     @property
     def shown(self) -> bool:
-        """Whether the mapping was run, so that the page shows it first."""
+        """Whether the mapping was run; the page shows these predictions first."""
         return self.achieved is not None
 
 
 @dataclass(frozen=True)
 class HeatMap:
-    """The throughput of every mapping on one workload in one loop, over batch sizes (MAP Fig. 13, PRL Fig. 8).
+    """The throughput of every mapping on one workload over batch sizes (MAP Fig. 13, PRL Fig. 8).
+
+    A mapping names where learner, replay management and storage run, such as "torch-native-cpu".
 
     Attributes:
         workload: its name.
-        devices: the devices of the best and the chosen mapping, as in `harness.validate.rows`: those here, all
-            measured, or also the simulated ones.
-        loop: loop of all mappings; empty if the rows name none.
-        batch_sizes: columns, ascending: batch sizes at which at least two mappings were run, so that one is the
-            best.
-        mappings: rows, by name.
+        devices: devices from which mappings are built: "here" (all of them measured), or "here and simulated".
+        loop: form of the training loop (`harness.mapping.Loop`) of all mappings; empty if the rows name none.
+        batch_sizes: columns, ascending: batch sizes at which at least two mappings were run, so that one is the best.
+        mappings: rows, sorted by name.
         achieved: throughput by (mapping, batch size); missing for what was not run.
-        noisy: the cells that are too noisy for a verdict.
+        noisy: entries of `achieved` that are too noisy for a verdict.
         chosen: the mapping that the default strategy chose, by batch size; it may not have been run.
     """
 
@@ -80,17 +86,22 @@ class HeatMap:
 
     @property
     def provenances(self) -> tuple[Provenance, ...]:
-        """The provenances of its cells."""
+        """The provenances that occur among its throughputs."""
         found = {n.provenance for n in self.achieved.values()}
         return tuple(provenance for provenance in Provenance if provenance in found)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The mapping that a strategy chose in a validation, and its regret: 1 - its throughput / the best one's.
+    """The mapping that a strategy chose in a validation, and how much throughput the choice lost.
 
-    `devices` are the devices that it chose among, `loop` the loop of all mappings; `verdict` is "best", "lost" or
-    "no verdict".
+    Attributes:
+        strategy: the performance model that chose.
+        devices: the devices that it chose among: "here" or "here and simulated".
+        loop: form of the training loop (`harness.mapping.Loop`) of all mappings.
+        mapping, best: the chosen mapping, and the fastest of those that were run.
+        regret: 1 - throughput of the chosen mapping / throughput of the best one.
+        verdict: "best", "lost" or "no verdict".
     """
 
     workload: str
@@ -112,9 +123,9 @@ class BaselineComparison:
         workload, batch_size, baseline: the configuration compared.
         ratio: this project's throughput over the baseline's.
         ours, theirs: gradient steps per second of both.
-        null: this project's throughput over its own in the same rounds.
-        verdict: "faster", "faster, but learns less", "faster; returns not compared", "slower" or "no verdict";
-            for a comparison that failed or was not run, its status.
+        null: this project's throughput over its own in the same rounds, which shows the noise (the A/A null).
+        verdict: "faster", "faster, but learns less", "faster; returns not compared", "slower" or "no verdict"; for a
+            comparison that failed or was not run, its status.
         reason: why it failed or was not run; empty otherwise.
         our_return, their_return: mean return of both after the same number of environment steps.
         returns: the result of comparing these returns, or why they are not compared.
@@ -140,7 +151,7 @@ class Throughput:
 
     Attributes:
         system: "placerl" or the baseline.
-        mapping: the mapping; empty for a baseline.
+        mapping: where learner, replay management and storage run, such as "torch-native-cpu"; empty for a baseline.
         suite: the purpose of its row: "run" (a training), "validation" (a check of a prediction) or "compare" (a
             comparison with a baseline).
         loop: in a validation, the form of the training loop, such as "fused"; empty otherwise.
@@ -167,12 +178,14 @@ class Throughput:
 
 @dataclass(frozen=True)
 class Portability:
-    """PRL's performance portability: the harmonic mean of experiences per second over choices, 0 if one is
-    missing.
+    """The performance portability of a system as PRL defines it: a harmonic mean of experiences per second.
+
+    The mean is over choices, such as the machines on which the system ran. It is 0 if one of them is not supported.
 
     Attributes:
         system: "placerl" or a baseline.
-        over: "device assignments" of one machine, or "machines"; "mappings" in rows of earlier versions.
+        over: what the choices are: "device assignments" of one machine, or "machines"; "mappings" in rows
+            of earlier versions.
         among: devices of the choices: with or without simulated devices, or what the machines ran.
         choices: number of choices; None if its row does not give it.
         unsupported: number of choices that it cannot run; None if it was not run.
@@ -195,7 +208,13 @@ class Portability:
 
 @dataclass(frozen=True)
 class PrimitiveTime:
-    """Time of one call of a primitive on one backend and device; `reason` says why there is no time."""
+    """The time of one call of a primitive, such as `sum_tree.sample`, on one backend and device.
+
+    Attributes:
+        variant: fanout of a sum tree, such as "K=16"; empty otherwise.
+        time: None if it failed or was not run.
+        status: status of its row; `reason` says why it is not "ok".
+    """
 
     workload: str
     primitive: str
@@ -209,15 +228,15 @@ class PrimitiveTime:
 
 
 PEAK = "peak"
-"""Name of a roof of arithmetic, as it begins."""
+"""Beginning of the name of a roof that limits arithmetic (`DeviceRoof.name`)."""
 
 
 @dataclass(frozen=True)
 class DeviceRoof:
-    """An upper limit of a device's rate: its peak arithmetic or the bandwidth of a memory.
+    """An upper limit of a device's rate: its peak arithmetic, or the bandwidth of a memory.
 
     Attributes:
-        device: as in the primitive table.
+        device: name of the device, as for `PrimitiveTime`.
         workloads: workloads to which it applies; empty for all.
         primitives: primitives to which it applies, by the beginning of their names; empty for all.
         name: "peak", "peak in bfloat16", or the memory in which the copy was made.
@@ -244,7 +263,7 @@ class DeviceRoof:
 
 @dataclass(frozen=True)
 class RooflinePoint:
-    """A primitive's rate and the roof of its device.
+    """The rate that a primitive achieves, and the upper limit of its device that applies to it.
 
     Attributes:
         flops, traffic: operations and bytes of one call, counted from shapes.
@@ -253,7 +272,7 @@ class RooflinePoint:
         roof: highest rate that its intensity and footprint allow, in the unit of `achieved`; None if the device's
             roofs were not measured.
         bound: name of that roof.
-        share: achieved divided by roof.
+        share: achieved divided by roof, percent.
         status: "ok", or "too_noisy" if the time or the roof is.
     """
 
@@ -275,7 +294,7 @@ class RooflinePoint:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """One quantity of a training run."""
+    """One quantity of a training run, such as its gradient steps per second; `system` is the mapping."""
 
     workload: str
     batch_size: int | None
@@ -286,12 +305,12 @@ class TrainingResult:
 
 @dataclass(frozen=True)
 class Learning:
-    """What a system learnt on a workload, over seeds: the interquartile mean of its returns.
+    """What a system learnt on a workload: the interquartile mean over seeds of its returns.
 
     Attributes:
         seeds: number of seeds trained to the end; None if its row does not give it.
-        end: mean of the last fifth of training; None if every seed failed.
-        best: mean of the best stretch of training; None if no stretch had an episode of every seed.
+        end: the returns of the last fifth of training; None if every seed failed.
+        best: the returns of the best stretch of training; None if no stretch had an episode of every seed.
         best_step: environment steps at the end of that stretch.
         reason: why there is no `end`; empty otherwise.
     """
@@ -307,7 +326,14 @@ class Learning:
 
 @dataclass(frozen=True)
 class TrainingCurve:
-    """Episode returns over environment steps of one training run; `last` is the mean of the last episodes."""
+    """The episode returns of one training run over its environment steps.
+
+    Attributes:
+        system: the mapping of the run.
+        environment_steps: environment steps at the end of each episode.
+        returns: returns of the episodes.
+        last: mean return of the last episodes.
+    """
 
     workload: str
     system: str
@@ -319,7 +345,15 @@ class TrainingCurve:
 
 @dataclass(frozen=True)
 class Gap:
-    """What failed, was not run, or is too noisy for a verdict; `reason` is empty if each has its own reason."""
+    """Measurements that failed, were not run, or are too noisy for a verdict, of one workload and for one reason.
+
+    Attributes:
+        suite: the purpose of their rows, such as "profile".
+        status: "failed", "not run" or "too noisy".
+        reason: the reason that they share; empty if each item states its own.
+        items: primitives with backend and device.
+        rows: index labels of their rows.
+    """
 
     workload: str
     suite: str
@@ -332,7 +366,14 @@ class Gap:
 
 @dataclass(frozen=True)
 class Change:
-    """One quantity in the reference run and in this one; `verdict` is "better", "worse" or "no verdict"."""
+    """The change of one quantity from the reference run to this one.
+
+    Attributes:
+        what: primitive, backend, device and quantity.
+        before, after: its value in the reference run and in this one.
+        ratio: ratio of the two; None if they cannot be compared.
+        verdict: "better", "worse" or "no verdict"; `reason` explains the last.
+    """
 
     workload: str
     what: str
@@ -346,7 +387,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Fact:
-    """One fact about the machine or the versions, as measured or as reported by the system."""
+    """One fact about the machine or about versions, in a named group of facts."""
 
     group: str
     name: str
@@ -355,12 +396,12 @@ class Fact:
 
 @dataclass(frozen=True)
 class NoisyRows:
-    """Number of timed rows of one kind that are too noisy for a verdict.
+    """How many timed rows of one kind of primitive are too noisy for a verdict.
 
     Attributes:
         kind: kind of primitive, such as "round" or "learner"; "all" for the rows of every kind.
-        timed: rows of the primitive tables that hold a measured time.
-        noisy: timed rows that are too noisy.
+        timed: number of rows of the primitive tables that hold a measured time.
+        noisy: number of timed rows that are too noisy.
         share: noisy rows in percent of the timed rows.
     """
 
@@ -376,11 +417,11 @@ class BaselineVersions:
 
     Attributes:
         system: "placerl" or the baseline.
-        tasks: parts that were compared: "training", "learner and replay" or "replay".
+        tasks: what was compared: "training", "learner and replay" or "replay".
         workloads: workloads that ran with these versions and settings.
         versions: each as "package version"; empty if its rows give none.
-        settings: each as "name: value": what the system reports as its own or as different from the workload.
-        rows: indices of the rows that report these versions and settings.
+        settings: each as "name: value"; the system reports those that are its own or differ from the workload's.
+        rows: index labels of the rows that report these versions and settings.
     """
 
     system: str
@@ -393,16 +434,17 @@ class BaselineVersions:
 
 @dataclass(frozen=True)
 class Content:
-    """Everything that the page and the files show.
+    """Everything that the page and the exported files show about one machine.
 
     Attributes:
         run: the run of the report, the last of its machine; None if the store has none.
         runs: every run of the store.
         reference: the committed run that is shown for comparison; None if there is none.
         changes: the quantities that both runs have.
-        measurements: the rows of the run and of runs of other tiers with the same code on the same machine, only
-            the last attempt of each cell; the index labels are those of the whole store's frame.
-        core_speed: share of pieces at full speed; empty if no row states it.
+        measurements: the rows of the run and of runs of other tiers with the same code on the same machine. Of
+            what was measured several times, only the last attempt is kept. The index labels are those of the
+            whole store's frame.
+        core_speed: how much of the timed work ran at full core speed; empty if no row states it.
         noisy_rows: noisy rows of each kind, then of all; empty if nothing was timed.
         memory: peak memory of these runs; empty if the store is older than such rows.
         everything: the whole store's frame, for verdicts that use several machines.
@@ -436,6 +478,9 @@ class Content:
 
     @property
     def slug(self) -> str:
-        """File name for its machine; an untrusted fingerprint must not choose it."""
+        """Name of the folder of its machine's pages and files.
+
+        It is a hash, because an untrusted fingerprint must not choose a file name.
+        """
         name = self.run.fingerprint if self.run else ""
         return hashlib.sha256(name.encode()).hexdigest()[:12]

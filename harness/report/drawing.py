@@ -45,7 +45,7 @@ STYLE: Any = {
 
 
 def svg(figure: Figure, name: str, description: str) -> Markup:
-    """Return the figure as an `<svg>` element, in an element that scrolls if its text would be too small to read.
+    """Return a figure as an `<svg>` element within a `<div>` that scrolls if its text would be too small to read.
 
     Args:
         figure: the finished figure.

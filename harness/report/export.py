@@ -60,7 +60,12 @@ from harness.store.store import RunRecord, Store
 
 
 def number_columns(name: str, number: Number | None) -> dict[str, Any]:
-    """Return a number, or its absence, as columns."""
+    """Return the columns of a table that hold a number: value, bounds, unit, provenance and rows.
+
+    Args:
+        name: name of the column with the value, and beginning of the other names; "value" is left out of these.
+        number: the number; None fills the columns with None, and the rows with an empty text.
+    """
     prefix = "" if name == "value" else f"{name}_"
     return {
         name: None if number is None else number.value,
@@ -158,7 +163,7 @@ def _numbers(numbers: Iterable[Number]) -> pd.DataFrame:
 
 
 def measurements(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the store's rows with their labels, and nested values as JSON."""
+    """Return the store's rows as a table: the labels are a column `row`, and nested values are JSON."""
     flat = frame.rename_axis("row").reset_index()
     return flat.assign(
         samples=flat["samples"].map(list).map(json.dumps), details=flat["details"].map(json.dumps)
@@ -166,7 +171,7 @@ def measurements(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def tables(content: Content) -> dict[str, pd.DataFrame]:
-    """Return the tables of a report by name, without its store's measurements."""
+    """Return the tables of a report by name, except for the store's measurements."""
     runs = _frame(RunRecord, content.runs)
     runs["machine"] = runs["machine"].map(json.dumps)
     return {
@@ -196,16 +201,16 @@ def tables(content: Content) -> dict[str, pd.DataFrame]:
 
 
 def write(store: Path, folder: Path, formats: Sequence[str] = ("csv", "parquet")) -> list[Path]:
-    """Write the tables of a store.
+    """Write the tables of the report on a store as files.
 
     Args:
-        store: the store.
+        store: path of the store.
         folder: output folder; created if it does not exist.
-        formats: formats of `FORMATS`; "csv" and "parquet" hold every number, "markdown" and "latex" a readable
-            selection.
+        formats: formats of `FORMATS`; "csv" and "parquet" hold every number, "markdown" and "latex" a
+            readable selection.
 
     Returns:
-        The files, in the order in which they were written.
+        The paths of the files, in the order in which they were written.
 
     Raises:
         UserError: the store does not exist, the folder cannot be written, or a format is not in `FORMATS`.

@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all."""
+"""Writes files completely or not at all."""
 
 import os
 import tempfile
@@ -10,6 +10,10 @@ from harness.core.errors import UserError
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Write a file next to `path` and then move it there, so that no reader sees an incomplete file.
+
+    Args:
+        path: the file; its folder is created if it does not exist.
+        write: writes the contents to the path that it is given.
 
     Raises:
         UserError: the folder cannot be written.

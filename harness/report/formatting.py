@@ -18,7 +18,7 @@ _UNITS = {"ratio": "×", "1": "", "count": "", "1/s": "/s"}
 
 
 def scale_and_unit(value: float, unit: str) -> tuple[float, str]:
-    """Return the divisor of a value and the resulting unit, so that the number has few zeros."""
+    """Return by what to divide a value so that it has few zeros, and the resulting unit: 0.003 s gives (1e-3, "ms")."""
     if unit == "s" and value:
         for scale, name in _TIMES:
             if abs(value) >= scale:
@@ -32,8 +32,9 @@ def scale_and_unit(value: float, unit: str) -> tuple[float, str]:
 
 
 def show(number: Number) -> Markup:
-    """Return the number with unit, interval, provenance and marks for noise; `<data>` elements hold the exact
-    values.
+    """Return a number as HTML: value, unit, interval, and a mark for its provenance.
+
+    `<data>` elements hold the exact values. A suspect number has a badge.
 
     Args:
         number: any number; its interval is shown if it has one.
@@ -58,7 +59,7 @@ def show(number: Number) -> Markup:
 
 
 def whole(value: int | None) -> Markup:
-    """Return a batch size or another integer that is a setting, not a result."""
+    """Return a batch size or another integer that is a setting, not a result, as HTML; a dash for None."""
     return (
         Markup("&ndash;")
         if value is None
@@ -67,7 +68,7 @@ def whole(value: int | None) -> Markup:
 
 
 def row_ranges(rows: tuple[int, ...]) -> str:
-    """Return row numbers with consecutive ones joined: "3, 7-9, 12".
+    """Return row numbers as text, with consecutive ones joined: "3, 7-9, 12".
 
     Args:
         rows: in ascending order.

@@ -1,4 +1,4 @@
-"""The machine, its noise and a run's memory, as the report shows them."""
+"""Computes what the report shows about the machine: its description, its noise, and the memory of runs."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,7 +17,12 @@ UNITS = {"_bytes_per_s": (1e9, "GB/s"), "_mhz": (1.0, "MHz"), "_bytes": (0.0, ""
 
 
 def readable(name: str, value: Any) -> tuple[str, str]:
-    """Return a fact's name without its unit suffix, and its value scaled to a readable unit."""
+    """Return a fact's name without its unit suffix, and its value as text in a readable unit.
+
+    Args:
+        name: such as "memory_bytes" or "clock_mhz".
+        value: a number, text, truth value or list.
+    """
     if isinstance(value, bool):
         return name.replace("_", " "), "yes" if value else "no"
     if isinstance(value, list):
@@ -34,7 +39,12 @@ def readable(name: str, value: Any) -> tuple[str, str]:
 
 
 def facts(machine: Mapping[str, Any], group: str = "machine") -> Iterator[Fact]:
-    """Yield a machine's description as facts: a nested table becomes a group, and each table of a list one fact."""
+    """Yield a machine's description as facts: a nested table becomes a group, and each table of a list one fact.
+
+    Args:
+        machine: the description, as a run stores it.
+        group: name of the group of facts that are in no nested table.
+    """
     for name, value in machine.items():
         place = f"{group}, {name}" if group != "machine" else str(name)
         if isinstance(value, Mapping):
@@ -55,7 +65,14 @@ def _one_fact(group: str, item: Mapping[str, Any]) -> Fact:
 
 
 def noise(frame: pd.DataFrame) -> Iterator[Number]:
-    """Yield the noise of the machine during a run."""
+    """Yield numbers that describe the noise of the machine during a run.
+
+    They are how many profiled times there are, how many are too noisy, how wide the intervals are, and the A/A null
+    of each comparison: this project's throughput over its own in the same rounds.
+
+    Args:
+        frame: rows of a run.
+    """
     timed = _timed(frame)
     if len(timed):
         widths = 100 * ((timed["high"] - timed["low"]) / timed["value"]).dropna()
@@ -81,7 +98,14 @@ def _timed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def core_speed(frame: pd.DataFrame) -> Iterator[Number]:
-    """Yield the share of pieces at full core speed over the timed rows; nothing if no row's details state it."""
+    """Yield how much of the timed work ran at full core speed; nothing if no row's details state it.
+
+    The numbers are the rows with a known speed, those that ran slower in part and were converted to full speed, and
+    the share of pieces of work at full speed in the median, lowest and highest row.
+
+    Args:
+        frame: rows of a run.
+    """
     paces = [(row, detail(row, "pace")) for row in records(_timed(frame))]
     paces = [(row, pace) for row, pace in paces if isinstance(pace, Mapping)]
     known = [(row, pace) for row, pace in paces if isinstance(pace.get("full_speed_share"), int | float)]
@@ -120,7 +144,7 @@ def _noisy_rows(kind: str, timed: pd.DataFrame) -> NoisyRows:
 
 
 def memory(frame: pd.DataFrame) -> Iterator[Number]:
-    """Yield the peak memory of each run: of its main process, and of the largest of its processes."""
+    """Yield the peak memory of each run: of its main process, and of the largest one of its processes."""
     rows = select(frame, suite=peak_memory.SUITE, quantity=peak_memory.QUANTITY)
     for (_, tier, process), some in rows.groupby(["run", "tier", "primitive"], sort=False):
         (highest,) = records(some.nlargest(1, "value"))

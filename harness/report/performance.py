@@ -1,4 +1,4 @@
-"""Tables of throughput and portability (`content.py`) from a store's rows."""
+"""Computes the report's tables of throughput and portability (`content.py`) from a store's rows."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,11 +16,15 @@ from harness.validate.portability import over_platforms
 
 RATE, EXPERIENCES = "gradient_steps_per_s", "experiences_per_s"
 SUITES = (Suite.RUN, Suite.VALIDATION, Suite.COMPARE)
-"""Suites whose rates are of a whole training, or of the compared part of one."""
+"""Suites whose rates are those of a whole training, or of the part of a training that is compared."""
 
 
 def throughputs(frame: pd.DataFrame) -> Iterator[Throughput]:
-    """Yield every rate of a training, a validation or a comparison of a run, including failed ones."""
+    """Yield the gradient steps per second of every training, validation and comparison, including failed ones.
+
+    Args:
+        frame: rows of a run.
+    """
     rows = frame[(frame["quantity"] == RATE) & frame["suite"].isin(SUITES)]
     for row in records(rows.sort_values(["workload", "batch_size"], kind="stable")):
         compared = row.suite == Suite.COMPARE
@@ -45,7 +49,9 @@ def throughputs(frame: pd.DataFrame) -> Iterator[Throughput]:
 
 
 def portabilities(frame: pd.DataFrame, everywhere: pd.DataFrame) -> Iterator[Portability]:
-    """Yield the portability over the mappings of a machine, and over the machines of a merged store.
+    """Yield the portability over the device assignments of a machine, and over the machines of a merged store.
+
+    Portability is PRL's harmonic mean of experiences per second.
 
     Args:
         frame: rows of a run that validated mappings.

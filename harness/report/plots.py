@@ -1,4 +1,4 @@
-"""The report's plots, each of the rows of one table."""
+"""Plots the report's tables; each plot shows the rows of one table."""
 
 from collections.abc import Sequence
 from itertools import groupby, product
@@ -42,7 +42,12 @@ from harness.report.formatting import MARKS
 
 
 def time_over_batch(workload: str, primitive: str, times: Sequence[PrimitiveTime]) -> Markup:
-    """Plot the time of a call over the batch size, one line per backend and device, both axes logarithmic."""
+    """Plot the time of a call over the batch size, one line per backend and device, both axes logarithmic.
+
+    Args:
+        workload, primitive: names for the title and the description.
+        times: times of that primitive on that workload.
+    """
     with mpl.rc_context(STYLE):
         figure, axes = new_figure()
         timed = [t for t in times if t.time is not None and t.batch_size is not None]
@@ -78,9 +83,13 @@ def time_over_batch(workload: str, primitive: str, times: Sequence[PrimitiveTime
 
 
 def predicted_against_achieved(predictions: Sequence[PredictedThroughput], limit_percent: float) -> Markup:
-    """Plot predicted over achieved throughput, with the line of equality and a band of that many percent.
+    """Plot predicted over achieved throughput, with the line of equality and a band around it.
 
     Points whose achieved value is not measured are hollow.
+
+    Args:
+        predictions: predictions; those of mappings that were not run are left out.
+        limit_percent: half the width of the band, percent.
     """
     with mpl.rc_context(STYLE):
         figure, axes = new_figure(4.3, 3.6)
@@ -124,7 +133,8 @@ def predicted_against_achieved(predictions: Sequence[PredictedThroughput], limit
 def heat_map(found: HeatMap) -> Markup:
     """Plot the throughput of every mapping as a share of the best at its batch size.
 
-    Marks show the chosen and the best mapping, noisy cells, and the provenance of cells that are not measured.
+    Marks show the mapping that was chosen and the best one, throughputs that are too noisy, and those
+    that are not measured.
     """
     shape = len(found.mappings), len(found.batch_sizes)
     shares = np.full(shape, np.nan)
@@ -152,7 +162,10 @@ def heat_map(found: HeatMap) -> Markup:
 
 
 def chosen_not_run(found: HeatMap) -> str:
-    """Return the chosen mappings without ◇ on the heat map because they were not run; empty if all were run."""
+    """Return a sentence for each chosen mapping that was not run and so has no mark on the heat map.
+
+    It is empty if all were run.
+    """
     sizes_of: dict[str, list[str]] = {}
     for size in found.batch_sizes:
         mapping = found.chosen.get(size)
@@ -168,7 +181,8 @@ def chosen_not_run(found: HeatMap) -> str:
 def gains(comparisons: Sequence[BaselineComparison]) -> Markup:
     """Plot the ratio of this project's throughput to each baseline's, with its interval.
 
-    Each has the A/A null beside it: the ratio of this project's throughput to its own in the same rounds.
+    Next to each is the ratio of this project's throughput to its own in the same rounds, which shows the
+    noise (the A/A null).
     """
     shown = [c for c in comparisons if c.ratio is not None]
     with mpl.rc_context(STYLE):
@@ -203,18 +217,24 @@ def gains(comparisons: Sequence[BaselineComparison]) -> Markup:
 
 
 MOST_EPISODES = 400
-"""Most episodes of a learning curve that are drawn one by one, limited by the room of a plot. The hundreds of
-thousands of episodes of a training of minutes would make a page that no browser opens.
+"""Most episodes of a learning curve that are drawn one by one, limited by the room of a plot.
+
+The hundreds of thousands of episodes of a training of minutes would make a page that no browser opens.
 """
 _MOST_STRETCHES, _EPISODES_A_STRETCH = 200, 20  # on average
 
 
 def learning_curves(workload: str, curves: Sequence[TrainingCurve], window: int) -> Markup:
-    """Plot the episode return over environment steps.
+    """Plot the episode return over environment steps, one line per training run.
 
-    Up to `MOST_EPISODES` episodes are drawn faintly, with the mean of the last `window`. If there are more, the
-    mean over stretches of equally many environment steps is drawn, and faintly the 5th to 95th percentile of
-    their episodes.
+    Up to `MOST_EPISODES` episodes are drawn faintly, with the mean of the last `window`. If there are more,
+    the mean over stretches of equally many environment steps is drawn, and faintly the 5th to 95th percentile
+    of their episodes.
+
+    Args:
+        workload: name for the title.
+        curves: learning curves on that workload.
+        window: number of episodes in a mean.
     """
     with mpl.rc_context(STYLE):
         figure, axes = new_figure()
@@ -244,11 +264,14 @@ def learning_curves(workload: str, curves: Sequence[TrainingCurve], window: int)
 
 
 def in_the_paper_s_axes(verdict: Verdict, rows: pd.DataFrame) -> Markup | None:
-    """Return the claim's own figure; None if it has none, or if the rows are not sufficient.
+    """Return the figure that a claim draws in the paper's own axes.
 
     Args:
         verdict: the verdict whose claim may define a figure.
         rows: the rows that the claim's check reads.
+
+    Returns:
+        None if the claim defines no figure, or if the rows are not sufficient.
     """
     if verdict.claim.draw is None:
         return None
@@ -260,7 +283,11 @@ def in_the_paper_s_axes(verdict: Verdict, rows: pd.DataFrame) -> Markup | None:
 
 
 def published_and_ours(verdict: Verdict) -> Markup | None:
-    """Plot a claim's numbers and this project's on one axis per unit; None if there is nothing to compare."""
+    """Plot the paper's numbers of a claim and this project's, with one axis per unit.
+
+    Returns:
+        None if no number of this project has the unit of a published one.
+    """
     published, ours = verdict.claim.published, verdict.finding.ours
     units = [u for u in dict.fromkeys(n.unit for n in published) if any(n.unit == u for n in ours)]
     panels = [([n for n in published if n.unit == u], [n for n in ours if n.unit == u], u) for u in units]

@@ -1,4 +1,4 @@
-"""Reads a store into the contents of its report, machine by machine."""
+"""Reads the contents of a report from a store, machine by machine."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -26,7 +26,7 @@ def read_all(path: Path, references: Iterable[Reference] = ()) -> list[Content]:
     """Return the contents of a report on a store: one per machine, that of the last run first.
 
     Args:
-        path: the store.
+        path: path of the store.
         references: committed runs; the one that matches a machine's last run best is shown with it.
 
     Raises:
@@ -41,7 +41,7 @@ def read_all(path: Path, references: Iterable[Reference] = ()) -> list[Content]:
 
 
 def read(path: Path, references: Iterable[Reference] = ()) -> Content:
-    """Return the first result of `read_all`: that of the last run's machine."""
+    """Return the contents of a report for the machine of the last run; arguments and errors as for `read_all`."""
     return read_all(path, references)[0]
 
 
@@ -63,8 +63,7 @@ def _same_code(one: RunRecord, other: RunRecord) -> bool:
 
 
 def arrange(frame: pd.DataFrame, runs: tuple[RunRecord, ...], run: RunRecord | None) -> Content:
-    """Return the contents of a report on one run and on runs of other tiers with the same code on the same
-    machine.
+    """Return the contents of a report on one run, with runs of other tiers with the same code on the same machine.
 
     Args:
         frame: the whole store's frame.

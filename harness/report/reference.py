@@ -1,10 +1,10 @@
-"""Reference runs: runs committed under `results/reference/`, which a report compares with a new run.
+"""Saves and loads reference runs: runs in `results/reference/`, which a report compares with a new run.
 
-A reference is two files: `<name>.json`, the run with its machine, and `<name>.parquet`, its measurements. To
-commit the last run of a store: `python -m harness.report.reference results/placerl.sqlite standard`. To keep
-the file small for git, a row with very many samples (the returns of a training's episodes) keeps evenly
-spaced ones, and its details give the original number (`samples_measured`). A timed row omits the times of its
-blocks before they were moved to full speed.
+A reference is two files: `<name>.json`, the run with its machine, and `<name>.parquet`, its measurements. To save the
+last run of a store: `python -m harness.report.reference results/placerl.sqlite standard`. To keep the file small for
+git, a row with very many samples (the returns of a training's episodes) keeps evenly spaced ones, and its details
+give the original number (`samples_measured`). The samples of a timed row are times converted to full core speed; the
+times as the clock gave them are left out.
 """
 
 import dataclasses
@@ -28,13 +28,13 @@ from harness.store.store import RunRecord, Store
 
 FOLDER = PAPERS_FOLDER.parent / "reference"
 MOST_SAMPLES = 1000
-"""Most samples of a row: enough for its interval and its curve."""
+"""Most samples of a row that are saved: enough for its interval and its curve."""
 _COLUMNS = tuple(field.name for field in dataclasses.fields(Measurement))
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A committed run.
+    """A reference run, which is committed with the code.
 
     Attributes:
         name: name of its files.
@@ -51,16 +51,15 @@ def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
     """Write the last run of a store as a reference.
 
     Args:
-        store: the store.
+        store: path of the store.
         name: letters, digits, dots and hyphens.
         folder: output folder; created if it does not exist.
 
     Returns:
-        The two files.
+        The paths of the two files.
 
     Raises:
-        UserError: the store does not exist or holds no run, the name is not allowed, or the folder cannot be
-            written.
+        UserError: the store does not exist or holds no run, the name is not allowed, or the folder cannot be written.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", name):
         raise UserError("command line", "name", name, "letters, digits, dots and hyphens")
@@ -80,7 +79,7 @@ def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
 
 
 def load(folder: Path = FOLDER) -> list[Reference]:
-    """Return every reference of a folder, by name; empty if the folder does not exist.
+    """Return every reference of a folder, sorted by name; empty if the folder does not exist.
 
     Raises:
         UserError: a file is damaged; the message names it.
@@ -89,8 +88,9 @@ def load(folder: Path = FOLDER) -> list[Reference]:
 
 
 def last_attempts(store: Store, run: int) -> list[Measurement]:
-    """Return the measurements of a run, without those of a cell that was measured again ("name#2" follows
-    "name").
+    """Return the measurements of a run, only the last attempt of what was measured several times.
+
+    A second attempt at a cell (a piece of the plan) is stored under its name with "#2".
 
     Args:
         store: an open store.
@@ -101,9 +101,13 @@ def last_attempts(store: Store, run: int) -> list[Measurement]:
 
 
 def beside(run: RunRecord, references: Iterable[Reference]) -> Reference | None:
-    """Return the reference to show with a run, or None if there is none.
+    """Return the reference run to compare a run with; None if there is none.
 
     A reference of the same machine is preferred, then one of the same tier; the run itself is never returned.
+
+    Args:
+        run: the run.
+        references: the references to choose from.
     """
     others = [r for r in references if r.run.key != run.key]
     return max(

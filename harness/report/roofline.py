@@ -1,8 +1,8 @@
-"""The roofline: every profiled primitive with the upper limits of its device (Williams et al. 2009).
+"""Computes the roofline: every profiled primitive with the upper limits of its device (Williams et al. 2009).
 
-Arithmetic and traffic are counted from shapes (`harness.profile.cases.work`). Roofs are measured on the same
-machine (`harness.profile.machine_peaks`); those of a simulated FPGA are modelled. A memory's roof applies to the
-primitives that fit into the memory.
+Arithmetic and traffic are counted from shapes (`harness.profile.cases.work`). Roofs, the upper limits, are measured
+on the same machine (`harness.profile.machine_peaks`); those of a simulated FPGA are modelled. A memory's roof applies
+to the primitives that fit into the memory.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,13 +23,17 @@ from primitives.quantization.precision import BFLOAT_16
 
 COUNTED = "counted from shapes (harness.profile.cases.work)"
 PRECISIONS = (BFLOAT_16,)
-"""Precisions other than float32 whose operations are those of a float32 step."""
+"""Precisions other than float32 in which a gradient step has the same operations as in float32."""
 _BINARY = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def roofs(frame: pd.DataFrame) -> list[DeviceRoof]:
-    """Return every roof once; a simulated device's roofs are stored with each workload, and equal ones are
-    merged.
+    """Return the upper limits of all devices, each once.
+
+    A simulated device's limits are stored with each workload; equal ones are merged.
+
+    Args:
+        frame: rows of a run.
     """
     last: dict[tuple[Any, ...], Any] = {}
     for row in records(select(frame, suite=measured_roofs.SUITE)):
@@ -73,9 +77,13 @@ def _memory(size: int | None) -> str:
 
 
 def points(frame: pd.DataFrame, found: Sequence[DeviceRoof]) -> Iterator[RooflinePoint]:
-    """Yield each profiled primitive whose work is known from shapes.
+    """Yield the rate of each profiled primitive with the roof of its device, if its work is known from shapes.
 
     If a device's memory beyond its caches was not measured, a primitive that does not fit the caches has no roof.
+
+    Args:
+        frame: rows of a run.
+        found: the roofs of all devices, from `roofs`.
     """
     missing = frame[(frame["suite"] == measured_roofs.SUITE) & (frame["status"] == "not_run")]
     caches_alone = set(missing[missing["quantity"] != PEAK]["device"])
@@ -191,12 +199,13 @@ def _roof(
 def serving(
     roofs: Iterable[DeviceRoof], footprint_bytes: int, caches_alone: bool = False
 ) -> DeviceRoof | None:
-    """Return the memory that serves a footprint: the smallest measured one that holds it, else the largest.
+    """Return the memory from which data is read: the smallest measured one that holds it, else the largest.
 
     Args:
         roofs: roofs of a device.
         footprint_bytes: bytes of the data.
-        caches_alone: whether the largest memory was not measured; data that fits no cache then has no memory.
+        caches_alone: whether the largest memory was not measured; the result is then None for data
+            that fits no cache.
     """
     memories = sorted((r for r in roofs if not r.is_peak), key=lambda r: r.footprint_bytes or 0)
     return next(

@@ -1,4 +1,4 @@
-"""The report as HTML files that need no server and no network: `index.html`, and one page per claim.
+"""Writes the report as HTML files that need no server and no network: `index.html`, and one page per claim.
 
 If a store holds runs of several machines, the report has one part per machine.
 """
@@ -30,7 +30,7 @@ PLATFORMS = "platforms"  # folder of the other machines' pages
 
 
 def environment() -> jinja2.Environment:
-    """Return the template environment: it escapes all values and fails on an unknown name."""
+    """Return the environment of the Jinja templates: it escapes all values and fails on an unknown name."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
@@ -44,7 +44,12 @@ def environment() -> jinja2.Environment:
 
 
 def primitive_tables(times: tuple[PrimitiveTime, ...]) -> list[dict[str, object]]:
-    """Return the primitive table of each workload: one row per primitive and backend, one column per batch size."""
+    """Return the primitive tables and their plots, one table per workload, as the page's template takes them.
+
+    Returns:
+        For each workload "workload", "sizes" (batch sizes), "rows" (one per primitive, backend and device, with the
+        times by batch size) and "plots" (one per primitive).
+    """
     tables: list[dict[str, object]] = []
     for workload, group in groupby(times, key=lambda t: t.workload):
         mine = list(group)
@@ -66,7 +71,7 @@ def primitive_tables(times: tuple[PrimitiveTime, ...]) -> list[dict[str, object]
 
 
 def rooflines(content: Content) -> list[Markup]:
-    """Return one plot per backend and device."""
+    """Return one roofline plot per device and backend that has a point with operations per byte."""
     drawn = []
     ordered = sorted(content.roofline, key=lambda p: (p.device, p.backend))
     for (device, _), group in groupby(ordered, key=lambda p: (p.device, p.backend)):
@@ -106,7 +111,7 @@ def render(content: Content, others: Sequence[Content] = (), home: str = "") -> 
 
     Args:
         content: contents of the page.
-        others: other machines of the store, to whose pages it links.
+        others: contents of other machines of the store, to whose pages it links.
         home: relative path of the page that links to all machines; empty if that is this page.
     """
     optimum_gap = from_text("MAP.optimum_gap")[0].value
@@ -144,7 +149,7 @@ def render(content: Content, others: Sequence[Content] = (), home: str = "") -> 
 
 
 def render_claims(content: Content, home: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (key, page) of each claim: published next to ours, the rows used, and how to repeat it.
+    """Yield the key and the HTML page of each claim: published and own numbers, the rows used, and how to repeat it.
 
     Args:
         content: contents of the pages.
@@ -173,7 +178,7 @@ def write(store: Path, folder: Path) -> tuple[Path, Content]:
     """Write the report on a store: pages of its last run's machine, and a folder of pages for each other machine.
 
     Args:
-        store: the store.
+        store: path of the store.
         folder: output folder; created if it does not exist.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The rows of the report's tables (`content.py`) from a store's rows."""
+"""Computes the rows of the report's tables (`content.py`) from a store's rows."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,7 +38,7 @@ LAST_EPISODES = 10  # number of episodes in the mean of the last return
 
 
 def optional_size(value: Any) -> int | None:
-    """Return a batch size, or None for the frame's missing value."""
+    """Return a batch size as an integer, or None for the missing value of the frame."""
     return None if pd.isna(value) else int(value)
 
 
@@ -48,23 +48,36 @@ def _seed(row: Any) -> int | None:
 
 
 def whole_detail(row: Any, name: str) -> int | None:
-    """Return a detail that is an integer; None if an untrusted row has none."""
+    """Return an entry of a row's details that is an integer; None if the row has none, as an untrusted one may.
+
+    Args:
+        row: one of `harness.papers.evidence.records`.
+        name: name of the entry.
+    """
     value = detail(row, name)
     return value if isinstance(value, int) else None
 
 
 def percent_above(a: Number, b: Number, quantity: str) -> Number:
-    """Return by how many percent a exceeds b."""
+    """Return by how many percent a exceeds b, with its interval.
+
+    Args:
+        a, b: numbers in the same unit; b above 0.
+        quantity: name of the result.
+    """
     over = ratio(quantity, a, b)
     low, high = (None if bound is None else 100 * (bound - 1) for bound in (over.low, over.high))
     return Number(quantity, 100 * (over.value - 1), "%", over.provenance, over.source, low, high, over.rows)
 
 
 def predictions(frame: pd.DataFrame) -> Iterator[PredictedThroughput]:
-    """Yield every prediction of a run with the achieved throughput, in separate trainings or in its validation.
+    """Yield every prediction of a run with the throughput that its mapping achieved.
 
-    Only runs as predicted are used: in a validation those of the same loop, and trainings without options.
-    Several rows, such as those of several seeds, are pooled.
+    Only runs as predicted count: in a validation those of the same loop, and trainings without options. Several rows,
+    such as those of several seeds, are pooled.
+
+    Args:
+        frame: rows of a run.
     """
     yield from _predictions(frame, Suite.RUN, Suite.PREDICTION, "gradient_steps_per_s")
     yield from _predictions(frame, Suite.VALIDATION, Suite.VALIDATION, "predicted_gradient_steps_per_s")
@@ -83,10 +96,14 @@ def _learners_in_fixed_point(frame: pd.DataFrame, named: Callable[[Any], str]) -
 
 
 def heat_maps(found: Iterable[PredictedThroughput]) -> Iterator[HeatMap]:
-    """Yield one heat map per workload with several mappings run here, and one that includes the simulated ones.
+    """Yield the heat maps of mappings: per workload one of those that ran here, and one with the simulated ones.
 
-    If a mapping was run in several loops, the one that the default strategy describes is shown. Validations and
-    separate trainings are never combined in one map; trainings are shown only if no validation has the data.
+    A workload needs several mappings that were run. If a mapping was run in several loops, the one that the default
+    strategy describes is shown. Validations and separate trainings are never combined in one map; trainings are shown
+    only if no validation has the data.
+
+    Args:
+        found: the predictions with their achieved throughputs, from `predictions`.
     """
     default_loop = str(VALIDATED[DEFAULT_STRATEGY].loop)
     by_workload: dict[str, list[PredictedThroughput]] = {}
@@ -193,7 +210,7 @@ def _achieved(rows: Sequence[Any]) -> tuple[Number | None, str]:
 
 
 def choices(frame: pd.DataFrame) -> Iterator[Choice]:
-    """Yield the choice of every strategy in the validation of a run."""
+    """Yield the mapping that each strategy chose in the validation of a run, with its regret."""
     for row in records(select(frame, suite=Suite.VALIDATION, quantity="regret")):
         best = str(detail(row, "best"))
         size = optional_size(row.batch_size)
@@ -203,7 +220,7 @@ def choices(frame: pd.DataFrame) -> Iterator[Choice]:
 
 
 def primitives(frame: pd.DataFrame) -> Iterator[PrimitiveTime]:
-    """Yield the primitive table of a run, including cells that failed or were not run."""
+    """Yield the times of primitives in a run, including those that failed or were not run."""
     rows = frame[frame["quantity"] == "time_per_call"]
     apart = rows[rows["suite"] == PRECISION_PROFILE]
     fixed = _learners_in_fixed_point(apart, lambda row: str(row.backend))
@@ -225,7 +242,7 @@ def primitives(frame: pd.DataFrame) -> Iterator[PrimitiveTime]:
 
 
 def training(frame: pd.DataFrame) -> Iterator[TrainingResult]:
-    """Yield the throughput of every training run."""
+    """Yield the results of every training run, such as its throughput; the episode returns are left out."""
     for row in records(select(frame, suite=Suite.RUN)):
         if row.quantity != "episode_return":
             result = number(row, row.quantity.replace("_", " "))
@@ -235,7 +252,7 @@ def training(frame: pd.DataFrame) -> Iterator[TrainingResult]:
 
 
 def learning(frame: pd.DataFrame) -> Iterator[Learning]:
-    """Yield what each system learnt on each workload, at the end and at its best."""
+    """Yield what each system learnt on each workload: its return at the end of training and at its best."""
     rows = frame[frame["suite"] == Suite.LEARN]
     best = {(r.workload, r.backend): r for r in records(select(rows, quantity=BEST))}
     for row in records(rows[rows["quantity"] == END]):
@@ -252,7 +269,13 @@ def learning(frame: pd.DataFrame) -> Iterator[Learning]:
 
 
 def curves(frame: pd.DataFrame) -> Iterator[TrainingCurve]:
-    """Yield learning curves: rows of `episode_return` whose details give the environment step of every sample."""
+    """Yield the learning curve of each training run.
+
+    The curves come from rows of `episode_return` whose details give the environment step of every sample.
+
+    Args:
+        frame: rows of a run.
+    """
     rows = frame[(frame["suite"] == Suite.RUN) & (frame["quantity"] == "episode_return")]
     for row in records(rows):
         steps = tuple(detail(row, "environment_step") or ())
@@ -270,7 +293,7 @@ def curves(frame: pd.DataFrame) -> Iterator[TrainingCurve]:
 
 
 def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
-    """Yield the comparison with each baseline; a comparison that failed keeps its reason."""
+    """Yield the comparison with each baseline, per workload and batch size; one that failed keeps its reason."""
     rows = frame[frame["suite"] == Suite.COMPARE]
     keyed = [
         ((r.workload, optional_size(r.batch_size) or 0, str(detail(r, "baseline") or r.backend)), r)
@@ -306,7 +329,13 @@ def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
 
 
 def gaps(frame: pd.DataFrame) -> Iterator[Gap]:
-    """Yield what failed, was not run, or is too noisy, in this order; entries of one kind and place are adjacent."""
+    """Yield what failed, was not run, or is too noisy for a verdict, in this order.
+
+    Measurements of one workload, suite, batch size and reason are one entry.
+
+    Args:
+        frame: rows of a run.
+    """
     found: dict[tuple[Any, ...], list[Any]] = {}
     for status in ("failed", "not_run", "too_noisy"):
         for row in records(frame[frame["status"] == status]):
@@ -326,7 +355,12 @@ def gaps(frame: pd.DataFrame) -> Iterator[Gap]:
 def changes(
     before: Iterable[Measurement], after: Iterable[Measurement], incomparable: str = ""
 ) -> Iterator[Change]:
-    """Yield the changes of times and throughputs that both runs have, verdicts first. Arguments as of `diff`."""
+    """Yield the changes of the times and throughputs that two runs share: the worse, the better, the undecided.
+
+    Args:
+        before, after: the measurements of the reference run and of the new run.
+        incomparable: why the two cannot be compared, so that there is no verdict; empty if they can.
+    """
     differences = diff(before, after, incomparable=incomparable)
     found = [d for d in differences if d.before is not None and d.after is not None]
     found.sort(key=lambda d: ("worse", "better", "no verdict").index(d.verdict))

@@ -1,4 +1,4 @@
-"""The tables of a report as Markdown and as LaTeX, for a paper or an issue.
+"""Writes the tables of a report as Markdown and as LaTeX, for a paper or an issue.
 
 They have fewer columns than the CSV. Each number has unit, interval and provenance, in separate columns if all
 numbers of a table are of one quantity.
@@ -33,12 +33,12 @@ _TEXT_WIDTH = 80  # characters of a line in \footnotesize, article class
 _SEPARATION = 2  # between two columns, in characters
 
 Cell = str | tuple[str, ...]
-"""Text, or parts that a format may place below each other."""
+"""The content of a cell of a table: a text, or parts that a format may place below each other."""
 
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table of text.
+    """A table whose cells are text.
 
     Attributes:
         name: name of its file.
@@ -56,12 +56,17 @@ class TextTable:
 
     @property
     def missing(self) -> str:
-        """Return the text in place of a table without rows."""
+        """Return the text that stands in place of a table without rows; empty if it has rows."""
         return "" if self.rows else f"not run: needs `{self.source}`"
 
 
 def number_text(number: Number | None, absent: str = "not run") -> str:
-    """Return value, unit, interval and provenance of a number, or why there is none."""
+    """Return value, unit, interval and provenance of a number as text.
+
+    Args:
+        number: the number, or None.
+        absent: text for None.
+    """
     if number is None:
         return absent
     scale, unit = scale_and_unit(number.value, number.unit)
@@ -284,7 +289,7 @@ def _parts(cell: Cell) -> tuple[str, ...]:
 
 
 def as_markdown(table: TextTable) -> str:
-    """Return the table in GitHub's Markdown."""
+    """Return a table in GitHub's Markdown, with its title as a heading."""
     if table.missing:
         return f"## {table.title}\n\n{table.missing}\n"
 
@@ -301,10 +306,10 @@ def as_markdown(table: TextTable) -> str:
 
 
 def as_latex(table: TextTable) -> str:
-    """Return the table as a longtable over several pages; needs the packages array, booktabs, longtable and
-    textcomp.
+    """Return a table as a LaTeX longtable, which may extend over several pages.
 
-    The parts of a cell are separate lines, because a page cannot break within a line.
+    It needs the packages array, booktabs, longtable and textcomp. The parts of a cell are separate lines, because a
+    page cannot break within a line.
     """
     if table.missing:
         return f"{table.title}: {_latex(table.missing)}\n"
@@ -339,7 +344,10 @@ def as_latex(table: TextTable) -> str:
 
 
 def column_shares(table: TextTable) -> list[float]:
-    """Return each column's share of a page's width: room for its longest word, the rest by its longest cell."""
+    """Return the share of the page's width that each column gets; the shares add up to 1.
+
+    A column gets room for its longest word. The rest of the width is divided by the lengths of the longest cells.
+    """
     columns = [
         [heading, *(part for row in table.rows for part in _parts(row[place]))]
         for place, heading in enumerate(table.columns)
