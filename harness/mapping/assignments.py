@@ -27,7 +27,7 @@ class Assignment:
 
     @classmethod
     def of(cls, mapping: Mapping) -> "Assignment":
-        """Return the assignment of a mapping on this machine."""
+        """Return the devices that a mapping's learner and replay use on this machine."""
         learner = _device(mapping.learner, lambda name: opencl_runtime.choose_for_learner(name or "cpu"))
         return cls(learner, _device(mapping.rmm, opencl_runtime.choose))
 
@@ -70,5 +70,5 @@ BASELINES_LEARN_ON = (CPU, CUDA)
 
 
 def baseline_supports(assignment: Assignment) -> bool:
-    """Return whether Stable-Baselines3 and RLlib can run under an assignment."""
+    """Whether Stable-Baselines3 and RLlib can run with the learner and the replay on an assignment's devices."""
     return assignment.learner in BASELINES_LEARN_ON and assignment.replay == CPU

@@ -146,7 +146,7 @@ OVERLAPPED_GRADIENT_STEPS = 32
 keep the actors' weights fresh.
 """
 SIMULATED_OVERLAPPED_GRADIENT_STEPS = 8
-"""The same number in virtual time, where processes hand nothing over and a step may take a second to simulate."""
+"""Gradient steps of such an iteration in virtual time, where a single step may take a second to simulate."""
 
 
 RELAXED_AHEAD = 50
@@ -256,11 +256,13 @@ class Problem:
 
     @property
     def round_vector_steps(self) -> int:
-        """Vector steps (steps of all actors together) per round."""
+        """Vector steps (steps of all actors together) per round, the smallest unit with whole steps of both kinds."""
         return self.update_interval // gcd(self.actors, self.update_interval)
 
     def overlapped_rounds(self, simulated: bool = False) -> int:
-        """Return how many rounds an iteration has if the actors run in parallel with the learner.
+        """Return how many rounds the actors step at a time if they run in parallel with the learner.
+
+        A round is the smallest unit with whole gradient steps and whole vector steps.
 
         Args:
             simulated: whether a part is simulated, so that time is virtual.
@@ -357,10 +359,10 @@ class Model(Protocol):
 
 
 class Strategy(Model, Protocol):
-    """A mapping strategy: chooses a mapping and has a performance model."""
+    """A mapping strategy: chooses where the parts of a training run, and has a performance model."""
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
-        """Choose a mapping, and return the prediction for it; raises ValueError if the table allows no mapping."""
+        """Choose a mapping, and return the prediction for it; ValueError if the table lacks times for every mapping."""
         ...
 
 

@@ -254,14 +254,14 @@ def not_overwritten(
 
 
 class TrainingLoop:
-    """Runs rounds of training under a clock.
+    """Runs rounds of training: vector steps (of all environments together) and the gradient steps that belong to them.
 
-    With D = `shape.ahead` > 0 sampling does not wait for the last priority updates (MAP V-A): D batches are
-    sampled ahead. If a row was overwritten after its batch was sampled, it keeps the priority of its new item
-    (the purpose of PRL 3.2.1's collision-free insertion).
+    With D = `shape.ahead` > 0 sampling does not wait for the last priority updates (MAP V-A): D batches are sampled
+    ahead. If a row was overwritten after its batch was sampled, it keeps the priority of its new item (the purpose
+    of PRL 3.2.1's collision-free insertion).
 
     Args:
-        clock: decides what a call means.
+        clock: makes or predicts each call, and measures the time.
         units: the parts that are called.
         shape: the steps of a round.
         traffic: the data that passes between the units.

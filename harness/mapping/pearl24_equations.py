@@ -65,7 +65,7 @@ def iteration_s(sample_s: float, learner_s: float, insert_s: float, update_s: fl
 
 
 def published_iteration_s(sample_s: float, learner_s: float, insert_s: float, update_s: float) -> float:
-    """Return the seconds of an iteration by PRL's public code: the priority update, too, overlaps with training."""
+    """Return the seconds of an iteration by PRL's public code: insertion and priority update overlap with training."""
     return sample_s + max(update_s + insert_s, learner_s)
 
 

@@ -185,7 +185,7 @@ def _not_run(strategy: Strategy, workload: Workload, batch_size: int, needs: str
 
 
 def chosen_mapping(rows: Iterable[Measurement], strategy: str = DEFAULT_STRATEGY) -> Mapping:
-    """Return the mapping that a strategy chose, from its prediction rows."""
+    """Return the mapping that a strategy chose, from its prediction rows; LookupError if there is none."""
     for row in rows:
         if row.backend == strategy and row.details.get("chosen"):
             return Mapping.parse(row.details["mapping"])

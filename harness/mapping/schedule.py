@@ -49,7 +49,9 @@ NOTHING = Call(HOST, 0.0)
 
 @dataclass(frozen=True)
 class ScheduledRound:
-    """The calls of a round, with their units and seconds.
+    """The calls of a round, each with the unit that makes it (the host, a device, ...) and its seconds.
+
+    A round has some vector steps (steps of all environments together) and the gradient steps that belong to them.
 
     Attributes:
         act: the vector steps.
@@ -58,7 +60,7 @@ class ScheduledRound:
             transitions only after it.
         sample, gather, learn, update: the calls of each gradient step.
         gradient_steps: number of gradient steps.
-        publish: handing the weights to actors that are not on the learner's unit.
+        publish: handing the learner's weights to the actors, if that takes time.
         host_s: seconds of the loop itself and of the host's other work in a round.
         overlapped: whether a round's gradient steps begin before its vector steps have ended.
         ahead: D, batches sampled ahead.
@@ -152,8 +154,9 @@ class GivenTime:
         after_s: float,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> float:
-        """Return the end of work that starts at `after_s` or later, by the seconds given for `term`;
-        see `Clock.charge`.
+        """Return when work ends that was part of another call; see `Clock.charge`.
+
+        It takes the seconds given for `term`, and starts at `after_s` or later.
         """
         return self._end_s(term, after_s)
 

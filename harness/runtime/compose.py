@@ -111,7 +111,7 @@ class Parts:
 def fusions(
     workload: Task, mapping: Mapping, presampled_batches: int, beside: bool = False
 ) -> tuple[Fusion, ...]:
-    """Return the fusions that a mapping allows, from none to the largest.
+    """Return the fusions that a mapping allows: which calls can be joined into one native call, from none to all.
 
     Without `beside`, batches that are sampled ahead leave the replay before their gradient step, so whole steps
     cannot be fused.
@@ -207,7 +207,7 @@ def check_batches(workload: Task, batch_size: int, presampled_batches: int) -> N
 
 
 def chosen_fusion(workload: Task, mapping: Mapping, presampled_batches: int, options: Options) -> Fusion:
-    """Return the requested fusion, or by default the largest that the mapping allows.
+    """Return which calls are joined into one native call: as requested, or by default as many as the mapping allows.
 
     Raises:
         UserError: the mapping does not allow the requested fusion.

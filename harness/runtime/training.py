@@ -80,12 +80,12 @@ def links_of_map() -> Platform:
 
 
 class Training:
-    """Training of a workload on a mapping; the same seed gives the same training.
+    """Trains a workload with its parts on the backends and devices that a mapping names.
 
-    A round has `update_interval` environment steps per gradient step. A vector step steps all environments once, so
-    a round with several environments is the smallest number of vector steps that gives whole gradient steps. A
-    gradient step (MAP II-A2, PAL Algorithm 1) consists of sampling, gathering, the learner's step and the update of
-    the priorities.
+    The same seed gives the same training. A round has `update_interval` environment steps per gradient step. A
+    vector step steps all environments once, so a round with several environments is the smallest number of vector
+    steps that gives whole gradient steps. A gradient step (MAP II-A2, PAL Algorithm 1) consists of sampling,
+    gathering, the learner's step and the update of the priorities.
 
     With `options.presampled_batches` = D > 0 sampling does not wait for the last priority updates (MAP V-A): D
     batches are sampled ahead. If a row was overwritten after its batch was sampled, it keeps the priority of its new
@@ -102,18 +102,18 @@ class Training:
 
     Args:
         workload: the workload to train.
-        mapping: the mapping.
+        mapping: backend and device of learner, replay management and storage.
         batch_size: transitions per gradient step; by default the workload's.
         seed: seed of everything random.
         options: how the mapping is run; the workload must have the requested number of actors (`Options.applied`).
         parts: existing parts to use instead of those that mapping, seed and fusion define, such as parts that do
             nothing, to measure the loop itself.
-        platform: gives the bandwidth of links to simulated devices.
+        platform: returns the platform that states the bandwidth of links to simulated devices.
 
     Attributes:
         gradient_steps, environment_steps: steps taken so far.
         replay, learner: the parts of the training.
-        fusion: the parts that are fused.
+        fusion: which calls are joined into one native call.
         reallocator: re-allocates actors, if requested.
         provenance: provenance of the seconds that it reports: not "measured" if a part runs on a simulated device,
             in virtual time (`harness.runtime.clock`, `harness.runtime.time_provenance`).

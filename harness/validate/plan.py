@@ -95,8 +95,8 @@ def cells(tier: str, budget_s: float = 0.0, precisions: Sequence[str] = ()) -> l
     """Return the units of work of a run: one for each workload and batch size of a tier.
 
     Args:
-        tier: a key of `GRIDS`.
-        budget_s: seconds per cell; the value in `BUDGETS_S` if 0.
+        tier: "quick", "standard" or "full", a key of `GRIDS`.
+        budget_s: seconds per unit of work; the value in `BUDGETS_S` if 0.
         precisions: precisions of the learners in addition to float32.
 
     Raises:
@@ -148,9 +148,9 @@ def cell(item: Workload, batch_size: int, budget_s: float, precisions: Sequence[
 
 
 def mappings(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
-    """Return every mapping that this machine can run, those of the simulated FPGA last.
+    """Return every mapping (backends of learner, replay management and storage) that can run on this machine.
 
-    An on-policy algorithm has no replay management to place.
+    Those with the simulated FPGA are last. An on-policy algorithm has no replay management to place.
 
     Args:
         item: the workload that is trained.

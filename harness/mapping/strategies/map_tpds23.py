@@ -68,9 +68,9 @@ class MapTpds23:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """Return MAP Equation 3 for one mapping.
+        """Return the throughput that MAP Equation 3 predicts: that of the slower of learner and replay management.
 
-        If learner and replay management share a GPU, their times add up (MAP VI-B step 2).
+        If both share a GPU, their times add up instead (MAP VI-B step 2). KeyError if one of them was not timed.
         """
         learner_s = table.time_s("learner.step", mapping.learner)
         rmm_s = _rmm_s(table, mapping.rmm)

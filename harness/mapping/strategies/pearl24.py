@@ -69,7 +69,7 @@ class Pearl24:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """Return PRL Equation 6 for one mapping.
+        """Return the throughput of a mapping by PRL's iteration, Equation 6.
 
         If learner and replay share a GPU, nothing overlaps, unless the table has times measured for this case (PRL's
         combined column). KeyError if a needed time was not profiled.

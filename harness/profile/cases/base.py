@@ -75,7 +75,7 @@ def targets(statuses: Iterable[BackendStatus], on_cuda: str) -> list[Target]:
 
 
 def options_of(target: Target) -> dict[str, Any]:
-    """Return the arguments of `create` that select a target's backend and device; the precision is not included."""
+    """Return the arguments `backend` and `device` of a primitive's `create` for a target, without its precision."""
     return {"backend": target.backend} | ({"device": target.location} if target.location else {})
 
 

@@ -56,7 +56,7 @@ def learner_cases(
 
 
 def learner_targets(precisions: Sequence[str] = (FLOAT_32,)) -> list[Target]:
-    """Return every backend and device that can run a learner in a mapping here, in each of the precisions that it has.
+    """Return every backend and device that can run learners on this machine, in each precision that it supports.
 
     Args:
         precisions: the precisions to consider, as `primitives.learner.create` takes them.

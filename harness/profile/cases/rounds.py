@@ -285,7 +285,7 @@ def beside_replay(target: Target, case: Case[Round], rows: int, batch: int) -> I
 def actor_for(
     workload: Workload, vector_steps: int, fields: dict[str, FieldSpec], *, clip: bool = False
 ) -> Actor:
-    """Return an actor with the exploration of late training, when its rate is final.
+    """Return an actor whose exploration rate already has its final value, as late in training.
 
     Args:
         workload: the workload whose environments are stepped.

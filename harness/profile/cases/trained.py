@@ -21,15 +21,20 @@ from harness.runtime.on_policy import OnPolicyTraining, start
 from harness.workloads import Workload
 
 MAPPING = Mapping.parse("torch-native-cpu")
-"""The mapping of that training. PyTorch keeps subnormal numbers, so the state contains them for learners that keep them
-too; the native learner reads them as zero.
+"""The mapping of the training from which timed learners continue.
+
+PyTorch keeps subnormal numbers, so the state contains them for learners that keep them too; the native learner reads
+them as zero.
 """
 STEPS, LIMIT_S = 1000, 10.0
 """Gradient steps of the training from which a profile's learners continue, and the seconds after which it ends."""
 FILL, CAPACITY = 2000, 4096
-"""Most environment steps before the first gradient step of that training, and most transitions that it keeps."""
+"""Most environment steps before the first gradient step of that training, and most transitions in its replay.
+
+That training is the one from which timed learners continue.
+"""
 ROWS = 4096
-"""Most transitions that are kept for batches."""
+"""Most transitions that such a training returns, to draw batches from."""
 _CHUNK = 50
 
 

@@ -33,7 +33,7 @@ At the end of a call the loop waits for the devices, which it does not do in the
 wait matters less.
 """
 SIMULATED_LEARNER_GRADIENT_STEPS = 2
-"""The same number if the learner is simulated: the priority update waited for is short compared with its step."""
+"""Least gradient steps per call if the learner is simulated; its steps are long compared with the wait at the end."""
 SIMULATED_AHEAD = 2
 """Batches sampled ahead in virtual time, where each is simulated. There a call always takes the same time, so one batch
 ahead hides as much as fifty would.
@@ -202,7 +202,7 @@ def _size(run: TimedTraining, problem: Problem, loop: Loop) -> None:
 
 
 class LateActors(ActorPlan):
-    """The plan of an actor with the exploration of late training, when its rate is final."""
+    """The plan of an actor whose exploration rate already has its final value, as late in training."""
 
     def build(self, columns: MappingABC[str, npt.NDArray] | None = None) -> Actor:
         actor = super().build(columns)

@@ -36,7 +36,7 @@ SIMULATED = {"round.learn", "round.insert", "round.sample", "round.update", "ove
 
 
 def pool_of(workload: Workload, vector_steps: int, learner: Learner) -> ActorPool:
-    """Return a pool of one actor in a process, with the exploration of late training, when its rate is final.
+    """Return an actor in a process of its own, whose exploration rate already has its final value.
 
     Args:
         workload: the workload whose environments are stepped.

@@ -1,4 +1,4 @@
-"""The actor: environments, a policy and a local storage (MAP II-A1)."""
+"""The actor: it steps environments with a policy, and collects the transitions in a local storage (MAP II-A1)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter

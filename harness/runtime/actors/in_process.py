@@ -29,7 +29,7 @@ def refuse_invalid(actor: str, columns: Transitions) -> None:
 
 
 class Actors(ABC):
-    """The interface of actors for the training loops.
+    """The interface through which a training uses its actors, whatever threads or processes they run in.
 
     Attributes:
         environment_steps: steps taken so far, over all environments.

@@ -1,1 +1,1 @@
-"""Processing units connected by bounded queues, and their shared memory."""
+"""Processing units, functions that answer requests in a thread or process of their own, and shared memory."""
