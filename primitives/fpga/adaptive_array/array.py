@@ -178,7 +178,7 @@ class AdaptiveArray(wiring.Component):
     """N cores that share a layer or a batch, with the distribution of weights to them and the sum of their results.
 
     Args:
-        cores: N.
+        cores: N, number of cores.
         side: P, rows and columns of a core.
         width: bits of a word.
         accumulator_width: bits of a sum.

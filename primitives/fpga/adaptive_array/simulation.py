@@ -36,7 +36,7 @@ def schedule(matrix: Integers, words: Integers, *, mode: str, cores: int, side: 
         matrix: the layer's weights, (outputs, inputs).
         words: the input vectors: (inputs, vectors) in inference, (inputs, cores, vectors of each core) in training.
         mode: "inference" (the cores share the layer) or "training" (they share the vectors).
-        cores: N.
+        cores: N, number of cores.
         side: P, rows and columns of a core.
     """
     inference = mode == "inference"
@@ -91,7 +91,7 @@ class SimulatedAdaptiveArray:
     """An adaptive array in Amaranth's own simulator, for small cases.
 
     Args:
-        cores: N.
+        cores: N, number of cores.
         side: P, rows and columns of a core.
         width: bits of a word.
         accumulator_depth: most words that stream in a pass, which is the use of one block of weights.

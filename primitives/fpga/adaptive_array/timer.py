@@ -1,8 +1,8 @@
-"""Times a layer on the adaptive array with its control unit only, without the datapath (FIX V-B).
+"""Times a layer on FIXAR's adaptive array by its control unit alone, without the datapath (FIX V-B).
 
-The control unit loads the first blocks of weights, then streams a pass of vectors for every block while the next
-blocks are loaded. After the last vector the array adds a constant that depends on its size. The cycles equal
-those of the whole array, as the tests check.
+The control unit first loads blocks of weights into the cores. Then all vectors stream through the cores, while the
+next blocks are loaded, and so on for every block. After the last vector the array adds a constant that depends on its
+size. The cycles equal those of the whole array, as the tests check.
 """
 
 from amaranth.hdl import Module, Signal
@@ -26,7 +26,7 @@ def command_fields(
     Args:
         outputs, inputs: the layer's numbers of outputs and of inputs.
         vectors: number of input vectors, such as the batch size.
-        cores: N.
+        cores: N, number of cores.
         side: P, rows and columns of a core.
         inference: whether the cores share the layer; otherwise they share the vectors.
         halves: whether a word carries two activations of half the width.

@@ -58,7 +58,7 @@ class SimulatedUnit:
 
         Args:
             a, b: matrices of integers, (M, K) and (K, N).
-            dataflow: "NS", "WS" or "IS".
+            dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
             halves: whether a word holds two numbers of half the width, of B in "WS" and of A otherwise.
             transposed_a: whether A's memory holds the transpose of A.
 

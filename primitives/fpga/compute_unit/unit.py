@@ -1,9 +1,9 @@
-"""A compute unit: the systolic core with memories for A, B and C (PPO 3.2, Fig. 3).
+"""A compute unit: the systolic core with memories for A, B and C, which computes C = A B (PPO 3.2, Fig. 3).
 
-A may be read transposed, as the backward pass reads the weights: without a stall from the blocked layout, with
-one stall per block from the plain layout. A core with `block_load` has the blocked layout's banks next to its
-elements, for A and B, so that a stationary operand is loaded at once. The golden model is `GemmPlan`: C = A B,
-read back row by row.
+A may be read transposed, as the backward pass reads the weights. In the blocked layout this takes no stall, and in
+the plain layout one stall per block (`gemm.matrix_buffer`). A core with `block_load` has the blocked layout's banks
+next to its elements, for A and B, so that a stationary operand is loaded at once. The golden model is `GemmPlan`:
+C = A B, read back row by row.
 """
 
 from typing import Any

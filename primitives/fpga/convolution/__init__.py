@@ -1,1 +1,1 @@
-"""Convolutions as matrix products, through the layout transformation (PPO 3.2.1)."""
+"""Computes convolutions as matrix products: a module transforms the layout of the images (im2col; PPO 3.2.1)."""

@@ -87,7 +87,7 @@ class SimulatedConvolution:
         Args:
             convolution: sizes of the convolution.
             outputs: number of output channels.
-            dataflow: "NS", "WS" or "IS".
+            dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
             transposed: whether the Toeplitz matrix is read transposed, as for the gradient of the kernels.
         """
         side, unit = self.core.side, self.unit.unit
@@ -113,7 +113,7 @@ class SimulatedConvolution:
             images: integers, (N, H, W, C).
             kernels: integers, (rows, columns, C, outputs).
             stride, padding: in pixels.
-            dataflow: "NS", "WS" or "IS".
+            dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
             windows: most windows of a band; 0: as many as fit.
 
         Raises:

@@ -145,7 +145,7 @@ def convolution_cycles(
         convolution: its sizes.
         outputs: number of output channels.
         side: P, rows and columns of the array.
-        dataflow: "NS", "WS" or "IS".
+        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
         windows: most windows of a band.
         transposed: whether the gradient of the weights is computed.
     """

@@ -210,7 +210,7 @@ def array_differences(
     Args:
         shapes: layers, as outputs x inputs x vectors.
         side: P, rows and columns of a core.
-        cores: N.
+        cores: N, number of cores.
     """
     from primitives.fpga.adaptive_array.simulation import SimulatedAdaptiveArray
 

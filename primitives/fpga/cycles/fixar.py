@@ -1,10 +1,11 @@
 """Cycles of FIXAR's adaptive array, and of one DDPG update on it (FIX V, VI-C, Fig. 10).
 
-FIX has no formula; these follow from its dataflow and equal the RTL's cycles (`layer_cycles`). The weight memory
-gives P words per cycle: loading a block takes P cycles, or N P in inference, where each core has its own block.
+The array has N cores of P x P elements. FIX has no formula for it; the formulas here follow from its dataflow and
+equal the RTL's cycles (`layer_cycles`). The weight memory gives P words per cycle: loading a block takes P cycles, or
+N P in inference, where each core has its own block.
 
-The costs of an update beyond the products of its layers are left out: the paper gives no cycles for Adam,
-activations and control. So the throughput here is an upper bound of the published one and was not fitted to it.
+The costs of an update beyond the products of its layers are left out: the paper gives no cycles for Adam, activations
+and control. So the throughput here is an upper bound of the published one and was not fitted to it.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ def pass_cycles(words: int, *, cores: int, side: int, inference: bool) -> int:
 
     Args:
         words: words that stream through each core in the pass.
-        cores: N.
+        cores: N, number of cores.
         side: P, rows and columns of a core.
         inference: whether each core loads a block of its own, which takes N P cycles in all; otherwise all cores load
             the same block, in P cycles.
@@ -33,7 +34,7 @@ def layer_words(vectors: int, *, cores: int, inference: bool, halves: bool) -> i
 
     Args:
         vectors: number of input vectors, such as the batch size.
-        cores: N.
+        cores: N, number of cores.
         inference: whether every core takes all vectors; otherwise the cores divide them.
         halves: whether a word carries two activations of half the width.
     """
@@ -68,7 +69,7 @@ def layer_cycles(
     Args:
         outputs, inputs: the layer's numbers of outputs and of inputs.
         vectors: number of input vectors, such as the batch size.
-        cores: N.
+        cores: N, number of cores.
         side: P, rows and columns of a core.
         inference: whether the cores divide the layer's inputs; otherwise they divide the vectors.
         halves: whether a word carries two activations of half the width.
@@ -85,7 +86,7 @@ class ArrayModel:
     """A FIXAR accelerator, of which the cycles and the throughput are computed.
 
     Attributes:
-        cores: N.
+        cores: N, number of cores.
         side: P, rows and columns of a core.
         clock_hz: clock frequency in Hz.
         halves: whether activations have half the width, so that a word carries two.
@@ -215,7 +216,10 @@ def ddpg_samples_per_s(state: int, action: int, batch: int, array: ArrayModel = 
 
 
 def block_utilisation(layers: Sequence[GemmLayer], side: int) -> float:
-    """Return the share of elements that hold a weight when layers are divided into blocks of side x side, 0 to 1."""
+    """Return the share of an array's elements that hold a weight, 0 to 1, over all blocks of the layers.
+
+    A layer is divided into blocks of side x side, which its edges may leave partly empty.
+    """
     used = sum(layer.inputs * layer.outputs for layer in layers)
     return used / sum(
         side * side * blocks(layer.inputs, side) * blocks(layer.outputs, side) for layer in layers

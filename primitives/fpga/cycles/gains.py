@@ -1,9 +1,9 @@
 """The throughput gains of PPO's optimisations: Fig. 14 (blocked layout) and Fig. 15 (load balancing).
 
-A gain in throughput depends on the host's time as well as the accelerator's. The paper does not give it, but the
-published inferences per second (Table 2) give the time of a whole iteration, and the models here give the
-accelerator's. The gain is the saved cycles divided by the published iteration. Nothing is fitted to the published
-gains.
+A gain in throughput depends on the host's time as well as on the accelerator's. The paper does not give the host's
+time, but the published inferences per second (Table 2) give the time of a whole iteration, and the models here give
+the accelerator's. The gain is the time of the saved cycles divided by that of the published iteration. Nothing is
+fitted to the published gains.
 """
 
 from collections.abc import Sequence
@@ -54,18 +54,23 @@ def update_stalls(layers: Sequence[GemmLayer], batch: int, *, side: int, dataflo
 
 @dataclass(frozen=True)
 class PublishedThroughput:
-    """A published throughput of the whole platform.
+    """A published throughput of the whole platform, host and accelerator.
 
     Attributes:
-        samples_per_s: IPS of PPO Table 2, with the optimisation that is in question.
-        clock_hz: clock frequency of the accelerator.
+        samples_per_s: inferences per second (IPS) of PPO Table 2, with the optimisation whose gain is computed.
+        clock_hz: clock frequency of the accelerator in Hz.
     """
 
     samples_per_s: float
     clock_hz: float
 
     def gain(self, iteration: PpoIteration, saved_cycles: float) -> float:
-        """Return the ratio of this throughput to that of an iteration with `saved_cycles` more, minus 1."""
+        """Return this throughput over that without the optimisation, minus 1.
+
+        Args:
+            iteration: hyper-parameters of an iteration.
+            saved_cycles: cycles that an iteration takes more without the optimisation.
+        """
         iteration_s = iteration.samples / self.samples_per_s
         return saved_cycles / self.clock_hz / iteration_s
 

@@ -1,14 +1,14 @@
-"""Cycles of one matrix product on a P x P systolic array: PPO's Equation 5, and `fpga.gemm.core`.
+"""Cycles of one matrix product on a P x P systolic array: by PPO's Equation 5, and of the RTL, `fpga.gemm.core`.
 
 They differ as follows (`difference_terms`):
 
-- fill and drain: an operand takes 2 P - 2 steps to the far corner, and its sum is ready one cycle later. Counted
-  from the first operand in the array to the last sum at the edge, this is 2 P - 2 cycles beyond the operands, 1
-  less than PPO's.
-- first block: loading a stationary block takes P cycles; the first one is loaded before anything streams. PPO
-  leaves it out.
-- short passes: later blocks are loaded while vectors stream, which takes at least P cycles. A pass of fewer than
-  P vectors waits for the next block. PPO leaves it out.
+- fill and drain: an operand takes 2 P - 2 steps to the far corner, and its sum is ready one cycle later.
+  Counted from the first operand in the array to the last sum at the edge, this is 2 P - 2 cycles beyond the
+  operands, 1 less than PPO's.
+- first block: loading a stationary block takes P cycles; the first one is loaded before anything
+  streams. PPO leaves it out.
+- short passes: later blocks are loaded while vectors stream, which takes at least P cycles. A pass, in which the
+  vectors stream past one block, waits for the next block if it has fewer than P vectors. PPO leaves it out.
 
 The last two are zero if a block is loaded at once (`block_load`): then Equation 5 is correct except for fill and
 drain. This needs a memory for every element; PPO's gains at small batches depend on it.
@@ -26,7 +26,13 @@ def fill_cycles(*, side: int) -> int:
 
 
 def ppo_cycles(shape: GemmShape, *, side: int, dataflow: str) -> int:
-    """Return the cycles of a product by PPO's Equation 5: passes x vectors per pass + 2 P - 1."""
+    """Return the cycles of a product by PPO's Equation 5: passes x (vectors per pass) + 2 P - 1.
+
+    Args:
+        shape: sizes of the product.
+        side: P, rows and columns of the array.
+        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
+    """
     return passes(shape, dataflow, side) * vectors(shape, dataflow) + 2 * side - 1
 
 
@@ -53,7 +59,7 @@ def core_cycles(
     Args:
         shape: sizes of the product.
         side: P, rows and columns of the array.
-        dataflow: "NS", "WS" or "IS".
+        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
         halves: whether the operand from the left carries two activations per word.
         block_load: whether stationary blocks are loaded at once.
     """
@@ -68,10 +74,17 @@ def block_load_cycles(shape: GemmShape, *, side: int, dataflow: str) -> int:
 
 
 def best_dataflow(shape: GemmShape, *, side: int) -> str:
-    """Return the dataflow with the fewest cycles on the core; among equal ones the first of NS, WS, IS."""
+    """Return the dataflow with the fewest cycles for a product on the core; among equal ones the first of NS, WS, IS.
+
+    In "NS" only sums stay in the array, in "WS" weights, and in "IS" inputs. `side` is P, rows and
+    columns of the array.
+    """
     return min(DATAFLOWS, key=lambda dataflow: core_cycles(shape, side=side, dataflow=dataflow))
 
 
 def utilisation(shape: GemmShape, cycles: int, *, side: int) -> float:
-    """Return the share of the array's multiply-adds that the product uses, 0 to 1 (2 with halves)."""
+    """Return a product's multiply-adds over those that the array can do in the same cycles, from 0 to 1.
+
+    With two activations of half the width per word it may be up to 2. `side` is P, rows and columns of the array.
+    """
     return shape.multiply_adds / (cycles * side * side)

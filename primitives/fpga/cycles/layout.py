@@ -1,14 +1,13 @@
 """Cycles lost to the plain layout when a matrix is read transposed (PPO 3.2.2.2, Fig. 14).
 
 In PPO the rows of a matrix are read once into streams, size / P cycles for each. The RTL
-(`matrix_buffer.PlainBuffer`) holds one block: it gathers a block in P + 1 cycles whenever it holds another one.
-They differ as follows:
+(`matrix_buffer.PlainBuffer`) reads a P x P block into registers in P + 1 cycles, whenever the registers hold another
+block. They differ as follows:
 
-- whole blocks: a block is always gathered completely, including its part beyond the matrix;
-- read latency: a gather takes one cycle more than the block has rows;
-- visits: NS and IS use a block of A once for each block of C; if it is no longer held, it is gathered again;
-- first block: NS and WS gather the first block before the first operand is in the array, where no cycle is
-  counted.
+- whole blocks: a block is always read completely, including its part beyond the matrix;
+- read latency: reading a block takes one cycle more than it has rows;
+- visits: NS and IS use a block of A once for each block of C; if the registers no longer hold it, it is read again;
+- first block: NS and WS read the first block before the first operand is in the array, where no cycle is counted.
 """
 
 from collections.abc import Iterable
@@ -42,12 +41,21 @@ def _gathers(shape: GemmShape, *, side: int, dataflow: str) -> int:
 
 
 def plain_stalls(shape: GemmShape, *, side: int, dataflow: str) -> int:
-    """Return the stalls of the compute unit when its dataflow reads A transposed from the plain layout."""
+    """Return the stalls of the compute unit while it reads A transposed from the plain layout.
+
+    Args:
+        shape: sizes of the product.
+        side: P, rows and columns of the array.
+        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
+    """
     return (_gathers(shape, side=side, dataflow=dataflow) - (dataflow != "IS")) * (side + 1)
 
 
 def difference_terms(shape: GemmShape, *, side: int, dataflow: str) -> dict[str, int]:
-    """Return the stalls of the compute unit beyond PPO's, by reason; they add up to the difference."""
+    """Return the stalls of the compute unit beyond PPO's, by reason; they add up to the difference.
+
+    The reasons are explained at the top of this module, and the arguments are those of `plain_stalls`.
+    """
     covering = blocks(shape.a, side) * blocks(shape.b, side)
     gathers = _gathers(shape, side=side, dataflow=dataflow)
     return {

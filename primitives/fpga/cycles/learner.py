@@ -39,7 +39,7 @@ class Pass:
 
     @property
     def trained_layers(self) -> tuple[LayerShape, ...]:
-        """The layers that are updated."""
+        """The layers whose weights are updated."""
         return self.layers[: self.trained or len(self.layers)]
 
 
@@ -83,9 +83,10 @@ def pipeline_cycles(work: Pass, *, samples: int) -> int:
 
 
 def update_cycles(work: Pass, *, adam_latency: int) -> int:
-    """Return the cycles of the RTL's update of all weights.
+    """Return the cycles of the RTL's update of all weights after a batch.
 
-    A word is read per cycle, for all layers in parallel, and the last word takes `adam_latency` cycles more.
+    A word of weights is read per cycle, for all layers in parallel. The last new weight is written `adam_latency`
+    cycles after the last word was read.
     """
     return max(layer.words for layer in work.trained_layers) + adam_latency
 

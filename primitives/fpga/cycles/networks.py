@@ -1,4 +1,4 @@
-"""Networks as the matrix products of their layers (PPO 3.2, Equation 6), including the papers' networks."""
+"""The sizes of the matrix products of networks' layers (PPO 3.2, Equation 6), and the papers' networks."""
 
 import itertools
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ class GemmLayer:
 
 
 def mlp(*sizes: int) -> tuple[GemmLayer, ...]:
-    """Return the fully connected layers between `sizes`, inputs first."""
+    """Return the fully connected layers of a network with these numbers of neurons, inputs first."""
     return tuple(GemmLayer(inputs, outputs) for inputs, outputs in itertools.pairwise(sizes))
 
 

@@ -79,7 +79,7 @@ def process_cycles(
         process: "FW" (forward), "BW" (backward) or "WU" (gradients of the weights).
         batch: number of samples.
         side: P, rows and columns of the array.
-        dataflow: "NS", "WS" or "IS".
+        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
         product_cycles: returns the cycles of one product.
     """
     return sum(product_cycles(s, side=side, dataflow=dataflow) for s in shapes(layers, process, batch))
@@ -117,7 +117,12 @@ def best_dataflows(
 
 @dataclass(frozen=True)
 class IterationCycles:
-    """Cycles of one iteration on one compute unit: inferences (Equation 7) and training (Equation 8)."""
+    """Cycles of one PPO iteration on one compute unit.
+
+    Attributes:
+        inference: cycles of the network's forward passes for the agents' steps (Equation 7).
+        training: cycles of all mini-batch updates (Equation 8).
+    """
 
     inference: int
     training: int
@@ -141,7 +146,8 @@ def iteration_cycles(
         layers: the layers of the network.
         iteration: hyper-parameters of the iteration.
         side: P, rows and columns of the array.
-        dataflow: "NS", "WS" or "IS" for everything; None: the best for each process.
+        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs); None: the best
+            choice for each process.
         product_cycles: returns the cycles of one product.
     """
 

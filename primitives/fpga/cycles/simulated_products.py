@@ -57,7 +57,7 @@ class SimulatedProducts:
         self._known.simulate(map(self._size, products))
 
     def is_known(self, product: Product) -> bool:
-        """Whether a product's cycles are already known."""
+        """Whether a product's cycles are known, so that they need no simulation."""
         return self._known.is_known(self._size(product))
 
     def _of(self, shape: GemmShape, dataflow: str) -> tuple[int, int]:

@@ -176,10 +176,10 @@ def _pipeline_timer(topology: Any) -> Any:
 
 
 def pass_cycles(work: Pass, *, samples: int, update: int) -> int:
-    """Return the simulated cycles of a pass of a batch through a learner pipeline, including the update.
+    """Return the simulated cycles of a pass, in which a learner pipeline processes a batch and updates the weights.
 
     Args:
-        work: the stages of the pass.
+        work: the layers of the pass.
         samples: samples per pipeline.
         update: cycles of the update.
     """

@@ -8,17 +8,16 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class FpgaDevice:
-    """Resources of one FPGA.
+    """The resources of one FPGA, and the clock frequency assumed for designs on it.
 
     Attributes:
         name: the maker's name.
-        source: source of the figures.
-        luts, flip_flops, dsps: numbers of each.
+        luts, flip_flops, dsps: numbers of look-up tables, flip-flops and DSPs.
         block_rams: number of blocks of `block_ram_bits` bits.
         ultra_rams: number of blocks of 288 Kbit.
         super_logic_regions: number of dies.
-        clock_hz: clock frequency assumed for designs on the device, Hz: a published design's; 0 if no paper gives
-            one.
+        source: source of the figures.
+        clock_hz: clock frequency of a published design on the device, Hz; 0 if no paper gives one.
         clock_source: paper and place that give the frequency; empty without one.
     """
 
@@ -37,13 +36,13 @@ class FpgaDevice:
 
 @cache
 def catalogue() -> dict[str, FpgaDevice]:
-    """Return every device by its key."""
+    """Return every device of `devices.toml`, by its key, such as "u200"."""
     text = Path(__file__).with_name("devices.toml").read_text()
     return {key: FpgaDevice(**fields) for key, fields in tomllib.loads(text).items()}
 
 
 def device(key: str) -> FpgaDevice:
-    """Return the device with this key; raises ValueError if there is none."""
+    """Return the device with this key of `devices.toml`; raises ValueError if there is none."""
     if key not in catalogue():
         raise ValueError(f"device: found {key!r}; allowed: {', '.join(catalogue())}")
     return catalogue()[key]

@@ -26,7 +26,7 @@ def unavailable_reason() -> str:
 
 
 def run(package: str, function: str, arguments: Sequence[str], folder: Path) -> None:
-    """Call `package.function(arguments)` in a separate process, which works in `folder`.
+    """Call `package.function(arguments)` in a separate Python process, whose working directory is `folder`.
 
     Raises:
         RuntimeError: the call failed; the message has the end of its output.

@@ -1,8 +1,7 @@
 """Merges modules of Yosys' Verilog that are equal except for their names, and counts instances.
 
-Amaranth writes a module for every instance: a 16 x 16 array has 256 copies of its element. With one module that
-is instantiated 256 times, the text is shorter, and Verilator and the C++ compiler take seconds instead of
-minutes.
+Amaranth writes a module for every instance: a 16 x 16 array has 256 copies of its element. With one module that is
+instantiated 256 times, the text is shorter, and Verilator and the C++ compiler take seconds instead of minutes.
 """
 
 import re

@@ -112,7 +112,7 @@ class NearZero(Operator):
     """Computes f(x) of x = operands[0] near zero, as x times f(x) / x, which comes from a table.
 
     Args:
-        name: f: "tanh" or "expm1" for |x| < 1, or "log1p" for -1/2 < x < 1.
+        name: name of the function f: "tanh" or "expm1", for |x| < 1, or "log1p", for -1/2 < x < 1.
     """
 
     latency = ToFixed.latency + tables.LATENCY + FromFixed.latency + Multiply.latency

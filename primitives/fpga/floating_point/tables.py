@@ -108,7 +108,7 @@ def ratio(name: str) -> LookupTable:
     """Return the table of f(x) / x for x in [-1, 1), whose input is u = (x + 1) / 2.
 
     Args:
-        name: f: "tanh", "expm1" or "log1p", which is for x >= -1/2 only.
+        name: name of the function f: "tanh", "expm1" or "log1p"; the last is for x >= -1/2 only.
     """
     functions = {"tanh": (np.tanh, 1.0), "expm1": (np.expm1, 1.0), "log1p": (np.log1p, 0.9)}
     return _fitted(_ratio(*functions[name]), 24)

@@ -47,7 +47,7 @@ def word_shape(shape: GemmShape, dataflow: str, halves: bool) -> GemmShape:
 
     Args:
         shape: the product's sizes in numbers.
-        dataflow: "NS", "WS" or "IS".
+        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
         halves: whether a word holds two activations of half its width. These are neighbours along c in "WS" and along
             a otherwise, so that this size is halved, rounded up.
     """
@@ -60,11 +60,11 @@ def word_shape(shape: GemmShape, dataflow: str, halves: bool) -> GemmShape:
 
 
 def vectors(words: GemmShape, dataflow: str) -> int:
-    """Return the number of vectors that stream through the array in one pass.
+    """Return the number of vectors that stream through the array in one pass, in which one block stays in it.
 
     Args:
         words: the product's sizes in words, as `word_shape` returns them.
-        dataflow: "NS", "WS" or "IS".
+        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
     """
     return {"NS": words.b, "WS": words.c, "IS": words.a}[dataflow]
 
@@ -89,7 +89,7 @@ def command_fields(words: GemmShape, *, side: int, dataflow: str, halves: bool =
     Args:
         words: the product's sizes in words, as `word_shape` returns them.
         side: P, rows and columns of the array.
-        dataflow: "NS", "WS" or "IS".
+        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
         halves: whether a word holds two activations of half its width.
     """
     return {
@@ -155,7 +155,7 @@ class GemmPlan:
     Attributes:
         shape: sizes of the product in numbers.
         words: sizes of the product in words (`word_shape`).
-        dataflow: "NS", "WS" or "IS".
+        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
         halves: whether a word of the operand that enters from the left (B in "WS", A otherwise) holds two activations.
         side: P, rows and columns of the array.
         a, b: the operands as words, padded to whole blocks of side x side, int64.
@@ -180,12 +180,12 @@ class GemmPlan:
         width: int,
         halves: bool,
     ) -> "GemmPlan":
-        """Return the plan of the product A B.
+        """Return a product A B prepared for the systolic core, with its operands as words.
 
         Args:
             a, b: matrices of integers, (M, K) and (K, N).
             side: P, rows and columns of the array.
-            dataflow: "NS", "WS" or "IS".
+            dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
             width: bits of a word.
             halves: whether a word holds two numbers of half the width, of B in "WS" and of A otherwise.
 

@@ -1,4 +1,4 @@
-"""Matrix products on the systolic core, simulated cycle by cycle: the exact product and its cycles.
+"""Simulates matrix products on the systolic core cycle by cycle: gives the exact product and its cycles.
 
     core = SimulatedGemm(side=16)
     outcome = core.multiply(a, b, dataflow="WS")   # a (M, K), b (K, N), integers of `width` bits
@@ -46,7 +46,7 @@ def plan_for(
     Args:
         core: the systolic core.
         a, b: matrices of integers, (M, K) and (K, N).
-        dataflow: "NS", "WS" or "IS".
+        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
         halves: whether a word holds two numbers of half the width, of B in "WS" and of A otherwise.
 
     Raises:
@@ -187,7 +187,7 @@ class SimulatedGemm:
 
         Args:
             a, b: matrices of integers, (M, K) and (K, N).
-            dataflow: "NS", "WS" or "IS".
+            dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
             halves: whether the operand that streams from the left (A in NS and IS, B in WS) holds integers of half
                 the width, two per word.
 

@@ -11,7 +11,7 @@ from primitives.fpga.gemm.processing_element import Control, ProcessingElement
 
 
 def delayed(m: Module, value: ValueLike, cycles: int) -> ValueLike:
-    """Return `value` delayed by `cycles` clock cycles; 0 returns the value itself."""
+    """Return `value` delayed by `cycles` clock cycles, in registers that are added to `m`; 0 cycles: itself."""
     for _ in range(cycles):
         later = Signal.like(value)
         m.d.sync += later.eq(value)

@@ -34,7 +34,7 @@ def stored(m: Module, total: Value) -> Value:
 
 
 def saturated(whole: Value) -> Value:
-    """Return an integer as a raw number of `FORMAT`, saturated."""
+    """Return an integer as a raw number of `FORMAT`; beyond the format's range it becomes the nearest number in it."""
     low, high = Const(FORMAT.lowest, Number), Const(FORMAT.highest, Number)
     return Mux(whole > FORMAT.highest, high, Mux(whole < FORMAT.lowest, low, whole))[
         : FORMAT.bits

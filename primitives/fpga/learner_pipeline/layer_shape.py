@@ -1,4 +1,4 @@
-"""A layer of the learner pipeline: its sizes, its format, and the lanes of its units. Needs no hardware tools."""
+"""A layer of the learner pipeline: its sizes, its number format, and its lanes. Needs no hardware tools."""
 
 from dataclasses import dataclass
 
@@ -47,5 +47,5 @@ class LayerShape:
 
     @property
     def word_bits(self) -> int:
-        """Bits of a word of weights."""
+        """Number of bits of a word, which holds one weight per lane."""
         return self.lanes * FORMAT.bits

@@ -1,1 +1,1 @@
-"""Two compute units with balanced load, and the weight update that they share (PPO 3.3)."""
+"""Load balancing (PPO 3.3): two compute units that train one network each, or share one, and their weight update."""

@@ -56,7 +56,11 @@ class SimulatedPair:
         ]
 
     def cycles(self, first: Commands, second: Commands) -> int:
-        """Return the cycles until both units have done their commands, which are offered as early as possible."""
+        """Return the cycles until both units have done their commands, which are offered as early as possible.
+
+        Args:
+            first, second: commands of unit 0 and of unit 1, as `update` returns them.
+        """
         offered = {
             f"commands_{k}": columns(commands) for k, commands in enumerate((first, second)) if commands
         }

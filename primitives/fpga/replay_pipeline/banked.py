@@ -1,4 +1,4 @@
-"""S sub-trees, each a pipeline with its own memories, which answer S requests per cycle (MAP IV-C4)."""
+"""A sum tree of S sub-trees, each a pipeline with its own memories, which answer S requests per cycle (MAP IV-C4)."""
 
 from typing import Any
 

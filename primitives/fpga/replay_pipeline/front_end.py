@@ -14,9 +14,9 @@ class FrontEnd(wiring.Component):
     """The first stage of a replay pipeline, which takes one request per cycle, with three cycles of latency.
 
     It keeps a copy of all leaves, in which it reads a leaf's old priority and writes the new one. So it knows by how
-    much the priority changes, and each level of the tree adds this change to its sums as the request moves down. (A
-    level and this stage read different leaves in the same cycle. A memory with two read ports instead of the copy
-    would also consist of two memories.)
+    much the priority changes, and each level of the tree adds this change to its sums as the request moves down.
+    (This stage and the last level read different leaves in the same cycle. The copy costs no more than one memory
+    with two read ports, which would also consist of two memories.)
 
     Path memoisation (MAP IV-D4, PRL 4.1.1): `sampled` writes the path of a finished sample into a buffer at its tag;
     an UPDATE with `remembered` reads its path from there.

@@ -152,7 +152,7 @@ class PipelineLayout:
         return data.StructLayout(fields)
 
     def path_of(self, leaves: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the paths of (N,) leaf indices."""
+        """Return the paths that lead to leaves, (N,) int64, from the leaves' indices, (N,) int64."""
         path = np.zeros_like(leaves)
         for level in range(self.levels):
             digit = leaves // self.fanout**level % self.fanout
@@ -160,7 +160,7 @@ class PipelineLayout:
         return path
 
     def leaf_of(self, paths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the leaf indices of (N,) paths: the inverse of `path_of`."""
+        """Return the indices of the leaves to which paths lead, (N,) int64: the inverse of `path_of`."""
         leaf = np.zeros_like(paths)
         for level in range(self.levels):
             digit = (paths >> (level * self.digit_bits)) & ((1 << self.digit_bits) - 1)
@@ -203,7 +203,7 @@ class BankedLayout:
 
     @property
     def path_bits(self) -> int:
-        """Number of bits of a path."""
+        """Number of bits of a path: those of the bank's number and of the path in the bank."""
         return self.bank_bits + self.bank.path_bits
 
     @property
@@ -236,11 +236,11 @@ class BankedLayout:
         )
 
     def path_of(self, leaves: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the paths of (N,) leaf indices."""
+        """Return the paths that lead to leaves, (N,) int64, from the leaves' indices, (N,) int64."""
         bank, leaf = np.divmod(leaves, self.bank.leaves)
         return bank << self.bank.path_bits | self.bank.path_of(leaf)
 
     def leaf_of(self, paths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the leaf indices of (N,) paths: the inverse of `path_of`."""
+        """Return the indices of the leaves to which paths lead, (N,) int64: the inverse of `path_of`."""
         bank, path = np.divmod(paths, 1 << self.bank.path_bits)
         return bank * self.bank.leaves + self.bank.leaf_of(path)

@@ -30,7 +30,7 @@ class Feed:
 
 @dataclass(frozen=True)
 class StreamGroup:
-    """Output streams that must deliver `count` items together."""
+    """Output streams that must together deliver `count` items in a run."""
 
     names: tuple[str, ...]
     count: int

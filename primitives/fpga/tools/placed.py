@@ -9,7 +9,7 @@ FILE = Path(__file__).with_name("placed.json")
 
 @dataclass(frozen=True)
 class Placed:
-    """The result of placing and routing a block.
+    """The result of placing and routing a hardware block.
 
     Attributes:
         verilog: hash of the block's Verilog (`resources.verilog_key`).

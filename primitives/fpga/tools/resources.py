@@ -91,7 +91,7 @@ FREE = ("$scopeinfo", "CARRY4", "CARRY8", "MUXF7", "MUXF8", "MUXF9", "BUFG", "IB
 
 @dataclass(frozen=True)
 class Resources:
-    """The cells of a block on an UltraScale+ device, in the papers' categories.
+    """The cells of a hardware block on an UltraScale+ device, in the papers' categories.
 
     Attributes:
         luts: look-up tables, including those used as memory.
@@ -115,7 +115,7 @@ def unavailable_reason() -> str:
 
 
 def count(design: Any, *, by_module: bool = False) -> Resources:
-    """Return the resources of a block, counted by Yosys or read from the cache.
+    """Return the resources of a hardware block, counted by Yosys or read from the cache.
 
     Args:
         design: a component that is not yet elaborated.
@@ -129,10 +129,10 @@ def count(design: Any, *, by_module: bool = False) -> Resources:
 
 @dataclass(frozen=True)
 class CountedPart:
-    """A module that a block uses.
+    """A module that a hardware block uses, with its cells.
 
     Attributes:
-        uses: how often.
+        uses: how often the block uses it.
         cells: the cells of one use, by type.
     """
 
@@ -142,12 +142,12 @@ class CountedPart:
 
 @dataclass(frozen=True)
 class Synthesis:
-    """The cells that Yosys found for a block.
+    """The cells that Yosys found for a hardware block.
 
     Attributes:
         cells: all Xilinx cells, by type.
         parts: for a block counted by module, the cells of its modules, by name.
-        cpu_s: processor time of Yosys; None for counts from before it was recorded.
+        cpu_s: processor time of Yosys in seconds; None for counts from before it was recorded.
     """
 
     cells: dict[str, int]

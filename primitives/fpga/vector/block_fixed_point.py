@@ -57,5 +57,5 @@ def to_block(values: Array, bits: int) -> FixedPointBlock:
 
 
 def to_float(sums: Array, exponent: int) -> Array:
-    """Return exact int64 sums times 2^exponent, as float32."""
+    """Return exact int64 sums times 2^exponent, rounded to float32."""
     return golden.scaled(golden.from_fixed(sums, 0), exponent)
