@@ -6,7 +6,7 @@
 | LOSS | d_L = a_L - y, the gradient of the squared error (a_L - y)^2 / 2 | `LossUnit` |
 | BW (backward), each layer but the first | d_{l-1} = f'(a_{l-1}) W_l^T d_l | `BackwardUnit` |
 | WA (weights' gradients), each layer | the sums of d_l a_{l-1}^T and d_l | `GradientUnit` |
-| WU (weight update), each layer, once per batch | adds the sums of all pipelines, does Adam's step, sends the new weights to FW and BW | `UpdateUnit` |
+| WU (weight update), each layer, once per batch | the pipelines' sums, Adam, new weights for FW, BW | `UpdateUnit` |
 
 Each of DP pipelines takes a part of the batch. Numbers are fixed point (`FORMAT`); sums are exact in 64 bits, rounded
 to the nearest (ties upwards) and saturated once. Adam and its moments are float32 (`vector.stream_unit`).
