@@ -171,7 +171,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim and the result of its check."""
+    """A claim and the result of checking it, for readers and for files."""
 
     claim: Claim
     finding: Finding
@@ -183,7 +183,7 @@ class Verdict:
 
     @property
     def paper(self) -> str:
-        """The paper's key."""
+        """The key of the claim's paper."""
         return self.claim.paper
 
     @property

@@ -34,22 +34,22 @@ def claim_cell(
     measure: Callable[[Report], list[Measurement]],
     provenance: Provenance = Provenance.MEASURED,
 ) -> Cell:
-    """Return the cell, a piece of the plan, that runs an experiment whose rows claims read.
+    """Return the cell, a piece of the plan, that runs an experiment for claims.
 
     Args:
         key: key of the experiment, such as "PAL-F9"; the cell's key is `claim/PAL-F9`.
         estimate_s: expected duration, seconds.
-        measure: does the work and returns rows of suite `claim`.
-        provenance: provenance of the rows.
+        measure: does the work and returns the measurements, with `suite="claim"`.
+        provenance: provenance of the measurements.
     """
     return Cell(f"claim/{key}", estimate_s, lambda run, report: measure(report), provenance=provenance)
 
 
 def row_cell(key: str, estimate_s: float, measure: Callable[[Report], Measurement]) -> Cell:
-    """Return the cell, a piece of the plan, that runs an experiment with a single row.
+    """Return the cell, a piece of the plan, that runs an experiment with a single measurement.
 
     Args:
         key, estimate_s: as for `claim_cell`.
-        measure: does the work and returns the row.
+        measure: does the work and returns the measurement.
     """
     return claim_cell(key, estimate_s, lambda report: [measure(report)])

@@ -45,7 +45,7 @@ class Line:
 
     @property
     def provenance(self) -> Provenance:
-        """Return the weakest provenance of its numbers."""
+        """Return the weakest provenance of the points' numbers."""
         return weakest(*(number.provenance for _, number in self.points))
 
 

@@ -38,7 +38,7 @@ class PlacedClock:
 
     @property
     def words(self) -> str:
-        """Return the frequency and its origin as text."""
+        """Return the frequency and the block that reaches it as text, for use within a sentence."""
         return f"{_mhz(self.mhz)}, which the slowest block placed here ({self.block}) reaches on an ECP5"
 
 

@@ -33,7 +33,7 @@ class Paper:
 
 
 def folders() -> list[Path]:
-    """Return the folders of all papers, on every path of this package, sorted by name."""
+    """Return the folders of all papers, sorted by name."""
     roots = map(Path, sys.modules[__package__].__path__)
     return sorted((path.parent for root in roots for path in root.glob("*/claims.py")), key=lambda f: f.name)
 

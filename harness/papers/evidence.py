@@ -17,7 +17,7 @@ NEAR = 0.2
 
 
 def near(value: float, published: float) -> bool:
-    """Whether a factor equals the published one within `NEAR`."""
+    """Return whether a factor equals the published one within `NEAR`."""
     return abs(value / published - 1) <= NEAR
 
 
@@ -49,11 +49,11 @@ def rows_of(frame: pd.DataFrame, experiment: Experiment, quantity: str = "", **e
 
 
 def last_attempts(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return only the last attempt of everything that was measured several times.
+    """Return the rows without those that a later measurement replaced.
 
     A cell, a piece of the plan whose rows are stored together, may be measured again in the same run ("name#2"
-    follows "name") or in a later run, for instance of another tier. Only attempts of the same revision on the same
-    machine replace each other.
+    follows "name") or in a later run, for instance of another tier. Only its last attempt by the same revision on the
+    same machine is kept.
     """
     names = frame["cell"].str.split("#").str[0]
     measured = frame["run"].astype(str) + "/" + frame["cell"]
@@ -67,7 +67,7 @@ def records(frame: pd.DataFrame) -> list[Any]:
 
 
 def noisy(frame: pd.DataFrame) -> bool:
-    """Whether any of the rows is too noisy for a verdict."""
+    """Return whether any of the rows is too noisy for a verdict."""
     return bool((frame["status"] == "too_noisy").any())
 
 
@@ -97,7 +97,7 @@ def mapping_of(row: Any) -> str:
 
 
 def optional(value: float) -> float | None:
-    """Return the value, or None for the frame's NaN."""
+    """Return a value of the frame, or None if it is NaN."""
     return None if pd.isna(value) else float(value)
 
 

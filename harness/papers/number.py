@@ -59,11 +59,11 @@ class Number:
     suspect: str = ""
 
     def above(self, limit: float) -> bool:
-        """Whether its whole interval is above a limit; False without an interval."""
+        """Return whether its whole interval is above a limit; False without an interval."""
         return self.low is not None and self.low > limit
 
     def below(self, limit: float) -> bool:
-        """Whether its whole interval is below a limit; False without an interval."""
+        """Return whether its whole interval is below a limit; False without an interval."""
         return self.high is not None and self.high < limit
 
     def __str__(self) -> str:
@@ -169,15 +169,17 @@ def bounded_speedup(speedup: Number, at_most: float) -> Number:
 
 
 LEAST_OF_PARTS = 0.8
-"""A baseline whose rate is below this share of the rate of its own parts is suspect."""
+"""A baseline is suspect if its rate is below this share of the rate that its own parts add up to."""
 
 
 def checked_baseline(baseline: Number, parts_s: float) -> Number:
-    """Return a baseline's rate, marked suspect if its own parts in sequence imply a much higher rate.
+    """Return a baseline's rate, marked suspect if its own parts imply a much higher rate.
+
+    The parts were timed one by one; run in sequence they must not be much faster than the whole (`LEAST_OF_PARTS`).
 
     Args:
         baseline: a rate, 1/s.
-        parts_s: seconds that its parts, which were timed one by one, take for one step of the rate; above 0.
+        parts_s: seconds that the parts together take for what the rate counts, such as one gradient step; above 0.
     """
     reached = baseline.value if baseline.high is None else baseline.high
     if baseline.suspect or reached >= LEAST_OF_PARTS / parts_s:

@@ -86,7 +86,7 @@ class Table:
         return self._by_place[row, column]
 
     def value(self, row: str, column: str) -> float:
-        """Return the number in a cell.
+        """Return the number in the cell of that row and column.
 
         Raises:
             KeyError: the table has no such cell.
@@ -156,5 +156,5 @@ def text() -> dict[str, PublishedQuantity]:
 
 
 def quantity(key: str) -> PublishedQuantity:
-    """Return the number with that key; raises KeyError if there is none."""
+    """Return the number in the papers' text with that key; raises KeyError if there is none."""
     return text()[key]

@@ -94,7 +94,7 @@ class RelaxedTask:
 def train(
     name: str, gradient_steps: int, experiment: Relaxation, curve: Curve, seed: int, report: Report
 ) -> Measurement:
-    """Run one training and return its row.
+    """Run one training and return its measurement.
 
     Args:
         name: name of the workload.
@@ -104,9 +104,9 @@ def train(
         report: called with the gradient steps taken.
 
     Returns:
-        A row of suite `claim`, quantity `final_return`: the mean return of the episodes that ended in the last fifth
-        of training, with these episodes' returns as samples. The details hold the environment steps and mean return
-        of each stretch. The row has failed if no episode ended there.
+        The mean return of the episodes that ended in the last fifth of training, with these episodes' returns as
+        samples (suite `claim`, quantity `final_return`). The details hold the environment steps and mean return of
+        each stretch. The measurement has failed if no episode ended there.
     """
     item = workloads.load(name)
     if experiment.actors is not None:

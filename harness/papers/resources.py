@@ -113,7 +113,9 @@ def sram_mb(found: Resources) -> float:
 
 
 def tree_note() -> str:
-    """Describe which modules of the sum tree with 5 levels and fanout 16 take its look-up tables and memories.
+    """Describe which modules of a large sum tree take its look-up tables and its memories, as a text.
+
+    The tree has 5 levels with 16 children per node.
 
     Raises:
         KeyError: the tree was not counted.

@@ -26,7 +26,7 @@ class TreeLayout:
     aligned: bool = True
 
     def make(self) -> SumTree:
-        """Return the tree, filled with small integer priorities."""
+        """Return a tree with this configuration, filled with small integer priorities."""
         tree = sum_tree.create(self.capacity, fanout=self.fanout, aligned=self.aligned)
         tree.update(np.arange(self.capacity), priorities(np.random.default_rng(0), self.capacity))
         return tree

@@ -1,11 +1,11 @@
-"""The tables of a report as files: CSV, Parquet, Markdown and LaTeX, each number with its unit and provenance.
+"""Writes the tables of a report as files: CSV, Parquet, Markdown and LaTeX, each number with its unit and provenance.
 
 | file | one row is |
 |---|---|
 | `measurements` | a row of the store, all runs; `row` is the row number to which verdicts and numbers refer |
 | `verdicts` | a number of a claim, the paper's (`side` published) or this project's (`side` ours) |
-| `predictions`, `comparisons`, `primitives`, `training`, `gaps` | a row of the page |
-| `machine`, `noise`, `core_speed`, `memory`, `runs` | the same |
+| `predictions`, `choices`, `comparisons`, `primitives`, `training`, `gaps` | a row of the table on the page |
+| `machine`, `noise`, `core_speed`, `memory`, `runs` | a row of the table on the page |
 | `noisy_rows` | a kind of primitive, with how many of its timed rows are too noisy |
 | `baseline_versions` | a compared system, with its versions and settings |
 | `throughput` | gradient steps per second of a mapping, or of a compared baseline |
@@ -15,8 +15,8 @@
 | `curves`, `curve_summaries` | an episode, and a learning curve |
 | `changes` | a quantity of the reference run and of this one |
 
-A number of the page becomes the columns `<name>`, `<name>_low`, `<name>_high`, `<name>_unit`, `<name>_provenance`
-and `<name>_rows`. If a store holds runs of several machines, `platforms/` has a folder for each of the others.
+A number of the page becomes the columns `<name>`, `<name>_low`, `<name>_high`, `<name>_unit`, `<name>_provenance` and
+`<name>_rows`. If a store holds runs of several machines, `platforms/` has a folder for each of the others.
 
 In CSV an apostrophe precedes a text that a spreadsheet would evaluate as a formula, such as an untrusted workload
 name; Parquet holds the text unchanged.

@@ -121,9 +121,13 @@ def core_speed(frame: pd.DataFrame) -> Iterator[Number]:
 
 
 def noisy_rows(frame: pd.DataFrame) -> Iterator[NoisyRows]:
-    """Yield the number of noisy timed rows of each kind, then of all; nothing if nothing was timed.
+    """Yield how many timed rows of each kind are too noisy for a verdict, and then how many of all kinds.
 
-    The kind is the part of a primitive's name before the dot: "round" of "round.sample".
+    The kind is the part of a primitive's name before the dot: "round" of "round.sample". Nothing is yielded if
+    nothing was timed.
+
+    Args:
+        frame: rows of a run.
     """
     timed = _timed(frame)
     if len(timed):

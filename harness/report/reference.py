@@ -34,7 +34,7 @@ _COLUMNS = tuple(field.name for field in dataclasses.fields(Measurement))
 
 @dataclass(frozen=True)
 class Reference:
-    """A reference run, which is committed with the code.
+    """A reference run: its files are committed with the code.
 
     Attributes:
         name: name of its files.

@@ -28,9 +28,9 @@ _BINARY = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def roofs(frame: pd.DataFrame) -> list[DeviceRoof]:
-    """Return the upper limits of all devices, each once.
+    """Return the roofs of all devices, the upper limits of their rates, each once.
 
-    A simulated device's limits are stored with each workload; equal ones are merged.
+    A simulated device's roofs are stored with each workload; equal ones are merged.
 
     Args:
         frame: rows of a run.

@@ -96,7 +96,7 @@ def _learners_in_fixed_point(frame: pd.DataFrame, named: Callable[[Any], str]) -
 
 
 def heat_maps(found: Iterable[PredictedThroughput]) -> Iterator[HeatMap]:
-    """Yield the heat maps of mappings: per workload one of those that ran here, and one with the simulated ones.
+    """Yield the heat maps of mappings: per workload one of the measured ones, and one that adds the simulated ones.
 
     A workload needs several mappings that were run. If a mapping was run in several loops, the one that the default
     strategy describes is shown. Validations and separate trainings are never combined in one map; trainings are shown
@@ -220,7 +220,7 @@ def choices(frame: pd.DataFrame) -> Iterator[Choice]:
 
 
 def primitives(frame: pd.DataFrame) -> Iterator[PrimitiveTime]:
-    """Yield the times of primitives in a run, including those that failed or were not run."""
+    """Yield the times of primitives, such as `sum_tree.sample`, in a run, with those that failed or were not run."""
     rows = frame[frame["quantity"] == "time_per_call"]
     apart = rows[rows["suite"] == PRECISION_PROFILE]
     fixed = _learners_in_fixed_point(apart, lambda row: str(row.backend))

@@ -98,7 +98,7 @@ def _number_cells(number: Number | None, status: str) -> tuple[str, ...]:
 def text_tables(content: Content) -> list[TextTable]:
     """Return all text tables of a report.
 
-    Throughput, portability, comparisons and their versions, predictions of mappings that were run, primitive
+    They are throughput, portability, comparisons and their versions, predictions of mappings that were run, primitive
     times, returns, and verdicts.
     """
     return [

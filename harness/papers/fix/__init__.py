@@ -1,4 +1,4 @@
-"""FIXAR (paper key FIX): fixed-point training and its adaptive array."""
+"""The paper FIXAR (key FIX): fixed-point training and its adaptive array."""
 
 from harness.papers.discovery import Paper
 

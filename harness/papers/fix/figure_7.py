@@ -1,4 +1,4 @@
-"""The reward of fixed-point training (FIX VI-C, Fig. 7; IV, Algorithm 1), from the runs of `training`."""
+"""Judges the reward of fixed-point training, from the runs of `training` (FIX VI-C, Fig. 7; IV, Algorithm 1)."""
 
 from collections import defaultdict
 from itertools import product
@@ -50,7 +50,7 @@ def published_levels() -> tuple[Number, ...]:
 
 
 def published_shares() -> dict[str, Number]:
-    """Return each curve's share of the float curve's gain in Fig. 7, by the curve's name.
+    """Return, from Fig. 7, each curve's gain in return as a share of the float curve's gain, by the curve's name.
 
     Gains count from the start that all curves share. The intervals span the errors of reading the figure.
     """

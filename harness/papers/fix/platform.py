@@ -51,10 +51,10 @@ def _rates(frame: pd.DataFrame, quantity: str, words: str) -> tuple[Number, ...]
 
 
 def platform(frame: pd.DataFrame) -> Finding:
-    """Check FIX Fig. 8: inferences per second of a whole step; here this machine's processor is the accelerator.
+    """Check FIX Fig. 8: inferences per second of a whole step, with this machine's processor as the accelerator.
 
-    The outcome is always "not run": the gain over the GPU needs the same steps on a CUDA device, which
-    no experiment times.
+    The outcome is always "not run", because no experiment times the same steps on a CUDA device. The finding lists
+    the rates of this processor.
     """
     ours = _rates(frame, "inferences_per_s", "whole step on this processor")
     if not ours:
@@ -184,8 +184,8 @@ def normalised_peaks(frame: pd.DataFrame) -> Finding:
 def accelerator(frame: pd.DataFrame) -> Finding:
     """Check FIX Fig. 10: inferences per second of the gradient step alone, and per watt.
 
-    The outcome is always "not run": it lists the rates of this processor and of the modelled array,
-    and what is missing.
+    The outcome is always "not run", because no experiment times the step on a CUDA device. The finding lists the
+    rates of this processor and of the modelled array.
     """
     ours = _rates(frame, "learner_inferences_per_s", "gradient step alone on this processor")
     modelled = array_rates(frame)

@@ -1,4 +1,4 @@
-"""FIX Table I: its rows, and the blocks of this project with whose logic cells they are compared."""
+"""Defines which rows of FIX Table I are compared with the logic cells of which blocks of this project."""
 
 from harness.papers.resources import Counterpart, Share
 

@@ -190,19 +190,18 @@ def train(
     *,
     experiment: str = EXPERIMENT,
 ) -> Measurement:
-    """Run one training and return its row.
+    """Run one training and return its measurement.
 
     Args:
-        task: the size of the run.
-        curve: name of the curve, for the row's `backend`.
+        task: the workload and the length of the run.
+        curve: name of the curve, for the measurement's `backend`.
         formats: fixed-point formats; None for floats.
         seed: seed of everything random.
         report: called with the progress.
-        experiment: name of the experiment that the row belongs to.
+        experiment: name of the experiment that the run belongs to.
 
     Returns:
-        A row of suite `claim`: the mean return of the last fifth of the evaluations, with all evaluations as
-            samples.
+        The mean return of the last fifth of the evaluations, with all evaluations as samples.
 
     Raises:
         ValueError: the delay is longer than the run.

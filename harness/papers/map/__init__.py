@@ -1,4 +1,4 @@
-"""MAP: mapping deep reinforcement learning onto heterogeneous machines."""
+"""The paper with the key MAP: mapping deep reinforcement learning onto heterogeneous machines."""
 
 from harness.papers.discovery import Paper
 

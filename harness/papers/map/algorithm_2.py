@@ -67,8 +67,9 @@ def errors(
         rng: source of the priorities.
 
     Returns:
-        The largest distance of an updated leaf from a priority that the batch gives it, over the largest priority; and
-        the distance of the root from the sum of the leaves that the tree then holds, over that sum's magnitude.
+        The error of the leaves and that of the root. The first is the largest distance of an updated leaf from the
+        nearest priority that the batch gives it, divided by the largest priority. The second is the distance of the
+        root from the sum of the leaves, divided by that sum's magnitude.
     """
     tree.fill(priorities(rng, tree.capacity))
     new = priorities(rng, len(indices))
@@ -82,7 +83,7 @@ def errors(
 
 
 def error_rows(name: str, made: TreeDevice) -> Iterator[Measurement]:
-    """Yield rows with the errors of each form of the algorithm after one update, of the leaves and of the root.
+    """Yield the errors of each form of the algorithm after one update, of the leaves and of the root.
 
     Each form is tried with a batch of distinct indices, and with one in which every index occurs eight times.
 
@@ -192,7 +193,7 @@ def _nothing(_: SumTree) -> None:
 
 
 def measured(budget_s: float, report: Report, capacity: int = CAPACITY) -> list[Measurement]:
-    """Measure the errors of one update and the seconds per call on every device of this machine.
+    """Measure the errors that one update leaves, and the seconds per update, on every device of this machine.
 
     Args:
         budget_s: no further round begins after this time, seconds.
@@ -200,8 +201,8 @@ def measured(budget_s: float, report: Report, capacity: int = CAPACITY) -> list[
         capacity: leaves of the timed trees.
 
     Returns:
-        Rows of suite "claim". All configurations are timed in the same interleaved rounds. Without a device there is
-        one row, which was not run.
+        The errors of each form of the algorithm (`error_rows`), and the seconds of each configuration (`sides`), all
+        timed in the same interleaved rounds. Without a device there is one measurement, which was not run.
     """
     devices = device_names()
     if not devices:

@@ -1,4 +1,4 @@
-"""Claims of MAP: mapping deep RL with prioritised replay to CPU, GPU and FPGA."""
+"""Lists the claims of MAP: mapping deep RL with prioritised replay to CPU, GPU and FPGA."""
 
 from harness.compare.registry import RLLIB
 from harness.papers import devices, processor_tiles

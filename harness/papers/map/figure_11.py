@@ -18,7 +18,7 @@ def crossover(workload: str, name: str) -> Check:
 
     Args:
         workload: the workload whose gradient steps are compared.
-        name: suffix of the keys of the text's batch sizes, such as "hopper".
+        name: suffix, such as "hopper", of the keys of MAP's two batch sizes (`harness.papers.published.text`).
     """
     return at_both_clocks(lambda frame: devices.crossover(frame, workload, *_keys(name)))
 
@@ -28,7 +28,7 @@ def draw(workload: str, name: str = "") -> Draw:
 
     Args:
         workload: the workload.
-        name: suffix of the keys of the text's batch sizes, as for `crossover`; empty if the text gives none.
+        name: as for `crossover`; empty if MAP gives no batch sizes.
     """
 
     def drawn(frame: pd.DataFrame) -> "Figure | None":

@@ -106,7 +106,8 @@ def measured(budget_s: float, report: Report) -> list[Measurement]:
         report: called with the progress.
 
     Returns:
-        Rows of suite "claim"; one row that was not run if this process has fewer cores than the most threads.
+        One measurement per configuration. If this process has fewer cores than the most threads, there is only one,
+        which was not run.
     """
     if (cores := len(os.sched_getaffinity(0))) < max(THREADS):
         return [_not_run(f"{max(THREADS)} threads need as many cores, found {cores}")]

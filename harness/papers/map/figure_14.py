@@ -1,4 +1,4 @@
-"""Judges the gains over RLlib from stored comparisons (MAP VII-E, Fig. 14)."""
+"""Judges the gains in throughput over RLlib, from stored comparisons (MAP VII-E, Fig. 14)."""
 
 from typing import TYPE_CHECKING
 

@@ -78,7 +78,10 @@ def _error(prediction: Any, run: Any) -> Number:
 
 
 def prediction_error(frame: pd.DataFrame) -> Finding:
-    """Check MAP VI-B: the predicted throughput, the minimum over the primitives, is near the achieved one."""
+    """Check MAP VI-B: the predicted throughput is near the achieved one.
+
+    The prediction is the smaller throughput of learner and replay management.
+    """
     limit = from_text("MAP.optimum_gap")[0].value
     chosen = _chosen(frame)
     if not chosen:

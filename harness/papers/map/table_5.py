@@ -120,7 +120,7 @@ def _fitted() -> str:
 
 
 def table_5_gains(frame: pd.DataFrame) -> Finding:
-    """Check MAP Table V: its optimal mappings gain as much as printed over the second best and the worst.
+    """Check MAP Table V: its optimal mappings gain as much as printed over the second best and the worst mapping.
 
     The gains are computed from modelled times of MAP's platform.
     """

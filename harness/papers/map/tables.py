@@ -57,7 +57,10 @@ def table_3(row: str, state: int, action: int, hidden: int) -> Finding:
 
 
 def table_3_pong(_: pd.DataFrame) -> Finding:
-    """Check MAP Table III, row Pong: 18.8M against the two networks that "ConvNet in [14]" can mean."""
+    """Check MAP Table III, row Pong: the column MACs, 18.8M, equals the count of the network in MAP's reference [14].
+
+    "ConvNet in [14]" can mean two networks, those of Mnih et al. 2013 and 2015; both are counted.
+    """
     from primitives.algorithms.networks import NatureCNN, forward_macs
 
     published = from_cell("map_table_3", "Pong", "MACs")
@@ -90,7 +93,7 @@ def _nodes() -> float:
 
 
 def tree_nodes(_: pd.DataFrame) -> Finding:
-    """Check MAP IV-C4: the number of nodes of a binary tree over a million priorities."""
+    """Check MAP IV-C4: a binary tree over a million priorities has at most the stated number of nodes."""
     limit, nodes = from_text("MAP.binary_tree_nodes")[0], _nodes()
     ours = Number("nodes", nodes, "count", Provenance.MODELLED, "N + (N - 1) / (K - 1), K = 2 (PAL IV-C5)")
     holds = 0.99 * limit.value < nodes <= limit.value

@@ -1,4 +1,4 @@
-"""PAL: parallel actors and learners on one concurrent replay."""
+"""The paper with the key PAL: parallel actors and learners on one concurrent replay."""
 
 from harness.papers.discovery import Paper
 

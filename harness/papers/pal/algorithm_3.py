@@ -72,7 +72,7 @@ def measure(
         seed: seed of the order of turns and of the samples.
 
     Returns:
-        Rows of suite "claim": the wall-clock seconds of a turn divided by how often all threads together
+        One measurement per configuration: the wall-clock seconds of a turn divided by how often all threads together
         sampled and updated.
     """
     from harness._experiments import LockOrders

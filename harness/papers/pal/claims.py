@@ -1,4 +1,4 @@
-"""Claims of PAL: parallel actors and learners around a K-ary sum tree."""
+"""Lists the claims of PAL: parallel actors and learners around a K-ary sum tree."""
 
 from harness.compare import adapters
 from harness.compare.registry import RLLIB

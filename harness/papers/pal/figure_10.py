@@ -93,7 +93,9 @@ class Subject(NamedTuple):
 def measure(
     name: str, report: Report, stretches: int = STRETCHES, stretch_s: float = STRETCH_S
 ) -> list[Measurement]:
-    """Measure the two curves of Equation 5 and the training runs of one workload.
+    """Measure one workload over cores: actors alone, learners alone, and whole trainings.
+
+    The first two give the curves of PAL's Equation 5.
 
     Args:
         name: name of the workload.
@@ -102,8 +104,8 @@ def measure(
         stretch_s: seconds per stretch.
 
     Returns:
-        Rows of suite `claim`: `environment_steps_per_s` of the actors alone, `gradient_steps_per_s` of the learners
-        alone and of training, with their cores in the details.
+        One measurement per configuration: `environment_steps_per_s` of the actors alone, `gradient_steps_per_s` of
+        the learners alone and of training. The details hold the numbers of cores.
     """
     item = workloads.override(fitted(workloads.load(name)), "training.actors", ACTORS, EXPERIMENT)
     usable = len(os.sched_getaffinity(0))

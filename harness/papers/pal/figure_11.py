@@ -48,7 +48,7 @@ def plugged_in(frame: pd.DataFrame) -> Finding:
 
 
 def order_of_gains(frame: pd.DataFrame) -> Finding:
-    """Check PAL VI-F: the gain is smaller if the algorithm computes more, and smallest in tianshou."""
+    """Check PAL VI-F: the gain of this replay is smaller if the algorithm computes more, and smallest in tianshou."""
     rows = records(select(frame, suite=adapters.SUITE, quantity=adapters.GAIN))
     last = {row.workload: row for row in rows if detail(row, "own_is_prioritised")}
     by_library: dict[str, list[Any]] = {}

@@ -139,8 +139,8 @@ def measure(
         seed: seed of the order of turns and of the samples.
 
     Returns:
-        Rows of suite "claim", `details["experiment"]` "locks": the wall-clock seconds of a turn divided by how often
-        all threads together inserted, sampled and updated.
+        One measurement per batch size and configuration: the wall-clock seconds of a turn divided by how often all
+        threads together inserted, sampled and updated.
 
     Raises:
         ValueError: the check failed.
@@ -207,7 +207,7 @@ def _row(
 
 
 def experiment(budget_s: float, report: Report) -> list[Measurement]:
-    """Return the rows of the experiment, measured in about `budget_s` seconds; rows as of `measure`.
+    """Return the measurements of the experiment, made in about `budget_s` seconds; they are those of `measure`.
 
     With a budget of less than 60 s there are fewer rounds, because turns must not be shorter.
 
@@ -291,7 +291,10 @@ def _count(comparisons: list[Paired], verdict: str) -> int:
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the rounds per second over the threads, one line per way of sharing a replay."""
+    """Draw how often per second threads insert, sample and update, over the number of threads.
+
+    There is one line per way of sharing a replay.
+    """
     return charts.chart(
         *(
             Panel(

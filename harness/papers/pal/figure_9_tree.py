@@ -76,12 +76,12 @@ def measure_trees(
 
     Args:
         trees: the configurations.
-        experiment: name of the experiment, for the rows' details.
+        experiment: name of the experiment, for the measurements' details.
         budget_s: no further round begins after this time, seconds.
         report: called with the progress.
 
     Returns:
-        Rows of suite "claim": seconds per call.
+        Two measurements per tree, its own and its copy's: seconds per call.
     """
     measured = [
         (tree, is_null, case(tree, f"{_name(tree)}{' (null)' if is_null else ''}"))
@@ -107,7 +107,7 @@ def measure_trees(
 
 
 def fanout(budget_s: float, report: Report) -> list[Measurement]:
-    """Measure PAL's sum tree over fanouts and buffer sizes; the rows are those of `measure_trees`.
+    """Measure PAL's sum tree over fanouts and buffer sizes, as `measure_trees` does.
 
     Args:
         budget_s: no further round begins after this time, seconds.

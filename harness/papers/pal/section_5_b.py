@@ -71,8 +71,8 @@ def measure(
         steps: gradient steps per stretch.
 
     Returns:
-        Rows of suite `claim`: seconds per gradient step of all learners together. If the workload's environment has
-        no native version, there is one row, which was not run.
+        One measurement per split: seconds per gradient step of all learners together. If the workload's environment
+        has no native version, there is only one, which was not run.
     """
     item = workloads.load(name)
     for field, value in (("replay.capacity", CAPACITY), ("training.learning_starts", LEARNING_STARTS)):

@@ -30,14 +30,14 @@ def layout(budget_s: float, report: Report) -> list[Measurement]:
         report: called with the progress.
 
     Returns:
-        The rows of `figure_9_tree.measure_trees`.
+        The measurements of `figure_9_tree.measure_trees`.
     """
     trees = [TreeLayout(LAYOUT_CAPACITY, LAYOUT_FANOUT, aligned) for aligned in (True, False)]
     return measure_trees(trees, LAYOUTS_COMPARED, budget_s, report)
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell that times a sum tree of a million leaves with and without aligned node groups."""
+    """Return the cell (a piece of the plan) that times a tree of a million leaves in both layouts."""
     return [claim_cell("PAL-VI-H-layout", tier.experiment_s, partial(layout, tier.experiment_s))]
 
 

@@ -1,4 +1,4 @@
-"""PPO: an accelerator for proximal policy optimisation."""
+"""The paper with the key PPO: an accelerator for proximal policy optimisation."""
 
 from harness.papers.discovery import Paper
 

@@ -1,4 +1,4 @@
-"""Claims of PPO: a systolic accelerator for proximal policy optimisation."""
+"""Lists the claims of PPO: a systolic accelerator for proximal policy optimisation."""
 
 import pandas as pd
 

@@ -108,7 +108,8 @@ def measured(budget_s: float, report: Report) -> list[Measurement]:
         report: called with the progress.
 
     Returns:
-        Rows of suite "claim". The step in this process occurs twice; the second row shows the noise.
+        For each workload, measurements of the step in this process, of the same once more, which shows the noise, and
+        of steps in processes.
     """
     sides = [(0, False), (0, True), *((agents, False) for agents in AGENTS)]
     rows = []

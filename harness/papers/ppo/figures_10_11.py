@@ -1,6 +1,6 @@
-"""Checks PPO Fig. 10 and 11, training and inferences on the accelerator, CPU and GPU, with the rows of Table 2.
+"""Checks of PPO Fig. 10 and 11: training and inferences on the accelerator against the CPU and the GPU.
 
-Times on the accelerator are lower bounds, and gains are upper bounds (`table_2`).
+They use the rows of Table 2. Times on the accelerator are lower bounds, and gains are upper bounds (`table_2`).
 """
 
 from typing import TYPE_CHECKING
@@ -124,7 +124,7 @@ def pong_times(frame: pd.DataFrame) -> Finding:
 def draw(*benchmarks: str) -> Draw:
     """Return the function that draws the times of training and of inferences over the mini-batch's size.
 
-    Its iterations are equal in everything but the mini-batch.
+    The iterations that it draws differ only in the mini-batch.
 
     Args:
         benchmarks: names of the benchmarks, such as "Hopper"; one panel each.

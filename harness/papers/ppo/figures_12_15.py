@@ -255,7 +255,7 @@ def _gain_panel(rows: list[Any], benchmark: str, side: int) -> Panel:
 
 
 def draw_layouts(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the gain of the blocked layout by benchmark (Fig. 14)."""
+    """Draw the gain of the blocked layout by benchmark, with the published gains (Fig. 14)."""
     rows = {detail(row, "benchmark"): row for row in _rows(frame, LAYOUTS)}
     made = {
         benchmark: 100 * (sum(cycles["plain"].values()) / sum(cycles["blocked"].values()) - 1)
@@ -273,7 +273,10 @@ def draw_layouts(frame: pd.DataFrame) -> "Figure | None":
 
 
 def draw_balancing(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the gain of load balancing by benchmark and by the epoch after which the policy stops (Fig. 15)."""
+    """Draw the gain of load balancing by benchmark, with the published gains (Fig. 15).
+
+    There is one series for each epoch after which the policy stops.
+    """
     lines: dict[str, list[tuple[str, Number]]] = {}
     for benchmark in modelled.BALANCE_GAINS:
         for row in _rows(frame, BALANCING):

@@ -131,8 +131,8 @@ def measured(
         report: called with the progress.
 
     Returns:
-        Rows of suite "claim": with shared layers, the same once more, which shows the noise, and with
-        separate networks.
+        Three measurements per workload and mini-batch: with shared layers, the same once more, which shows the noise,
+        and with separate networks.
     """
     sides = [(size, *side) for size in minibatches for side in ((True, False), (True, True), (False, False))]
     rows = []

@@ -84,7 +84,7 @@ class Found(NamedTuple):
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """Return the index labels of its rows."""
+        """Return the index labels of both rows."""
         return tuple(sorted({int(self.timed.Index), int(self.counted.Index)}))
 
 

@@ -42,7 +42,10 @@ def _prints(value: float, printed: Number, tolerance: float = 0.04) -> bool:
 
 
 def trajectory(_: pd.DataFrame) -> Finding:
-    """Check PPO 5.3.1: the gains over CPU and over CPU-GPU in the columns T have the stated range."""
+    """Check PPO 5.3.1: the gains have the stated range while T, the length of the trajectories, varies.
+
+    The gains are those over CPU and over CPU-GPU in the columns T of Table 2.
+    """
     low, high = from_text("PPO.trajectory_speedup_low", "PPO.trajectory_speedup_high")
     places = [(b, column) for b in (*BENCHMARKS, PONG) for column in _columns(b, "T")]
     over_cpu, over_gpu = (_range([_gain(*place, base) for place in places]) for base in ("CPU", "CPU-GPU"))
@@ -68,7 +71,10 @@ def over_each_base(_: pd.DataFrame) -> Finding:
 
 
 def hopper_over_humanoid(_: pd.DataFrame) -> Finding:
-    """Check PPO 5.3.1: on every platform Hopper has more inferences per second than Humanoid, and a larger gain."""
+    """Check PPO 5.3.1: on every platform Hopper has more inferences per second than Humanoid.
+
+    Its gain over CPU-GPU has to be larger, too.
+    """
     rates, gains = [], []
     for library in ("Spinning Up", "Baselines"):
         for column in (c for letter in "MNT" for c in _columns(f"Hopper, {library}", letter)):
@@ -128,7 +134,10 @@ def minibatches(_: pd.DataFrame) -> Finding:
 
 
 def printed_twice(_: pd.DataFrame) -> Finding:
-    """Check PPO Table 2: an iteration that is in the columns of both M and N has equal values in both."""
+    """Check PPO Table 2: an iteration that is printed in two columns has equal throughputs in both.
+
+    Such an iteration has one and the same N, T, M and K.
+    """
     twice = []
     for benchmark in (*BENCHMARKS, PONG):
         columns = table_columns(*benchmark.split(", "))
@@ -178,7 +187,7 @@ def _step(row: str, fewer: str, more: str) -> Number:
 
 
 def longer_trajectories(_: pd.DataFrame) -> Finding:
-    """Check PPO 5.3.1: throughput is about the same for every T."""
+    """Check PPO 5.3.1: throughput is about the same for every length T of the trajectories."""
     spreads = []
     for benchmark, platform in product((*BENCHMARKS, PONG), PLATFORMS):
         row = f"{benchmark}, {platform}"

@@ -1,4 +1,4 @@
-"""PEARL (paper key PRL): deep reinforcement learning composed from portable primitives."""
+"""The paper PEARL (key PRL): deep reinforcement learning composed from portable primitives."""
 
 from harness.papers.discovery import Paper
 

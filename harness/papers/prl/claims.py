@@ -1,4 +1,4 @@
-"""Claims of PRL: a portable toolkit for heterogeneous platforms."""
+"""Lists the claims of PRL: a portable toolkit for heterogeneous platforms."""
 
 from harness.core.suites import Suite
 from harness.papers import devices

@@ -52,7 +52,8 @@ def cells(tier: TierLimits) -> list[Cell]:
 def reallocated(frame: pd.DataFrame) -> Finding:
     """Check PRL Fig. 9: faster convergence at the same reward with actors that are re-allocated to training (3.3.1).
 
-    The outcome is always "not run": it lists the share of the reward that is kept, and nothing measures convergence.
+    The outcome is always "not run", because nothing measures convergence over time. The finding lists the share of
+    the reward that is kept.
     """
     ours = tuple(
         share
