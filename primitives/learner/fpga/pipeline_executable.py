@@ -41,18 +41,17 @@ class PipelineExecutable(ReferenceExecutable):
         self.design = pipeline.best_design(*self._arguments)
         super().__init__(graphs)
         self.clock_hz = catalogue.clocks_hz()[device]
-        self._steps = 0
+        self._steps = dict.fromkeys(graphs, 0)
         self._step_cycles: int | None = None
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Run one gradient step."""
         outputs = super().step(variant, inputs)
-        self._steps += 1
+        self._steps[variant] += 1
         return outputs
 
-    @property
-    def step_cycles(self) -> int:
-        """Clock cycles of one gradient step: `simulated`, the first time it is read."""
+    def step_cycles(self, variant: str) -> int:
+        """Return the clock cycles of one gradient step, `simulated` at the first call; all variants take the same."""
         if self._step_cycles is None:
             self._step_cycles = pipeline.gradient_step(*self._arguments).cycles
         return self._step_cycles
@@ -60,4 +59,4 @@ class PipelineExecutable(ReferenceExecutable):
     @property
     def cycles(self) -> int:
         """Clock cycles of all steps so far."""
-        return self._steps * self.step_cycles if self._steps else 0
+        return sum(count * self.step_cycles(variant) for variant, count in self._steps.items() if count)
