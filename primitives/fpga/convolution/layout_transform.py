@@ -141,7 +141,7 @@ def moves_golden(convolution: Convolution, *, lanes: int) -> Iterator[tuple[int,
 
     Yields:
         (row, column, addresses): the words at these addresses of the tensor go to `row` of the Toeplitz matrix, from
-            `column` on. At most `lanes` addresses; None for a zero in the padding.
+        `column` on. At most `lanes` addresses; None for a zero in the padding.
     """
     c, window = convolution, -1
     for image, out_row, out_column in (

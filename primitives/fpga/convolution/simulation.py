@@ -82,7 +82,7 @@ class SimulatedConvolution:
     ) -> int:
         """Return the largest number of windows in a band for which the unit has room.
 
-        The operands' memories limit it, and in "IS" also the accumulators, because there windows stream.
+        The memory of A limits it, and in "IS" also the accumulators, because there the windows stream.
 
         Args:
             convolution: sizes of the convolution.

@@ -52,7 +52,7 @@ def stage_cycles(work: Pass) -> dict[str, list[int]]:
 
     Returns:
         For "target", "forward", "loss", "backward" and "gradient" the cycles of each stage, layer by layer. The first
-            layer has no backward stage.
+        layer has no backward stage.
     """
     return {
         "target": _forward(work.target),

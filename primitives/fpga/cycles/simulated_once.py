@@ -1,7 +1,7 @@
-"""Results of simulations that depend only on sizes: each size is simulated once and then kept on disk.
+"""Keeps the results of simulations that depend only on sizes: each size is simulated once, and its result kept on disk.
 
-Results are stored in `primitives.disk_cache` under a hash of the block's sources, of the code that simulates it
-and reads the result, of Amaranth's version, and of the sizes: after a change of a source everything is simulated
+Results are stored in `primitives.disk_cache` under a hash of the hardware block's sources, of the code that simulates
+it and reads the result, of Amaranth's version, and of the sizes: after a change of a source everything is simulated
 again. The sources are found through their imports, so that none can be forgotten.
 """
 
@@ -92,12 +92,12 @@ def _code_key(module: str, interpreting: str) -> str:
 
 
 class SimulatedOnce:
-    """The results of a block's simulation, by size.
+    """The results of a hardware block's simulation, by size.
 
     Args:
         module: module of the simulated block, such as `primitives.fpga.gemm.timer`.
-        simulate: function or method that maps new sizes, each once, to results that JSON can hold. Its file is
-            part of the key.
+        simulate: function or method that maps new sizes, each once, to results that JSON can hold. Its file is part
+            of the key under which results are kept.
     """
 
     def __init__(self, module: str, simulate: Callable[[Sequence[Any]], Sequence[Any]]):

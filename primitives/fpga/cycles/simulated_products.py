@@ -22,8 +22,8 @@ Product = tuple[GemmShape, str]  # with its dataflow
 class SimulatedProducts:
     """The cycles of products on a compute unit, from earlier results or from a simulation of its timer.
 
-    A is read by columns in every dataflow: NS and WS read A itself so, and IS its transpose. The blocked layout gives
-    both without a stall.
+    A is read by columns in every dataflow. NS and WS request the columns of A. IS requests its rows, so for IS A is
+    stored transposed. The blocked layout gives both without a stall.
 
     Args:
         side, block_load, layout: options of the unit, as for `GemmTimer`.

@@ -71,7 +71,7 @@ class GemmUnit:
                 yield *part, GemmShape(sizes[0], sizes[1], shape.c)
 
     def dataflow(self, part: GemmShape) -> str:
-        """Return the fastest dataflow for a part of a product; NS if the accumulators have no room for that one."""
+        """Return the fastest dataflow for part of a product, or "NS" if the accumulators have no room for its sums."""
         best = best_dataflow(part, side=self.side)
         vectors = {"NS": 0, "WS": part.c, "IS": part.a}[best]
         return best if vectors <= self.accumulator_depth else "NS"

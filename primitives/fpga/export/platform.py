@@ -36,7 +36,7 @@ def shared(platform: object, make: Callable[..., wiring.Component], **options: A
 
     Returns:
         The ports of the component, and the submodule to add: the component itself, or with an `ExportPlatform` an
-            instance of its module.
+        instance of its module.
     """
     if not isinstance(platform, ExportPlatform):
         component = make(**options)

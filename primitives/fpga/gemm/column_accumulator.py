@@ -11,12 +11,11 @@ from primitives.fpga.gemm.processing_element import Control
 class ColumnAccumulator(wiring.Component):
     """Adds the partial sums that leave a column of the array, vector by vector (PPO 3.2.2: the FIFOs).
 
-    A stationary product is computed in passes, one for each block of the operand that stays in the array. Every pass
-    along the product's inner dimension gives one partial sum per vector. The k-th sums of these passes are added, so
-    every pass must bring the same number of sums.
+    In a stationary dataflow a product is computed in passes, one for each block of the operand that stays in the
+    array. Every pass along the product's inner dimension gives one partial sum per vector. The k-th sums of these
+    passes are added, so every pass must bring the same number of sums.
 
-    There is no latency: a total is ready together with its last partial sum, because the memory is
-    read one cycle earlier.
+    There is no latency: a total is ready together with its last partial sum, as the memory is read a cycle earlier.
 
     Args:
         width: bits of a sum.

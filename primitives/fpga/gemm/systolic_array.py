@@ -11,7 +11,10 @@ from primitives.fpga.gemm.processing_element import Control, ProcessingElement
 
 
 def delayed(m: Module, value: ValueLike, cycles: int) -> ValueLike:
-    """Return `value` delayed by `cycles` clock cycles, in registers that are added to `m`; 0 cycles: itself."""
+    """Return `value` delayed by `cycles` clock cycles, in registers that are added to `m`.
+
+    With 0 cycles it returns `value` itself.
+    """
     for _ in range(cycles):
         later = Signal.like(value)
         m.d.sync += later.eq(value)

@@ -51,7 +51,7 @@ class GoldenTree:
         self._next = 0
 
     def respond(self, request: Request) -> Response:
-        """Return the hardware's answer to `request` after all earlier requests."""
+        """Process a request after all earlier ones, and return the answer that the hardware must give."""
         if request.operation is Operation.SAMPLE:
             leaf = self._sampled(request.value)
             return Response(leaf, self.priorities[leaf], not any(self.priorities))
@@ -64,7 +64,7 @@ class GoldenTree:
         return Response(leaf, before, False)
 
     def respond_all(self, requests: Iterable[Request]) -> list[Response]:
-        """Return the answer to each request in turn."""
+        """Process requests one after another, and return their answers in the same order."""
         return [self.respond(request) for request in requests]
 
     def _sampled(self, prefix: int) -> int:
@@ -80,9 +80,9 @@ class GoldenTree:
 
 
 class BankedGoldenTree(GoldenTree):
-    """A golden model of a tree with banks, in which INSERT fills the leaves of the bank that it names in turn.
+    """A golden model of a replay pipeline with banks, which are sub-trees.
 
-    The bank is that of the request's leaf.
+    INSERT fills the leaves of one bank in turn: of the bank that holds the request's leaf.
     """
 
     def __init__(self, layout: BankedLayout) -> None:
@@ -91,7 +91,7 @@ class BankedGoldenTree(GoldenTree):
         self._turns = [0] * layout.banks
 
     def respond(self, request: Request) -> Response:
-        """Return the hardware's answer to `request` after all requests taken before it."""
+        """Process a request after all earlier ones, and return the answer that the hardware must give."""
         if request.operation is not Operation.INSERT:
             return super().respond(request)
         bank = request.leaf // self._bank_leaves

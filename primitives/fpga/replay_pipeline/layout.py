@@ -107,8 +107,8 @@ class PipelineLayout:
     def request(self) -> data.StructLayout:
         """Return the fields of a request.
 
-        `value`: the prefix sum of a SAMPLE, or a new priority. `remembered`: UPDATE uses the path of the last sample
-        with the request's `tag`. `path`: the leaf of GET, and of UPDATE otherwise.
+        `path`: the leaf of a GET or an UPDATE. `remembered`: an UPDATE uses, instead of `path`, the path of the last
+        sample with the request's `tag`. `value`: the prefix sum of a SAMPLE, or the new priority.
         """
         return data.StructLayout(
             {

@@ -2,9 +2,9 @@
 
 A block is such a matrix: raw * 2^exponent. The exponent comes from its largest magnitude, as FIX derives the range of
 activations from the observed values (Algorithm 1); here it is a power of two, so that scaling is exact. The width
-leaves the core's accumulator room for every sum of the product: 28 bits for 256 terms, 25 for 16,384. A float32
-number within 2^4 (2^1) of the largest magnitude is converted without loss. Nothing saturates; numbers that are not
-finite become 0 and are counted.
+leaves the core's accumulator room for every sum of the product: 28 bits for 256 terms, 25 for 16,384. With 28 bits a
+float32 number within 2^4 of the largest magnitude is converted without loss, with 25 bits one within 2^1. Nothing
+saturates; numbers that are not finite become 0 and are counted.
 
 Hardware: `Scale` and `ToFixed` before the core, `FromFixed` and `Scale` after it.
 """
@@ -38,7 +38,10 @@ class FixedPointBlock(NamedTuple):
 
 
 def operand_bits(terms: int) -> int:
-    """Return the most bits of an operand, with its sign, with which sums of `terms` products fit the accumulator."""
+    """Return the largest width of operands for which a sum of `terms` products fits the accumulator.
+
+    The width is in bits, with the sign, and at most `WIDTH`.
+    """
     return min(WIDTH, 1 + (ACCUMULATOR_BITS - 2 - (terms - 1).bit_length()) // 2)
 
 

@@ -1,7 +1,7 @@
 """Pseudo-random numbers for exploration noise (FIX III: the PRNG module after the actor's inference).
 
-Uniform words come from xorshift128 (Marsaglia 2003, Journal of Statistical Software 8(14), period 2^128
-- 1), one per cycle:
+Uniform words come from xorshift128 (Marsaglia 2003, Journal of Statistical Software 8(14), period
+2^128 - 1), one per cycle:
 
     t = x ^ (x << 11);  (x, y, z) <- (y, z, w);  w <- w ^ (w >> 19) ^ t ^ (t >> 8)
 
