@@ -33,7 +33,7 @@ def format_value(value: float, digits: int = SIGNIFICANT_DIGITS) -> str:
 
 @dataclass(frozen=True)
 class Number:
-    """One number of a verdict.
+    """A number with its unit, interval and provenance, for a verdict or a report.
 
     Attributes:
         quantity: name of the quantity, in words.

@@ -106,7 +106,7 @@ def train(
     Returns:
         The mean return of the episodes that ended in the last fifth of training, with these episodes' returns as
         samples (suite `claim`, quantity `final_return`). The details hold the environment steps and mean return of
-        each stretch. The measurement has failed if no episode ended there.
+        each stretch. The status is "failed" if no episode ended in the last fifth.
     """
     item = workloads.load(name)
     if experiment.actors is not None:

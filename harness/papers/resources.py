@@ -35,7 +35,7 @@ TREE = "replay-pipeline fanout=16 levels=5"
 
 @dataclass(frozen=True)
 class Share:
-    """A number of copies of one block, or of parts of it, as a share of what corresponds to a row of a paper's table.
+    """Copies of one block, or of parts of it, which help to make up what a row of a paper's table describes.
 
     Attributes:
         subject: name of the block in `counted.SUBJECTS`.

@@ -257,7 +257,7 @@ class DeviceRoof:
 
     @property
     def is_peak(self) -> bool:
-        """Return whether it is a limit of arithmetic, and not of a memory."""
+        """Return whether this is a limit of arithmetic; otherwise it is that of a memory."""
         return self.name.startswith(PEAK)
 
 
@@ -309,8 +309,8 @@ class Learning:
 
     Attributes:
         seeds: number of seeds trained to the end; None if its row does not give it.
-        end: the returns of the last fifth of training; None if every seed failed.
-        best: the returns of the best stretch of training; None if no stretch had an episode of every seed.
+        end: the mean for the last fifth of training; None if every seed failed.
+        best: the mean for the best stretch of training; None if no stretch had an episode of every seed.
         best_step: environment steps at the end of that stretch.
         reason: why there is no `end`; empty otherwise.
     """

@@ -100,8 +100,8 @@ def _timed(frame: pd.DataFrame) -> pd.DataFrame:
 def core_speed(frame: pd.DataFrame) -> Iterator[Number]:
     """Yield how much of the timed work ran at full core speed; nothing if no row's details state it.
 
-    The numbers are the rows with a known speed, those that ran slower in part and were converted to full speed, and
-    the share of pieces of work at full speed in the median, lowest and highest row.
+    The numbers are: how many rows have a known speed; how many of them ran slower in part, so that their times were
+    converted to full speed; and the share of work at full speed in the median, the lowest and the highest row.
 
     Args:
         frame: rows of a run.

@@ -73,8 +73,8 @@ def percent_above(a: Number, b: Number, quantity: str) -> Number:
 def predictions(frame: pd.DataFrame) -> Iterator[PredictedThroughput]:
     """Yield every prediction of a run with the throughput that its mapping achieved.
 
-    Only runs as predicted count: in a validation those of the same loop, and trainings without options. Several rows,
-    such as those of several seeds, are pooled.
+    A run of the mapping counts only if it is as predicted: in a validation in the same loop, or a training without
+    options. Several rows, such as those of several seeds, are pooled.
 
     Args:
         frame: rows of a run.

@@ -6,9 +6,9 @@ Activations are applied to the array's output. The clock frequency is the paper'
 not placed on the device.
 
 The rows are modelled, from a formula for the cycles. `AdaptiveTimer` and `StreamSequencer` are simulated hardware,
-but they only count passes, words and latencies from Python's formulas (`layer_passes`, `layer_words`,
-`adam_latency`). Only the tests simulate the array itself with its data, with 2 and 3 elements per side; its cycles
-there equal the formula's.
+but they only count passes (one for each block of weights), words and latencies, which Python's formulas give
+(`layer_passes`, `layer_words`, `adam_latency`). Only the tests simulate the array itself with its data, with 2 and 3
+elements per side; its cycles then equal the formula's.
 """
 
 from dataclasses import replace

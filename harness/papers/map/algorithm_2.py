@@ -149,9 +149,9 @@ def sides(devices: tuple[str, ...]) -> list[Side]:
 
 
 def cases(devices: tuple[str, ...], capacity: int) -> dict[Side, Case[SumTree]]:
-    """Return what is called, checked and timed for each configuration, an update from arrays on the host.
+    """Return the cases (what the timing protocol sets up, checks and calls) of all configurations.
 
-    A call ends when the device has finished.
+    A call is an update from arrays on the host; it ends when the device has finished.
 
     Args:
         devices: names of the devices.
@@ -306,7 +306,10 @@ def _gains(frame: pd.DataFrame, name: str) -> tuple[list[Paired], list[Paired]]:
 
 
 def unavoidable(frame: pd.DataFrame) -> Finding:
-    """Check MAP IV-D3: on a GPU atomic additions at the root limit the update, and cannot be avoided."""
+    """Check MAP IV-D3: on a GPU, atomic additions at the root limit the priority update, and cannot be avoided.
+
+    The update level by level has no atomic additions, and must not be faster.
+    """
     gains, costs = _gains(frame, "cuda")
     if not gains:
         others = [each.gain for some in _gains(frame, "opencl") for each in some]

@@ -67,7 +67,9 @@ def sides() -> list[ThreadedSide]:
 
 
 def case(side: ThreadedSide, capacity: int = CAPACITY) -> Case[AtomicSumTree]:
-    """Return what is called, checked and timed for a configuration: a call on a full tree with MAP's own algorithms.
+    """Return the case (what the timing protocol sets up, checks and calls) of one configuration.
+
+    A call finds or updates the items of a batch in a full tree, with MAP's own algorithms.
 
     Args:
         side: the configuration.

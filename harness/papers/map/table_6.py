@@ -1,4 +1,4 @@
-"""Compares MAP Table VI with itself, and with the logic cells of this project's blocks."""
+"""Checks whether MAP Table VI agrees with itself, and with the logic cells of this project's blocks."""
 
 import math
 from dataclasses import replace

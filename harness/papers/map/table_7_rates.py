@@ -23,7 +23,7 @@ UNKNOWN = (
 
 
 def printed_rates() -> tuple[Number, ...]:
-    """Return the gradient steps per second that Table VII implies: power times efficiency."""
+    """Return the gradient steps per second that MAP Table VII implies: power times efficiency."""
     return tuple(_printed(row) for row in ROWS)
 
 

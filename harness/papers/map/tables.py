@@ -1,4 +1,4 @@
-"""Checks MAP's Tables III and VII and IV-C4 by arithmetic on the printed numbers."""
+"""Checks MAP's Tables III and VII and its section IV-C4 by arithmetic on the printed numbers."""
 
 import math
 

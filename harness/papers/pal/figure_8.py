@@ -15,7 +15,7 @@ NEEDS_CONVERGENCE = (
 def convergence(frame: pd.DataFrame) -> Finding:
     """Check PAL Fig. 8: training converges faster than with RLlib.
 
-    The outcome is always "not run": it lists the gains in throughput, which are all that is measured.
+    The outcome is always "not run", because only throughput is measured. The finding lists its gains.
     """
     ours = tuple(gain.ratio for gain in gains(frame, *RLLIB))
     return Finding(Outcome.NOT_RUN, ours, needs=NEEDS_CONVERGENCE)

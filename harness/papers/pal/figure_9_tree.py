@@ -46,9 +46,9 @@ def _name(tree: TreeLayout) -> str:
 
 
 def case(layout: TreeLayout, name: str) -> Case[ScalarSumTree]:
-    """Return what is called, checked and timed for a tree: sampling a batch and updating as many priorities.
+    """Return the case (what the timing protocol sets up, checks and calls) of a tree.
 
-    PAL's threads do these two in turn.
+    A call samples a batch and then updates as many priorities, as PAL's threads do in turn.
 
     Args:
         layout: configuration of the tree.
@@ -133,7 +133,7 @@ Trees = dict[tuple[int, int, bool], MeasuredTree]
 
 
 def trees_of(frame: pd.DataFrame, experiment: Experiment) -> Trees:
-    """Return the rows of a sum tree experiment, by capacity, fanout and alignment of node groups.
+    """Return the rows of a sum tree experiment, by capacity, fanout and whether node groups are aligned.
 
     Args:
         frame: rows of a run.

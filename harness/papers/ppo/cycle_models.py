@@ -79,7 +79,10 @@ UNKNOWN = "The formulas know neither how memory feeds the array nor what else bo
 
 
 def dataflow_mujoco(_: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 12: the gain of the best dataflow over NS on MuJoCo grows as N falls below P."""
+    """Check PPO Fig. 12: the best dataflow's gain over NS on MuJoCo grows as agents become fewer than the array's side.
+
+    A dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
+    """
     hopper, hopper_grows = _dataflows("Hopper", 16, SPINNING_UP)
     humanoid, humanoid_grows = _dataflows("Humanoid", 16, SPINNING_UP)
     holds = hopper_grows and humanoid_grows
@@ -88,9 +91,10 @@ def dataflow_mujoco(_: pd.DataFrame) -> Finding:
 
 
 def dataflow_pong(_: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 13: on Pong the gain of the best dataflow over NS grows as N falls below P = 32.
+    """Check PPO Fig. 13: on Pong the best dataflow's gain over NS grows as agents become fewer than the array's side.
 
-    It also has to be larger on an array of 38 x 38, a side that divides no layer.
+    The side is 32. The gain also has to be larger on an array of 38 x 38, a side that divides no layer. A dataflow
+    says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
     """
     numbers, grows = _dataflows("Pong", 32, BASELINES)
     odd: dict[str, float] = {}

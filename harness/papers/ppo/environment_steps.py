@@ -65,7 +65,9 @@ def _made(name: str, agents: int) -> Any:
 
 
 def case(name: str, agents: int, title: str) -> Case[Any]:
-    """Return what is called, checked and timed: a step of some environments, each in a process of its own.
+    """Return the case (what the timing protocol sets up, checks and calls) of environment steps.
+
+    A call steps some environments, each in a process of its own.
 
     Args:
         name: name of the workload.

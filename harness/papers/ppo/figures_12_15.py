@@ -106,7 +106,10 @@ SHORT_PASSES = (
 
 
 def dataflow_mujoco(frame: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 12: the gain of the best dataflow over NS on MuJoCo grows as agents become fewer."""
+    """Check PPO Fig. 12: the best dataflow's gain over NS on MuJoCo grows as agents become fewer.
+
+    A dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
+    """
     rows = _rows(frame, DATAFLOWS_MUJOCO)
     if not rows:
         return modelled.dataflow_mujoco(frame)
@@ -119,9 +122,10 @@ def dataflow_mujoco(frame: pd.DataFrame) -> Finding:
 
 
 def dataflow_pong(frame: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 13: on Pong the gain of the best dataflow over NS grows as agents become fewer.
+    """Check PPO Fig. 13: on Pong the best dataflow's gain over NS grows as agents become fewer.
 
-    The arrays have 32 x 32 and 38 x 38 elements. The side 38 divides no layer, and its mean gain has to be larger.
+    The arrays have 32 x 32 and 38 x 38 elements. The side 38 divides no layer, and its mean gain has to be larger. A
+    dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
     """
     rows = _rows(frame, DATAFLOWS_PONG)
     if not rows:
@@ -143,9 +147,9 @@ def dataflow_pong(frame: pd.DataFrame) -> Finding:
 
 
 def blocked_layout(frame: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 14: the blocked layout of operands raises throughput over the plain one.
+    """Check PPO Fig. 14: the blocked layout of operands in memory raises throughput over the plain one.
 
-    Simulated cycles with both layouts are compared, each process in its best dataflow.
+    Simulated cycles with both layouts are compared, each with its best dataflow.
     """
     rows = {detail(row, "benchmark"): row for row in _rows(frame, LAYOUTS)}
     if len(rows) < len(LAYOUT_CASES):
@@ -230,15 +234,19 @@ def _balancing(rows: Mapping[str, list[Any]], clock_mhz: float | None) -> Findin
 
 
 def draw_dataflows(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the gain in inferences of the best dataflow over NS, over the number of agents (Fig. 12: MuJoCo)."""
+    """Draw the gain in inferences of the best dataflow over NS, over the number of agents (Fig. 12: MuJoCo).
+
+    A dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
+    """
     rows = _rows(frame, DATAFLOWS_MUJOCO)
     return charts.chart(*(_gain_panel(rows, benchmark, 16) for benchmark in ("Hopper", "Humanoid")))
 
 
 def draw_dataflows_pong(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the gain of the best dataflow for Pong on two arrays (Fig. 13).
+    """Draw the gain of the best dataflow over NS for Pong on two arrays, over the number of agents (Fig. 13).
 
-    The sizes of the hidden layers are multiples of the first array's side, 32, and not of the second's, 38.
+    The sizes of the hidden layers are multiples of the first array's side, 32, and not of the second's, 38. A
+    dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
     """
     rows = _rows(frame, DATAFLOWS_PONG)
     return charts.chart(*(_gain_panel(rows, "Pong", side) for side in (32, 38)))

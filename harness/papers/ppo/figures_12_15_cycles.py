@@ -59,7 +59,7 @@ def dataflows_pong(report: Report) -> list[Measurement]:
 
 
 def layouts(report: Report) -> list[Measurement]:
-    """Simulate a mini-batch with operands in the blocked and in the plain layout (Fig. 14).
+    """Simulate a mini-batch whose operands have the blocked or the plain layout in memory (Fig. 14).
 
     Args:
         report: called with the progress.
@@ -78,7 +78,7 @@ def layouts(report: Report) -> list[Measurement]:
 
 
 def balancing(report: Report) -> list[Measurement]:
-    """Simulate training on two units, with and without load balancing (Fig. 15).
+    """Simulate training on two compute units, with and without load balancing (Fig. 15).
 
     Args:
         report: called with the progress.

@@ -76,10 +76,10 @@ def training_memory(_: pd.DataFrame) -> Finding:
 
 
 def larger_arrays(_: pd.DataFrame) -> Finding:
-    """Check PPO 5.2: in every dataflow a larger array takes fewer cycles per iteration, on this project's core.
+    """Check PPO 5.2: in every dataflow a larger array takes fewer cycles per iteration.
 
-    The cycles are those of the formula that equals the RTL's. Equation 5, the paper's own, would only
-    agree with itself.
+    The cycles are those of this project's systolic core, from a formula that equals the RTL's. Equation 5, the
+    paper's own, would only agree with itself.
     """
     iterations = {
         "Hopper": ppo.PpoIteration(16, 512, 512, 10),

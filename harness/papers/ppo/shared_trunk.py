@@ -88,7 +88,7 @@ def algorithm(item: Workload, *, shared: bool) -> PPO:
 
 
 def case(item: Workload, minibatch: int, title: str, *, shared: bool) -> Case[Learner]:
-    """Return what is called, checked and timed: a gradient step on a mini-batch.
+    """Return the case (what the timing protocol sets up, checks and calls) of a gradient step.
 
     Args:
         item: the workload.

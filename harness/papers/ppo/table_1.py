@@ -1,4 +1,4 @@
-"""Compares PPO Table 1 with itself, and with the logic cells of this project's blocks."""
+"""Checks whether PPO Table 1 agrees with itself, and with the logic cells of this project's blocks."""
 
 import pandas as pd
 
