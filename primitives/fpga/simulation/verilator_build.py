@@ -1,7 +1,7 @@
 """Builds a design with Verilator into a shared library with the entry points of `harness.cpp`.
 
-Verilator's wrapper needs Perl, so its program is called directly. Libraries are kept in the cache under a hash of
-the design's Verilog, the harness, the options and the tools' versions.
+Verilator's wrapper needs Perl, so its program is called directly. Libraries are kept in the cache under a hash of the
+design's Verilog, of `harness.cpp`, the options and the tools' versions.
 """
 
 import importlib.util

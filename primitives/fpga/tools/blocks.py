@@ -62,7 +62,7 @@ def _banked_replay_pipeline(
     tag_bits: TagBits = 8,
     form: FormName = "wide",
 ) -> Any:
-    """A sum tree of several pipelines (MAP IV-C4); `levels` are those of a bank."""
+    """A sum tree of several pipelines, the banks (MAP IV-C4); `levels` are those of a bank."""
     from primitives.fpga.replay_pipeline import BankedLayout, BankedPipeline, Form, PipelineLayout
 
     return BankedPipeline(
@@ -73,7 +73,7 @@ def _banked_replay_pipeline(
 def _lane_route(
     banks: Banks = 4, fanout: Fanout = 16, levels: Levels = 3, leaf_bits: LeafBits = 32, tag_bits: TagBits = 8
 ) -> Any:
-    """Find the bank of a lane's request: the lane's half of the crossbar (MAP IV-C4); combinational."""
+    """Finds the bank of a request at one lane, an input of the crossbar between them (MAP IV-C4); combinational."""
     from primitives.fpga.replay_pipeline import BankedLayout, PipelineLayout
     from primitives.fpga.replay_pipeline.crossbar import LaneRoute
 
@@ -83,7 +83,7 @@ def _lane_route(
 def _bank_arbiter(
     banks: Banks = 4, fanout: Fanout = 16, levels: Levels = 3, leaf_bits: LeafBits = 32, tag_bits: TagBits = 8
 ) -> Any:
-    """Select the request that a bank takes: the bank's half of the crossbar (MAP IV-C4); combinational."""
+    """Selects the request that a bank takes from the lanes, the crossbar's inputs (MAP IV-C4); combinational."""
     from primitives.fpga.replay_pipeline import BankedLayout, PipelineLayout
     from primitives.fpga.replay_pipeline.crossbar import BankArbiter
 
@@ -93,7 +93,7 @@ def _bank_arbiter(
 def _gemm_core(
     side: Side = 16, width: Width = 32, accumulator_width: SumWidth = 64, configurable: bool = False
 ) -> Any:
-    """The systolic matrix product core (PPO 3.2.2)."""
+    """The systolic core that multiplies matrices (PPO 3.2.2)."""
     from primitives.fpga.gemm.core import GemmCore
 
     _check_halves(width, configurable)
@@ -106,7 +106,7 @@ def _adaptive_array(
     width: Width = 32,
     accumulator_width: SumWidth = 64,
 ) -> Any:
-    """The array of FIX: cores that share a layer or a batch (FIX V-A, V-B)."""
+    """FIXAR's adaptive array: cores that share a layer or a batch (FIX V-A, V-B)."""
     from primitives.fpga.adaptive_array.array import AdaptiveArray
 
     _check_halves(width, configurable=True)
@@ -116,7 +116,7 @@ def _adaptive_array(
 def _processing_element(
     width: Width = 32, accumulator_width: SumWidth = 64, configurable: bool = False
 ) -> Any:
-    """One element of the core; `configurable`: one activation or two halves (FIX V-C)."""
+    """An element of the systolic core; `configurable`: takes one activation, or two of half the width (FIX V-C)."""
     from primitives.fpga.gemm.processing_element import ProcessingElement
 
     _check_halves(width, configurable)
@@ -124,14 +124,14 @@ def _processing_element(
 
 
 def _layout_transform() -> Any:
-    """The addresses of a convolution's windows (PPO Fig. 4)."""
+    """Generates the addresses of a convolution's windows in a tensor, for im2col (PPO Fig. 4)."""
     from primitives.fpga.convolution.layout_transform import LayoutTransform
 
     return LayoutTransform()
 
 
 def _weight_update(side: Side = 16, width: Width = 32) -> Any:
-    """Adds gradients to the weights of two networks, a row a cycle (PPO 3.3)."""
+    """Adds gradients to the weights of two networks, a row per cycle (PPO 3.3)."""
     from primitives.fpga.pair.weight_update import WeightUpdate
 
     return WeightUpdate(side=side, width=width)
@@ -140,14 +140,14 @@ def _weight_update(side: Side = 16, width: Width = 32) -> Any:
 def _reduce_unit(
     operation: Annotated[str, Words(("sum", "max", "min", "argmax", "argmin"))] = "sum", lanes: Lanes = 16
 ) -> Any:
-    """Reduces groups of a stream of numbers."""
+    """Reduces groups of a stream of float32 numbers to their sum, an extreme, or its position."""
     from primitives.fpga.vector.reduce_unit import ReduceUnit
 
     return ReduceUnit(operation, lanes=lanes)
 
 
 def _adam_unit(lanes: Lanes = 1, batch_size: Samples = 256) -> Any:
-    """Adam on a stream of weights, float32 (MAP Fig. 3, FIX Table I)."""
+    """Does Adam's step for a stream of weights, float32 (MAP Fig. 3, FIX Table I)."""
     from primitives.fpga.learner_pipeline.update_unit import adam_program
     from primitives.fpga.vector.stream_unit import StreamUnit
 
@@ -157,7 +157,7 @@ def _adam_unit(lanes: Lanes = 1, batch_size: Samples = 256) -> Any:
 def _activation_unit(
     function: Annotated[str, Words(("tanh", "sigmoid", "relu"))] = "tanh", lanes: Lanes = 1
 ) -> Any:
-    """An activation function on a stream of float32 numbers: tanh, sigmoid or relu."""
+    """Applies an activation function to a stream of float32 numbers: tanh, sigmoid or relu."""
     from primitives.fpga.floating_point.operators import ProgramBuilder
     from primitives.fpga.vector.stream_unit import StreamUnit
 
@@ -187,7 +187,7 @@ def _learner_pipeline(
 
 
 def _gaussian_generator(seed: Annotated[int, Whole(0, (1 << 63) - 1)] = 0) -> Any:
-    """Gaussian numbers for exploration noise (FIX III)."""
+    """Generates Gaussian numbers for exploration noise (FIX III)."""
     from primitives.fpga.vector.random_generator import GENERATORS, GaussianGenerator, seeds
 
     return GaussianGenerator(seeds(seed, GENERATORS))
