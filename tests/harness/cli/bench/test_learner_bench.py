@@ -259,7 +259,8 @@ def test_the_command_stores_what_it_measures(placerl, tmp_path):
     with Store.open(path, read_only=True) as store:
         rows = {row.backend: row for row in store.measurements(suite="bench-learner")}
     assert rows["native"].value > 0
-    assert rows["native"].details["limits"].endswith(("x tuned", "x eager", "x pure"))
+    fastest = tuple(f"x {name}" for name in sides.PYTORCH)  # which one it is depends on the machine
+    assert rows["native"].details["limits"].endswith(fastest)
 
 
 @pytest.mark.parametrize(
