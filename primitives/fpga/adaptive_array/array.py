@@ -108,7 +108,7 @@ class AdaptiveCore(wiring.Component):
     """A core of the array: P x P elements, an adder tree for each column and each half, and accumulators.
 
     Args:
-        side: P.
+        side: P, rows and columns of the core.
         width: bits of a word.
         accumulator_width: bits of a sum.
         accumulator_depth: most words that stream in a pass, which is the use of one block of weights.

@@ -44,8 +44,8 @@ class CycleDifference:
     Attributes:
         block: name of the hardware.
         case: its sizes.
-        formula_cycles: the paper's formula, `modelled`.
-        simulated_cycles: the RTL's cycles, `simulated`.
+        formula_cycles: cycles by the paper's formula (`modelled`).
+        simulated_cycles: cycles of the hardware in a simulation (`simulated`).
         reasons: cycles beyond the formula, by reason.
     """
 
@@ -307,7 +307,7 @@ def learner_differences(
 
 
 def small_cases() -> Iterator[CycleDifference]:
-    """Yield the rows of the blocks of PPO and FIX, which are simulated in Amaranth's own simulator."""
+    """Yield the table's rows for the hardware blocks of PPO and FIX, simulated in Amaranth's own simulator."""
     yield from core_differences(SHAPES)
     yield from layout_differences(SHAPES)
     yield from array_differences(SHAPES)
@@ -315,6 +315,9 @@ def small_cases() -> Iterator[CycleDifference]:
 
 
 def large_cases() -> Iterator[CycleDifference]:
-    """Yield the rows of the blocks of MAP. Verilator builds them, which takes a minute if they are not cached."""
+    """Yield the table's rows for the hardware blocks of MAP, simulated with Verilator.
+
+    Building them takes a minute if they are not cached.
+    """
     yield from replay_differences(TREES, BATCH_SIZES)
     yield from learner_differences(PASSES, PIPELINES)

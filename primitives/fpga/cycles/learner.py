@@ -97,29 +97,33 @@ def stage_count(work: Pass) -> int:
 
 
 def map_pipeline_cycles(work: Pass, *, samples: int) -> int:
-    """Return T_pipeline = (PI + n - 1) T_max, the cycles of PI samples by MAP's formula (VI-A2); `modelled`.
+    """Return T_pipeline = (PI + n - 1) T_max, the cycles of PI samples by MAP's formula (VI-A2).
 
-    `samples` is PI, and T_max is the time of the slowest stage.
+    `samples` is PI, and T_max is the time of the slowest of the n stages. The result is `modelled`, which means that
+    it comes from a formula.
     """
     slowest = max(max(times, default=0) for times in stage_cycles(work).values())
     return (samples + stage_count(work) - 1) * slowest
 
 
 def map_update_cycles(work: Pass, *, pipelines: int) -> int:
-    """Return T_WU, the cycles of the weights' update by MAP's formula (VI-A2); `modelled`.
+    """Return T_WU, the cycles of the weights' update by MAP's formula (VI-A2).
 
     It is the sum over the trained layers of DP size(W) / lanes; `pipelines` is DP, and the lanes are MAP's r_WU f.
+    The result is `modelled`, which means that it comes from a formula.
     """
     return sum(pipelines * layer.words for layer in work.trained_layers)
 
 
 def map_cycles(work: Pass, *, samples: int, pipelines: int) -> int:
-    """Return T_learner = T_pipeline + T_WU, the cycles of one pass by MAP's formula (VI-A2); `modelled`.
+    """Return T_learner = T_pipeline + T_WU, the cycles of one pass by MAP's formula (VI-A2).
+
+    The result is `modelled`, which means that it comes from a formula.
 
     Args:
         work: the stages of the pass.
         samples: PI, samples per pipeline.
-        pipelines: DP.
+        pipelines: DP, number of pipelines.
     """
     return map_pipeline_cycles(work, samples=samples) + map_update_cycles(work, pipelines=pipelines)
 

@@ -75,7 +75,10 @@ def pipeline_cycles(batch_size: int, *, levels: int, interval: int) -> int:
 
 
 def banked_cycles_at_least(loads: list[int], *, levels: int, interval: int) -> int:
-    """Return the cycles of a batch on several banks if no lane is ever blocked.
+    """Return the fewest cycles in which several banks can process a batch.
+
+    A bank is a sub-tree with its own pipeline. The batch takes longer if a request waits for a busy bank and delays
+    the requests behind it.
 
     Args:
         loads: number of requests for each bank.

@@ -90,7 +90,7 @@ def blocked_block_rams(words: int, side: int, width: int, device: FpgaDevice) ->
 
     Args:
         words: words that it stores.
-        side: P.
+        side: P, rows and columns of banks.
         width: bits of a word.
         device: the FPGA.
     """

@@ -18,7 +18,7 @@ def compiler() -> str | None:
 
 
 def unavailable_reason() -> str:
-    """Return why blocks cannot be built and simulated here; empty if they can."""
+    """Return why blocks cannot be built and simulated on this machine; empty if they can."""
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         return f"not installed: {', '.join(missing)} (pip install placerl[fpga])"

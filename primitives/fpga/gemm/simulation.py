@@ -65,7 +65,7 @@ def zeros(shape: GemmShape) -> tuple[Integers, Integers]:
 
 
 def requested(request: Any, matrix: Integers, side: int) -> list[int]:
-    """Return the P words of a padded `matrix` that a `VectorRequest` requests."""
+    """Return the P words of a padded `matrix` that a `VectorRequest` requests. `side` is P."""
     row, column = request.block_row * side, request.block_column * side
     if request.axis == Axis.COLUMN:
         return matrix[row : row + side, column + request.offset].tolist()

@@ -42,7 +42,7 @@ def saturated(whole: Value) -> Value:
 
 
 def word_write(layer: LayerShape) -> wiring.Signature:
-    """Return the signature of a write to a layer's weight memory: enable, address and word."""
+    """Return the Amaranth signature of a write to a layer's weight memory: enable, address and word."""
     return wiring.Signature(
         {"enable": Out(1), "address": Out(range(layer.words)), "data": Out(layer.word_bits)}
     )

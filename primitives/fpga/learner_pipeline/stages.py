@@ -18,7 +18,7 @@ _Sink = tuple[stream.Interface, int]
 
 @dataclass(frozen=True)
 class Stages:
-    """The units of one pipeline.
+    """The hardware units of one pipeline of the learner.
 
     Attributes:
         forward: forward unit of every layer, from the samples on.

@@ -42,7 +42,7 @@ class WeightUpdate(wiring.Component):
     latency is one cycle.
 
     Args:
-        side: P.
+        side: P, numbers in a row.
         width: bits of a number.
 
     Ports:

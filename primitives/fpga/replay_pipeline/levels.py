@@ -1,4 +1,4 @@
-"""One level of the tree: a memory with its nodes, and the stage that processes requests on them."""
+"""One level of a replay pipeline's tree: a memory with its nodes, and the stage that processes requests on them."""
 
 from typing import Any
 

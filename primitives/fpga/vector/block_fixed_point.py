@@ -46,7 +46,7 @@ def operand_bits(terms: int) -> int:
 
 
 def to_block(values: Array, bits: int) -> FixedPointBlock:
-    """Convert float32 numbers of any shape to a block.
+    """Convert float32 numbers of any shape to a block, which is integers with one common exponent.
 
     Numbers are rounded to nearest, ties upwards. `bits` is the width of an integer, including its sign.
     """
