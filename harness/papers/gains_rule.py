@@ -48,14 +48,16 @@ def judged(ours: Sequence[Number], published: Sequence[Interval]) -> Outcome:
     """Return the outcome for simulated or measured gains.
 
     Args:
-        ours: gains over the compared system; 0 is no gain. An unknown condition, such as when training stopped,
-            must be included in the interval.
-        published: the paper's value of each, in the same unit.
+        ours: this project's gains over the compared system; 0 is no gain. If a condition is unknown, such as when
+            training stopped, the interval has to span its possible values.
+        published: the paper's value of each gain, in the same unit.
 
     Returns:
-        Reproduced: every whole interval is within `NEAR` of the published gain. In kind: every gain is above 0,
-            in the published order. Not reproduced: a gain is below 0, two contradict the order, or every gain is
-            below the published one and its order is not shown. Otherwise no verdict.
+        - Reproduced: every whole interval is within `NEAR` of the published gain.
+        - In kind: every gain is above 0, and the gains are in the published order.
+        - Not reproduced: a gain is below 0, two gains contradict the published order, or every gain is below the
+          published one without the order being shown.
+        - No verdict: none of these.
     """
     found = [interval(number) for number in ours]
     order = in_order(found, published)

@@ -1,4 +1,4 @@
-"""Defines configurations of the native sum tree for experiments, and the check that all give the same answers."""
+"""Defines configurations of the native sum tree for experiments, and checks that a tree gives right answers."""
 
 from dataclasses import dataclass
 

@@ -224,7 +224,10 @@ def _gain_of_small(few: Found, many: Found) -> float:
 
 
 def over_cpu(frame: pd.DataFrame) -> Finding:
-    """Check PPO Table 2: the accelerator is faster than the CPU alone, and most so with small mini-batches."""
+    """Check PPO Table 2: the accelerator is faster than the CPU alone, and most so with small mini-batches.
+
+    Its gains are upper bounds, which can refute the statement but not show it.
+    """
     ours: list[Number] = []
     timed: list[Found] = []
     lower, refuted, shares = [], [], []
