@@ -27,7 +27,7 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class PriorityTree(Protocol):
-    """The interface that prioritised replay needs of a sum tree, as `primitives.sum_tree.SumTree` has it."""
+    """The part of a sum tree's interface that prioritised replay uses; see `primitives.sum_tree.SumTree`."""
 
     @property
     def capacity(self) -> int: ...
@@ -48,9 +48,10 @@ class Sample(NamedTuple):
     """A sampled batch.
 
     Attributes:
-        indices: (B,) int64, the items' rows, as `update_priorities` takes them.
+        indices: (B,) int64, the items' rows in the storage, as `update_priorities` takes them.
         weights: (B,) float32 importance weights.
-        batch: the columns, each (B, *shape); of a storage on a device a `primitives.replay.device.DeviceBatch`.
+        batch: the columns by name, each (B, *shape). If the storage is in a device's memory, this is a
+            `primitives.replay.device.DeviceBatch`.
     """
 
     indices: npt.NDArray[np.int64]

@@ -22,8 +22,8 @@ from primitives.replay.storage import Storage, as_indices
 from primitives.sum_tree.running_sums import running_sums_max
 
 RELEASE_FROM_LINES = 1024
-"""Number of moved cache lines from which a call releases the GIL. For fewer, releasing the GIL costs more than
-the call itself.
+"""A call that moves at least this many cache lines releases the GIL. For fewer lines, releasing the GIL costs more
+than the call itself.
 """
 
 
@@ -68,7 +68,7 @@ class ConcurrentReplay(Replay):
             beta: a constant, or a schedule over calls of `sample` (one a gradient step).
             epsilon: positive.
             normalisation: "batch" or "none".
-            release_from_lines: number of cache lines moved, from which on a call releases the GIL; 0 or more.
+            release_from_lines: a call that moves at least this many cache lines releases the GIL; 0 or more.
 
         Raises:
             ImportError: the native extension is not built.
@@ -129,7 +129,10 @@ class ConcurrentReplay(Replay):
     def insert(
         self, batch: Mapping[str, npt.ArrayLike], td_errors: npt.ArrayLike | None = None
     ) -> npt.NDArray[np.int64]:
-        """Insert items, replacing the oldest ones when full. Arguments and result as `PrioritizedReplay.insert`."""
+        """Insert items, replacing the oldest ones when the storage is full.
+
+        Arguments and result are those of `PrioritizedReplay.insert`.
+        """
         self._check_process()
         rows: npt.NDArray[np.int64] | None = self._native.insert(batch, td_errors)
         if rows is None:
@@ -173,7 +176,10 @@ class ConcurrentReplay(Replay):
     def gather(
         self, indices: npt.ArrayLike, out: Mapping[str, npt.NDArray] | None = None
     ) -> dict[str, npt.NDArray]:
-        """Copy items out, each of them completely written. Arguments and result as `Storage.gather`."""
+        """Return copies of the items at the given rows, each completely written.
+
+        Arguments and result are those of `Storage.gather`.
+        """
         rows = as_indices(indices, self._native.taken)
         if out is not None:
             self.storage.check_out(out, len(rows))
@@ -182,10 +188,10 @@ class ConcurrentReplay(Replay):
         return gathered
 
     def priorities(self, indices: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Return current priorities (PAL IV-A3, priority retrieval); 0 for a row that is being written.
+        """Return the current priorities of rows (PAL IV-A3, priority retrieval); 0 for a row that is being written.
 
         Args:
-            indices: (B,) integers, rows that have held an item.
+            indices: (B,) integers; the rows must have been written before.
 
         Returns:
             (B,) float64.

@@ -98,7 +98,7 @@ class PrioritizedReplay(Replay):
         epsilon: float = 1e-6,
         normalisation: Normalisation = "batch",
     ) -> None:
-        """Combine an empty storage and an empty tree.
+        """Create the replay from an empty storage and an empty sum tree.
 
         Args:
             storage: where items go; empty.

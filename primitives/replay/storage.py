@@ -130,7 +130,10 @@ class Storage:
         return self.capacity * sum(elements * item_bytes for elements, item_bytes in items)
 
     def held_columns(self, size: int) -> dict[str, npt.NDArray]:
-        """Return the first `size` rows of every column, for a snapshot: views, or copies of a device's."""
+        """Return the first `size` rows of every column, for a snapshot.
+
+        They are views of the columns, or copies if the columns are in a device's memory.
+        """
         return {name: column[:size] for name, column in self.columns.items()}
 
     def restore_columns(self, columns: Mapping[str, npt.NDArray]) -> None:
@@ -231,7 +234,7 @@ class Storage:
     def gather(
         self, indices: npt.ArrayLike, out: Mapping[str, npt.NDArray] | None = None
     ) -> dict[str, npt.NDArray]:
-        """Copy items out.
+        """Return copies of the items at the given rows.
 
         Args:
             indices: (B,) integers in [0, size).
@@ -256,7 +259,7 @@ class Storage:
         return dict(out)
 
     def check_out(self, out: Mapping[str, npt.NDArray], batch_size: int) -> None:
-        """Check arrays that `gather` would write into.
+        """Check that arrays fit as `out` of `gather`.
 
         Raises:
             TypeError, ValueError: as `gather`.

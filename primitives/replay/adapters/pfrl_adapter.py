@@ -60,7 +60,10 @@ class PriorityRing:
 
 
 class PrioritizedReplayBuffer(replay_buffers.PrioritizedReplayBuffer):
-    """PFRL's `PrioritizedReplayBuffer` with the same arguments; `capacity` is required."""
+    """PFRL's `PrioritizedReplayBuffer` on this project's sum tree.
+
+    It takes the same arguments, of which `capacity` is required, and `fanout`, the children of a node of the tree.
+    """
 
     beta: float
 

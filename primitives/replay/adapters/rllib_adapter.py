@@ -20,7 +20,7 @@ from ray.rllib.utils.replay_buffers import prioritized_episode_buffer
 from primitives.replay.adapters.segment_tree import SegmentTree
 
 PRIORITY_MIN = 1e-12
-"""RLlib's lower limit of |TD error|."""
+"""The smallest |TD error| that RLlib uses; smaller ones are raised to it."""
 
 
 class _SumTree(SegmentTree):
@@ -63,7 +63,10 @@ class _NoMinima:
 
 
 class PrioritizedEpisodeReplayBuffer(prioritized_episode_buffer.PrioritizedEpisodeReplayBuffer):
-    """RLlib's `PrioritizedEpisodeReplayBuffer` with the same arguments."""
+    """RLlib's `PrioritizedEpisodeReplayBuffer` on this project's sum tree.
+
+    It takes the same arguments, and `fanout`, the children of a node of the tree.
+    """
 
     _max_priority: float
     _sum_segment: _SumTree

@@ -28,7 +28,11 @@ from primitives.replay import ConcurrentReplay, FieldSpec, Schedule, Storage, tr
 
 
 class PrioritizedReplayBuffer(ReplayBuffer):
-    """`ConcurrentReplay` behind SB3's interface; `weights` and `update_priorities` refer to the last sample."""
+    """A `ConcurrentReplay` with the interface of SB3's `ReplayBuffer`.
+
+    After `sample`, `weights` holds the importance weights of that sample, (B, 1), and `update_priorities` sets its
+    priorities.
+    """
 
     pos: int
 
@@ -181,7 +185,7 @@ class PrioritizedTD3(_Prioritized, TD3):
 
 
 class PrioritizedDDPG(_Prioritized, DDPG):
-    """SB3's DDPG, which is its TD3 with one critic and no smoothing, with prioritised replay."""
+    """SB3's DDPG with prioritised replay. (SB3's DDPG is its TD3 with one critic and without target smoothing.)"""
 
     train = PrioritizedTD3.train
     _train_actor = PrioritizedTD3._train_actor

@@ -9,10 +9,10 @@ from primitives import sum_tree
 
 
 class SegmentTree:
-    """Priorities by row, read and written like an array; one call handles many rows.
+    """A sum tree that is read and written like an array: `tree[rows]` returns priorities, `tree[rows] = p` sets them.
 
     Attributes:
-        tree: the sum tree.
+        tree: the sum tree that holds the priorities.
     """
 
     def __init__(self, size: int, fanout: int = 16) -> None:
@@ -34,7 +34,10 @@ class SegmentTree:
         return self.tree.total
 
     def get_prefix_sum_idx(self, prefix: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """Return the prefix sum index of each prefix."""
+        """Return the prefix sum index of each prefix (`SumTree.find`): the smallest i with P[0] + ... + P[i] > prefix.
+
+        A prefix at or above the total is lowered to just below it.
+        """
         return self.tree.find(np.minimum(prefix, np.nextafter(self.tree.total, 0)))
 
     def __reduce__(self) -> tuple[Callable, tuple]:

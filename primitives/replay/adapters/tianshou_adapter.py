@@ -34,8 +34,8 @@ class _NativeTree:
 
 
 class PrioritizedReplayBuffer(_NativeTree, data.PrioritizedReplayBuffer):
-    """tianshou's `PrioritizedReplayBuffer`, for one environment."""
+    """tianshou's `PrioritizedReplayBuffer`, for one environment, on this project's sum tree."""
 
 
 class PrioritizedVectorReplayBuffer(_NativeTree, data.PrioritizedVectorReplayBuffer):
-    """tianshou's `PrioritizedVectorReplayBuffer`, for several environments."""
+    """tianshou's `PrioritizedVectorReplayBuffer`, for several environments, on this project's sum tree."""

@@ -1,10 +1,10 @@
-"""Data storage in a device's memory, so that sampled items reach a learner there without the host (MAP Table V).
+"""Data storage in a device's memory, so that a learner on the device reads samples without the host (MAP Table V).
 
     memory = device.memory("opencl")
     storage = DeviceStorage(100_000, fields, memory)
     replay = PrioritizedReplay(storage, sum_tree.create(100_000))
 
-The reference, which defines what is right, is `primitives.replay.Storage`.
+`primitives.replay.Storage` is the reference: a `DeviceStorage` returns the same items.
 """
 
 from primitives import backend as _backend
@@ -15,16 +15,17 @@ __all__ = ["BackendStatus", "DeviceBatch", "DeviceStorage", "RowMemory", "backen
 
 
 def backends() -> list[BackendStatus]:
-    """Return each kind of device, whether it can be used on this machine, and if not, why."""
+    """Return each kind of device memory, whether it can be used on this machine, and if not, why."""
     return _backend.statuses(__name__)
 
 
 def memory(backend: str, *, device: str | int | None = None) -> RowMemory:
-    """Return the memory of a device.
+    """Return an object that keeps a replay's rows in a device's memory, for `DeviceStorage`.
 
     Args:
-        backend: one of `backends()`.
-        device: which of its devices; None for the one that a learner of this backend has by default.
+        backend: name of one of `backends()`.
+        device: which device of this backend, as the backend's `create` takes it; by default the one that a learner of
+            this backend uses by default.
 
     Raises:
         ValueError: there is no such backend or device.

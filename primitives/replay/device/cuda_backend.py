@@ -1,4 +1,4 @@
-"""Rows in a CUDA device's memory through CuPy, which a PyTorch learner on that device reads without a copy."""
+"""Keep a replay's rows in a CUDA device's memory, through CuPy, where a PyTorch learner reads them without the host."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ THREADS_PER_BLOCK = 128
 
 
 def source() -> str:
-    """Return the gather as CUDA C++."""
+    """Return the CUDA C++ source of the kernel that gathers sampled rows."""
     return PRELUDE + kernel_source()
 
 
@@ -30,18 +30,20 @@ def unavailable_reason() -> str:
 
 
 def create(device: str | int = 0) -> "CudaRows":
-    """Return the memory of a CUDA device, by its number."""
+    """Return an object that keeps rows of a replay in the memory of the CUDA device with this number."""
     import cupy
 
     return CudaRows(cupy, int(device))
 
 
 class CudaRows:
-    """The memory of one CUDA device; see `RowMemory`. A place is the device's number; a stream is its address.
+    """Keeps a replay's rows in the memory of one CUDA device; implements `RowMemory`.
+
+    `place` is ("cuda", number). A stream is given by the address of the CUDA stream.
 
     Args:
-        cupy: the array library.
-        number: the device.
+        cupy: the module `cupy`.
+        number: number of the device.
     """
 
     def __init__(self, cupy: Any, number: int) -> None:
@@ -53,7 +55,7 @@ class CudaRows:
             self._stream = cupy.cuda.Stream(non_blocking=True)
 
     def allocate(self, size_bytes: int) -> Any:
-        """See `RowMemory.allocate`."""
+        """Return a new buffer on the device, not initialised; see `RowMemory.allocate`."""
         with self._cupy.cuda.Device(self._number):
             try:
                 return self._cupy.empty(size_bytes, np.uint8)
@@ -61,20 +63,23 @@ class CudaRows:
                 raise MemoryError(f"CUDA device {self._number}: {error}") from error
 
     def upload(self, buffer: Any, offset_bytes: int, values: npt.NDArray) -> None:
-        """See `RowMemory.upload`."""
+        """Copy an array from the host into a buffer; see `RowMemory.upload`."""
         flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         with self._cupy.cuda.Device(self._number), self._stream:
             buffer[offset_bytes : offset_bytes + flat.size].set(flat)
             self._stream.synchronize()
 
     def download(self, buffer: Any, size_bytes: int) -> npt.NDArray[np.uint8]:
-        """See `RowMemory.download`."""
+        """Return the first bytes of a buffer as an array on the host; see `RowMemory.download`."""
         with self._cupy.cuda.Device(self._number), self._stream:
             values: npt.NDArray[np.uint8] = self._cupy.asnumpy(buffer[:size_bytes])
         return values
 
     def gather(self, gather: Gather, stream: Any) -> Any:
-        """See `RowMemory.gather`; a target is any array in the device's memory. Returns an event."""
+        """Start a gather on a CUDA stream, and return an event for `wait`; see `RowMemory.gather`.
+
+        `gather.target` may be any array in the device's memory that CuPy can read, such as a PyTorch tensor.
+        """
         count = gather.units * gather.batch_size
         used = self._stream if stream is None else self._cupy.cuda.ExternalStream(stream)
         with self._cupy.cuda.Device(self._number), used:
@@ -93,5 +98,5 @@ class CudaRows:
             return used.record()
 
     def wait(self, started: Any) -> None:
-        """See `RowMemory.wait`."""
+        """Wait until the gather of this event is done."""
         started.synchronize()

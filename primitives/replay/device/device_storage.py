@@ -13,16 +13,16 @@ from primitives.replay.storage import FieldSpec, Storage, as_indices
 
 
 class Gather(NamedTuple):
-    """The arguments of one gather.
+    """The arguments of one gather, which copies columns of the sampled rows to where a learner reads them.
 
     Attributes:
         rows: buffer of the rows to read.
         row_bytes: bytes of a row.
-        indices: buffer of (B,) int64 rows.
-        table: buffer of the columns' table.
-        columns: columns that are written.
-        units: work items per row.
-        target: what is written: a buffer, or a learner's memory.
+        indices: buffer of (B,) int64, the sampled rows.
+        table: buffer of `GatherTable.values`, which says where each column is read and written.
+        columns: number of columns in that table.
+        units: work items (device threads) per sampled row.
+        target: where the columns are written: a buffer, or a learner's memory.
         batch_size: B.
     """
 
@@ -37,10 +37,10 @@ class Gather(NamedTuple):
 
 
 class RowMemory(Protocol):
-    """Memory of one device, and its gather.
+    """The memory of one device, with the operations that a `DeviceStorage` needs.
 
     Attributes:
-        place: equal for everything whose buffers this memory's gather can write.
+        place: identifies the memory. `gather` can write into a learner's buffers if the learner has an equal `place`.
     """
 
     place: Hashable
@@ -53,27 +53,36 @@ class RowMemory(Protocol):
         """
 
     def upload(self, buffer: Any, offset_bytes: int, values: npt.NDArray) -> None:
-        """Copy an array into a buffer; done when the call returns."""
+        """Copy an array into a buffer, from byte `offset_bytes` on; the copy is done when the call returns."""
 
     def download(self, buffer: Any, size_bytes: int) -> npt.NDArray[np.uint8]:
-        """Return a copy of the first bytes of a buffer, after every gather that was started."""
+        """Return a copy of the first `size_bytes` of a buffer, as an array on the host.
+
+        It holds what all gathers wrote that were started before.
+        """
 
     def gather(self, gather: Gather, stream: Any) -> Any:
-        """Start a gather on a learner's stream or queue; None for the memory's own. Returns what `wait` takes."""
+        """Start a gather, and return an object for `wait`.
+
+        Args:
+            gather: what is copied, and where to.
+            stream: the learner's stream or queue, in whose order the gather runs; None for this memory's own.
+        """
 
     def wait(self, started: Any) -> None:
-        """Wait until a gather is done."""
+        """Wait until a gather is done; `started` is what `gather` returned."""
 
 
 class DeviceBatch(Mapping[str, npt.NDArray]):
     """A sampled batch in a device's memory.
 
-    A learner in the same memory reads it there (`read_into`). Everything else reads it as a mapping from columns to
-    arrays (B, *shape), which are copied to the host when the first is asked for. It is read from the storage's rows
-    as late as possible; the storage makes it keep its items before it overwrites one of them.
+    A learner in the same memory reads it there (`read_into`). All other code uses it as a mapping from column names
+    to arrays (B, *shape) on the host; the first access copies all columns there. The batch holds only the indices of
+    its items, and reads their rows when they are needed. Before the storage overwrites one of these rows, it copies
+    the items into a buffer of the batch.
 
     Attributes:
-        place: the memory's place.
+        place: the memory's place (`RowMemory.place`).
         fields: the columns' specifications.
         batch_size: B.
     """
@@ -105,22 +114,26 @@ class DeviceBatch(Mapping[str, npt.NDArray]):
         return len(self.fields)
 
     def bounds(self, name: str) -> tuple[float, float]:
-        """Return the least and the largest value of a column that was ever inserted; NaN or infinity if one was not
-        finite.
+        """Return the smallest and the largest value that was ever inserted into a column of the storage.
+
+        They are NaN or infinite if an inserted value was.
         """
         return self._storage.bounds[name]
 
     def copy(self) -> None:
-        """Copy the items within the device's memory, and wait until that is done: what a gather costs there."""
+        """Copy the items into the batch's own buffer on the device, and wait until this is done.
+
+        Benchmarks call it to time a gather on the device.
+        """
         self._storage.copy(self)
 
     def read_into(self, target: Any, places: Mapping[str, Place], stream: Any = None) -> None:
-        """Start writing some columns into memory of the same place.
+        """Start to copy some columns into a learner's memory on the same device.
 
         Args:
             target: a buffer, or a learner's memory.
-            places: where each column is written, as contiguous (B, *shape).
-            stream: a learner's stream or queue, in whose order it is written.
+            places: by column, where in the target it is written, as contiguous (B, *shape).
+            stream: the learner's stream or queue, in whose order the copy runs; None for the storage's own.
 
         Raises:
             TypeError: a place of another dtype (`PackedRows.table`).
@@ -130,14 +143,14 @@ class DeviceBatch(Mapping[str, npt.NDArray]):
 
 
 class DeviceStorage(Storage):
-    """A ring of items in a device's memory, with the interface and the answers of `Storage`.
+    """A `Storage` whose items are in a device's memory: a ring of rows, first in, first out.
 
-    `gather` returns a `DeviceBatch`, or fills arrays of the host. Safe for one thread that inserts while another reads
-    batches.
+    `gather` returns a `DeviceBatch`, or fills arrays on the host. One thread may insert while another reads batches.
 
     Attributes:
         memory: the device's memory.
-        bounds: least and largest value ever inserted, by column; NaN or infinity if one was not finite.
+        bounds: by column, the smallest and the largest value that was ever inserted; NaN or infinite if an inserted
+            value was.
     """
 
     def __init__(self, capacity: int, fields: Mapping[str, FieldSpec], memory: RowMemory) -> None:
@@ -178,7 +191,7 @@ class DeviceStorage(Storage):
 
     @property
     def columns(self) -> dict[str, npt.NDArray]:  # type: ignore[override]
-        """Copies of the columns on the host, each (capacity, *shape), 0 where there is no item: slow."""
+        """Copies of the columns on the host, each (capacity, *shape), 0 where there is no item. The copy is slow."""
         columns = {
             name: np.zeros((self.capacity, *field.shape), field.dtype) for name, field in self.fields.items()
         }
@@ -227,12 +240,12 @@ class DeviceStorage(Storage):
         return rows
 
     def gather(self, indices: npt.ArrayLike, out: Mapping[str, npt.NDArray] | None = None) -> Any:
-        """Select items.
+        """Return the items at the given rows.
 
         Args:
             indices: (B,) integers in [0, size).
-            out: a `DeviceBatch` of this storage and size, or arrays of the host as `Storage.gather` takes them; a new
-                `DeviceBatch` if None.
+            out: a `DeviceBatch` of this storage with batch size B, or arrays on the host as `Storage.gather` takes
+                them; by default a new `DeviceBatch`.
 
         Returns:
             The `DeviceBatch`, or the filled arrays.
@@ -266,7 +279,7 @@ class DeviceStorage(Storage):
         return DeviceBatch(self, batch_size)
 
     def read(self, batch: DeviceBatch, target: Any, places: Mapping[str, Place], stream: Any) -> None:
-        """See `DeviceBatch.read_into`."""
+        """Start to copy columns of a batch into a learner's memory; see `DeviceBatch.read_into`."""
         self._require_filled(batch)
         with self._lock:
             key = tuple(places.items())
@@ -305,7 +318,7 @@ class DeviceStorage(Storage):
         batch._is_kept = True
 
     def copy(self, batch: DeviceBatch) -> None:
-        """See `DeviceBatch.copy`."""
+        """Copy a batch's items into its own buffer on the device, unless this has been done; see `DeviceBatch.copy`."""
         self._require_filled(batch)
         with self._lock:
             if not batch._is_kept:
@@ -317,7 +330,7 @@ class DeviceStorage(Storage):
             raise ValueError("batch: found nothing gathered into it; allowed: one that `gather` filled")
 
     def download(self, batch: DeviceBatch) -> dict[str, npt.NDArray]:
-        """Return a batch's columns as new arrays of the host.
+        """Return a batch's columns as new arrays on the host.
 
         Raises:
             ValueError: nothing was gathered into this batch yet.

@@ -1,4 +1,4 @@
-"""Rows in an OpenCL device's memory, which a learner of backend "opencl" on that device shares."""
+"""Keep a replay's rows in an OpenCL device's memory, where a learner of backend "opencl" reads them."""
 
 import warnings
 from functools import cache
@@ -47,7 +47,10 @@ def _program(device: Any) -> Any:
 
 
 class OpenclRows:
-    """The memory of one OpenCL device; see `RowMemory`. A place is the device; a stream is a queue of its context."""
+    """Keeps a replay's rows in the memory of one OpenCL device; implements `RowMemory`.
+
+    `place` is ("opencl", device). A stream is a command queue of the device's context (`opencl_runtime.context`).
+    """
 
     def __init__(self, device: Any) -> None:
         self._opencl = opencl_runtime.load()
@@ -59,7 +62,7 @@ class OpenclRows:
         self._kernel = self._opencl.Kernel(_program(device), "gather_rows")
 
     def allocate(self, size_bytes: int) -> Any:
-        """See `RowMemory.allocate`."""
+        """Return a new buffer on the device, not initialised; see `RowMemory.allocate`."""
         if size_bytes > self._largest_bytes:
             raise MemoryError(
                 f"{self._name}: found a buffer of {size_bytes} bytes; allowed: {self._largest_bytes}"
@@ -67,17 +70,17 @@ class OpenclRows:
         return self._opencl.Buffer(self._context, self._opencl.mem_flags.READ_WRITE, size_bytes)
 
     def upload(self, buffer: Any, offset_bytes: int, values: npt.NDArray) -> None:
-        """See `RowMemory.upload`."""
+        """Copy an array from the host into a buffer; see `RowMemory.upload`."""
         self._opencl.enqueue_copy(self._queue, buffer, values, dst_offset=offset_bytes)
 
     def download(self, buffer: Any, size_bytes: int) -> npt.NDArray[np.uint8]:
-        """See `RowMemory.download`."""
+        """Return the first bytes of a buffer as an array on the host; see `RowMemory.download`."""
         values = np.empty(size_bytes, np.uint8)
         self._opencl.enqueue_copy(self._queue, values, buffer)
         return values
 
     def gather(self, gather: Gather, stream: Any) -> Any:
-        """See `RowMemory.gather`; returns an event."""
+        """Start a gather on a command queue, and return an event for `wait`; see `RowMemory.gather`."""
         count = gather.units * gather.batch_size
         items = -(-count // WORK_GROUP) * WORK_GROUP
         self._kernel.set_args(
@@ -94,5 +97,5 @@ class OpenclRows:
         return self._opencl.enqueue_nd_range_kernel(queue, self._kernel, (items,), (WORK_GROUP,))
 
     def wait(self, started: Any) -> None:
-        """See `RowMemory.wait`."""
+        """Wait until the gather of this event is done."""
         started.wait()

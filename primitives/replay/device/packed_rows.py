@@ -1,4 +1,4 @@
-"""Rows that hold every column of an item next to each other, so that an insertion is one transfer."""
+"""The layout of rows in a device's memory: a row holds all columns of an item, so that an insertion is one transfer."""
 
 from collections.abc import Mapping
 from importlib.resources import files
@@ -12,11 +12,11 @@ from primitives.replay.storage import FieldSpec
 WORD_BYTES = 4
 ROW_ALIGNMENT_BYTES = 8
 WORDS, BYTES, FLAGS = range(3)
-"""Kinds of columns in `gather_rows.h`."""
+"""How the kernel in `gather_rows.h` copies a column: 4 bytes at a time, byte by byte, or from bool to float32."""
 
 
 def kernel_source() -> str:
-    """Return the gather in the subset shared by OpenCL, CUDA and C++."""
+    """Return the source of the kernel that gathers sampled rows, in the subset shared by OpenCL, CUDA and C++."""
     return files(__package__).joinpath("gather_rows.h").read_text()
 
 
@@ -33,7 +33,13 @@ class Place(NamedTuple):
 
 
 class GatherTable(NamedTuple):
-    """What a gather writes: the columns' table as `gather_rows.h` takes it, and work items per row."""
+    """The table that tells a gather which columns it writes, and where.
+
+    Attributes:
+        values: (columns, 5) int64: the column's first work item, its byte in the row, its first byte in the target,
+            its bytes per item in the target, and how it is copied (`WORDS`, `BYTES` or `FLAGS`).
+        units: work items per row.
+    """
 
     values: npt.NDArray[np.int64]
     units: int
@@ -44,7 +50,7 @@ def _aligned(size_bytes: int, alignment_bytes: int) -> int:
 
 
 class PackedRows:
-    """The layout of a row.
+    """The layout of a row: which bytes each column takes.
 
     Attributes:
         dtype: structured dtype of a row, one field per column.
@@ -77,7 +83,7 @@ class PackedRows:
         return {name: np.ascontiguousarray(structured[name]) for name in self._offsets}
 
     def table(self, places: Mapping[str, Place]) -> GatherTable:
-        """Return the table of a gather that writes some of the columns.
+        """Return the table of a gather that writes the columns in `places`, each where `places` says.
 
         Raises:
             TypeError: a dtype that is neither the column's own nor float32 for bool.
@@ -101,5 +107,5 @@ class PackedRows:
         return GatherTable(np.array(rows, np.int64).reshape(-1, 5), first)
 
     def whole(self) -> GatherTable:
-        """Return the table of a gather that copies rows as they are."""
+        """Return the table of a gather that copies whole rows unchanged."""
         return GatherTable(np.array([[0, 0, 0, self.row_bytes, WORDS]]), self.row_bytes // WORD_BYTES)
