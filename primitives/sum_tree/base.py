@@ -63,7 +63,7 @@ def checked_indices(values: ArrayLike, capacity: int) -> NDArray[np.int64]:
 
 
 class SumTree(ABC):
-    """Priorities P[0..capacity-1] with their sums, all 0 at first (MAP IV-C, PAL IV-C).
+    """A sum tree: holds the priorities P[0..capacity-1], all 0 at first, and their sums (MAP IV-C, PAL IV-C).
 
     A call with a wrong argument raises and leaves the tree as it was. Calls from several threads must be
     serialised by the caller unless a backend says otherwise.
@@ -201,7 +201,7 @@ class SumTree(ABC):
         return self._get(checked_indices(indices, self._capacity))
 
     def synchronise(self) -> None:  # noqa: B027 - most backends are done when a call returns
-        """Wait until every requested operation is done: an update on a device may return before it is."""
+        """Wait until all operations are done. On a device, `update` may return before the tree is updated."""
 
     def _positive_total(self) -> float:
         total = self._total()

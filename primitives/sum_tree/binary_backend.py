@@ -17,12 +17,12 @@ def unavailable_reason() -> str:
 
 
 def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32) -> SumTree:
-    """Create a `BinarySumTree`; its nodes have two children for every `fanout`."""
+    """Create a `BinarySumTree`. Its nodes have two children, whatever `fanout` is."""
     return BinarySumTree(capacity, fanout, dtype)
 
 
 class BinarySumTree(ExtensionSumTree):
-    """Processes the items of a call one after another, going up or down the tree."""
+    """A sum tree whose nodes have two children. A call processes its items one after another."""
 
     backend = "binary"
 

@@ -26,7 +26,12 @@ THREADS_PER_BLOCK = 128
 
 
 def source(dtype: DTypeLike, more: str = "") -> str:
-    """Return the kernels as CUDA C++, followed by `more`."""
+    """Return the CUDA C++ source of the tree's kernels, followed by `more`.
+
+    Args:
+        dtype: floating-point type of the priorities.
+        more: source of further kernels.
+    """
     real = "float" if np.dtype(dtype) == np.float32 else "double"
     return f"#define REAL {real}\n{PRELUDE}{kernel_source()}{more}"
 
@@ -49,7 +54,13 @@ def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32, device:
 
 
 class CudaDevice:
-    """One CUDA device; launches go to CuPy's current stream. `more` is the source of further kernels."""
+    """A CUDA device that holds a sum tree's arrays and runs its kernels, on CuPy's current stream (`TreeDevice`).
+
+    Args:
+        number: number of the device.
+        dtype: floating-point type of the priorities.
+        more: source of further kernels, which `launch` can then start.
+    """
 
     def __init__(self, number: int, dtype: np.dtype, more: str = "") -> None:
         import cupy
@@ -98,11 +109,11 @@ class CudaSumTree(DeviceSumTree):
         ] = {}  # by powers of two: graphs keep using what they captured
 
     def sample_on_device(self, uniform: Any, indices: Any, *, stream: int | None = None) -> None:
-        """Draw leaves with probability P[i] / total. If the total is 0, leaf 0 is drawn: the host cannot see
-        the total here.
+        """Draw leaves with replacement, each with probability P[i] / total, without waiting for the device.
 
-        The first call with a batch size allocates scratch space, which all batch sizes up to the next power
-        of two share. Make one call before capturing a graph, and order calls on several streams.
+        If the total is 0, leaf 0 is drawn, because the host does not read the total here. The first call with a batch
+        size allocates scratch space, which all batch sizes up to the next power of two share. So make one call before
+        capturing a CUDA graph, and let calls on different streams wait for each other.
 
         Args:
             uniform: (B,) float64 on the device, uniform in [0, 1).

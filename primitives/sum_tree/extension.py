@@ -1,4 +1,4 @@
-"""What the sum trees of the native extension share: a checked public call becomes one call of the extension."""
+"""The base class of the sum trees in the native extension: it checks a call, then makes one call of the extension."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from primitives.sum_tree.base import SumTree
 
 
 class ExtensionSumTree(SumTree):
-    """Passes checked arguments to `_tree`, which a subclass creates."""
+    """A sum tree that passes checked arguments to an object of the native extension, which a subclass creates."""
 
     _tree: Any
 

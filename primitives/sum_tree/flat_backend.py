@@ -1,7 +1,7 @@
-"""No tree: PyTorch's cumulative sum, computed again after each update, and a binary search in it. CPU and
-CUDA.
+"""A sum tree's interface without a tree: PyTorch's cumulative sum and a binary search in it, on CPU and CUDA.
 
-An update costs O(B), and the first find after it costs O(capacity). On GPUs this is often faster than a tree,
+The cumulative sum is computed again after each update and each `find`. An update of B leaves costs O(B), a `find`
+costs O(capacity). On GPUs this is often faster than a tree,
 up to about a million leaves.
 """
 
@@ -25,8 +25,9 @@ def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float64, device:
 
 
 class FlatSumTree(SumTree):
-    """Stores priorities of `dtype` and their cumulative sum in float64 as two tensors; `fanout` has no
-    effect.
+    """Stores the priorities as a tensor of `dtype`, and their cumulative sum as one of float64.
+
+    `fanout` has no effect.
     """
 
     backend = "flat"

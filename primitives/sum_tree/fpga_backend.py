@@ -29,7 +29,7 @@ SIMULATED = True
 
 INTEGER_BITS, FRACTION_BITS = 12, 20
 TAG_BITS = 20
-"""Requests that a lane may have in one run when several lanes answer out of order."""
+"""Bits of the number that identifies a request: with several banks, the responses arrive out of order."""
 
 FORMS = ("wide", "narrow")
 
@@ -102,7 +102,7 @@ def _library(layout: Any, form: Any) -> Any:
 
 
 class FpgaSumTree(SumTree):
-    """A sum tree that runs every call through the simulated pipeline.
+    """A sum tree that runs every call on the simulated hardware.
 
     Attributes:
         last_call_cycles: clock cycles of the last `find`, `sample`, `update` or `get`, from the first offered

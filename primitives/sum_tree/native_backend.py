@@ -1,4 +1,4 @@
-"""The K-ary sum tree in C++: implicit arrays in cache-aligned node groups, SIMD selection, batched descents.
+"""The K-ary sum tree in C++: an array per level in cache-aligned groups, SIMD instructions, and batched descents.
 
 A call takes the fast path when its arrays already have the types that the kernels read: contiguous int64
 indices, float64 prefixes, float64 or float32 priorities. Other arrays go through the checks and conversions
@@ -45,9 +45,9 @@ def create(
             alignment.
         threads: OpenMP threads that `find` and `sample` of a thousand items or more may use. More than 1
             slows down small batches, and stalls a call for milliseconds when other work occupies the cores.
-        running_sums_max: levels with at most this many values keep running sums in their nodes; None: what makes
-            a sample and an update together fastest on this processor, measured at first use (`running_sums`). The
-            results do not depend on it.
+        running_sums_max: levels of the tree with at most this many values store running sums of a node's children,
+            which makes a sample faster and an update slower. By default the number with which a sample and an update
+            together are fastest on this processor, measured at first use (`running_sums`). It does not change results.
 
     Raises:
         ValueError: a value is not allowed, or the processor lacks the instruction set.
@@ -56,7 +56,7 @@ def create(
 
 
 class NativeSumTree(ExtensionSumTree):
-    """A sum tree whose calls are atomic under the GIL, which they hold throughout.
+    """A sum tree in C++. Its calls hold the GIL from start to end, so that Python threads see each one as atomic.
 
     `sample` seeds a vectorised xoshiro256++ with 128 bits from the Generator. The same Generator state gives
     the same prefixes on every instruction set, but not with other `threads` and not on other backends.
@@ -100,7 +100,7 @@ class NativeSumTree(ExtensionSumTree):
 
     @property
     def nbytes(self) -> int:
-        """Memory that the tree occupies."""
+        """Bytes of memory that the tree occupies."""
         return int(self._tree.nbytes)
 
     def find(self, prefix: ArrayLike) -> NDArray[np.int64]:

@@ -27,8 +27,13 @@ def unavailable_reason() -> str:
 
 
 def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32, device: str | int = "") -> SumTree:
-    """Create an `OpenclSumTree` on `device`: a position in the list of devices or part of a name; "" for the
-    first.
+    """Create an `OpenclSumTree`.
+
+    Args:
+        capacity: number of leaves.
+        fanout: children of a node, K.
+        dtype: float32 or float64.
+        device: position in `opencl_runtime.devices()`, or part of a device's name; "" for the first device.
     """
     return OpenclSumTree(capacity, fanout, dtype, device)
 
@@ -45,7 +50,13 @@ def _built(device: Any, real: str, more: str) -> tuple[Any, Any]:
 
 
 class OpenclDevice:
-    """One device with its queue, which runs launches in order; `more` is the source of further kernels."""
+    """An OpenCL device that holds a sum tree's arrays and runs its kernels in order, on one queue (`TreeDevice`).
+
+    Args:
+        device: the OpenCL device.
+        dtype: floating-point type of the priorities.
+        more: source of further kernels, which `launch` can then start.
+    """
 
     def __init__(self, device: Any, dtype: np.dtype, more: str = "") -> None:
         opencl = opencl_runtime.load()

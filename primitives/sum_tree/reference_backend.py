@@ -17,8 +17,9 @@ def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float64) -> SumT
 
 
 class ReferenceSumTree(SumTree):
-    """Stores one array per level, from the root's children to the leaves, each padded with zeros to whole
-    nodes.
+    """A sum tree in NumPy, with one array per level, from the root's children to the leaves.
+
+    Each array is padded with zeros to whole nodes.
     """
 
     backend = "reference"

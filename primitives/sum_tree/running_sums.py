@@ -1,8 +1,8 @@
-"""How many levels of the native sum tree keep running sums: the measured break-even of this processor.
+"""Choose by measurement which levels of the native sum tree store running sums of a node's children.
 
-Running sums make a descent cheaper and an update dearer. Prioritised replay updates each item that it samples, so a
-sample and an update of the same batch are timed together. Where the break-even lies depends on the instruction set
-and the caches. The levels change no result (`native/kernels_body.hpp`).
+Running sums make a descent faster and an update slower. Prioritised replay updates each item that it samples, so a
+sample and an update of the same batch are timed together. Which choice is fastest depends on the instruction set and
+the caches. The choice changes no result (`native/kernels_body.hpp`).
 """
 
 from functools import cache
@@ -14,24 +14,26 @@ import numpy as np
 from primitives.measured_choice import measured_choice
 
 CHOICES = (256, 4096, 65536)
-"""Largest number of values of a level that keeps running sums."""
+"""The choices that are timed: a level with at most this many values stores running sums."""
 MEASURED_S = 0.03
 BATCH_SIZE = 256
 _CAPACITIES = (2**16, 2**20)
 _FEWEST_ROUNDS = 5
 _CALLS = 8
 _GAIN = 0.98
-"""A choice with fewer levels is taken unless another one needs less than this part of its time."""
+"""The choice with fewer levels is taken unless another one takes less than this fraction of its time."""
 
 
 def running_sums_max(capacity: int, fanout: int, item_bytes: int = 4, simd: str = "") -> int:
-    """Return the largest number of values of a level that should keep running sums.
+    """Return the fastest of `CHOICES` on this processor: levels with at most this many values store running sums.
+
+    It is measured once on a machine and then kept (`measured_choice`).
 
     Args:
-        capacity: number of leaves. A tree of 2^16 stands for those of at most as many, and one of 2^20 for the others.
-        fanout: children of a node; measured is the next power of two.
+        capacity: number of leaves. Trees of at most 2^16 leaves use the measurement at 2^16, larger ones that at 2^20.
+        fanout: children of a node; the measurement is made with the next power of two.
         item_bytes: 4 for float32, 8 for float64.
-        simd: instruction set as `create` takes it.
+        simd: instruction set, as the native backend's `create` takes it.
     """
     from primitives import _native
 

@@ -1,6 +1,6 @@
-"""The layout of the OpenCL and CUDA sum trees, and the kernels that each operation launches, in order.
+"""The sum tree that the OpenCL and CUDA backends share: its layout in memory, and the kernels of each operation.
 
-The kernels are in `device_kernels.h`; a `TreeDevice` holds arrays and launches them.
+The kernels are in `device_kernels.h`. A `TreeDevice` holds the arrays and launches the kernels.
 """
 
 from importlib.resources import files
@@ -18,14 +18,15 @@ REFINED_LEAVES = 4096
 
 
 def kernel_source() -> str:
-    """Return the kernels in the subset shared by OpenCL, CUDA and C++; each backend puts its own prelude
-    before them.
+    """Return the source of the kernels, in the subset shared by OpenCL, CUDA and C++.
+
+    Each backend puts its own definitions (`PRELUDE`) before it.
     """
     return files(__package__).joinpath("device_kernels.h").read_text()
 
 
 class TreeDevice(Protocol):
-    """Memory and kernels of one device. Launches run in the order given."""
+    """The memory and the kernels of one device. Kernels run in the order in which they are launched."""
 
     def zeros(self, shape: int, dtype: DTypeLike) -> Any:
         """Return a new device array of zeros."""
