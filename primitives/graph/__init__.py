@@ -1,1 +1,1 @@
-"""The step graph: traced from PyTorch, simplified, lowered, and run by every backend except PyTorch."""
+"""The step graph: a gradient step as a static graph, traced from PyTorch and run by every backend except PyTorch's."""

@@ -1,4 +1,4 @@
-"""The interface of a graph backend: step graphs prepared to run on one state."""
+"""The interface of a graph backend: an object that runs step graphs on one learner's state."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Container, Hashable, Mapping, Sequence
@@ -22,10 +22,10 @@ Array = NDArray[Any]
 
 
 class Executable(ABC):
-    """The step graphs of a learner's variants, which share one state.
+    """Runs the step graphs of a learner, one for each variant (kind of gradient step); all share one state.
 
     Attributes:
-        graphs: each variant's graph; their `state` buffers agree in name, shape and dtype.
+        graphs: each variant's graph, by name. Their `state` buffers agree in name, shape and dtype.
     """
 
     def __init__(self, graphs: Mapping[str, Graph]) -> None:
@@ -45,11 +45,11 @@ class Executable(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, Array]:
-        """Return each state leaf by its buffer's name; valid until the next step and read-only."""
+        """Return the state's arrays (leaves) by their buffers' names; read-only, and valid until the next step."""
 
     @abstractmethod
     def write_state(self, name: str, value: Array) -> None:
-        """Set a state leaf; `value` has its shape."""
+        """Set one array (leaf) of the state; `value` has its shape."""
 
     @abstractmethod
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -69,29 +69,34 @@ class Executable(ABC):
 
     @property
     def place(self) -> Hashable:
-        """The device memory whose batches `step_on` reads; None if it reads only the host's."""
+        """Identifies the device memory whose batches `step_on` reads; None if batches must be on the host."""
         return None
 
     def step_on(self, variant: str, inputs: Mapping[str, Array], batch: Any) -> dict[str, Array]:
-        """Run one gradient step on a batch in this executable's `place`.
+        """Run one gradient step on a batch that is in the device memory `place`.
 
         Args:
             variant: a key of `graphs`.
-            inputs: the other inputs, as `step` takes them.
+            inputs: the inputs that are not columns of the batch, as `step` takes them.
             batch: the columns of the inputs `batch/NAME` (`primitives.replay.device.DeviceBatch`).
 
         Returns:
-            As `step`.
+            Each output by its name, as a copy.
         """
         raise NotImplementedError(f"{type(self).__name__}: it has no place")
 
     def checked_inputs(
         self, variant: str, inputs: Mapping[str, Array], elsewhere: Container[str] = ()
     ) -> list[tuple[int, Array]]:
-        """Return the inputs of the variant's graph, by the positions of their buffers, without those `elsewhere`.
+        """Return (position of its buffer, array) for each input of a variant's graph.
+
+        Args:
+            variant: a key of `graphs`.
+            inputs: the arrays by buffer name.
+            elsewhere: names of inputs to leave out, because the batch in device memory holds them.
 
         Raises:
-            ValueError: as `step`.
+            ValueError: an input is missing or of another shape or dtype.
         """
         checked = []
         for position, buffer in self.graphs[variant].of_kind("input"):
@@ -113,6 +118,13 @@ def require_supported(
     graph: Graph, backend: str, *, kinds: Sequence[str], operations: Sequence[str], dtypes: Sequence[str]
 ) -> None:
     """Check that a backend supports everything that the graph uses.
+
+    Args:
+        graph: the graph.
+        backend: name of the backend, for the message.
+        kinds: node kinds that the backend supports.
+        operations: scalar operations that it supports in element-wise programs.
+        dtypes: dtypes that it supports.
 
     Raises:
         UnsupportedOperationError: the message names the operation, the user's line and the backend.

@@ -122,7 +122,15 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
 def merged_dimensions(
     shape: Sequence[int], strides: Sequence[Sequence[int]]
 ) -> tuple[list[int], list[list[int]]]:
-    """Merge neighbouring dimensions of the index space if every view allows it; also return each view's strides."""
+    """Merge neighbouring dimensions of an index space where the strides of every view allow it.
+
+    Args:
+        shape: sizes of the dimensions.
+        strides: for each view its stride along each dimension.
+
+    Returns:
+        The sizes of the merged dimensions, without those of size 1, and for each view its strides along them.
+    """
     sizes: list[int] = []
     results: list[list[int]] = [[] for _ in strides]
     for i, size in enumerate(shape):
@@ -141,7 +149,14 @@ def merged_dimensions(
 
 @dataclass(frozen=True)
 class View:
-    """A strided window on a buffer; all sizes are in elements of the buffer's dtype."""
+    """A strided window on a buffer.
+
+    Attributes:
+        buffer: position of the buffer in `Graph.buffers`.
+        shape: sizes of the dimensions.
+        strides: distance between neighbours along each dimension, in elements.
+        offset: position of the first element in the buffer, in elements.
+    """
 
     buffer: int
     shape: tuple[int, ...]
@@ -264,7 +279,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """A gradient step.
+    """One gradient step as a graph: buffers, and nodes that read and write them.
 
     Attributes:
         buffers: all buffers; `View.buffer` is a position in this list.
@@ -355,10 +370,10 @@ class Graph:
 
 @dataclass(frozen=True)
 class Plan:
-    """The position of each buffer in one arena.
+    """The position of each buffer in one arena, a block of memory that holds all of them.
 
     Attributes:
-        offsets_bytes: one for each buffer, multiples of `ALIGNMENT_BYTES`.
+        offsets_bytes: for each buffer its first byte in the arena, a multiple of `ALIGNMENT_BYTES`.
         arena_bytes: size of the arena.
     """
 

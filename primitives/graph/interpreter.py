@@ -74,7 +74,12 @@ def apply_instruction(instruction: Instruction, arguments: list[Array]) -> Array
 
 
 def patches(x: Array, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...]) -> Array:
-    """Return a view (B, OH, OW, C, KH, KW) of the zero-padded x (B, C, H, W)."""
+    """Return the patches that a convolution's kernel covers: a view (B, OH, OW, C, KH, KW) of the zero-padded x.
+
+    Args:
+        x: (B, C, H, W).
+        kernel, stride, padding: of the convolution, each for height and width.
+    """
     padded = np.pad(x, ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2))
     windows = np.lib.stride_tricks.sliding_window_view(padded, kernel, axis=(2, 3))
     return windows[:, :, :: stride[0], :: stride[1]].transpose(0, 2, 3, 1, 4, 5)
@@ -156,15 +161,15 @@ class ReferenceExecutable(Executable):
         return execute_node(node, inputs)
 
     def state(self) -> dict[str, Array]:
-        """Return each state leaf, as stored in its buffer: the same arrays after every step."""
+        """Return the state's arrays (leaves) by name. They are the same array objects after every step."""
         return self._leaves
 
     def write_state(self, name: str, value: Array) -> None:
-        """Set a state leaf."""
+        """Set one array (leaf) of the state."""
         self._state[name][...] = np.asarray(value).ravel()
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run one gradient step."""
+        """Run one gradient step node by node; arguments and result as `Executable.step`."""
         graph, arrays = self.graphs[variant], self._arrays[variant]
 
         def located(view: View) -> Array:

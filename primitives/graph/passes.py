@@ -1,6 +1,4 @@
-"""Passes from traced nodes to the step graph: remove dead code, fuse element-wise nodes, update the state in
-place.
-"""
+"""Turn traced nodes into the step graph: remove dead code, fuse element-wise nodes, and update the state in place."""
 
 import heapq
 from collections import defaultdict
@@ -17,7 +15,12 @@ MAXIMUM_VIEWS = 24
 
 @dataclass(frozen=True)
 class StateUpdate:
-    """States that `state` gets the value of `new` at the end of the step; both have the same shape."""
+    """The new value of one state buffer at the end of the step.
+
+    Attributes:
+        state: position of the state buffer.
+        new: view of the new value, with the same shape.
+    """
 
     state: int
     new: View
@@ -29,11 +32,11 @@ def finish(
     updates: Sequence[StateUpdate],
     outputs: Mapping[str, View],
 ) -> Graph:
-    """Return the step graph of nodes in single assignment.
+    """Return the step graph made from nodes in which every buffer is written only once.
 
     Args:
-        buffers, nodes: as made by a `Builder`.
-        updates: one for each leaf of the state.
+        buffers, nodes: those of a `Builder`.
+        updates: one for each buffer of the state.
         outputs: results of the step other than the state.
     """
     all_nodes = list(nodes)

@@ -24,14 +24,15 @@ _TORCH_FOLDER = str(Path(torch.__file__).parent)
 
 
 def path_name(path: Sequence[Any]) -> str:
-    """Return a pytree path as text, such as `critic_adam/mean/0.weight`, the names of
-    `primitives.algorithms.tree`.
+    """Return a pytree path as text, such as `critic_adam/mean/0.weight`.
+
+    `primitives.algorithms.tree` gives leaves the same names.
     """
     return "/".join(str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path)
 
 
 def leaf_names(prefix: str, tree: Any) -> list[str]:
-    """Return the name of each leaf of a pytree, below `prefix`, in the order of its leaves."""
+    """Return the name of each leaf of a pytree, such as `PREFIX/critic_adam/mean/0.weight`, in the leaves' order."""
     leaves, _ = pytree.tree_flatten_with_path(tree)
     return [f"{prefix}/{path_name(path)}" if path else prefix for path, _ in leaves]
 

@@ -1,4 +1,4 @@
-"""Lowers core ATen operations to the nodes of the step graph: one small rule per operation, one module per kind."""
+"""Translate ("lower") PyTorch's core ATen operations to nodes of the step graph, with one small rule per operation."""
 
 from primitives.graph.lowering import (  # noqa: F401 - each adds its rules
     creation,

@@ -1,4 +1,4 @@
-"""Makes the nodes of a step graph, in single assignment."""
+"""Build the nodes of a step graph in single assignment: every buffer is written once, before it is read."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -74,11 +74,11 @@ class Builder:
         return View(len(self.buffers) - 1, buffer.shape, contiguous_strides(buffer.shape))
 
     def temporary(self, shape: Sequence[int], dtype: str) -> View:
-        """Add a temporary buffer."""
+        """Add a temporary buffer; returns a view of all of it."""
         return self.add_buffer(Buffer(f"t{len(self.buffers)}", tuple(shape), dtype, "temporary"))
 
     def constant(self, values: np.ndarray[Any, Any]) -> View:
-        """Add a constant tensor."""
+        """Add a buffer with constant values; returns a view of all of it."""
         flat = tuple(values.ravel().tolist())
         name = f"constant{len(self.buffers)}"
         return self.add_buffer(Buffer(name, values.shape, str(values.dtype), "constant", flat))
@@ -86,7 +86,14 @@ class Builder:
     def emit(
         self, kind: str, inputs: Sequence[Value], shape: Sequence[int], dtype: str, **attributes: Any
     ) -> View:
-        """Add a node with one new output of `shape`."""
+        """Add a node with one new output, unless an equal node exists; returns a view of the output.
+
+        Args:
+            kind: one of `NODE_KINDS`, except "elementwise".
+            inputs: what the node reads.
+            shape, dtype: those of the output.
+            **attributes: attributes of the kind (`primitives.graph.graph`).
+        """
         views = tuple(self.materialised(value) for value in inputs)
         key = (kind, views, tuple(shape), dtype, tuple(sorted(attributes.items())))
         if key not in self._made:
@@ -96,7 +103,7 @@ class Builder:
         return self._made[key][0]
 
     def materialised(self, value: Value) -> View:
-        """Return the value as a view of a buffer."""
+        """Return the value as a view of a buffer; for a `Splat` a node is added that fills the buffer."""
         if isinstance(value, View):
             return value
         return self._elementwise(
@@ -108,7 +115,11 @@ class Builder:
         return value if self.dtype_of(value) == dtype else self.apply("copy", [value], dtype)
 
     def apply(self, op: str, operands: Sequence[Value | Number], dtype: str) -> Value:
-        """Apply one scalar operation to operands that broadcast; `dtype` is that of the result."""
+        """Apply one scalar operation to every element; `dtype` is that of the result.
+
+        The operands broadcast to one shape. Operations on constants are computed at once, and those that change
+        nothing, such as x * 1, return their operand.
+        """
         shape = np.broadcast_shapes(*(o.shape for o in operands if isinstance(o, View | Splat)))
         operand_dtype = self._operand_dtype(op, operands, dtype)
         values: list[Value] = []
@@ -198,7 +209,7 @@ class Builder:
         return View(plain.buffer, tuple(shape), tuple(strides), plain.offset)
 
     def copied_into(self, value: Value, target: View) -> None:
-        """Add a node that copies the value to a part of an unfinished buffer."""
+        """Add a node that copies the value into `target`, a view of a buffer that nothing reads yet."""
         kept = [i for i, size in enumerate(target.shape) if size != 1]
         destination, dtype = target.permute(kept), self.dtype_of(target)
         inputs = () if isinstance(value, Splat) else (value.permute(kept),)
@@ -254,7 +265,7 @@ class Builder:
         return self._made[key][0]
 
     def reduce(self, op: str, value: Value, axes: Iterable[int], keepdim: bool, dtype: str) -> Value:
-        """Return the sum, maximum or minimum over `axes` (none: over all)."""
+        """Return the sum, maximum or minimum ("sum", "max" or "min") over `axes`, or over all dimensions if empty."""
         axes = sorted({axis % max(1, len(value.shape)) for axis in axes}) or list(range(len(value.shape)))
         shape = tuple(
             1 if i in axes else size for i, size in enumerate(value.shape) if keepdim or i not in axes
@@ -273,7 +284,7 @@ class Builder:
         return self.reshape(self.emit("reduce", [squeezed], inner, dtype, op=op, axes=positions), shape)
 
     def matmul(self, a: Value, b: Value) -> View:
-        """Return the matrix product, of two dimensions, or of three with a leading batch."""
+        """Return the product of two matrices, (M, K) and (K, N), or of batches of them, (B, M, K) and (B, K, N)."""
         operands = []
         for value in (self.materialised(a), self.materialised(b)):
             strides = [s for s, size in zip(value.strides[-2:], value.shape[-2:], strict=True) if size != 1]

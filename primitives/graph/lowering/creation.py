@@ -1,4 +1,4 @@
-"""Rules of operations that create tensors."""
+"""Rules that lower ATen operations which create tensors, such as `full` and `arange`, to the step graph."""
 
 from collections.abc import Sequence
 from typing import Any

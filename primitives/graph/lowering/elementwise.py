@@ -1,4 +1,4 @@
-"""Rules of element-wise operations."""
+"""Rules that lower element-wise ATen operations to the step graph."""
 
 import math
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""Rules of gathers and scatters."""
+"""Rules that lower ATen operations on indices, such as `gather` and `scatter_add`, to the step graph."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Rules of matrix products and convolutions."""
+"""Rules that lower matrix products and convolutions to the step graph."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Rules of reductions, and of operations composed of reductions."""
+"""Rules that lower reductions, and operations composed of reductions such as softmax, to the step graph."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The rules by the names of ATen operations; each module of this package adds its own."""
+"""The table of rules that lower ATen operations, by the operations' names; each module of this package adds its own."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ _STORAGE_ARGUMENTS = frozenset({"dtype", "layout", "device", "pin_memory", "memo
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register the decorated function as the rule of these operations."""
+    """Return a decorator that registers a function as the rule of the ATen operations with these names."""
 
     def register(function: Rule) -> Rule:
         for name in names:
@@ -35,6 +35,9 @@ def lower(builder: Builder, name: str, dtype: str, args: Sequence[Any], kwargs: 
         name: the operation without namespace and overload, as `addmm`.
         dtype: dtype of its (first) result.
         args, kwargs: as in the call, with tensors as `Value`.
+
+    Returns:
+        The operation's result as a `Value`, or several as a list.
 
     Raises:
         UnsupportedOperationError: the graph cannot express it.

@@ -1,4 +1,4 @@
-"""Rules of views, and of operations that join and split tensors."""
+"""Rules that lower ATen views, and operations that join and split tensors, to the step graph."""
 
 from collections.abc import Sequence
 from typing import Any
