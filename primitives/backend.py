@@ -29,9 +29,9 @@ class BackendStatus:
         name: the backend's name, as passed to `create`.
         available: whether it can be used here.
         reason: why not; empty when available.
-        simulated: whether its time is counted in clock cycles; the wall time of a call then says nothing
-            about it.
-        modelled: whether a formula gives some of those cycles.
+        simulated: whether the backend simulates hardware. Its time is then counted in clock cycles of that hardware;
+            the wall time of a call says nothing about it.
+        modelled: whether a formula, instead of the simulation, gives some of those cycles.
     """
 
     name: str

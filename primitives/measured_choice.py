@@ -1,8 +1,8 @@
-"""Choices between equivalent ways of computing something, by measurement: made once on a machine, and kept.
+"""Choose the fastest of several ways to compute something by measuring them once on each machine.
 
-All ways give the same bits, so that a choice changes how long something takes and nothing else. It is kept in
-`primitives.disk_cache` under the processor, what is chosen, and the native extension's contents. A cache that cannot
-be read or written costs the measurement in each process.
+All ways give the same bits, so that a choice changes only how long something takes. It is stored in
+`primitives.disk_cache` under a key of the processor, what is chosen, and the native extension's contents. If the
+cache cannot be read or written, every process measures again.
 """
 
 import json
@@ -17,7 +17,12 @@ _CPU_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "ca
 
 
 def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return what the system says about the first processor."""
+    """Return a text that identifies this machine's processor: architecture, vendor, model and cache size.
+
+    Args:
+        cpuinfo: the file that describes the processors; the first one in it counts. If it cannot be read, the text is
+            what Python's `platform` knows.
+    """
     try:
         first = cpuinfo.read_text().split("\n\n")[0]
     except OSError:
@@ -30,13 +35,13 @@ def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 def measured_choice(
     kind: str, parts: Sequence[str], measure: Callable[[], Sequence[int]], allowed: Sequence[Sequence[int]]
 ) -> tuple[int, ...]:
-    """Return what `measure` chose on this machine, now or in an earlier process.
+    """Return the choice that `measure` made on this machine, in this call or in an earlier process.
 
     Args:
-        kind: what is chosen; a folder of the cache.
-        parts: everything else that the choice depends on.
-        measure: returns the choice; called only if none is kept.
-        allowed: for each number of the choice, its possible values; what is kept is used only if it is among them.
+        kind: name of what is chosen, and of its folder in the cache.
+        parts: everything that the choice depends on besides the processor and the native extension.
+        measure: returns the choice as integers; called only if the cache holds none.
+        allowed: for each integer of the choice, its possible values. A cached choice with another value is ignored.
     """
     name = f"{kind}/{disk_cache.key(processor(), _extension_key(), *parts)}.json"
     if found := _read(name, allowed):

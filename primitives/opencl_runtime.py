@@ -110,12 +110,15 @@ def choose(device: str | int) -> Any:
 
 @cache
 def context(device: Any) -> Any:
-    """Return the context in which a learner and a storage on a device share their memory."""
+    """Return the OpenCL context of a device, always the same one, so that a learner and a replay share buffers."""
     return load().Context([device])
 
 
 def choose_for_learner(device: str | int = "cpu") -> Any:
-    """Return the device with this position or part of a name; for "cpu" the first CPU, whatever its name.
+    """Return the OpenCL device that a learner's `device` argument names.
+
+    Args:
+        device: "cpu" for the first CPU, whatever its name; otherwise as `choose` takes it.
 
     Raises:
         ValueError: there is no such device.
