@@ -1,5 +1,6 @@
 """What is shipped next to the code: the wheel's files, the citation, the hooks and the workflow."""
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -67,8 +68,10 @@ class Installed:
         self.empty.mkdir()
         with zipfile.ZipFile(wheel) as opened:
             opened.extractall(self.site)
-        for extension in (*ROOT.glob("primitives/_native*.so"), *ROOT.glob("harness/_experiments*.so")):
-            shutil.copy(extension, self.site / extension.parent.name)
+        for name in ("primitives._native", "harness._experiments"):  # wherever the installation put them
+            extension = importlib.import_module(name).__file__
+            assert extension
+            shutil.copy(extension, self.site / name.partition(".")[0])
 
     def printed(self, *arguments: str) -> str:
         # -S: the environment's link to the working copy would come first.
