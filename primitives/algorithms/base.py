@@ -15,7 +15,7 @@ from primitives.algorithms.updates import PURE, Batch, Updates
 
 
 class Column(NamedTuple):
-    """One argument of a gradient step: its shape (the batch first) and dtype."""
+    """One column of a batch: its shape, whose first dimension is the batch size, and its dtype."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -76,7 +76,7 @@ class Algorithm(ABC):
         network: kind and size of the networks.
         hyperparameters: the algorithm's own.
         dtype: float32 or float64, of parameters and batch.
-        updates: functions for gradients, Adam and Polyak averaging.
+        updates: computes gradients, Adam's updates and Polyak averages; a learner may replace it by a faster version.
         action_kind: "continuous" or "discrete", one of the class's `action_kinds`.
         noises: class attribute: names of the random numbers that a step takes; see `draw`.
         n_step: whether batches hold n-step transitions (`primitives.replay.NStepReturns`), whose column
@@ -121,7 +121,7 @@ class Algorithm(ABC):
 
     @abstractmethod
     def columns(self, batch_size: int) -> dict[str, Column]:
-        """Return the columns of a batch. Boolean columns (`terminated`) hold 0 or 1 in `dtype`."""
+        """Return the columns of a batch by name. The column `terminated` holds 0 or 1 in `dtype`."""
 
     def draw(
         self, batch_size: int, generator: torch.Generator, out: dict[str, Tensor] | None = None
@@ -144,7 +144,14 @@ class Algorithm(ABC):
 
     @abstractmethod
     def gradient_step(self, state: Any, batch: Batch, draws: Batch, variant: str = "full") -> StepResult:
-        """Return the result of one gradient step. Pure: `batch` is as `columns`, `draws` as `draw` describes."""
+        """Return the result of one gradient step, without changing the arguments.
+
+        Args:
+            state: the state before the step.
+            batch: the columns that `columns` lists.
+            draws: the random numbers that `draw` returns.
+            variant: the kind of step, one of `variants`.
+        """
 
     @abstractmethod
     def acting_parameters(self, state: Any) -> Parameters:
@@ -165,13 +172,15 @@ class Algorithm(ABC):
     def draw_exploration(
         self, number: int, environment_step: int, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
-        """Draw the random numbers of exploring actions, (number, ...) each: by default standard normal "noise"
-        (number, A).
+        """Draw the random numbers of exploring actions; by default standard normal "noise", (number, A).
 
         Args:
             number: number of actions.
             environment_step: number of environment steps so far, for schedules.
             rng: source of the random numbers.
+
+        Returns:
+            Arrays (number, ...) by name, for `explored`.
         """
         return {"noise": rng.standard_normal((number, self.action_size), NUMPY_DTYPES[self.dtype])}
 
@@ -179,15 +188,16 @@ class Algorithm(ABC):
     def explored(
         self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
     ) -> Array:
-        """Return the action that an actor takes while it gathers experience; pure, as `act`.
+        """Return the actions that an actor takes while it gathers experience: a pure function of its arguments.
 
         Args:
-            parameters, observation: see `act`.
+            parameters: from `acting_parameters`, as tensors or NumPy arrays.
+            observation: (n, *observation_shape), tensor or NumPy array like the parameters.
             draws: from `draw_exploration`, as tensors or NumPy arrays like the parameters.
 
         Returns:
-            As `act`. PPO's continuous actions may be outside [-1, 1]: clip them when they are applied, and store
-            them unclipped.
+            (n,) int64 for discrete actions, else (n, action_size) in [-1, 1]. PPO's continuous actions may be outside
+            [-1, 1]: clip them when they are applied, and store them unclipped.
         """
 
     def explore(
@@ -197,7 +207,16 @@ class Algorithm(ABC):
         environment_step: int,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        """Draw random numbers with `draw_exploration` and return the result of `explored`."""
+        """Return the actions that an actor takes while it gathers experience.
+
+        It draws random numbers with `draw_exploration`, and passes them to `explored`.
+
+        Args:
+            parameters: from `acting_parameters`, as NumPy arrays.
+            observation: (n, *observation_shape).
+            environment_step: number of environment steps so far, for schedules.
+            rng: source of the random numbers.
+        """
         draws = self.draw_exploration(len(observation), environment_step, rng)
         return self.explored(parameters, observation, draws)
 
@@ -222,7 +241,8 @@ class Algorithm(ABC):
 
 
 def lesser(first: Tensor, second: Tensor) -> Tensor:
-    """Return the element-wise minimum, computed by selection: the derivative of `torch.minimum` works in place
-    when traced.
+    """Return the element-wise minimum, computed with `torch.where`.
+
+    The traced derivative of `torch.minimum` writes in place, which a step graph cannot express.
     """
     return torch.where(first < second, first, second)

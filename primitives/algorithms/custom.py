@@ -81,7 +81,7 @@ class CustomAlgorithm(base.Algorithm):
 
     @property
     def networks(self) -> dict[str, Network]:
-        """Empty: the networks' layers are not known."""
+        """An empty dict, because the layers of a user's networks are not known."""
         return {}
 
     def initialise(self, generator: torch.Generator) -> Any:
@@ -89,13 +89,13 @@ class CustomAlgorithm(base.Algorithm):
         return tree.map_tensors(lambda leaf: leaf.detach().clone(), self.state)
 
     def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """Return the columns of transitions with importance weights."""
+        """Return the columns of a batch of transitions, with their importance weights."""
         return self._transition_columns(batch_size)
 
     def gradient_step(
         self, state: Any, batch: Any, draws: Any = None, variant: str = "full"
     ) -> base.StepResult:
-        """Run the user's step; update in place if the learner requests it."""
+        """Run the user's step. If the learner updates in place, the new values are copied into the old state."""
         new, told = self.step(state, dict(batch))
         rest = dict(told)
         td_error = rest.pop("td_error")
@@ -106,7 +106,7 @@ class CustomAlgorithm(base.Algorithm):
         return base.StepResult(new, rest, td_error)
 
     def acting_parameters(self, state: Any) -> Parameters:
-        """Return the whole state: it is not known which part the policy reads."""
+        """Return the whole state by name, because it is not known which part of it the policy reads."""
         return tree.flatten(state)
 
     def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:

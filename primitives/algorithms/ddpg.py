@@ -46,7 +46,7 @@ class DdpgHyperparameters(base.Hyperparameters):
     gamma: float = 0.99
     """Discount per step, [0, 1]."""
     tau: float = 0.005
-    """How far the targets move at each step, (0, 1]."""
+    """Fraction by which the target networks move towards the trained ones at each step, (0, 1]."""
     exploration_noise: float = 0.1
     """Standard deviation of the Gaussian noise that actors add to an action in [-1, 1], at least 0."""
 
@@ -60,7 +60,7 @@ class DdpgHyperparameters(base.Hyperparameters):
 
 
 class DdpgState(NamedTuple):
-    """Everything that a gradient step changes."""
+    """DDPG's state: the parameters and the optimisers' moments, which a gradient step changes."""
 
     actor: Parameters
     critic: Parameters
@@ -80,17 +80,17 @@ class DDPG(base.Algorithm):
 
     @property
     def actor(self) -> Network:
-        """mu: observation (B, S) to action (B, A) in [-1, 1]."""
+        """The actor mu: maps observations (B, S) to actions (B, A) in [-1, 1]."""
         return self.network.build(self.observation_shape, self.action_size, "tanh")
 
     @property
     def critic(self) -> Network:
-        """Q: observation and action (B, S + A) to value (B, 1)."""
+        """The critic Q: maps observations joined with actions, (B, S + A), to values (B, 1)."""
         return self.network.build((self.observation_shape[0] + self.action_size,), 1)
 
     @property
     def networks(self) -> dict[str, Network]:
-        """The trained networks."""
+        """The trained networks, "actor" and "critic"."""
         return {"actor": self.actor, "critic": self.critic}
 
     def initialise(self, generator: torch.Generator) -> DdpgState:
@@ -113,7 +113,7 @@ class DDPG(base.Algorithm):
     def gradient_step(
         self, state: DdpgState, batch: base.Batch, draws: base.Batch | None = None, variant: str = "full"
     ) -> base.StepResult:
-        """Run one step of critic, actor and targets; losses: "critic" and "actor"."""
+        """Update the critic, the actor and the target networks once. The losses are "critic" and "actor"."""
         settings, updates, actor, critic = self.hyperparameters, self.updates, self.actor, self.critic
 
         def critic_loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, Tensor]:

@@ -50,7 +50,7 @@ class DqnHyperparameters(base.Hyperparameters):
     target_interval: int = 1000
     """Gradient steps between updates of the target network, at least 1."""
     tau: float = 1.0
-    """How far the target moves at each update, (0, 1]; 1 copies."""
+    """Fraction by which the target network moves towards the online one at each update, (0, 1]; 1 copies it."""
     loss: str = "huber"
     """Loss of the TD error: "huber" (squared below 1, linear above) or "squared"."""
     maximum_gradient_norm: float | None = None
@@ -77,7 +77,7 @@ class DqnHyperparameters(base.Hyperparameters):
 
 
 class DqnState(NamedTuple):
-    """Everything that a gradient step changes."""
+    """DQN's state: the parameters and the optimiser's moments, which a gradient step changes."""
 
     q: Parameters
     target_q: Parameters
@@ -103,12 +103,12 @@ class DQN(base.Algorithm):
 
     @property
     def q(self) -> Network:
-        """The Q network: observation to one value per action."""
+        """The Q network: maps observations (B, ...) to one value per action, (B, A)."""
         return self.network.build(self.observation_shape, self.action_size)
 
     @property
     def networks(self) -> dict[str, Network]:
-        """The trained network."""
+        """The trained network, "q"."""
         return {"q": self.q}
 
     def initialise(self, generator: torch.Generator) -> DqnState:
@@ -123,7 +123,10 @@ class DQN(base.Algorithm):
     def gradient_step(
         self, state: DqnState, batch: base.Batch, draws: base.Batch | None = None, variant: str = "full"
     ) -> base.StepResult:
-        """Run one step on the weighted TD error; losses: "q", and "mean_q", the mean value of the actions."""
+        """Update the Q network once, and in variant "full" also the target network.
+
+        The losses are "q", the weighted loss of the TD errors, and "mean_q", the mean value of the batch's actions.
+        """
         settings, updates, q = self.hyperparameters, self.updates, self.q
 
         def loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, tuple[Tensor, Tensor]]:
@@ -173,8 +176,10 @@ class DQN(base.Algorithm):
     def draw_exploration(
         self, number: int, environment_step: int, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
-        """Return a bonus (number, A) that makes random actions win: larger than any value for the random action,
-        else 0.
+        """Draw which actions are random, as "bonus" (number, A), which `explored` adds to the actions' values.
+
+        With probability `epsilon` a row holds a number larger than any value, at an action drawn at random; its other
+        elements are 0.
         """
         epsilon = self.epsilon(environment_step)
         bonus = np.zeros((number, self.action_size), base.NUMPY_DTYPES[self.dtype])
@@ -189,8 +194,9 @@ class DQN(base.Algorithm):
     def explored(
         self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
     ) -> Array:
-        """Return epsilon-greedy actions, (n,) int64. Arrays go through `act`, which a learner may compute in
-        another way.
+        """Return epsilon-greedy actions, (n,) int64.
+
+        For NumPy arrays the greedy actions come from `act`, which a learner may replace by its own computation.
         """
         bonus = draws["bonus"]
         if not isinstance(bonus, np.ndarray):

@@ -43,7 +43,7 @@ ACTIVATIONS = tuple(_TORCH_ACTIVATIONS)
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer's size.
+    """The size of one layer of a network.
 
     Attributes:
         kind: "linear" or "convolution".
@@ -82,7 +82,7 @@ class Network(Protocol):
 
     @property
     def outputs(self) -> int:
-        """The size of the output."""
+        """The number of outputs."""
         ...
 
     def __call__(self, parameters: Mapping[str, Array], x: Array) -> Array:
@@ -91,7 +91,7 @@ class Network(Protocol):
 
 
 def forward_macs(network: Network) -> int:
-    """Multiply-accumulates of one sample's forward pass."""
+    """Return the number of multiply-accumulates of the forward pass of one sample."""
     return sum(layer.macs for layer in network.layers)
 
 
@@ -140,7 +140,7 @@ def join(**parts: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def part(parameters: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    """Return one network's parameters from joined parameters."""
+    """Return one network's parameters from parameters that `join` joined, without the prefix in their names."""
     start = f"{prefix}."
     return {name[len(start) :]: value for name, value in parameters.items() if name.startswith(start)}
 
@@ -169,7 +169,7 @@ def choose(condition: Array, first: Array, second: Array) -> Array:
 
 @dataclass(frozen=True)
 class MLP:
-    """Linear layers with an activation between them.
+    """A multi-layer perceptron: linear layers with an activation between them.
 
     Attributes:
         sizes: sizes of input, hidden layers and output, such as (11, 256, 256, 3).
@@ -212,13 +212,14 @@ class MLP:
 
 @dataclass(frozen=True)
 class NatureCNN:
-    """Three convolutions and a linear layer, then optionally an output layer (Mnih et al. 2015, Methods).
+    """The network for pixels of Mnih et al. 2015 (Methods): three convolutions, a linear layer, and an output layer.
 
     Pixels are divided by 255 inside the network, so that observations can stay uint8 in the replay.
 
     Attributes:
         input_shape: (channels, height, width), by default four stacked 84x84 frames.
-        head: units of the output layer; None returns the 512 features, as a trunk that several heads share.
+        head: units of the output layer. None: there is no output layer, and the network returns its 512 features, for
+            several networks ("heads") that share it as their first part.
         convolutions: (channels, kernel, stride) each.
         hidden: units of the linear layer after the convolutions.
     """
@@ -275,7 +276,7 @@ class NatureCNN:
 
 @dataclass(frozen=True)
 class NetworkDescription:
-    """The `[network]` table of a workload.
+    """The kind and sizes of an algorithm's networks: the `[network]` table of a workload's file.
 
     Attributes:
         kind: "mlp" or "nature_cnn".
@@ -296,7 +297,11 @@ class NetworkDescription:
 
     @classmethod
     def of(cls, values: "NetworkDescription | Mapping[str, Any]") -> "NetworkDescription":
-        """Create a description from a mapping such as a workload's table; raises ValueError for an unknown key."""
+        """Create a description from a mapping of its fields, such as a workload's `[network]` table.
+
+        Raises:
+            ValueError: an unknown field, or a value that is not allowed.
+        """
         if isinstance(values, NetworkDescription):
             return values
         known: dict[str, Any] = dict(values)
@@ -307,7 +312,16 @@ class NetworkDescription:
         return cls(**known)
 
     def build(self, input_shape: tuple[int, ...], outputs: int, output_activation: str = "none") -> Network:
-        """Return the network from an observation (or observation and action, flat) to `outputs` values."""
+        """Return a network of this kind.
+
+        Args:
+            input_shape: shape of an observation, or (S + A,) for an observation joined with an action.
+            outputs: number of outputs.
+            output_activation: applied after the last layer; only "none" for "nature_cnn".
+
+        Raises:
+            ValueError: the kind of network does not fit the shape or the activation.
+        """
         if self.kind == "nature_cnn":
             checks.whole(
                 "dimensions of observation_shape for nature_cnn (channels, height, width)",

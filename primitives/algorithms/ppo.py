@@ -55,7 +55,7 @@ class PpoHyperparameters(base.Hyperparameters):
     gamma: float = 0.99
     """Discount per step, [0, 1]."""
     gae_lambda: float = 0.95
-    """lambda of the advantages, [0, 1]."""
+    """lambda of the generalised advantages, [0, 1]."""
     trajectory_length: int = 512
     """T, steps of each actor in an iteration, at least 1."""
     epochs: int = 10
@@ -65,9 +65,9 @@ class PpoHyperparameters(base.Hyperparameters):
     target_kl: float | None = None
     """Policy steps stop when the KL divergence exceeds 1.5 times this, nats, > 0; None: never."""
     entropy_coefficient: float = 0.0
-    """c_e, at least 0."""
+    """c_e, the weight of the entropy in the policy's objective, at least 0."""
     value_coefficient: float = 0.5
-    """c_v, at least 0; unused with separate networks."""
+    """c_v, the weight of the value's loss if policy and value share a network, at least 0; otherwise unused."""
     normalize_advantages: bool = True
     """Give the advantages of each minibatch mean 0 and standard deviation 1."""
     maximum_gradient_norm: float | None = 0.5
@@ -95,7 +95,10 @@ class PpoHyperparameters(base.Hyperparameters):
 
 
 class SeparateState(NamedTuple):
-    """Policy and value network; for continuous actions `policy` also holds "log_std" (A,)."""
+    """PPO's state if policy and value are separate networks.
+
+    For continuous actions `policy` also holds "log_std" (A,), the log standard deviations.
+    """
 
     policy: Parameters
     value: Parameters
@@ -104,7 +107,10 @@ class SeparateState(NamedTuple):
 
 
 class SharedState(NamedTuple):
-    """One network that joins "trunk", "policy" and "value"."""
+    """PPO's state if policy and value share a network.
+
+    `network` joins the parameters of "trunk" (the shared part), "policy" and "value".
+    """
 
     network: Parameters
     adam: AdamState
@@ -140,7 +146,15 @@ def advantages(
     gamma: float,
     gae_lambda: float,
 ) -> np.ndarray:
-    """Return generalised advantage estimates, as in the module's docstring. All arrays are (T, N)."""
+    """Return generalised advantage estimates A_t, by the formulas in the module's docstring. All arrays are (T, N).
+
+    Args:
+        reward: r_t.
+        value, next_value: V(s_t) and V(s_{t+1}).
+        terminated, truncated: whether step t terminated or truncated the episode.
+        gamma: discount per step.
+        gae_lambda: lambda.
+    """
     delta = reward + gamma * np.where(terminated, 0, next_value) - value
     decay = gamma * gae_lambda * ~(terminated | truncated)
     result = np.empty_like(delta)
@@ -161,7 +175,7 @@ class PPO(base.Algorithm):
 
     @property
     def shared(self) -> bool:
-        """Whether policy and value share a trunk."""
+        """Whether policy and value share a network, the trunk, as they do for pixels."""
         return self.network.kind == "nature_cnn"
 
     @property
@@ -213,8 +227,12 @@ class PPO(base.Algorithm):
         return self.networks["trunk"](networks.part(parameters, "trunk"), observation)
 
     def distribution(self, policy: Parameters, output: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log-probabilities of `action` and entropies, each (M,) in nats, from the policy network's
-        output.
+        """Return the log-probabilities of actions, and the policy's entropies, each (M,) in nats.
+
+        Args:
+            policy: the policy's parameters, of which "log_std" is read for continuous actions.
+            output: the policy network's output, (M, A): the means of continuous actions, or logits.
+            action: (M, A) or (M,).
         """
         if self.discrete:
             log_probabilities = torch.log_softmax(output, 1)
@@ -252,8 +270,9 @@ class PPO(base.Algorithm):
     def gradient_step(
         self, state: Any, batch: base.Batch, draws: base.Batch | None = None, variant: str = "full"
     ) -> base.StepResult:
-        """Run one step; losses: "value", and unless the variant is "value" also "policy", "kl" and "entropy", in
-        nats.
+        """Take one gradient step on a minibatch.
+
+        The losses are "value" and, unless the variant is "value", "policy", "kl" and "entropy" (both in nats).
         """
         return self._shared_step(state, batch) if self.shared else self._separate_step(state, batch, variant)
 
@@ -309,7 +328,7 @@ class PPO(base.Algorithm):
         return base.StepResult(SharedState(network, adam), losses, error)
 
     def acting_parameters(self, state: Any) -> Parameters:
-        """Return the joined networks: "policy" and "value", and "trunk" if they share one."""
+        """Return the joined parameters of "policy" and "value", and of "trunk" if they share one."""
         if isinstance(state, SharedState):
             return state.network
         return networks.join(policy=state.policy, value=state.value)
@@ -326,7 +345,7 @@ class PPO(base.Algorithm):
     def draw_exploration(
         self, number: int, environment_step: int, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
-        """Draw the noise of the policy's distribution."""
+        """Draw the random numbers for drawing actions: normal "noise", or "gumbel" noise for discrete actions."""
         if not self.discrete:
             return super().draw_exploration(number, environment_step, rng)
         gumbel = rng.gumbel(size=(number, self.action_size))
@@ -342,11 +361,11 @@ class PPO(base.Algorithm):
         return mean + networks.exp(parameters["policy.log_std"]) * draws["noise"]
 
     def prepare(self, parameters: Mapping[str, np.ndarray], rollout: Rollout) -> dict[str, np.ndarray]:
-        """Return the samples of an iteration.
+        """Turn a rollout into samples: compute advantages, value targets and the actions' log-probabilities.
 
         Args:
-            parameters: the acting parameters that the rollout was collected with.
-            rollout: what the actors observed.
+            parameters: the acting parameters with which the actors collected the rollout.
+            rollout: the steps of all actors.
 
         Returns:
             Each column of `columns(N * T)`, as `minibatches` takes them.
@@ -394,8 +413,9 @@ class PPO(base.Algorithm):
     def minibatches(
         self, samples: Mapping[str, np.ndarray], batch_size: int, rng: np.random.Generator
     ) -> Iterator[dict[str, np.ndarray]]:
-        """Yield K epochs of shuffled minibatches of M samples; an epoch's last samples that do not fill one are
-        left out.
+        """Yield the minibatches of K epochs, each of M samples (`batch_size`) in random order.
+
+        The last samples of an epoch are left out if they do not fill a minibatch.
         """
         count = len(samples["advantage"])
         for _ in range(self.hyperparameters.epochs):
@@ -405,6 +425,10 @@ class PPO(base.Algorithm):
                 yield {name: column[chosen] for name, column in samples.items()}
 
     def early_stop(self, losses: Mapping[str, float]) -> bool:
-        """Whether the policy has changed so much that the iteration's other steps must not change it further."""
+        """Whether the policy has changed so much that the rest of the iteration must leave it unchanged.
+
+        Args:
+            losses: those of the last gradient step; "kl" is compared with 1.5 `target_kl`.
+        """
         target = self.hyperparameters.target_kl
         return not self.shared and target is not None and losses.get("kl", 0.0) > 1.5 * target

@@ -59,13 +59,13 @@ class SacHyperparameters(base.Hyperparameters):
     gamma: float = 0.99
     """Discount per step, [0, 1]."""
     tau: float = 0.005
-    """How far the targets move at each step, (0, 1]."""
+    """Fraction by which the target networks move towards the trained ones at each step, (0, 1]."""
     initial_temperature: float = 1.0
     """Initial alpha, > 0, in units of reward per nat."""
     tune_temperature: bool = True
     """Tune alpha so that the policy's entropy approaches `target_entropy`."""
     target_entropy: float | None = None
-    """In nats; None: minus the number of action components (appendix D)."""
+    """Target of the policy's entropy, in nats; None: minus the number of action components (appendix D)."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for a value out of range."""
@@ -81,8 +81,9 @@ class SacHyperparameters(base.Hyperparameters):
 
 
 class SacState(NamedTuple):
-    """Everything that a gradient step changes; `critics` joins "first" and "second"; `temperature` holds
-    "log_alpha".
+    """SAC's state: the parameters and the optimisers' moments, which a gradient step changes.
+
+    `critics` joins the parameters of "first" and "second"; `temperature` holds "log_alpha".
     """
 
     actor: Parameters
@@ -105,17 +106,17 @@ class SAC(base.Algorithm):
 
     @property
     def actor(self) -> Network:
-        """Observation (B, S) to mean and log standard deviation (B, 2A) before the tanh."""
+        """The actor: maps observations (B, S) to means and log standard deviations before the tanh, (B, 2A)."""
         return self.network.build(self.observation_shape, 2 * self.action_size)
 
     @property
     def critic(self) -> Network:
-        """Each of Q1 and Q2: observation and action (B, S + A) to value (B, 1)."""
+        """Each of the critics Q1 and Q2: maps observations joined with actions, (B, S + A), to values (B, 1)."""
         return self.network.build((self.observation_shape[0] + self.action_size,), 1)
 
     @property
     def networks(self) -> dict[str, Network]:
-        """The trained networks."""
+        """The trained networks: "actor", "critics.first" and "critics.second"."""
         return {"actor": self.actor, "critics.first": self.critic, "critics.second": self.critic}
 
     @property
@@ -148,8 +149,12 @@ class SAC(base.Algorithm):
         return self._transition_columns(batch_size)
 
     def sample(self, actor: Parameters, observation: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Return actions (B, A) in (-1, 1) and their log-probabilities (B,) in nats, computed from standard
-        normal noise.
+        """Return actions drawn from the policy, (B, A) in (-1, 1), and their log-probabilities, (B,) in nats.
+
+        Args:
+            actor: the actor's parameters.
+            observation: (B, S).
+            noise: (B, A), standard normal.
         """
         output = self.actor(actor, observation)
         mean, log_std = output[:, : self.action_size], output[:, self.action_size :]
@@ -168,8 +173,9 @@ class SAC(base.Algorithm):
     def gradient_step(
         self, state: SacState, batch: base.Batch, draws: base.Batch, variant: str = "full"
     ) -> base.StepResult:
-        """Run one step of critics, actor, temperature and targets; losses: "critic", "actor", "temperature"
-        (alpha), "entropy" (nats).
+        """Update the critics, the actor, the temperature and the target networks once.
+
+        The losses are "critic", "actor", "temperature" (alpha) and "entropy" (nats).
         """
         settings, updates, inputs = self.hyperparameters, self.updates, {**batch, **draws}
         alpha = state.temperature["log_alpha"].exp()

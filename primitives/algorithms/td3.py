@@ -49,7 +49,7 @@ class Td3Hyperparameters(base.Hyperparameters):
     gamma: float = 0.99
     """Discount per step, [0, 1]."""
     tau: float = 0.005
-    """How far the targets move at each update, (0, 1]."""
+    """Fraction by which the target networks move towards the trained ones at each update, (0, 1]."""
     policy_delay: int = 2
     """Gradient steps between updates of actor and targets, at least 1."""
     target_noise: float = 0.2
@@ -72,7 +72,10 @@ class Td3Hyperparameters(base.Hyperparameters):
 
 
 class Td3State(NamedTuple):
-    """Everything that a gradient step changes; `critics` joins the parameters of "first" and "second"."""
+    """TD3's state: the parameters and the optimisers' moments, which a gradient step changes.
+
+    `critics` joins the parameters of "first" and "second".
+    """
 
     actor: Parameters
     critics: Parameters
@@ -102,17 +105,17 @@ class TD3(base.Algorithm):
 
     @property
     def actor(self) -> Network:
-        """mu: observation (B, S) to action (B, A) in [-1, 1]."""
+        """The actor mu: maps observations (B, S) to actions (B, A) in [-1, 1]."""
         return self.network.build(self.observation_shape, self.action_size, "tanh")
 
     @property
     def critic(self) -> Network:
-        """Each of Q1 and Q2: observation and action (B, S + A) to value (B, 1)."""
+        """Each of the critics Q1 and Q2: maps observations joined with actions, (B, S + A), to values (B, 1)."""
         return self.network.build((self.observation_shape[0] + self.action_size,), 1)
 
     @property
     def networks(self) -> dict[str, Network]:
-        """The trained networks."""
+        """The trained networks: "actor", "critics.first" and "critics.second"."""
         return {"actor": self.actor, "critics.first": self.critic, "critics.second": self.critic}
 
     def initialise(self, generator: torch.Generator) -> Td3State:
@@ -143,8 +146,9 @@ class TD3(base.Algorithm):
     def gradient_step(
         self, state: Td3State, batch: base.Batch, draws: base.Batch, variant: str = "full"
     ) -> base.StepResult:
-        """Run one step of the critics, and in "full" of actor and targets; losses: "critic", and in "full" also
-        "actor".
+        """Update the critics once, and in variant "full" also the actor and the target networks.
+
+        The losses are "critic" and, in "full", "actor".
         """
         settings, updates, inputs = self.hyperparameters, self.updates, {**batch, **draws}
         clip = settings.target_noise_clip

@@ -45,7 +45,10 @@ def initial_adam(parameters: Parameters) -> AdamState:
 
 
 class Updates:
-    """Pure, traceable updates: all inputs are arguments, all results are returned."""
+    """Gradients, Adam, Polyak averaging and gradient clipping as pure functions, which can be traced.
+
+    All inputs are arguments, and all results are returned; subclasses may overwrite their arguments.
+    """
 
     beta1 = 0.9
     beta2 = 0.999
@@ -70,7 +73,11 @@ class Updates:
         return gradients, value, rest
 
     def together(self, batch: Batch) -> Batch:
-        """Return the complete batch, for what an algorithm computes from it outside a loss."""
+        """Return the batch when all of it may be read.
+
+        An algorithm calls this before it computes something from a batch outside a loss, because a learner may still
+        be copying parts of the batch to its device.
+        """
         return batch
 
     def adam(
