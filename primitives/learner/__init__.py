@@ -1,4 +1,4 @@
-"""Learners: they own an algorithm's state and take its gradient steps; one file per backend."""
+"""Learners, which own an algorithm's state and take its gradient steps, with one module per backend."""
 
 from typing import Any
 

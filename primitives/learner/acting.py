@@ -1,4 +1,4 @@
-"""An algorithm's actions as step graphs, so that the executor of its gradient steps can also compute actions."""
+"""Trace how an algorithm computes actions, so that the executor of its gradient steps can also compute actions."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -21,10 +21,10 @@ class _Acted(NamedTuple):
 
 @lru_cache(maxsize=64)
 def acting_graph(algorithm: Algorithm) -> Graph:
-    """Return the graph of an algorithm's greedy action for one observation.
+    """Return the step graph of an algorithm's greedy action for one observation.
 
     Raises:
-        UnsupportedOperationError: an operation that no graph backend has.
+        UnsupportedOperationError: no graph backend has an operation.
     """
 
     def step(state: Any, batch: Any) -> _Acted:
@@ -35,7 +35,7 @@ def acting_graph(algorithm: Algorithm) -> Graph:
 
 @lru_cache(maxsize=64)
 def exploring_graph(algorithm: Algorithm, count: int = 1) -> Graph:
-    """Return the graph of an algorithm's exploring actions for observations and their random numbers.
+    """Return the step graph of the actions that an actor takes while it gathers experience (`Algorithm.explored`).
 
     Args:
         algorithm: the algorithm.

@@ -1,8 +1,8 @@
 """Quantisation-aware training in fixed point (FIX IV, Algorithm 1), for every algorithm that has a step graph.
 
     for t = 0, 1, ...:
-        t < d:   a gradient step in 32-bit fixed point; record the extremes of every activation
-        t >= d:  the same, with n-bit activations, Q_n(A) = floor(A / delta) + z, over these extremes
+        t < d:   a gradient step in 32-bit fixed point; record the smallest and largest value of every activation
+        t >= d:  the same, with n-bit activations, Q_n(A) = floor(A / delta) + z, over these ranges
 
 Forward and backward passes, weight updates, Adam and Polyak averaging all use the fixed-point state, and so do
 greedy actions (`precision` defines the formats, `roles` the role of each buffer).
@@ -30,11 +30,11 @@ _NATIVE = "native"
 class FixedPointLearner(GraphLearner):
     """A learner whose state and gradient steps are in fixed point; created by `primitives.learner.create`.
 
-    `state_dict` also holds the captured extremes, and the state exactly (as float64), so that training continues
-    bit by bit.
+    `state_dict` also holds the recorded ranges of the activations, and the exact state (as float64), so that a
+    training that continues from it gives the same bits.
 
     Attributes:
-        precision: the formats, and the delay.
+        precision: the number formats, and the delay d.
     """
 
     def __init__(
@@ -68,22 +68,22 @@ class FixedPointLearner(GraphLearner):
 
     @property
     def fixed(self) -> FixedPointExecutable:
-        """The executable, with its extremes, codes and counts."""
+        """The executable, which runs the steps in fixed point and records ranges and counts."""
         assert isinstance(self.executable, FixedPointExecutable)
         return self.executable
 
     @property
     def saturated(self) -> dict[str, int]:
-        """Return how many numbers did not fit their format so far, by kind."""
+        """Return how many numbers have not fitted their format so far, by kind (such as "weights")."""
         return dict(self.fixed.saturated)
 
     @property
     def quantised(self) -> bool:
-        """Whether the delay is over."""
+        """Whether the delay is over, so that products read quantised operands."""
         return bool(self.fixed.affine)
 
     def narrow_when_due(self) -> None:
-        """Quantise the operands of products once the delay has ended."""
+        """Begin to quantise the operands of products if the delay has ended."""
         if self.precision.narrows and self.gradient_steps >= self.precision.delay and not self.quantised:
             self.fixed.quantise()
 
@@ -105,7 +105,7 @@ class FixedPointLearner(GraphLearner):
         return action[0] if single else action
 
     def policy(self) -> FixedPointPolicy:
-        """See `Learner.policy`: it acts in the learner's formats."""
+        """Return a policy for actors that computes actions in the learner's formats; see `Learner.policy`."""
         return FixedPointPolicy(self.algorithm, self.precision, self.backend)
 
     def policy_parameters(self) -> dict[str, Array]:
@@ -117,7 +117,7 @@ class FixedPointLearner(GraphLearner):
         return dict(self._acting_leaves)
 
     def state_dict(self) -> dict[str, Array]:
-        """Return the exact state, the number of steps, the generator, and the captured extremes."""
+        """Return copies of the exact state, the number of steps, the generator's state and the recorded ranges."""
         extremes = {
             f"{_EXTREMES}{key}": np.array(pair, np.int64) for key, pair in self.fixed.extremes.items()
         }

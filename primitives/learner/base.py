@@ -40,10 +40,10 @@ def all_finite(array: np.ndarray) -> bool:
 
 
 def refuse_discounts(columns: Container[str], algorithm: Algorithm) -> None:
-    """Refuse n-step transitions if the algorithm discounts its bootstrap by one step's gamma.
+    """Check that n-step transitions are given only to an algorithm that reads their discounts.
 
     Raises:
-        ValueError: there is a column `discount` that the algorithm does not read.
+        ValueError: there is a column `discount`, but the algorithm was created without `n_step`.
     """
     if "discount" in columns and not algorithm.n_step:
         raise ValueError(
@@ -53,7 +53,10 @@ def refuse_discounts(columns: Container[str], algorithm: Algorithm) -> None:
 
 
 class Policy(Protocol):
-    """The policy of actors in other threads and processes; it can be pickled. An `Algorithm` is a policy."""
+    """An object with which actors in other threads and processes choose actions. It can be pickled.
+
+    Every `Algorithm` is a policy.
+    """
 
     def explore(
         self,
@@ -66,7 +69,7 @@ class Policy(Protocol):
 
 
 class Learner(ABC):
-    """Runs an algorithm's gradient step on one device.
+    """A learner: owns an algorithm's state, and takes gradient steps on one device.
 
     Attributes:
         backend: the backend's name, as `create` takes it.
@@ -79,7 +82,7 @@ class Learner(ABC):
     backend: ClassVar[str]
 
     def __init__(self, algorithm: Algorithm, *, device: str, batch_size: int, seed: int) -> None:
-        """Check the arguments that every backend has.
+        """Check and store the arguments that every backend has.
 
         Raises:
             ValueError: a batch size below 1 or a negative seed.
@@ -109,9 +112,9 @@ class Learner(ABC):
         Args:
             batch: each column of `algorithm.columns(batch_size)` except `weight`, with its shape and dtype;
                 `terminated` may be bool. Other columns are ignored, except `discount`, which an algorithm without
-                `n_step` refuses. A batch in this learner's `place` is read there.
+                `n_step` refuses. A batch in this learner's device memory (`place`) is read there.
             weights: (B,) importance weights, at least 0; by default all 1.
-            variant: the kind of step; by default `algorithm.variant` of this step.
+            variant: the kind of step, one of `algorithm.variants`; by default that of the next step.
 
         Returns:
             TD errors and losses.
@@ -135,7 +138,10 @@ class Learner(ABC):
 
     @property
     def place(self) -> Hashable:
-        """The memory from which it reads batches without the host (`RowMemory.place`); None: only the host's."""
+        """Identifies the device memory in which this learner reads batches directly (`RowMemory.place`).
+
+        None: it reads batches only from the host's memory.
+        """
         return None
 
     def _resident(self, batch: Mapping[str, np.ndarray]) -> DeviceBatch | None:
@@ -216,13 +222,14 @@ class Learner(ABC):
         return self.algorithm.act(self._acting_arrays(), observation)
 
     def policy(self) -> Policy:
-        """Return the policy with which actors elsewhere choose actions as this learner does, from its
-        `policy_parameters`.
+        """Return a policy for actors in other threads or processes.
+
+        With this learner's `policy_parameters` it chooses the same actions as the learner.
         """
         return self.algorithm
 
     def policy_parameters(self) -> dict[str, np.ndarray]:
-        """Return the parameters of the policy, as copies: always with the same names, shapes and dtypes."""
+        """Return copies of the parameters for `policy`, always with the same names, shapes and dtypes."""
         return self.parameters()
 
     def _observations(self, observation: np.ndarray) -> tuple[np.ndarray, bool]:

@@ -1,4 +1,4 @@
-"""The policy of a fixed-point learner for actors in other threads or processes."""
+"""The policy with which actors in other threads or processes act for a fixed-point learner."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,21 +15,22 @@ from primitives.quantization.executable import FixedPointExecutable
 from primitives.quantization.precision import Precision
 
 ACT = "act"
-"""The variant of greedy actions."""
+"""Name of the graph that computes greedy actions, among the graphs of an executable."""
 ROOM = "primitives.quantization"
 """The package of the backends of fixed-point training."""
 _VERSION, _LEAF, _RULE = "version", "raw/", "rule/"
 
 
 class ActingLeaves(Mapping[str, Array]):
-    """The acting parameters of an executable's state, converted to floats on request.
+    """The parameters that an algorithm acts with, read from a fixed-point state and converted to floats when used.
 
-    Most algorithms use the graph instead.
+    Greedy actions come from the executable's graph `ACT`; only an algorithm that reads parameters itself, such as PPO
+    its standard deviations, needs these floats.
 
     Args:
-        executable: holds a state of the algorithm.
-        algorithm: selects them among the leaves of its state.
-        structure: the algorithm's state, which gives the structure.
+        executable: holds the algorithm's state.
+        algorithm: selects the parameters in its state.
+        structure: a state of the algorithm, which gives the names.
         dtype: dtype of the floats.
     """
 
@@ -54,7 +55,7 @@ class ActingLeaves(Mapping[str, Array]):
 
 
 def published(executable: FixedPointExecutable, leaves: ActingLeaves, version: int) -> dict[str, Array]:
-    """Return the data that a `FixedPointPolicy` needs, as copies: always with the same names, shapes and dtypes.
+    """Return copies of the data that a `FixedPointPolicy` needs, always with the same names, shapes and dtypes.
 
     Args:
         executable: the learner's executable, with a variant `ACT`.
@@ -62,8 +63,8 @@ def published(executable: FixedPointExecutable, leaves: ActingLeaves, version: i
         version: a number that changes whenever the data does.
 
     Returns:
-        The acting parameters as stored; the rule (bits, delta, zero) of each operand that is or will be
-        quantised, zeros before that; and the version.
+        The acting parameters as stored; for each operand of a product that is or will be quantised, its quantisation
+        rule (bits, delta, zero; zeros until it is quantised); and the version.
     """
     found = {f"{_LEAF}{leaf}": executable.raw(leaf) for leaf in leaves.leaves.values()}
     for key in executable.coded_operands(ACT):
@@ -74,9 +75,9 @@ def published(executable: FixedPointExecutable, leaves: ActingLeaves, version: i
 
 
 class FixedPointPolicy:
-    """Computes exploring actions in fixed point, equal to the learner's bit by bit; it can be pickled.
+    """A policy that computes exploring actions in fixed point, equal to the learner's bit by bit. It can be pickled.
 
-    Saturations are not added to the learner's counts, and no extremes are captured.
+    Numbers that do not fit their format are not added to the learner's counts, and no ranges are recorded.
 
     Args:
         algorithm, precision, backend: as for the learner.
@@ -97,8 +98,9 @@ class FixedPointPolicy:
         environment_step: int,
         rng: np.random.Generator,
     ) -> Array:
-        """Return exploring actions; see `Algorithm.explore`. `parameters` come from the learner's
-        `policy_parameters`.
+        """Return the actions that an actor takes while it gathers experience; see `Algorithm.explore`.
+
+        `parameters` come from the learner's `policy_parameters`.
         """
         if self._explorer is None:
             self._explorer = self._made()

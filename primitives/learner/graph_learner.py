@@ -1,4 +1,4 @@
-"""The learner on a step graph: traces each variant of an algorithm's gradient step; a backend executes it."""
+"""The learner of the graph backends: traces each kind of an algorithm's gradient step, which a backend then runs."""
 
 from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
@@ -19,10 +19,10 @@ Compile = Callable[[Mapping[str, Graph]], Executable]
 
 @lru_cache(maxsize=64)
 def step_graph(algorithm: Algorithm, batch_size: int, variant: str) -> Graph:
-    """Return the graph of one variant of an algorithm's gradient step for one batch size.
+    """Return the step graph of one variant (kind of step) of an algorithm, for one batch size.
 
     Raises:
-        UnsupportedOperationError: an operation that no graph backend has.
+        UnsupportedOperationError: no graph backend has an operation.
     """
 
     def step(state: Any, batch: Any, draws: Any) -> Any:
@@ -37,7 +37,7 @@ def step_graph(algorithm: Algorithm, batch_size: int, variant: str) -> Graph:
 
 
 class GraphLearner(Learner):
-    """Owns an algorithm's state inside an `Executable`."""
+    """A learner whose state and gradient steps are in an `Executable`, made from the algorithm's step graphs."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class GraphLearner(Learner):
 
     @property
     def place(self) -> Hashable:
-        """See `Learner.place`: where the executable keeps its inputs."""
+        """Identifies the device memory in which the executable reads batches, if any; see `Learner.place`."""
         return self.executable.place
 
     def _step(self, batch: dict[str, Array], variant: str) -> StepOutcome:
@@ -104,11 +104,11 @@ class GraphLearner(Learner):
         return self._acting
 
     def parameters(self) -> dict[str, Array]:
-        """Return the acting parameters, as copies."""
+        """Return copies of the parameters that actors need for `Algorithm.act` and `explore`."""
         return {name: value.copy() for name, value in self._acting_arrays().items()}
 
     def state_dict(self) -> dict[str, Array]:
-        """Return the whole state, the number of steps and the generator, as copies."""
+        """Return copies of the whole state, the number of steps and the generator's state, by name."""
         leaves = {name: np.array(array, order="C") for name, array in self._leaves().items()}
         leaves["gradient_steps"] = np.asarray(self.gradient_steps)
         leaves["generator"] = self._generator.get_state().numpy().copy()

@@ -1,4 +1,4 @@
-"""The learner on the NumPy interpreter of the step graph."""
+"""The backend "reference": a learner that runs step graphs in NumPy, slow and simple."""
 
 from primitives.algorithms import Algorithm, checks
 from primitives.graph.interpreter import ReferenceExecutable

@@ -1,4 +1,4 @@
 """The learner on a simulated FPGA."""
 
 LANES = 16
-"""Elements of a memory word: the width of the core."""
+"""Numbers in a memory word, which is as wide as the systolic core."""

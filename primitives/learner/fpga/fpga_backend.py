@@ -35,7 +35,7 @@ DEVICES = catalogue.clocks_hz()
 DEFAULT_SIDE = 16
 HOST = "cpu"  # the default device of `learner.create`: the simulation runs there
 CORE, PIPELINE = "core", "pipeline"
-"""The designs of a learner: one systolic core (PPO), or MAP's pipeline."""
+"""The hardware designs of a learner: one systolic core, as PPO's, or MAP's pipeline with units for every layer."""
 NODE_KINDS = (
     *("elementwise", "matmul", "reduce", "argreduce"),
     *("gather", "scatter_add", "im2col", "col2im"),
@@ -50,15 +50,16 @@ def unavailable_reason() -> str:
 
 
 MODELLED_UNITS = ("stream", "reduction")
-"""Units with `modelled` cycles: their sequencer counts words and latency that a formula gives it."""
+"""Units whose cycles are `modelled`: a formula gives the number of words and the latency that their sequencer counts.
+"""
 
 
 @dataclass(frozen=True)
 class NodeCycles:
-    """A node of a step and its clock cycles.
+    """The clock cycles of one node of the step graph.
 
     Attributes:
-        unit: "core", "stream", "reduction" or "layout".
+        unit: the unit that runs the node: "core", "stream", "reduction" or "layout".
         kind: kind of the node.
         shapes: shapes of its inputs, or of its outputs if it has no inputs.
         cycles: clock cycles: simulated, or modelled for `MODELLED_UNITS`.
@@ -71,7 +72,7 @@ class NodeCycles:
 
 
 class FpgaExecutable(ReferenceExecutable):
-    """Executes the step graph with the FPGA's numbers, and counts its cycles.
+    """Runs the step graph with the numbers that the FPGA would compute, and counts the FPGA's clock cycles.
 
     Attributes:
         not_finite: number of values so far that were not finite at the core's or a reduction's input, and became
@@ -121,7 +122,7 @@ class FpgaExecutable(ReferenceExecutable):
         }
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run one gradient step."""
+        """Run one gradient step, and count it; arguments and result as `Executable.step`."""
         outputs = super().step(variant, inputs)
         self._steps[variant] += 1
         return outputs
@@ -137,7 +138,7 @@ class FpgaExecutable(ReferenceExecutable):
         return outputs
 
     def node_cycles(self, variant: str) -> list[NodeCycles]:
-        """Return each node of a variant's step with its cycles, in order; new sizes are simulated."""
+        """Return the cycles of each node of a variant's step, in order. Sizes not met before are simulated."""
         if variant in self._node_cycles:
             return self._node_cycles[variant]
         rows = []
@@ -157,8 +158,10 @@ compile_graphs = FpgaExecutable
 
 
 def design_of(algorithm: Algorithm, batch_size: int, device: str) -> str:
-    """Return the design that a learner has by default: MAP's pipeline if it runs the algorithm, fits the device, and
-    takes fewer cycles than the core, both by their formulas.
+    """Return the design that a learner has by default, `PIPELINE` or `CORE`.
+
+    It is MAP's pipeline if that runs the algorithm, fits the device, and takes fewer cycles per gradient step than the
+    core. Both numbers of cycles come from formulas.
     """
     from primitives.learner.graph_learner import step_graph
 
@@ -173,8 +176,13 @@ def design_of(algorithm: Algorithm, batch_size: int, device: str) -> str:
 
 
 def core_formula_cycles(graph: Graph, side: int = DEFAULT_SIDE) -> int:
-    """Return the cycles of a step on the core: its products in closed form, and a memory word a cycle elsewhere;
-    `modelled`.
+    """Return the cycles of a gradient step on the systolic core by formulas (`modelled`).
+
+    Products take the cycles of `core_cycles`; every other node takes one cycle per memory word of its largest array.
+
+    Args:
+        graph: the step graph.
+        side: P, rows and columns of the core.
     """
     cycles = 0
     for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""The FPGA unit of each node of the step graph: golden models give the numbers, simulated RTL gives the cycles.
+"""Run each node of the step graph on a unit of the FPGA: golden models give its numbers, simulated RTL its cycles.
 
 | node | unit | words or products |
 |---|---|---|
@@ -36,12 +36,12 @@ from primitives.quantization.fixed_point import exact_matmul
 
 @dataclass(frozen=True)
 class Job:
-    """The work of one node.
+    """How the FPGA runs one node of the step graph.
 
     Attributes:
-        unit: "core", "stream", "reduction" or "layout".
-        execute: returns the outputs for the inputs, and how many numbers were not finite.
-        cycles: returns the clock cycles, simulated or already known.
+        unit: the unit that runs it: "core", "stream", "reduction" or "layout".
+        execute: maps the node's inputs to its outputs and the count of numbers that were not finite.
+        cycles: returns the node's clock cycles, which are simulated if they are not known yet.
     """
 
     unit: str
@@ -50,9 +50,10 @@ class Job:
 
 
 def job_of(node: Node, dtypes: Sequence[str], core: GemmUnit, exact: bool) -> Job:
-    """Return the job of a node.
+    """Return how the FPGA runs a node.
 
     Args:
+        node: the node.
         dtypes: dtypes of the node's inputs.
         core: the unit for matrix products.
         exact: whether the operands of products go through the core's RTL.

@@ -1,7 +1,8 @@
-"""A gradient step on MAP's learner pipeline (MAP IV-B3, Fig. 3): its passes, their lanes and their cycles.
+"""A gradient step on MAP's learner pipeline (MAP IV-B3, Fig. 3): its hardware and its clock cycles.
 
 The systolic core (`fpga_backend`) computes one product after another. In this pipeline every layer has its own
-units, and the samples of a batch stream through them. MAP uses it for DQN and DDPG (Table VI):
+units, each with a number of multipliers (lanes), and the samples of a batch stream through them. A pass sends the
+batch forward to a loss and back, and trains one network. MAP uses the pipeline for DQN and DDPG (Table VI):
 
 | algorithm | pass | targets | forward | backward | trained |
 |---|---|---|---|---|---|
@@ -31,7 +32,7 @@ ALGORITHMS = ("dqn", "ddpg")
 MOST_PIPELINES = 32
 
 Sizes = tuple[int, ...]
-"""Numbers of neurons of a network's layers, inputs first."""
+"""The numbers of neurons of a network's layers, beginning with its inputs."""
 
 
 def refusal(algorithm: Algorithm) -> str:
@@ -53,10 +54,10 @@ class PipelineDesign:
     """The hardware for an algorithm at one batch size.
 
     Attributes:
-        networks: the layers of each trained network, with their lanes.
-        double: whether a greedy action is computed in parallel with the target network.
-        pipelines: DP, number of pipelines.
-        samples: PI, samples per pipeline.
+        networks: by name, the layers of each trained network, with their lanes (multipliers per unit).
+        double: whether a greedy action is computed in parallel with the target network (double DQN).
+        pipelines: DP, number of pipelines, which divide a batch.
+        samples: PI, samples of a batch per pipeline.
     """
 
     networks: dict[str, tuple[LayerShape, ...]]
@@ -78,7 +79,7 @@ class PipelineDesign:
 
     @property
     def resources(self) -> PipelineResources:
-        """Return what all pipelines' units and the updates take of a device."""
+        """Return the resources that the units of all pipelines and the weight updates need."""
         every = [layer for layers in self.networks.values() for layer in layers]
         backward: list[LayerShape] = []
         for name, layers in self.networks.items():
@@ -88,7 +89,7 @@ class PipelineDesign:
 
     @property
     def formula_cycles(self) -> int:
-        """Return MAP's T_learner of all passes (VI-A2), in cycles: `modelled`."""
+        """Return the cycles of all passes by MAP's formula for T_learner (VI-A2); `modelled`."""
         return sum(
             map_cycles(work, samples=self.samples, pipelines=self.pipelines) for work in self.passes.values()
         )
@@ -100,8 +101,8 @@ class PipelineStep:
 
     Attributes:
         design: the hardware.
-        pass_cycles: clock cycles of each pass: `simulated`.
-        reasons: cycles beyond MAP's formula, by reason.
+        pass_cycles: clock cycles of each pass, by the network that it trains; `simulated`.
+        reasons: clock cycles that the step takes beyond MAP's formula, by reason.
     """
 
     design: PipelineDesign
@@ -115,12 +116,12 @@ class PipelineStep:
 
     @property
     def difference_cycles(self) -> int:
-        """Simulated cycles beyond MAP's formula."""
+        """Clock cycles that the simulated step takes beyond MAP's formula."""
         return self.cycles - self.design.formula_cycles
 
 
 def gradient_step(algorithm: Algorithm, batch_size: int, device: FpgaDevice) -> PipelineStep:
-    """Return a gradient step on the best design for a device, with simulated passes.
+    """Return a gradient step on the best design for a device, with the simulated cycles of its passes.
 
     Raises:
         ValueError: the pipeline does not run the algorithm (`refusal`), or does not fit the device.
@@ -154,13 +155,13 @@ def best_design(
     DP is a power of two that divides the batch.
 
     Args:
-        algorithm: one without a `refusal`.
+        algorithm: an algorithm that the pipeline runs.
         batch_size: B.
-        device: gives the limit.
-        limit: resources for the learner; by default what is `available` on the device.
+        device: the device, which gives the limit.
+        limit: resources for the learner; by default those `available` on the device.
 
     Raises:
-        ValueError: as `gradient_step`.
+        ValueError: the pipeline does not run the algorithm (`refusal`), or does not fit the limit.
     """
     if reason := refusal(algorithm):
         raise ValueError(f"algorithm: found {algorithm.name}; needs {reason}")
@@ -177,13 +178,15 @@ def best_design(
 def designs(
     sizes: Mapping[str, Sizes], batch_size: int, limit: PipelineResources, *, double: bool = False
 ) -> list[PipelineDesign]:
-    """Return the fastest design of each DP that fits a limit, the fastest first by MAP's formula; empty if none fits.
+    """Return the fastest design that fits a limit, for each number of pipelines (DP) with which one fits.
+
+    The designs are sorted by their cycles by MAP's formula, the fastest first.
 
     Args:
-        sizes: neurons of each network's layers, inputs first: "q", or "actor" and "critic".
+        sizes: by network ("q", or "actor" and "critic"), the neurons of its layers, beginning with its inputs.
         batch_size: B.
         limit: resources for the learner.
-        double: as in `PipelineDesign`.
+        double: whether a greedy action is computed in parallel with the target network (double DQN).
 
     Raises:
         ValueError: a layer has more neurons than `LayerShape` allows.
@@ -216,8 +219,12 @@ def _order(design: PipelineDesign) -> tuple[int, int]:
 
 
 def balanced(sizes: Sequence[int], slowest_cycles: int) -> tuple[LayerShape, ...]:
-    """Return layers with the fewest lanes that take at most `slowest_cycles` per sample, or all lanes (MAP VI-A2,
-    a).
+    """Return a network's layers, each with the fewest lanes that are fast enough (MAP VI-A2, a).
+
+    Args:
+        sizes: neurons of the network's layers, beginning with its inputs.
+        slowest_cycles: most cycles that a layer may take per sample. A layer that cannot be as fast has a lane for
+            every output.
     """
     layers = []
     for inputs, outputs in pairwise(sizes):

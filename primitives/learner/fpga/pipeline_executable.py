@@ -1,8 +1,8 @@
-"""A gradient step on MAP's learner pipeline, as an executable: the cycles of the pipeline, and float32 numbers.
+"""An executable that counts the cycles of MAP's learner pipeline, and computes the numbers in float32 on the host.
 
-The cycles are those of `pipeline.gradient_step`, simulated once for each size. The numbers are the float32 reference's,
-because the hardware's fixed point (`fpga.learner_pipeline.layer_shape.FORMAT`) has a datapath for a network with given
-targets alone; the tests of `fpga.learner_pipeline` compare it with its golden model bit by bit.
+The cycles are those of `pipeline.gradient_step`, simulated once for each size. The numbers come from the float32
+reference, because the hardware's datapath (`fpga.learner_pipeline`, in fixed point) computes a network with given
+targets only, not a whole algorithm. The tests of `fpga.learner_pipeline` compare it with its golden model bit by bit.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from primitives.learner.fpga import pipeline
 
 
 class PipelineExecutable(ReferenceExecutable):
-    """Executes the step graph in float32, and counts the cycles of MAP's pipeline.
+    """Runs the step graph in float32, and counts the clock cycles that MAP's pipeline would take.
 
     Attributes:
         clock_hz: assumed clock frequency.
@@ -28,9 +28,9 @@ class PipelineExecutable(ReferenceExecutable):
         """Check that the algorithm fits the device; the state starts at zero.
 
         Args:
-            graphs: each variant's graph. Every variant takes the cycles of the full step, the only one of MAP's
-                algorithms.
-            algorithm: one without a `pipeline.refusal`.
+            graphs: each variant's graph. Every variant counts the cycles of the full step, because MAP describes no
+                other kind of step.
+            algorithm: an algorithm that the pipeline runs (`pipeline.refusal`).
             batch_size: transitions per gradient step.
             device: one of `catalogue.clocks_hz()`.
 
@@ -45,13 +45,13 @@ class PipelineExecutable(ReferenceExecutable):
         self._step_cycles: int | None = None
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run one gradient step."""
+        """Run one gradient step, and count it; arguments and result as `Executable.step`."""
         outputs = super().step(variant, inputs)
         self._steps[variant] += 1
         return outputs
 
     def step_cycles(self, variant: str) -> int:
-        """Return the clock cycles of one gradient step, `simulated` at the first call; all variants take the same."""
+        """Return the clock cycles of a gradient step of any variant, which is simulated at the first call."""
         if self._step_cycles is None:
             self._step_cycles = pipeline.gradient_step(*self._arguments).cycles
         return self._step_cycles

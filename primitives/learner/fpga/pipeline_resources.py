@@ -1,10 +1,10 @@
-"""What a learner of MAP's pipelines takes of a device: DSPs, look-up tables, flip-flops and block RAMs, `modelled`.
+"""The resources that MAP's learner pipelines need: DSPs, look-up tables, flip-flops and block RAMs, `modelled`.
 
-The counts per lane and per neuron are those of the block `learner-pipeline` as Yosys synthesised it
-(`primitives/fpga/tools/counted.json`, 5-8-8-1, DP = 2); the tests compare the sum with that count. A unit holds its
-input and output vectors in registers, and hands them over in queues of two, so that wide layers take flip-flops however
-few lanes they have. Memories are counted in blocks of 36 Kbit (72 bits x 512 words); those of at most 64 words are
-look-up tables and part of the lane's.
+The counts per lane (a multiplier of a unit) and per neuron are those of the block `learner-pipeline` as Yosys
+synthesised it (`primitives/fpga/tools/counted.json`, 5-8-8-1, DP = 2); the tests compare the sum with that count. A
+unit holds its input and output vectors in registers, and passes them on in queues of two, so that wide layers need
+many flip-flops even with few lanes. Memories are counted in blocks of 36 Kbit (72 bits x 512 words); those of at most
+64 words are look-up tables, which are included in the count per lane.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
 
 MULTIPLIER_DSPS = 4  # per 32 x 32 bit product, as Yosys maps it on UltraScale+
 ADAM_DSPS, ADAM_LUTS, ADAM_FLIP_FLOPS = 14, 8_671, 21_025
-"""Per lane of Adam, which computes seven float32 products of two DSPs each (block `adam-unit`, and its registers)."""
+"""Resources per lane of Adam, which computes seven float32 products of two DSPs each (block `adam-unit`)."""
 LANE_LUTS, LANE_FLIP_FLOPS = 330, 130
 NEURON_LUTS = 27
-"""Per input of a unit: its share of the multiplexer, and of the queue that keeps it for the gradients."""
+"""Look-up tables per input of a unit: its share of the multiplexer, and of the queue that keeps it for gradients."""
 QUEUE_FLIP_FLOPS = 4 * FORMAT.bits
-"""Per output: two queues of two words, to the next unit and to the gradients."""
+"""Flip-flops per output of a unit: two queues of two words each, to the next unit and to the gradients."""
 SUM_BITS, MOMENT_BITS = 64, 96
-"""Per weight: of a pipeline's gradient sum, and of weight and moments in the update (float32)."""
+"""Bits per weight: of a gradient sum in each pipeline, and of the weight and its moments in the update (float32)."""
 BLOCK_BITS, BLOCK_WORDS, LARGEST_LUT_RAM = 72, 512, 64
 ULTRA_RAM_BLOCKS = 8  # 288 Kbit
 _MANY = 10**12
@@ -31,7 +31,7 @@ _MANY = 10**12
 
 @dataclass(frozen=True)
 class PipelineResources:
-    """Numbers of each resource."""
+    """The numbers of DSPs, look-up tables, flip-flops and block RAMs of a design or of a device."""
 
     dsps: int
     luts: int
@@ -39,17 +39,18 @@ class PipelineResources:
     block_rams: int
 
     def fits(self, limit: "PipelineResources") -> bool:
-        """Whether no number is above the limit's."""
+        """Whether no resource exceeds that of `limit`."""
         return all(used <= most for used, most in zip(astuple(self), astuple(limit), strict=True))
 
     def scarcest(self, limit: "PipelineResources") -> str:
-        """Return the resource of which the largest share of the limit is used."""
+        """Return the name of the resource that uses the largest fraction of `limit`."""
         return max(vars(self), key=lambda name: vars(self)[name] / vars(limit)[name])
 
 
 def available(device: FpgaDevice) -> PipelineResources:
-    """Return the resources for the learner: on a device with several dies, MAP reserves one for the replay (VI-A2,
-    Table VI).
+    """Return the resources of a device that the learner may use.
+
+    On a device with several dies, MAP reserves one of them for the replay (VI-A2, Table VI).
     """
     dies = device.super_logic_regions
     rams = device.block_rams * device.block_ram_bits // (BLOCK_BITS * BLOCK_WORDS)
@@ -58,8 +59,9 @@ def available(device: FpgaDevice) -> PipelineResources:
 
 
 def dsps_alone(device: FpgaDevice) -> PipelineResources:
-    """Return what is `available` of a device with no limit but its DSPs: for hardware whose other costs per unit are
-    not known.
+    """Return the DSPs `available` on a device, with practically no limit on the other resources.
+
+    Use it for hardware of which only the number of DSPs per unit is known.
     """
     return replace(available(device), luts=_MANY, flip_flops=_MANY, block_rams=_MANY)
 
@@ -71,10 +73,11 @@ def taken(
     updated: Sequence[LayerShape],
     pipelines: int,
 ) -> PipelineResources:
-    """Return what a design takes.
+    """Return the resources that a design needs.
 
     Args:
-        forward, backward, gradient: the layers of a pipeline's units; the targets' units are among `forward`.
+        forward, backward, gradient: the layers for which a pipeline has such units. `forward` includes the units of
+            target networks.
         updated: the layers whose weights are updated, once for all pipelines.
         pipelines: DP.
     """

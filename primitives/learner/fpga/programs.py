@@ -1,4 +1,4 @@
-"""Translates an element-wise group of the step graph to the program of a stream unit."""
+"""Translate an element-wise node of the step graph to the program of a stream unit of the FPGA."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ INPUT_DTYPES = ("float32", "bool", "int64", "int32", "uint8")
 
 
 def stream_program(node: Node, dtypes: Sequence[str]) -> StreamProgram:
-    """Return the program of an `elementwise` node.
+    """Return the program with which a stream unit runs an `elementwise` node.
 
     A register holds a float32 number or a truth value; integers (pixels, indices) are converted at the input.
 

@@ -1,4 +1,4 @@
-"""Fused gradient steps: replay and learner on one processor, n steps in one native call without Python.
+"""Fused gradient steps: n steps of a replay and a learner on one processor, in one native call without Python.
 
 Each step samples, gathers, trains and updates the priorities, in this order. The training is the same bit by bit
 as with separate calls.
@@ -19,7 +19,7 @@ _COLUMN, _WEIGHT, _DRAW = range(3)
 
 
 class FusedSteps:
-    """The gradient steps of a native learner on a native replay.
+    """Takes gradient steps of a native learner on a `ConcurrentReplay`, many steps in one native call.
 
     The replay and the learner can still be used directly: they share the state and the counts of steps and
     samples.
@@ -99,7 +99,7 @@ class FusedSteps:
         return _COLUMN, list(columns).index(name)
 
     def run(self, steps: int, rng: np.random.Generator) -> None:
-        """Take gradient steps.
+        """Take gradient steps: each samples a batch, trains on it and updates its priorities.
 
         Args:
             steps: number of steps, at least 1.
@@ -131,11 +131,11 @@ class FusedSteps:
         return steps
 
     def insert(self, batch: Mapping[str, npt.ArrayLike], td_errors: npt.ArrayLike | None = None) -> None:
-        """Insert items. Arguments and errors as `ConcurrentReplay.insert`."""
+        """Insert items into the replay. Arguments and errors are those of `ConcurrentReplay.insert`."""
         self._replay.insert(batch, td_errors)
 
     def drain(self) -> None:
-        """Do nothing: every call has ended."""
+        """Do nothing, because all work is done when a call returns; `RelaxedSteps.drain` waits."""
 
     @property
     def losses(self) -> dict[str, float]:

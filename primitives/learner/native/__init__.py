@@ -1,1 +1,1 @@
-"""The learner on the native C++ executor."""
+"""The learner in C++: step graphs become programs of a native executor."""

@@ -1,8 +1,8 @@
-"""Which way matrix products go through their operands on this processor: measured at first use, and kept.
+"""Choose by measurement the fastest blocking of matrix products on this processor.
 
-A way says whether panels of B and blocks of A are copied before they are multiplied, and how many vectors wide a
-tile of sums is. What is fastest depends on the processor's caches and ports; the bits of the result do not
-(`native/blocking.hpp`).
+A blocking says whether panels of B and blocks of A are copied before they are multiplied, and how many vectors wide a
+tile of sums is. Which one is fastest depends on the processor's caches and ports. The bits of the result are the same
+for all (`native/blocking.hpp`). The choice is measured at first use and then kept on disk.
 """
 
 from functools import cache
@@ -16,13 +16,14 @@ _WAY = range(8)
 
 
 def blockings(simd: str = "") -> tuple[int, ...]:
-    """Return the ways of this processor, for `Executor`.
+    """Return the fastest blockings on this processor, as the native `Executor` takes them.
 
     Args:
         simd: instruction set, "avx512", "avx2" or "portable"; empty for the widest one of this processor.
 
     Returns:
-        Six numbers from 0 to 7, in the order of `Blockings::ways`.
+        Six numbers from 0 to 7, one for each memory layout of the operands and size of the product, in the order of
+        `Blockings::ways`.
     """
     from primitives import _native
 

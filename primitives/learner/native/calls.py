@@ -1,4 +1,4 @@
-"""What learners on the native executor share: each step and each action is one call."""
+"""The base class of learners on the native executor, which take each step and each action in one native call."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -36,7 +36,7 @@ class _Call(Protocol):
 
 
 class NativeCalls(GraphLearner):
-    """A learner on `NativePrograms`."""
+    """A learner on the native executor (`NativePrograms`), which takes each step and each action in one call."""
 
     def __init__(
         self,
@@ -58,23 +58,23 @@ class NativeCalls(GraphLearner):
 
     @property
     def in_one_call(self) -> bool:
-        """Whether the executor takes a step, or many, in one call: its calls read and write float32 alone."""
+        """Whether the executor can take one or many steps in one call. It cannot for an algorithm in float64."""
         return self._in_one_call
 
     @property
     def programs(self) -> NativePrograms:
-        """The executable."""
+        """The executable, with its native programs."""
         assert isinstance(self.executable, NativePrograms)
         return self.executable
 
     def prepare_steps(self, count: int) -> int:
-        """Prepare the next gradient steps.
+        """Prepare the next gradient steps, and return how many of them may be taken in one call.
 
         Args:
             count: number of requested steps, at least 1.
 
         Returns:
-            Number of steps that may be taken in one call, at least 1.
+            1 to `count`.
         """
         return count
 

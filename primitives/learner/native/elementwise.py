@@ -1,5 +1,7 @@
-"""Element-wise groups for the native executor: blocks, registers in the first-level cache, operands used in
-place.
+"""Prepare element-wise nodes for the native executor.
+
+A node is computed block by block, so that its intermediate results (registers) stay in the first-level cache. Inputs
+and outputs are used in place where possible.
 """
 
 from collections import defaultdict
@@ -23,7 +25,7 @@ BLOCK = 512  # elements of a block
 
 
 class Places(Protocol):
-    """Positions in the executor's arena, in bytes.
+    """Positions in the executor's arena, the block of memory that holds everything, in bytes.
 
     Attributes:
         scratch: start of the first thread's registers; those of the other threads follow.
@@ -38,7 +40,7 @@ class Places(Protocol):
         ...
 
     def constant(self, value: float) -> int:
-        """Return the position of a whole vector filled with the number."""
+        """Return the position of a vector (`LANES` elements) filled with the number."""
         ...
 
 
@@ -62,7 +64,10 @@ def require_float_arithmetic(graph: Graph) -> None:
 
 
 def with_own_results(node: Node) -> Node:
-    """Return the node with a separate instruction for every result: inputs, constants and second uses are copied."""
+    """Return the node with a separate instruction for each of its results.
+
+    A result that is an input, a constant, or the same register as an earlier result is copied.
+    """
     inputs, program, results = len(node.inputs), list(node.program), []
     for number in node.results:
         if number < inputs or program[number - inputs].op == "constant" or number in results:
@@ -100,7 +105,7 @@ def with_fused_multiply_adds(node: Node) -> Node:
 
 
 class Group:
-    """An element-wise node, prepared for the executor."""
+    """An element-wise node, prepared for the native executor."""
 
     def __init__(self, graph: Graph, node: Node, places: Places) -> None:
         self._graph = graph
@@ -200,7 +205,7 @@ class Group:
         return self._places.scratch + 4 * self._block * self._slot[register], 0
 
     def emit(self, executor: Any, program: int) -> None:
-        """Add the group to a program of the executor."""
+        """Add the node to a program of the executor."""
         from primitives import _native
 
         numbers = {name: i for i, name in enumerate(_native.learner.OP_NAMES.split())}
@@ -232,5 +237,5 @@ class Group:
         executor.add_elementwise(program, self.shape, self._block, loads, instructions, stores, registers)
 
     def constants(self) -> list[float]:
-        """Return the constants that the group needs in memory."""
+        """Return the constants that the node needs in memory."""
         return [float(i.value or 0) for i in self._node.program if i.op == "constant"]

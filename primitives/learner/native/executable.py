@@ -1,4 +1,4 @@
-"""Lowers a step graph to a flat program that `primitives._native` executes in one call.
+"""Translate a step graph to a flat program that `primitives._native` executes in one call.
 
 It is fast for these reasons: weights are stored in the order in which the forward product reads them; products
 add bias, rectify and mask while a tile is in registers; element-wise groups run block by block in the
@@ -47,7 +47,10 @@ instructions ("emulated"). The three differ in the order of their sums only."""
 
 
 class NativeExecutable(NativePrograms):
-    """The graphs as programs of one C++ executor. The variants share the state, which is first in the arena."""
+    """Runs step graphs as programs of one C++ executor.
+
+    All data are in one block of memory, the arena, which begins with the state that the variants share.
+    """
 
     def __init__(
         self,
@@ -67,8 +70,8 @@ class NativeExecutable(NativePrograms):
             threads: threads that share the large operations of a step, including the caller's.
             part_ns: least duration of a thread's part of an operation, ns, approximately.
             products: how matrix products are computed, one of `PRODUCTS`.
-            blockings: which way products in float32 go through their operands, as `blockings.blockings` returns it;
-                None: the fastest on this processor, which is measured at first use. The results do not depend on it.
+            blockings: how products in float32 divide their operands into blocks, as `blockings.blockings` returns it;
+                by default the fastest way on this processor, measured at first use. It does not change results.
 
         Raises:
             UnsupportedOperationError: the executor lacks an operation or a dtype; the message names the user's
@@ -123,20 +126,20 @@ class NativeExecutable(NativePrograms):
         return array
 
     def state(self) -> dict[str, Array]:
-        """Return each state leaf, as stored in the arena."""
+        """Return the state's arrays (leaves) by name, as they are stored in the arena."""
         return self._state
 
     def write_state(self, name: str, value: Array) -> None:
-        """Set a state leaf."""
+        """Set one array (leaf) of the state."""
         self._state[name][...] = value
 
     def input(self, variant: str, name: str) -> Array:
-        """Return an input as stored in the arena, to which `step` copies it."""
+        """Return the array in the arena to which `step` copies an input."""
         graph, at = self._lowerings[variant].graph, self._lowerings[variant].offset
         return self._located(at(graph.buffer_index[name]), graph.buffers[graph.buffer_index[name]])
 
     def profile(self, variant: str, steps: int) -> list[tuple[Node, float]]:
-        """Time the operations of steps on the last step's inputs; the steps change the state.
+        """Time each operation in a number of steps on the last step's inputs. The steps change the state.
 
         Args:
             variant: a key of `graphs`.

@@ -1,4 +1,4 @@
-"""The native learner in fixed point: its steps and actions are calls of the executor, as in floats."""
+"""The native learner in fixed point, which also takes each step and each action in one call of the executor."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,10 @@ class NativeFixedPointLearner(FixedPointLearner, NativeCalls):
         return super().step(batch, weights, variant=variant)
 
     def prepare_steps(self, count: int) -> int:
-        """See `NativeCalls.prepare_steps`: the delay of Algorithm 1 ends between two calls."""
+        """Return how many of the next steps may be taken in one call: at most those left until the delay ends.
+
+        Products must begin to quantise their operands between two calls (FIX Algorithm 1).
+        """
         self.narrow_when_due()
         left = self.precision.delay - self.gradient_steps
         return min(count, left) if left > 0 else count

@@ -1,6 +1,6 @@
-"""Rewrites a step graph for the native executor: the memory order of weights, and operations fused into products.
+"""Rewrite a step graph for the native executor: change the memory order of weights, and fuse operations into products.
 
-Both rewrites keep the graph's meaning; they precede the placing of buffers.
+Neither changes the results. Both come before the buffers get their places in memory.
 """
 
 from collections import defaultdict
@@ -145,10 +145,11 @@ def _transposed(graph: Graph, chosen: set[int]) -> Graph:
 
 
 def with_epilogues(graph: Graph) -> Graph:
-    """Let products add the bias, rectify and mask, if an element-wise group does only that to their result.
+    """Fuse into products what follows them: adding the bias, ReLU, and the mask of ReLU's derivative.
 
-    A `matmul` node of the result may have more inputs, named in order by its attribute `epilogue`: `bias` (a view
-    of the product's shape), `rectify` (no input), `mask` (keep where positive).
+    This is done if an element-wise node does only that to the result of a product. A `matmul` node of the returned
+    graph may have more inputs, named in order by its attribute `epilogue`: `bias` (a view of the product's shape),
+    `rectify` (no input), `mask` (keep where positive).
     """
     nodes = list(graph.nodes)
     readers: dict[int, list[int]] = defaultdict(list)

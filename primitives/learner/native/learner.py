@@ -1,4 +1,4 @@
-"""The native learner: a `GraphLearner` whose executor also runs the actors' inference.
+"""The native learner: a `GraphLearner` whose executor also computes the actors' actions.
 
 An actor that requests one action at a time spends most of its time in calls: NumPy needs about ten of them for
 three layers. Here the algorithm's `act`, and `explored` with its noise, are two more programs on the arena and
@@ -66,7 +66,7 @@ class NativeLearner(NativeCalls):
 
     @property
     def products(self) -> str:
-        """How matrix products are computed, one of `PRODUCTS` of `executable`."""
+        """How matrix products are computed, one of `executable.PRODUCTS`."""
         assert isinstance(self.executable, NativeExecutable)
         return self.executable.products
 

@@ -1,4 +1,7 @@
-"""The learner in C++: `executable` describes how a gradient step runs, and `learner` how actions are computed."""
+"""The backend "native": a learner in C++.
+
+The module `executable` describes how it runs a gradient step, and `learner` how it computes actions.
+"""
 
 from collections.abc import Mapping
 

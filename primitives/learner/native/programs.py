@@ -1,4 +1,4 @@
-"""What the float and fixed-point programs of the native executor share: how they are run."""
+"""The base class of executables on the native executor, in floats and in fixed point: it runs their programs."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ PART_NS = 1500.0
 
 
 class NativePrograms(Executable):
-    """Graphs as programs of one C++ executor (`native/program.hpp`).
+    """Runs step graphs as programs of one C++ executor (`native/program.hpp`).
 
     Attributes:
         threads: threads that share the large operations of a step, including the caller's.
@@ -29,10 +29,10 @@ class NativePrograms(Executable):
 
     @abstractmethod
     def input(self, variant: str, name: str) -> Array:
-        """Return an input as stored in the arena, to which `step` copies it."""
+        """Return the array in the executor's memory to which `step` copies an input."""
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run one gradient step."""
+        """Run one gradient step in one native call; arguments and result as `Executable.step`."""
         arrays = [np.ascontiguousarray(value) for _, value in self.checked_inputs(variant, inputs)]
         outputs = self._empty_outputs(variant, ())
         self._run([variant], arrays, list(outputs.values()))

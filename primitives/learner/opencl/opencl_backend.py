@@ -1,4 +1,7 @@
-"""The learner on any OpenCL device: a step graph as a sequence of kernels on one arena in the device's memory."""
+"""The learner on any OpenCL device: it runs a step graph as a sequence of kernels.
+
+All data are in one buffer of the device's memory, the arena.
+"""
 
 import warnings
 from collections.abc import Hashable, Mapping
@@ -22,7 +25,7 @@ def unavailable_reason() -> str:
 
 
 class OpenclExecutable(Executable):
-    """The variants' kernels on one arena, which begins with the shared state."""
+    """Runs step graphs as OpenCL kernels on one buffer, the arena, which begins with the variants' shared state."""
 
     def __init__(self, graphs: Mapping[str, Graph], *, device: str | int = "cpu") -> None:
         """Place the buffers, and build the kernels.
@@ -115,31 +118,31 @@ class OpenclExecutable(Executable):
         return value
 
     def state(self) -> dict[str, Array]:
-        """Return copies of each state leaf."""
+        """Return copies of the state's arrays (leaves) on the host, by name."""
         return {
             name: self._download(self._state_offsets[name], buffer.shape, buffer.dtype)
             for name, buffer in self.state_buffers.items()
         }
 
     def write_state(self, name: str, value: Array) -> None:
-        """Set a state leaf."""
+        """Set one array (leaf) of the state."""
         buffer = self.state_buffers[name]
         self._upload(self._state_offsets[name], np.asarray(value, buffer.dtype))
         self._queue.finish()
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run one gradient step."""
+        """Run one gradient step; arguments and result as `Executable.step`."""
         for position, value in self.checked_inputs(variant, inputs):
             self._upload(self._offsets[variant][position], value)
         return self._run(variant)
 
     @property
     def place(self) -> Hashable:
-        """See `Executable.place`."""
+        """Identifies the memory of this OpenCL device, in which `step_on` reads batches."""
         return "opencl", self.device
 
     def step_on(self, variant: str, inputs: Mapping[str, Array], batch: DeviceBatch) -> dict[str, Array]:
-        """Run one gradient step whose batch is gathered straight into the arena."""
+        """Run one gradient step on a batch in the device's memory; arguments and result as `Executable.step_on`."""
         graph, offsets = self._graphs[variant], self._offsets[variant]
         named = {f"batch/{name}": name for name in batch.fields}
         for position, value in self.checked_inputs(variant, inputs, named):

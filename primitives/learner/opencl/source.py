@@ -1,7 +1,7 @@
-"""OpenCL C for the nodes of a step graph: one kernel per node, with shapes and strides as literals.
+"""Generate OpenCL C for the nodes of a step graph, with shapes and strides as literals.
 
-A kernel's arguments are the arena and the byte offset of each view in it, so nodes that differ only in the
-positions of their views share one kernel.
+A kernel's arguments are the arena (the buffer that holds everything) and the byte offset of each view in it, so that
+nodes that differ only in the positions of their views share one kernel.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,7 +64,7 @@ class Kernel:
 
     Attributes:
         body: body of the function; `arena` and `o0`, `o1`, ... are its arguments.
-        views: the view of each offset.
+        views: the views whose byte offsets are `o0`, `o1`, ...
         work_items, work_group: sizes of the launch.
     """
 
@@ -74,7 +74,7 @@ class Kernel:
     work_group: tuple[int, ...]
 
     def source(self, name: str) -> str:
-        """Return the kernel as OpenCL C."""
+        """Return the source of the kernel in OpenCL C, under the given name."""
         offsets = "".join(f", const long o{i}" for i in range(len(self.views)))
         group = ", ".join(map(str, (*self.work_group, *[1] * (3 - len(self.work_group)))))
         attribute = f"__attribute__((reqd_work_group_size({group})))"
@@ -109,7 +109,7 @@ def _offset(strides: Sequence[int], prefix: str = "c") -> str:
 
 
 def kernels(node: Node, buffers: Sequence[Buffer]) -> list[Kernel]:
-    """Return the launches that execute a node, in order."""
+    """Return the kernel launches that execute a node, in order; `buffers` are those of its graph."""
     return _MAKERS[node.kind](node, [buffers[v.buffer] for v in (*node.inputs, *node.outputs)])
 
 
@@ -363,5 +363,11 @@ KINDS = tuple(_MAKERS)
 
 
 def byte_offset(view: View, buffers: Sequence[Buffer], offsets_bytes: Sequence[int]) -> int:
-    """Return the offset of a view's first element in the arena."""
+    """Return the byte in the arena at which a view's first element begins.
+
+    Args:
+        view: the view.
+        buffers: the buffers of its graph.
+        offsets_bytes: for each buffer its first byte in the arena.
+    """
     return offsets_bytes[view.buffer] + view.offset * ITEM_BYTES[buffers[view.buffer].dtype]

@@ -19,7 +19,7 @@ from primitives.replay import ConcurrentReplay
 
 
 class RelaxedSteps(FusedSteps):
-    """The gradient steps of a native learner on batches that a replay manager samples ahead.
+    """Takes gradient steps of a native learner on batches that a replay manager samples ahead of time.
 
     While batches wait, nothing else may sample from, insert into, or load the replay: insert with `insert`. If a row
     was overwritten after its batch was sampled, it keeps the priority of its new item.
@@ -27,8 +27,8 @@ class RelaxedSteps(FusedSteps):
     Args:
         replay: source of the batches; receives the priorities.
         learner: a learner of backend "native".
-        ahead: D, batches that wait when a gradient step begins, apart from its own; at least 0.
-        beside: whether the manager has a thread of its own; otherwise the caller's thread does its work in turns.
+        ahead: D, how many batches after its own are already sampled when a gradient step begins; at least 0.
+        beside: whether the manager has a thread of its own; otherwise its work is done in the caller's thread.
 
     Raises:
         TypeError, ValueError: as `FusedSteps`, and for an `ahead` below 0.
@@ -59,10 +59,10 @@ class RelaxedSteps(FusedSteps):
         return int(self._fused.samples_for(steps))
 
     def insert(self, batch: Mapping[str, npt.ArrayLike], td_errors: npt.ArrayLike | None = None) -> None:
-        """Copy items and have the manager insert them, after what it was asked for before.
+        """Copy items, and let the manager insert them after the work that it already has.
 
-        Arguments as `ConcurrentReplay.insert`. The rows are not waited for; an error of the manager is raised by
-        the next `run` or `drain`.
+        The arguments are those of `ConcurrentReplay.insert`. The call does not wait for the insertion; an error of
+        the manager is raised by the next `run` or `drain`.
 
         Raises:
             TypeError, ValueError: a batch that does not fit the storage, or TD errors that do not fit the batch; state
@@ -75,7 +75,7 @@ class RelaxedSteps(FusedSteps):
         self._fused.insert(columns, count, errors)
 
     def drain(self) -> None:
-        """Wait until the manager has done everything that it was asked for.
+        """Wait until the manager has done all its work.
 
         Raises:
             ValueError: a TD error was not finite, or too large for a priority.
@@ -84,8 +84,10 @@ class RelaxedSteps(FusedSteps):
 
     @property
     def terms_s(self) -> dict[str, float]:
-        """Return the seconds so far of sample (with gathering), update and insert, in the manager's thread, and of
-        learner and wait, in the caller's. Complete after `drain`.
+        """Return the seconds spent so far, by kind of work; complete after `drain`.
+
+        "sample" (with gathering), "update" and "insert" are the manager's; "learner" and "wait" (for the manager) are
+        the calling thread's.
         """
         names = ("sample", "update", "insert", "learner", "wait")
         return dict(zip(names, self._fused.seconds, strict=True))

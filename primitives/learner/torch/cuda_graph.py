@@ -1,5 +1,6 @@
-"""Runs a whole gradient step as one CUDA graph: one launch; only inputs and results are copied from and to the
-host.
+"""Run a whole gradient step as one CUDA graph, with one launch.
+
+Only inputs are copied from the host, and results to it.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ WARM_UP_STEPS = 3
 
 
 class CapturedStep:
-    """Captures each variant of an algorithm's step at its first use, and replays it afterwards.
+    """A gradient step as a CUDA graph: each variant is captured at its first use, and replayed afterwards.
 
     Columns go through page-locked buffers from which the graph itself copies. Each stream copies the part of the
     batch that it works on, so that copies and kernels of different streams overlap (PRL 4.2.1).
@@ -62,10 +63,10 @@ class CapturedStep:
         """Run one step; the next step overwrites the result's tensors.
 
         Args:
-            batch: columns on the host.
-            draws: the step's random draws.
+            batch: the columns that are on the host.
+            draws: the step's random numbers.
             variant: the kind of step.
-            resident: the other columns, in the device's memory: the graph does not copy them.
+            resident: the other columns, if they are in the device's memory. The graph does not copy these.
         """
         with torch.cuda.device(self._device):
             for name, column in {**batch, **draws}.items():

@@ -1,4 +1,4 @@
-"""A step's inputs in one piece of a device's memory, into which a storage on that device gathers."""
+"""Keep a step's inputs in one block of a device's memory, into which a replay storage on that device can write."""
 
 from collections.abc import Mapping
 from math import prod
@@ -14,14 +14,14 @@ _ALIGNMENT_BYTES = 256
 
 
 class DeviceInputs:
-    """Tensors that are views of one tensor of bytes.
+    """The inputs of a gradient step, as tensors that are views of one block of memory.
 
     Args:
-        columns: shape and dtype of each column.
-        device: where they are.
+        columns: shape and dtype of each column, by name.
+        device: the device of the memory.
 
     Attributes:
-        tensors: the columns.
+        tensors: the columns, by name.
     """
 
     def __init__(
@@ -40,9 +40,9 @@ class DeviceInputs:
             self.tensors[name] = self._bytes[begin : begin + sizes[name]].view(dtype).reshape(shape)
 
     def read(self, batch: DeviceBatch) -> dict[str, Tensor]:
-        """Return the columns that a batch has, which are written in the order of the device's current stream.
+        """Copy a batch into the block, and return the tensors of its columns by name.
 
-        The next call overwrites them.
+        The copy runs on the device's current CUDA stream. The next call overwrites the tensors.
         """
         found = {name: tensor for name, tensor in self.tensors.items() if name in batch.fields}
         places = {

@@ -1,4 +1,4 @@
-"""Updates that overwrite their caller's tensors: the same numbers with fewer calls."""
+"""Versions of `Updates` that overwrite the caller's tensors: they give the same numbers with fewer PyTorch calls."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ class InPlaceUpdates(Updates):
     def gradients(
         self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch
     ) -> tuple[Parameters, Tensor, Auxiliary]:
-        """Return gradients as `Updates.gradients` does, without functorch's wrappers around every tensor."""
+        """Return what `Updates.gradients` returns, without functorch's wrappers around every tensor."""
         leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
         return self._differentiate(loss, leaves, batch)
 
@@ -30,7 +30,7 @@ class InPlaceUpdates(Updates):
     def adam(
         self, parameters: Parameters, gradients: Parameters, state: AdamState, learning_rate: float
     ) -> tuple[Parameters, AdamState]:
-        """Run the update of `Updates.adam` in one call."""
+        """Run one Adam update in place, in one PyTorch call; see `Updates.adam`."""
         values = list(parameters.values())
         step = state.step.add_(1).float()  # the CUDA kernel reads it as float32 in every case
         torch._fused_adam_(
@@ -51,7 +51,7 @@ class InPlaceUpdates(Updates):
         return parameters, state
 
     def polyak(self, target: Parameters, online: Parameters, tau: float) -> Parameters:
-        """Run the update of `Updates.polyak` in one call."""
+        """Move `target` towards `online` in place, in one PyTorch call; see `Updates.polyak`."""
         if tau == 1:
             torch._foreach_copy_(list(target.values()), list(online.values()))
         else:
@@ -68,17 +68,17 @@ class SplitUpdates(InPlaceUpdates):
     """
 
     def __init__(self, parts: int, streams: "list[torch.cuda.Stream] | None" = None) -> None:
-        """Divide batches into `parts`, each with a stream, or without streams one after another."""
+        """Divide batches into `parts`, each with a CUDA stream; without `streams` the parts follow each other."""
         self.parts = parts
         self.streams = streams
 
     def split(self, batch: Batch) -> list[dict[str, Tensor]]:
-        """Return the parts of a batch, as views."""
+        """Return the equal parts of a batch, whose columns are views of the batch's."""
         pieces = {name: column.chunk(self.parts) for name, column in batch.items()}
         return [{name: piece[index] for name, piece in pieces.items()} for index in range(self.parts)]
 
     def together(self, batch: Batch) -> Batch:
-        """Wait for the streams, each of which copies its own part of the batch to the device."""
+        """Return the batch after waiting for all streams, each of which copies its part of it to the device."""
         for stream in self.streams or []:
             torch.cuda.current_stream().wait_stream(stream)
         return batch

@@ -1,4 +1,4 @@
-"""The learner on PyTorch.
+"""The backend "torch": a learner on PyTorch, in one of these modes.
 
 | mode | what it does |
 |---|---|
@@ -108,7 +108,7 @@ class TorchLearner(Learner):
 
     @property
     def place(self) -> Hashable:
-        """See `Learner.place`: the memory of a CUDA device."""
+        """Identifies the memory of the CUDA device in which this learner reads batches; None on the CPU."""
         return ("cuda", self._device.index or 0) if self._device.type == "cuda" else None
 
     def _step(self, batch: dict[str, np.ndarray], variant: str) -> StepOutcome:
@@ -147,11 +147,11 @@ class TorchLearner(Learner):
         return self._acting
 
     def parameters(self) -> dict[str, np.ndarray]:
-        """Return the acting parameters, as copies."""
+        """Return copies of the parameters that actors need for `Algorithm.act` and `explore`."""
         return {name: value.copy() for name, value in self._acting_arrays().items()}
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return the whole state, the number of steps and the generator, as copies."""
+        """Return copies of the whole state, the number of steps and the generator's state, by name."""
         leaves = {name: leaf.cpu().numpy().copy() for name, leaf in tree.flatten(self._state).items()}
         leaves["gradient_steps"] = np.asarray(self.gradient_steps)
         leaves["generator"] = self._generator.get_state().numpy().copy()
