@@ -73,7 +73,7 @@ def _banked_replay_pipeline(
 def _lane_route(
     banks: Banks = 4, fanout: Fanout = 16, levels: Levels = 3, leaf_bits: LeafBits = 32, tag_bits: TagBits = 8
 ) -> Any:
-    """Finds the bank of a request at one lane, an input of the crossbar between them (MAP IV-C4); combinational."""
+    """Finds the bank (a sub-tree) for the request of a lane (an input): part of the crossbar (MAP IV-C4)."""
     from primitives.fpga.replay_pipeline import BankedLayout, PipelineLayout
     from primitives.fpga.replay_pipeline.crossbar import LaneRoute
 
@@ -83,7 +83,7 @@ def _lane_route(
 def _bank_arbiter(
     banks: Banks = 4, fanout: Fanout = 16, levels: Levels = 3, leaf_bits: LeafBits = 32, tag_bits: TagBits = 8
 ) -> Any:
-    """Selects the request that a bank takes from the lanes, the crossbar's inputs (MAP IV-C4); combinational."""
+    """Selects the lane (an input) whose request a bank (a sub-tree) takes: part of the crossbar (MAP IV-C4)."""
     from primitives.fpga.replay_pipeline import BankedLayout, PipelineLayout
     from primitives.fpga.replay_pipeline.crossbar import BankArbiter
 
