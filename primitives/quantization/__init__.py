@@ -1,5 +1,6 @@
-"""Fixed point (FIX): formats, exact integer arithmetic, and fixed-point step graphs; `learner.create` trains with
-them.
+"""Fixed point (FIX): number formats, exact integer arithmetic, and step graphs that run in fixed point.
+
+`primitives.learner.create` makes learners that train with them.
 """
 
 from primitives.quantization.affine import Affine

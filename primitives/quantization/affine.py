@@ -1,4 +1,4 @@
-"""The rule of FIX Algorithm 1 for n bits: Q_n(A) = floor(A / delta) + z, from a captured range."""
+"""Quantise numbers to n bits over a recorded range, by FIX Algorithm 1: Q_n(A) = floor(A / delta) + z."""
 
 import math
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from primitives.quantization.fixed_point import MAXIMUM_BITS, Array, Q, Stored
 
 @dataclass(frozen=True)
 class Affine:
-    """n bits over a range, FIX Algorithm 1:
+    """A rule that quantises the numbers of a range to n bits (FIX Algorithm 1):
 
         delta = (A_max - A_min) / 2^n,   z = floor(-A_min / delta),   Q_n(A) = floor(A / delta) + z
 
-    in [0, 2^n); values outside the range saturate and are counted. (For the captured extremes themselves the two
+    in [0, 2^n); values outside the range saturate and are counted. (For the ends of the range themselves the two
     floors can give -1 and 2^n, one code outside.) A code q represents (q - z) delta. Products take the *centred*
     code q - z, an integer, so that a sum of products is exact and delta is applied once, at its end.
 
@@ -40,12 +40,12 @@ class Affine:
 
     @classmethod
     def of_range(cls, bits: int, minimum: float, maximum: float) -> "Affine":
-        """Return the rule for captured extremes, widened to contain 0, which padding and ReLU need exactly.
+        """Return the rule for a recorded range, widened to contain 0, which padding and ReLU need exactly.
 
         For a range of only 0, delta is 2^-n.
 
         Raises:
-            ValueError: bits out of range, or extremes that are not finite or in the wrong order.
+            ValueError: bits out of range, or ends of the range that are not finite or in the wrong order.
         """
         checks.whole("bits", bits, 2)
         checks.in_range("minimum", minimum, -math.inf)
@@ -73,19 +73,22 @@ class Affine:
         """Return the centred codes Q_n(A) - z of fixed-point numbers, int32 in [-z, 2^n - z).
 
         Args:
-            raw: raw values.
-            fmt: their format.
+            raw: the numbers' raw values.
+            fmt: the numbers' format.
+
+        Returns:
+            The codes, and how many numbers were outside the range.
         """
         steps = np.floor(raw.astype(np.float64) * self.factor(fmt))
         clipped = np.clip(steps, self.lowest, self.highest)
         return Stored(clipped.astype(np.int32), int((clipped != steps).sum()))
 
     def factor(self, fmt: Q) -> float:
-        """Return the factor of raw values, in binary64, before they are floored."""
+        """Return resolution / delta in binary64: raw values of the format are multiplied by it, then floored."""
         return fmt.resolution * self.reciprocal
 
     def codes(self, raw: Array, fmt: Q) -> Array:
-        """Return Q_n(A), int32 in [0, 2^n)."""
+        """Return the codes Q_n(A) of fixed-point numbers, int32 in [0, 2^n); arguments as `centred`."""
         return self.centred(raw, fmt).raw + np.int32(self.zero)
 
     def to_float(self, centred: Array) -> Array:

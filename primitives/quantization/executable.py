@@ -1,4 +1,4 @@
-"""What all backends of fixed-point step graphs share.
+"""The base class of the executables that run step graphs in fixed point.
 
 A backend keeps each buffer as a flat array (int32 raw values if its storage is a `Q`) and runs the nodes in
 order. `roles`, `fixed_point`, `affine` and `vector_unit` define what a node computes; all backends agree bit by
@@ -25,10 +25,14 @@ _DTYPES = {Plain.BINARY32: "float32", Plain.BINARY64: "float64"}
 
 
 class FixedPointExecutable(Executable, CapturedRanges):
-    """The graphs on a backend's arrays. `precision` is constant; `quantise` makes Algorithm 1's change at step d."""
+    """Runs step graphs in fixed point.
+
+    At first products read their operands as stored, and the ranges of the operands are recorded. From step d of FIX
+    Algorithm 1 on, after `quantise`, they read n-bit codes over these ranges.
+    """
 
     def __init__(self, graphs: Mapping[str, Graph], precision: Precision) -> None:
-        """Assign roles and lay out the buffers; the state starts at zero.
+        """Find each buffer's format, and allocate the buffers; the state starts at zero.
 
         Args:
             graphs: by variant.
@@ -90,60 +94,69 @@ class FixedPointExecutable(Executable, CapturedRanges):
 
     @abstractmethod
     def profile(self, variant: str, steps: int) -> list[tuple[Node, float]]:
-        """Time the nodes of steps on the last step's inputs; the steps change the state.
+        """Time each node in a number of steps on the last step's inputs. The steps change the state.
 
         Args:
             variant: a key of `graphs`.
-            steps: number of steps, at least 1, over which each node's minimum is taken.
+            steps: number of steps, at least 1; each time is the minimum over them.
 
         Returns:
-            Each node, in order, with its seconds.
+            Each node, in order, with its time in seconds.
         """
 
     def quantise(self) -> None:
-        """Make products read n-bit codes over the captured extremes from now on (Algorithm 1, t >= d)."""
+        """From now on, let products read n-bit codes over the recorded ranges (FIX Algorithm 1, t >= d)."""
         pairs = (pair for assigned in self._roles.values() for pair in assigned.operands.values())
         self.quantise_operands(operand for pair in pairs for operand in pair)
 
     def count(self, label: str, saturated: int) -> None:
-        """Count numbers that did not fit their format."""
+        """Add to the count of numbers that did not fit their format.
+
+        Args:
+            label: kind of the numbers, such as "weights".
+            saturated: how many did not fit.
+        """
         if saturated:
             self._saturated[label] += saturated
 
     @property
     def saturated(self) -> Counter[str]:
-        """Return how many numbers did not fit their format so far, by label."""
+        """Return how many numbers have not fitted their format so far, by kind (such as "weights")."""
         self.collect()
         return self._saturated
 
     def state(self) -> dict[str, Array]:
-        """Return each state leaf exactly: float64, except Adam's second moment if that is binary32."""
+        """Return copies of the state's arrays (leaves) by name, with the exact numbers.
+
+        They are float64, also where the numbers are stored in fixed point or as float32.
+        """
         return {name: self.leaf(name) for name in self.state_buffers}
 
     def leaf(self, name: str) -> Array:
-        """Return one state leaf, as in `state`."""
+        """Return a copy of one array (leaf) of the state, with the exact numbers; see `state`."""
         place = self._state[name]
         value = self._real(self._numpy(place.array), place.storage)
         return np.array(value).reshape(self.state_buffers[name].shape)
 
     def raw(self, name: str) -> Array:
-        """Return a copy of one state leaf as stored: raw values if it is in fixed point."""
+        """Return a copy of one array (leaf) of the state as it is stored: raw values if it is in fixed point."""
         return np.array(self._numpy(self._state[name].array)).reshape(self.state_buffers[name].shape)
 
     def write_raw(self, name: str, raw: Array) -> None:
-        """Set a state leaf to what `raw` gave."""
+        """Set one array (leaf) of the state to values that `raw` returned."""
         self._assign(self._state[name].array, raw.ravel())
 
     def coded_operands(self, variant: str) -> tuple[str, ...]:
-        """Return the keys of the operands of a variant's products that are n-bit codes after `quantise`, in
-        order.
+        """Return the keys (`Operand.key`) of those operands of a variant's products that `quantise` quantises.
+
+        The keys are sorted.
         """
         pairs = self._roles[variant].operands.values()
         found = {one.key for pair in pairs for one in pair if one.bits(self.precision) is not None}
         return tuple(sorted(found))
 
     def write_state(self, name: str, value: Array) -> None:
-        """Set a state leaf to the nearest numbers of its format."""
+        """Set one array (leaf) of the state to the nearest numbers of its format."""
         self._write(self._state[name], np.asarray(value).ravel())
 
     def _dtype(self, variant: str, position: int) -> str:

@@ -1,4 +1,4 @@
-"""Fixed-point numbers: formats as values, and exact integer arithmetic on their raw integers (FIX IV, V-C).
+"""Fixed-point number formats, and exact integer arithmetic on numbers in them (FIX IV, V-C).
 
 A number in the format `Q(bits, fraction_bits)` is a two's complement integer of `bits` bits, its *raw* value; it
 represents raw / 2^fraction_bits. These rules hold in the whole package:
@@ -117,7 +117,7 @@ class Q:
         return np.asarray(raw, np.float64) * self.resolution
 
     def rescale(self, exact: ArrayLike, fraction_bits: int) -> Stored:
-        """Return exact integers with another number of fraction bits in this format, rounded once and saturated.
+        """Convert exact integers with a given number of fraction bits to this format: round once, then saturate.
 
         Args:
             exact: int64, or Python's integers in an array of objects; each represents itself / 2^fraction_bits.

@@ -56,7 +56,7 @@ _AS_IT_IS = (False, 0.0, 0.0, 0.0)
 _FLOAT = np.dtype(np.float32)
 
 learner_kind = NativeFixedPointLearner
-"""The class of this backend's learners."""
+"""The class of the learners that this backend creates."""
 
 
 def unavailable_reason() -> str:
@@ -71,7 +71,14 @@ def unavailable_reason() -> str:
 def executable(
     graphs: Mapping[str, Graph], precision: Precision, device: str, threads: int = 1
 ) -> FixedPointExecutable:
-    """Return the graphs prepared to run on the widest instruction set of this processor."""
+    """Return an executable that runs the graphs in C++, on the widest instruction set of this processor.
+
+    Args:
+        graphs: by variant.
+        precision: the formats.
+        device: ignored; it is always the CPU.
+        threads: threads that share the large operations of a step, including the caller's.
+    """
     return NativeFixedPointExecutable(graphs, precision, threads=threads)
 
 
@@ -89,7 +96,7 @@ class _Part:
 
 
 class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
-    """The graphs as fixed-point programs of the native executor."""
+    """Runs step graphs as fixed-point programs of the native C++ executor."""
 
     def __init__(
         self,
@@ -255,7 +262,7 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         self._executor.set_transfers(program, inputs, outputs)
 
     def input(self, variant: str, name: str) -> Array:
-        """Return an input as stored in the arena, to which `step` copies it."""
+        """Return the array in the executor's memory to which `step` copies an input."""
         if name in self._staged[variant]:
             _, array = self._staged[variant][name]
             return array
@@ -264,7 +271,7 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         return flat.reshape(self.graphs[variant].buffers[position].shape)
 
     def profile(self, variant: str, steps: int) -> list[tuple[Node, float]]:
-        """See `FixedPointExecutable.profile`."""
+        """Time each node in a number of steps; see `FixedPointExecutable.profile`."""
         nodes = self.graphs[variant].nodes
         seconds = [0.0] * len(nodes)
         found_s = self._executor.profile(self._programs[variant], steps)
@@ -274,7 +281,7 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         return list(zip(nodes, seconds, strict=True))
 
     def collect(self) -> None:
-        """See `CapturedRanges.collect`."""
+        """Fetch the counts and the recorded ranges that the native executor holds."""
         for variant, program in self._programs.items():
             counts = self._executor.take_counts(program)
             for label, saturated in zip(self._labels[variant], counts, strict=True):
@@ -286,17 +293,17 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
             native.forget_widest()
 
     def quantise(self) -> None:
-        """See `FixedPointExecutable.quantise`."""
+        """From now on, let products read n-bit codes over the recorded ranges (FIX Algorithm 1, t >= d)."""
         super().quantise()
         self._read_operands()
 
     def use_rules(self, rules: Mapping[str, Affine]) -> None:
-        """See `CapturedRanges.use_rules`."""
+        """Let products read their operands by the given rules; see `CapturedRanges.use_rules`."""
         super().use_rules(rules)
         self._read_operands()
 
     def restart_capture(self, extremes: Mapping[str, tuple[int, int]]) -> None:
-        """See `CapturedRanges.restart_capture`."""
+        """Record ranges again, beginning with the given ones; see `CapturedRanges.restart_capture`."""
         super().restart_capture(extremes)
         self._read_operands()
 

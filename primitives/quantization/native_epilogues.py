@@ -1,4 +1,4 @@
-"""Products with fused operations on their results: bias and ReLU, or ReLU's derivative."""
+"""Fuse operations into the matrix products whose results they read: bias and ReLU, or ReLU's derivative."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -28,8 +28,13 @@ def with_followers(graph: Graph) -> tuple[Graph, frozenset[int]]:
 
 
 def joined(graph: Graph, followed: frozenset[int]) -> Graph:
-    """Return the graph in which outputs of products and of their followers are alive together, for placing
-    buffers.
+    """Return a graph from which buffers can be placed so that a product may write its follower's outputs directly.
+
+    In it, each product also has the outputs of the node that follows it, so that they share no memory with its inputs.
+
+    Args:
+        graph: the graph that `with_followers` returned.
+        followed: the positions that it returned.
     """
     nodes = list(graph.nodes)
     for position in followed:

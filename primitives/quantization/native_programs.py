@@ -1,4 +1,4 @@
-"""Element-wise programs for the native backend: on slots of binary64, or as a layer's integer operations."""
+"""Translate element-wise programs for the native backend: to operations on binary64, or on integers where possible."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,13 +10,15 @@ from primitives.quantization.roles import Plain
 
 
 class SlotProgram:
-    """An element-wise program with the fewest slots that its values' lifetimes allow.
+    """An element-wise program whose registers share memory where their lifetimes allow it.
+
+    A slot is a piece of memory that holds one register for the elements of a block, in binary64.
 
     Attributes:
         slots: number of slots.
         slot_of: slot of each register that is read or stored.
         constants: (slot, value) of each constant.
-        instructions: (operation's code, target slot, three argument slots or -1).
+        instructions: (operation's code, target slot, three argument slots or -1) of each instruction.
     """
 
     def __init__(self, node: Node, input_count: int, op_codes: Mapping[str, int]) -> None:
@@ -76,7 +78,9 @@ _OF_WHOLE_NUMBERS = (
 
 
 def in_binary64(node: Node, dtypes: Sequence[str]) -> Node:
-    """Return the program with its operations on integers and flags replaced by floats, exact up to 2^53.
+    """Return the node with its operations on integers and flags replaced by operations on binary64.
+
+    Integers are exact up to 2^53.
 
     Args:
         node: an element-wise node.
@@ -125,7 +129,13 @@ MOST_PLACES = 31
 
 @dataclass(frozen=True)
 class AddRectify:
-    """y = max(0, x + bias); `x` and `y` are dense rows, `bias` is one row with `places` more fraction bits."""
+    """The integer operation y = max(0, x + bias), a layer's bias and ReLU.
+
+    Attributes:
+        y, x: dense matrices of one format.
+        bias: one row, which is added to every row of `x`.
+        places: number of fraction bits that `bias` has more than `x`, 0 to 30.
+    """
 
     y: Located
     x: Located
@@ -135,7 +145,13 @@ class AddRectify:
 
 @dataclass(frozen=True)
 class Mask:
-    """y = g if x + bias is positive, else 0: ReLU's derivative. Dense rows; `bias` as in `AddRectify`, or None."""
+    """The integer operation y = g where x + bias is positive, else 0: ReLU's derivative.
+
+    Attributes:
+        y, x, g: dense matrices; `y` and `g` have one format.
+        bias: one row, which is added to every row of `x`; None: nothing is added.
+        places: number of fraction bits that `bias` has more than `x`, 0 to 30.
+    """
 
     y: Located
     x: Located
@@ -146,11 +162,15 @@ class Mask:
 
 @dataclass(frozen=True)
 class AdamStep:
-    """One Adam update, with Polyak averaging if there is a target, as in `primitives.algorithms.updates`; all
-    dense.
+    """One update of `primitives.algorithms.updates`: Adam, and Polyak averaging if there is a target. Arrays are dense.
 
     Attributes:
-        constants: decay and weight of mean and of square; epsilon; tau.
+        parameter, gradient: the parameters and their gradients, in fixed point.
+        target: the target network's parameters; None: there are none.
+        mean, square: Adam's moments.
+        rate: the learning rate after the correction of the first moment's bias, one number.
+        root_correction: the root of the second moment's bias correction, one number.
+        constants: decay and weight of `mean`, decay and weight of `square`, epsilon, tau.
     """
 
     parameter: Located
@@ -164,8 +184,14 @@ class AdamStep:
 
 
 def adam_step(node: Node, inputs: Sequence[Located], outputs: Sequence[Located]) -> AdamStep | None:
-    """Return a program as one Adam update that gives the same bits; None if it is not one, or its formats do not
-    fit.
+    """Return the Adam update that gives the same bits as an element-wise node's program.
+
+    Args:
+        node: the node.
+        inputs, outputs: its arrays and their formats.
+
+    Returns:
+        None if the program is not an Adam update, or if the formats or the layouts of its arrays do not allow it.
     """
     if len(outputs) not in (3, 4):
         return None

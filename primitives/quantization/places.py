@@ -21,12 +21,12 @@ vector units flush to zero while a step runs (`primitives/native/subnormals.hpp`
 
 @dataclass(frozen=True)
 class Located:
-    """A view with its array.
+    """A view of a graph's buffer, with the backend's array that holds its numbers.
 
     Attributes:
         array: array of the backend, with the view's shape and strides.
-        storage: how its numbers are stored.
-        label: label under which its saturations are counted.
+        storage: how the numbers are stored: a fixed-point format, or a kind of plain number.
+        label: kind under which numbers that do not fit the format are counted, such as "weights".
     """
 
     array: Any
@@ -36,11 +36,11 @@ class Located:
 
 @dataclass(frozen=True)
 class Product:
-    """A matrix product with its arrays.
+    """A matrix product C = A B with its arrays.
 
     Attributes:
-        operands: the operands A and B.
-        a, b, c: their places; all in a format `Q`.
+        operands: roles of the operands A and B.
+        a, b, c: the arrays of A, B and C, all in fixed point.
     """
 
     operands: tuple[Operand, Operand]
@@ -58,5 +58,10 @@ class Product:
 
 
 def product_factor(a_step: float, b_step: float, out: Q) -> float:
-    """Return the factor that converts an exact sum of products to steps of the result's format."""
+    """Return the factor that converts an exact sum of integer products to raw values of the result's format.
+
+    Args:
+        a_step, b_step: the numbers that the integer 1 represents in A and in B.
+        out: format of the result.
+    """
     return a_step * b_step * 2.0**out.fraction_bits

@@ -1,4 +1,4 @@
-"""The formats of a fixed-point gradient step, and when they change (FIX IV)."""
+"""The number formats of a fixed-point gradient step, and when they change (FIX IV)."""
 
 from dataclasses import dataclass
 
@@ -30,8 +30,8 @@ class Precision:
         weight_bits: the same for the weights that products read (QuaRL quantises these too); None, as in FIX: all
             bits. The stored weights keep the format `weights`.
         error_bits: the same for the errors that products read; None, as in FIX.
-        delay: d, the gradient steps before the change, during which extremes are captured; 0 only if nothing is
-            quantised.
+        delay: d, the gradient steps before products read n-bit operands, during which the operands' ranges are
+            recorded; 0 only if nothing is quantised.
     """
 
     weights: Q = _WEIGHTS
@@ -57,7 +57,7 @@ class Precision:
 
     @property
     def narrows(self) -> bool:
-        """Whether anything is quantised after a delay."""
+        """Whether products read n-bit operands after the delay."""
         return any((self.activation_bits, self.weight_bits, self.error_bits))
 
     def check_run(self, gradient_steps: int) -> None:
@@ -73,22 +73,22 @@ class Precision:
 
 
 def fixed_32() -> Precision:
-    """Return 32 bits for everything, for the whole run: the second curve of FIX Fig. 7."""
+    """Return the formats with 32 bits for everything, for the whole run: the second curve of FIX Fig. 7."""
     return Precision()
 
 
 def fixed_16() -> Precision:
-    """Return 16 bits for everything from the start: the curve of FIX Fig. 7 that fails to train."""
+    """Return the formats with 16 bits for everything from the start: the curve of FIX Fig. 7 that fails to train."""
     return Precision(weights=Q(16, 13), activations=Q(16, 6), gradients=Q(16, 12))
 
 
 def dynamic(delay: int, bits: int = 16) -> Precision:
-    """Return FIX's own precision: 32 bits, with activations of `bits` from step `delay` on."""
+    """Return FIX's own formats: 32 bits, with activations of `bits` bits from step `delay` on."""
     return Precision(activation_bits=bits, delay=delay)
 
 
 def quarl(delay: int, bits: int = 8) -> Precision:
-    """Return weights and activations of `bits` after the delay, as in QuaRL, on which FIX IV is based."""
+    """Return formats with weights and activations of `bits` bits after the delay, as in QuaRL, the basis of FIX IV."""
     return Precision(activation_bits=bits, weight_bits=bits, delay=delay)
 
 
@@ -96,13 +96,13 @@ FLOAT_32, FIXED_32, FIXED_16, DYNAMIC = "float32", "fixed32", "fixed16", "dynami
 BFLOAT_16 = "bfloat16"
 """float32, except that products round their operands to bfloat16; not a fixed-point precision."""
 IN_FLOATS = (FLOAT_32, BFLOAT_16)
-"""Precisions whose state is in float32."""
+"""The names of the precisions that keep the state in float32."""
 NAMES = (FLOAT_32, FIXED_32, FIXED_16, DYNAMIC, BFLOAT_16)
 """The names that `by_name` takes."""
 
 
 def by_name(name: str, delay: int | None = None) -> Precision | None:
-    """Return the formats with a name; None for a precision in `IN_FLOATS`.
+    """Return the fixed-point formats of a named precision; None for a precision in `IN_FLOATS`, which has none.
 
     Args:
         name: one of `NAMES`.

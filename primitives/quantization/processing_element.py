@@ -1,4 +1,4 @@
-"""A matrix product as FIX's processing elements compute it (FIX V-C), from 32 by 16 bit products only.
+"""Compute a matrix product as FIX's processing elements do (FIX V-C), from products of 32 by 16 bits only.
 
 An element has two multipliers of 32 by 16 bits. Before the delay they compute one 32 by 32 bit product:
 
@@ -26,7 +26,7 @@ _OFFSET = 1 << (HALF_BITS - 1)
 
 @dataclass
 class ProcessingElements:
-    """Computes products as the elements do, and counts them.
+    """Computes exact matrix products as FIX's processing elements do, and counts their operations.
 
     Attributes:
         whole_products: 32 by 32 bit multiply-accumulates so far.

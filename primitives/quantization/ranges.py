@@ -1,4 +1,4 @@
-"""The ranges that Algorithm 1 captures until step d, and the n-bit rules made from them (FIX IV)."""
+"""Record the ranges of products' operands until step d, and make n-bit rules from them (FIX IV, Algorithm 1)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,16 +9,18 @@ from primitives.quantization.roles import Operand, Role
 
 
 class CapturedRanges:
-    """The captured ranges of the operands of an executable's products.
+    """Records the ranges (smallest and largest value) of the operands of matrix products, and makes their n-bit rules.
+
+    Operands are identified by `Operand.key`.
 
     Attributes:
         precision: the formats.
-        affine: the n-bit rule of each operand since `quantise`, by key; empty before.
-        capturing: whether extremes are being captured.
+        affine: by key, the rule that quantises an operand; empty until the rules are made.
+        capturing: whether ranges are being recorded.
     """
 
     def __init__(self, precision: Precision) -> None:
-        """Create an object without captured ranges."""
+        """Create an object without recorded ranges."""
         self.precision = precision
         self._extremes: dict[str, tuple[int, int]] = {}
         self.affine: dict[str, Affine] = {}
@@ -26,31 +28,32 @@ class CapturedRanges:
 
     @property
     def extremes(self) -> dict[str, tuple[int, int]]:
-        """Return the smallest and largest raw value so far of each operand that will be quantised, by key."""
+        """Return by key the smallest and the largest raw value so far of each operand that will be quantised."""
         self.collect()
         return self._extremes
 
     def collect(self) -> None:
-        """Copy extremes that a backend recorded elsewhere during steps; most backends record them here."""
+        """Fetch ranges that a backend records elsewhere during steps. Most backends record them here directly."""
 
     def capture(self, operand: Operand, raw: Any) -> None:
-        """Widen the extremes of an operand, if it will be quantised and is not yet."""
+        """Widen the recorded range of an operand to include raw values, if its range is being recorded."""
         if self.captures(operand):
             self.widen(operand, int(raw.min()), int(raw.max()))
 
     def captures(self, operand: Operand) -> bool:
-        """Whether the extremes of an operand are being captured."""
+        """Whether the range of an operand is being recorded."""
         return self.capturing and operand.bits(self.precision) is not None
 
     def widen(self, operand: Operand, low: int, high: int) -> None:
-        """Widen the captured extremes of an operand to include the given ones."""
+        """Widen the recorded range of an operand to include the raw values `low` and `high`."""
         old = self._extremes.get(operand.key, (low, high))
         self._extremes[operand.key] = (min(low, old[0]), max(high, old[1]))
 
     def quantise_operands(self, operands: Iterable[Operand]) -> None:
-        """Make the rules of the operands, and stop capturing.
+        """Make the n-bit rules of operands from their recorded ranges, and stop recording.
 
-        An operand that was not read during the capture (by a kind of step that was not taken) keeps all its bits.
+        An operand without a recorded range (because only a kind of step that was not taken reads it) keeps all its
+        bits.
         """
         formats = {
             Role.WEIGHT: self.precision.weights,
@@ -67,12 +70,16 @@ class CapturedRanges:
         self.capturing = False
 
     def restart_capture(self, extremes: Mapping[str, tuple[int, int]]) -> None:
-        """Return to the state before `quantise`, with the given captured extremes."""
+        """Remove all rules, and record ranges again, beginning with the given ones.
+
+        Args:
+            extremes: by key, the smallest and the largest raw value.
+        """
         self.collect()
         self._extremes, self.affine = dict(extremes), {}
         self.capturing = self.precision.narrows
 
     def use_rules(self, rules: Mapping[str, Affine]) -> None:
-        """Have products read their operands by these rules, by key, and capture nothing."""
+        """Use the given rules, by key, and stop recording ranges."""
         self.affine = dict(rules)
         self.capturing = False

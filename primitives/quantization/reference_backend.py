@@ -25,7 +25,7 @@ def unavailable_reason() -> str:
 
 
 def executable(graphs: Mapping[str, Graph], precision: Precision, device: str) -> FixedPointExecutable:
-    """Return the graphs, prepared to run."""
+    """Return an executable that runs the graphs (by variant) in NumPy; `device` is ignored."""
     return ReferenceFixedPointExecutable(graphs, precision)
 
 
@@ -45,7 +45,7 @@ def exact_sum(values: Sequence[float]) -> float:
 
 
 class ReferenceFixedPointExecutable(FixedPointExecutable):
-    """The graphs on NumPy arrays. Other backends use it for operations that they do not support."""
+    """Runs step graphs in fixed point on NumPy arrays; the PyTorch backend is derived from it."""
 
     def __init__(
         self, graphs: Mapping[str, Graph], precision: Precision, *, multiply: Multiply | None = None
@@ -81,7 +81,7 @@ class ReferenceFixedPointExecutable(FixedPointExecutable):
         ]
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run one gradient step."""
+        """Run one gradient step node by node; arguments and result as `Executable.step`."""
         buffers = self._buffers[variant]
         for position, value in self.checked_inputs(variant, inputs):
             self._write(buffers[position], value.ravel())
@@ -96,7 +96,7 @@ class ReferenceFixedPointExecutable(FixedPointExecutable):
         return outputs
 
     def profile(self, variant: str, steps: int) -> list[tuple[Node, float]]:
-        """See `FixedPointExecutable.profile`."""
+        """Time each node in a number of steps; see `FixedPointExecutable.profile`."""
         least_s = [math.inf] * len(self._steps[variant])
         for _ in range(steps):
             for i, run in enumerate(self._steps[variant]):
@@ -202,9 +202,14 @@ class ReferenceFixedPointExecutable(FixedPointExecutable):
         return run
 
     def codes(self, operand: Operand, raw: Array, fmt: Q) -> tuple[Array, float]:
-        """Return an operand as the product reads it, and the number that one step of it represents.
+        """Return the integers that a product reads as an operand, and the number that the integer 1 represents.
 
-        Before `quantise` these are raw values, whose extremes are captured; after it, centred n-bit codes.
+        Before `quantise` the integers are the raw values, whose range is recorded; after it, centred n-bit codes.
+
+        Args:
+            operand: the operand's role.
+            raw: its raw values.
+            fmt: the format of these.
         """
         self.capture(operand, raw)
         affine = self.affine.get(operand.key)
@@ -216,7 +221,7 @@ class ReferenceFixedPointExecutable(FixedPointExecutable):
 
     @staticmethod
     def rounded(exact: Array, a_step: float, b_step: float, out: Q) -> fixed_point.Stored:
-        """Return a product's exact sums in the format of its result.
+        """Return a product's exact sums, rounded once to the format of its result.
 
         If both steps are powers of two this is a shift; otherwise the sum is multiplied by one binary64 factor.
 

@@ -35,12 +35,12 @@ Storage = Q | Plain
 
 @dataclass(frozen=True)
 class Operand:
-    """One side of a product.
+    """An operand of a matrix product.
 
     Attributes:
         role: role of the operand.
-        layer: the weight matrix of its layer, such as `state/actor/0.weight`; "" if unknown. Extremes are
-            captured by role and layer, so that every pass through a layer shares them.
+        layer: the weight matrix of its layer, such as `state/actor/0.weight`; "" if unknown. The ranges of operands
+            are recorded by role and layer, so that all products of a layer share them.
     """
 
     role: Role
@@ -48,11 +48,11 @@ class Operand:
 
     @property
     def key(self) -> str:
-        """Key of its captured extremes; "" if there are none."""
+        """The key under which the operand's range is recorded; "" if it is not."""
         return f"{self.role}/{self.layer.removeprefix('state/')}" if self.layer else ""
 
     def bits(self, precision: Precision) -> int | None:
-        """Return n of its quantisation after the delay; None for all bits."""
+        """Return the number of bits n to which the operand is quantised after the delay; None: it keeps all bits."""
         if not self.layer:
             return None
         return {
@@ -67,8 +67,8 @@ class Roles:
     """The roles of a graph's buffers and products.
 
     Attributes:
-        storage: storage of each buffer.
-        labels: label under which each buffer's saturations are counted.
+        storage: how the numbers of each buffer are stored.
+        labels: for each buffer the kind, such as "weights", under which numbers that do not fit are counted.
         operands: operands of each matrix product, by the position of its node.
     """
 

@@ -1,4 +1,4 @@
-"""Fixed-point step graphs on PyTorch, with the same bits as NumPy's: exact emulation, on a CPU or a CUDA device."""
+"""Fixed-point training on PyTorch, on a CPU or a CUDA device, with the same bits as NumPy's."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,17 +24,18 @@ def unavailable_reason() -> str:
 
 
 def executable(graphs: Mapping[str, Graph], precision: Precision, device: str) -> FixedPointExecutable:
-    """Return the graphs, prepared to run."""
+    """Return an executable that runs the graphs (by variant) in PyTorch on `device`, "cpu" or "cuda"."""
     return TorchExecutable(graphs, precision, device=device)
 
 
 class TorchExecutable(ReferenceFixedPointExecutable):
-    """The graphs on PyTorch tensors. Sums of products that int64 cannot hold use NumPy's Python integers, by
-    design.
+    """Runs step graphs in fixed point on PyTorch tensors.
+
+    Sums of products that int64 cannot hold are computed on the host with Python's integers.
     """
 
     def __init__(self, graphs: Mapping[str, Graph], precision: Precision, *, device: str = "cpu") -> None:
-        """Prepare the graphs as `FixedPointExecutable` does, with the buffers on `device`."""
+        """Prepare the graphs as `FixedPointExecutable` does, with the buffers on PyTorch's `device`."""
         self._device = torch.device(device)
         super().__init__(graphs, precision)
 

@@ -1,4 +1,4 @@
-"""The vector unit: element-wise programs on fixed-point numbers, with equal bits in NumPy, PyTorch and C++.
+"""Run element-wise programs on fixed-point numbers (the vector unit), with equal bits in NumPy, PyTorch and C++.
 
 A program reads the exact values of its operands, computes in binary64, and rounds once, when a result is stored
 in its format. It uses only those operations of binary64 that IEEE 754 defines exactly (+ - x / and the root,
@@ -47,7 +47,7 @@ OPERATIONS = (
 
 
 class VectorUnit:
-    """The operations over one library's arrays.
+    """The operations of element-wise programs, on the arrays of NumPy or PyTorch.
 
     Args:
         library: `numpy` or `torch`.
@@ -93,8 +93,9 @@ class VectorUnit:
         self.functions: dict[str, Callable[..., Any]] = plain | functions
 
     def sqrt(self, x: Any) -> Any:
-        """Return the correctly rounded root; PyTorch's own on a CPU is an ulp off for one number in a hundred
-        (MKL).
+        """Return the correctly rounded square root.
+
+        On a CPU NumPy computes it: PyTorch's own (MKL) is an ulp off for one number in a hundred.
         """
         if self.library is np or x.device.type != "cpu":
             return self.library.sqrt(x)
@@ -130,12 +131,15 @@ class VectorUnit:
         return library.where(x == 0, x * 0.0 - float("inf"), value)
 
     def tanh(self, x: Any) -> Any:
-        """Return tanh x, odd: 1 - 2 / (e^(2 |x|) + 1)."""
+        """Return tanh x, computed as sign(x) (1 - 2 / (e^(2 |x|) + 1)), so that it is odd."""
         size = 1.0 - 2.0 / (self.exp(2.0 * self.library.abs(x)) + 1.0)
         return self.library.where(x < 0, -size, size)
 
     def apply(self, instruction: Instruction, arguments: list[Any]) -> Any:
-        """Return the result of an instruction; floats are binary64 whatever the instruction states."""
+        """Return the result of an instruction on its arguments' values.
+
+        Floats are computed in binary64, whatever dtype the instruction states.
+        """
         floats = instruction.dtype.startswith("float")
         dtype: Any = getattr(self.library, "float64" if floats else instruction.dtype)
         if instruction.op == "constant":
