@@ -1,1 +1,1 @@
-"""Training by threads outside the interpreter: `parallel` starts, watches and stops them."""
+"""Training in C++ threads that do not need Python's interpreter; `parallel` starts, watches and stops them."""

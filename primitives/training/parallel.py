@@ -1,14 +1,15 @@
-"""Actors and learners in C++ threads on one replay (PAL IV-D and V), none of which holds the interpreter lock.
+"""Train with actors and learners in C++ threads on one replay (PAL IV-D and V), without the interpreter lock.
 
-Each actor has a vector of native environments and its own copy of the weights, and inserts with lazy writing. Each of
-L learners has its own copy of the state and samples B / L transitions on its own (PAL V-B), with importance weights
-normalised over that part. The mean of the learners' gradients is taken in memory, in the order of the learners; then
-all make the same update, so that their states stay equal bit for bit. New items get the largest priority so far.
+Each actor has a vector of native environments and its own copy of the weights. It inserts with lazy writing: a row has
+priority 0 while it is written. Each of L learners has its own copy of the state, and samples B / L transitions on its
+own (PAL V-B), with importance weights normalised over these. The learners' gradients are averaged in the order of the
+learners; then all learners make the same update, so that their states stay equal bit for bit. New items get the
+largest priority so far.
 
-A gradient step belongs to `interval` environment steps, which are inserted before it begins; the actors are ahead of
-that by at most `lead` steps and one vector step. With one actor, one learner and a lead of 0 the two take turns, and
-the same seed gives the same training bit for bit. Otherwise the order in which threads reach the replay decides, and
-only the statistics are the same.
+A gradient step begins only after its `interval` environment steps are inserted. The actors may be ahead of the learners
+by at most `lead` environment steps and one step of their vector. With one actor, one learner and a lead of 0 the two
+take turns, and the same seed gives the same training bit for bit. Otherwise the training depends on the order in which
+the threads reach the replay, and only its statistics are the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,12 +36,13 @@ _ALONE = "full step"
 
 @dataclass(frozen=True)
 class Pacing:
-    """How actors and learners keep in step.
+    """The ratio of environment steps to gradient steps, and how far actors may run ahead.
 
     Attributes:
-        learning_starts: environment steps, at random, before the first gradient step; at least 1.
+        learning_starts: environment steps with random actions before the first gradient step, at least 1.
         interval: environment steps per gradient step, at least 1.
-        lead: environment steps by which actors may be ahead of the learners, at least 0; 0: in turns.
+        lead: environment steps by which actors may be ahead of the learners, at least 0. With 0, actors and learners
+            take turns.
     """
 
     learning_starts: int
@@ -55,17 +57,17 @@ class Pacing:
 
 
 class ParallelTraining:
-    """A training whose threads are C++'s own.
+    """A training with actors and learners in C++ threads.
 
     Args:
-        algorithm: off-policy, in float32, with transitions of one step.
-        environments: the native environments of each actor thread (`primitives.environments`), at least one; they
-            begin the next episode in the same step.
-        replay: an empty replay with the columns of transitions. Only this object may use it while it runs.
-        learners: L, learner threads, 1 to B; B is a multiple.
+        algorithm: an off-policy algorithm in float32, with transitions of one step.
+        environments: for each actor thread its native environments (`primitives.environments`), at least one. They
+            begin the next episode in the step that ends one ("same_step").
+        replay: an empty replay with the columns of transitions. Only this object may use it during a run.
+        learners: L, number of learner threads, a divisor of B.
         batch_size: B, transitions per gradient step of all learners together.
-        pacing: how actors and learners keep in step.
-        seed: seed of everything random except the environments' classes.
+        pacing: environment steps per gradient step, and how far actors may run ahead.
+        seed: seed of all random numbers; the seeds with which the actors' environments are reset derive from it.
 
     Raises:
         ValueError: an argument is out of range, or the replay or the environments do not match the algorithm.
@@ -137,15 +139,14 @@ class ParallelTraining:
         return bool(self._threads.filled)
 
     def fill(self) -> None:
-        """Let the actors fill the replay with random actions, unless it is filled."""
+        """Let the actors take the `learning_starts` random steps, unless they have taken them."""
         if not self.filled:
             self._threads.run(0)
 
     def run(self, gradient_steps: int) -> None:
-        """Run all threads until `gradient_steps` more are taken; fills the replay first.
+        """Run all threads until the given number of further gradient steps are taken; calls `fill` first.
 
-        Ctrl-C is looked for meanwhile: every thread then ends its step, KeyboardInterrupt is raised, and the training
-        can go on.
+        After Ctrl-C every thread finishes its step, and KeyboardInterrupt is raised; the training can be continued.
 
         Raises:
             ValueError: `gradient_steps` is below 1, or a thread found a number that is not finite.
@@ -155,12 +156,16 @@ class ParallelTraining:
         self._threads.run(gradient_steps)
 
     def take_episodes(self) -> list[tuple[int, float]]:
-        """Return (environment step, return) of the episodes that ended since the last call."""
+        """Return (environment step, return) of each episode that has ended since the last call."""
         episodes: list[tuple[int, float]] = self._threads.take_episodes()
         return episodes
 
     def spent_s(self) -> dict[str, float]:
-        """Return the seconds of all threads together by what they did, from the start."""
+        """Return the seconds since the start that all threads together have spent on each kind of work.
+
+        The actors' are "environment", "infer", "insert" and "actor_wait" (for the learners); the learners' are
+        "sample", "learner", "aggregate" (averaging gradients), "update" (of priorities) and "learner_wait".
+        """
         spent: dict[str, float] = self._threads.spent_s()
         return spent
 
@@ -176,7 +181,9 @@ class ParallelTraining:
         }
 
     def load_state_dict(self, state: Mapping[str, npt.NDArray]) -> None:
-        """Go on from a `state_dict`, with a replay that was restored; environments begin new episodes.
+        """Continue from a `state_dict`. The environments begin new episodes.
+
+        The replay is not part of the state; restore it separately.
 
         Raises:
             ValueError: a name or a shape differs.
@@ -207,10 +214,13 @@ class ParallelTraining:
 
 
 def period_of(algorithm: Algorithm) -> list[str]:
-    """Return the shortest list of variants that repeats: step n is of variant n modulo its length.
+    """Return the period in which an algorithm's variants (kinds of gradient step) repeat.
+
+    Returns:
+        The shortest list such that step n is of the variant at position n modulo the list's length.
 
     Raises:
-        ValueError: no such list of at most `LONGEST_PERIOD` variants.
+        ValueError: the period is longer than `LONGEST_PERIOD` steps.
     """
     if len(algorithm.variants) == 1:
         return list(algorithm.variants)

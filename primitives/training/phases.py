@@ -1,9 +1,10 @@
-"""A gradient step in phases, so that several learners can average their gradients between them (PAL V-B).
+"""Divide a gradient step into phases, so that several learners can average their gradients between them (PAL V-B).
 
-An algorithm asks for gradients one or more times (`Updates.gradients`). Phase i ends with the i-th of them: it returns
-that loss's gradients and what belongs to it. The last phase gets all of these and returns the new state. Learners that
-each run phase i on a batch of their own, and continue with the mean of their gradients and of what else is a mean over
-the batch (`is_mean`), make the same update.
+An algorithm computes gradients one or more times in a step (`Updates.gradients`), such as for a critic and an actor.
+Each phase but the last ends with one of these computations, and returns its result. The last phase gets all results
+and returns the new state. Several learners run each phase on batches of their own, and then replace their gradients,
+and everything else that is a mean over the batch (`is_mean`), by the mean over the learners. So all make the same
+update.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,13 @@ from primitives.graph.trace import trace
 
 
 class Gradients(NamedTuple):
-    """What one call of `Updates.gradients` returns: gradients by parameter, the loss (), the auxiliary results."""
+    """The result of one call of `Updates.gradients`.
+
+    Attributes:
+        gradients: the gradients by the names of the parameters.
+        loss: the loss, ().
+        rest: the auxiliary results of the forward pass.
+    """
 
     gradients: Parameters
     loss: Tensor
@@ -30,7 +37,12 @@ class Gradients(NamedTuple):
 
 
 class PhaseResult(NamedTuple):
-    """The result of a phase that ends with gradients; the state is unchanged."""
+    """The result of a phase that ends with gradients.
+
+    Attributes:
+        state: the state, unchanged.
+        found: the gradients, the loss and the auxiliary results.
+    """
 
     state: Any
     found: Gradients
@@ -60,24 +72,26 @@ class _Phased(Updates):
 
 
 def is_mean(name: str, shape: Sequence[int]) -> bool:
-    """Whether an output of a phase is a mean over the batch, which the learners average: gradients, the loss, means.
+    """Whether an output of a phase is a mean over the batch, which the learners average: a gradient, a loss or a mean.
+
+    Other outputs have one number per sample, and each learner keeps its own.
 
     Args:
-        name: of the output.
-        shape: of the output; what has one number per sample, each learner keeps for its own part of the batch.
+        name: name of the output.
+        shape: shape of the output.
     """
     return name.startswith("found/gradients/") or (name.startswith("found/") and not shape)
 
 
 @lru_cache(maxsize=64)
 def phase_graphs(algorithm: Algorithm, batch_size: int, variant: str) -> tuple[Graph, ...]:
-    """Return the graphs of the phases of one variant of an algorithm's gradient step.
+    """Return the step graphs of the phases of one variant (kind of gradient step) of an algorithm, in order.
 
-    Phase i returns `found/...`; later phases read it as `given/i/...`. The last phase's outputs are the step's.
+    The outputs of phase i are named `found/...`, and later phases read them as the inputs `given/i/...`. The last
+    phase has the outputs of the whole step.
 
     Args:
-        algorithm: off-policy, with `Updates` as they come; everything that it computes about a sample is inside its
-            losses.
+        algorithm: an off-policy algorithm that computes everything about a sample inside its losses.
         batch_size: transitions of one learner's batch.
         variant: kind of gradient step.
 
