@@ -1,6 +1,7 @@
-"""Environments in C++ that step N at a time, equal bit for bit to Gymnasium's (`native/vector_env.hpp`).
+"""Environments in C++ that step N at a time, with the same results as Gymnasium's, bit for bit.
 
-Classic control needs NumPy alone; MuJoCo's environments need the `mujoco` package, and Gymnasium for its models.
+Classic control needs only NumPy; MuJoCo's environments need the `mujoco` package, and Gymnasium for its models. The
+C++ interface is in `native/vector_env.hpp`.
 
     >>> from primitives.environments import make_vec
     >>> envs = make_vec("CartPole-v1", 16)
@@ -34,7 +35,8 @@ def make_vec(
         num_envs: number of environments, at least 1.
         autoreset_mode: a `gymnasium.vector.AutoresetMode` or its value: "NextStep", "SameStep" or "Disabled".
         max_episode_steps: time limit, or 0 for none; None for that of Gymnasium's registry.
-        copy: whether `reset` and `step` return copies of the observations, or the array that they write.
+        copy: whether `reset` and `step` return a copy of the observations. If not, they return the array that the
+            next call overwrites.
 
     Raises:
         ImportError: Gymnasium is not installed.

@@ -1,10 +1,10 @@
-"""Which environments are native, and their C++ objects."""
+"""Create the C++ objects of the native environments, and say which environments there are."""
 
 from primitives._native import environments as native
 
 
 def ids() -> tuple[str, ...]:
-    """Return Gymnasium's ids of all environments that are here, whether or not they can run on this machine."""
+    """Return Gymnasium's ids of all native environments, whether or not they can run on this machine."""
     return (*native.classic_ids(), *native.mujoco_files())
 
 
@@ -24,11 +24,11 @@ def unavailable_reason(id: str) -> str:
 
 
 def sine_source() -> str:
-    """Return whose double-precision sine and cosine are used.
+    """Return which double-precision sine and cosine the environments use.
 
     Returns:
-        "C library" where NumPy's, which Gymnasium calls, give the same bits over a sample of 20,000 angles;
-        otherwise "NumPy", whose loops are then called an angle at a time: equal to Gymnasium too, but slower.
+        "C library" if its functions give the same bits as NumPy's, which Gymnasium calls, for a sample of 20,000
+        angles. Otherwise "NumPy", whose functions are then called for one angle at a time, which is slower.
     """
     return str(native.sine_source())
 
@@ -36,13 +36,15 @@ def sine_source() -> str:
 def make_native(
     id: str, count: int, *, autoreset: str = "next_step", episode_steps: int | None = None
 ) -> native.VectorEnv:
-    """Create the C++ object, which checks sizes and types of arrays alone; it needs no Gymnasium for classic control.
+    """Create the C++ object that steps `count` environments.
+
+    It checks only the sizes and the types of arrays. For classic control, Gymnasium need not be installed.
 
     Args:
         id: Gymnasium's id.
         count: number of environments, at least 1.
-        autoreset: "next_step", "same_step" or "disabled", as Gymnasium's modes.
-        episode_steps: time limit, at least 1, or 0 for none; None for Gymnasium's.
+        autoreset: when the next episode begins: "next_step", "same_step" or "disabled", as Gymnasium's modes.
+        episode_steps: time limit, at least 1, or 0 for none; None for that of Gymnasium's registry.
 
     Raises:
         ValueError: an argument that is not allowed, or an environment that is not available here.

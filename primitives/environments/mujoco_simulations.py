@@ -1,7 +1,8 @@
-"""MuJoCo's models and simulations for the native environments, from the `mujoco` package and Gymnasium's XML files.
+"""Create MuJoCo's models and simulations for the native environments.
 
-The package's own `MjModel` and `MjData` are made in Python; C++ gets addresses of their arrays, which the package
-knows, and of functions of the library that the package has loaded. Nothing depends on a version's headers.
+They come from the `mujoco` package and Gymnasium's XML files. `MjModel` and `MjData` are created in Python. C++ gets
+the addresses of their arrays, and of functions of the library that the package has loaded, so that it does not depend
+on the headers of one version.
 """
 
 import ctypes
@@ -73,7 +74,11 @@ def _library(mujoco: Any) -> ctypes.CDLL | str:
 
 @cache
 def functions() -> tuple[int, ...]:
-    """Return the addresses of `FUNCTIONS`; ValueError says why there are none."""
+    """Return the addresses of MuJoCo's functions `FUNCTIONS`, in that order.
+
+    Raises:
+        ValueError: the shared library cannot be loaded.
+    """
     import mujoco
 
     library = _library(mujoco)
@@ -92,13 +97,13 @@ def load(id: str) -> Any:
 
 
 def make(id: str, count: int, autoreset: native.Autoreset, episode_steps: int) -> native.VectorEnv:
-    """Create the environments and what they simulate.
+    """Create the C++ object that steps `count` MuJoCo environments, with their model and simulations.
 
     Args:
         id: one of Gymnasium's MuJoCo environments of version 5.
         count: number of environments, each with an `MjData` of its own.
-        autoreset: when an episode follows another.
-        episode_steps: time limit, 0 for none, -1 for Gymnasium's.
+        autoreset: when the next episode begins.
+        episode_steps: time limit, 0 for none, -1 for that of Gymnasium's registry.
     """
     import mujoco
 

@@ -1,4 +1,4 @@
-"""`gymnasium.vector.VectorEnv` over the native environments."""
+"""The native environments behind Gymnasium's interface `gymnasium.vector.VectorEnv`."""
 
 import secrets
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ SEED_MAX = 2**64 - 1
 Stepped = tuple[
     npt.NDArray, npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.bool_], dict[str, Any]
 ]
-"""Observations (N, width), rewards (N,), terminated (N,), truncated (N,), info."""
+"""The result of a step: observations (N, width), rewards (N,), terminated (N,), truncated (N,), info."""
 
 
 class NativeVectorEnv(VectorEnv[npt.NDArray, npt.NDArray, npt.NDArray]):
-    """N environments of one kind, which one call to C++ steps; `primitives.environments.make_vec` creates it.
+    """A vector of N environments of one kind, stepped in one call to C++; created by `make_vec`.
 
     Seeds, autoreset, time limits and `info` are those of `gymnasium.vector.SyncVectorEnv` over
     `gymnasium.make(id)`, and so are the trajectories, bit for bit (`distance_from_origin` in MuJoCo's `info`
@@ -33,8 +33,9 @@ class NativeVectorEnv(VectorEnv[npt.NDArray, npt.NDArray, npt.NDArray]):
 
     Attributes:
         native: the C++ object.
-        episode_returns: (N,) float64, rewards of the running episode or, where the last step ended one, of that.
-        episode_lengths: (N,) int64, steps of the same episode.
+        episode_returns: (N,) float64, the sum of rewards of each environment's running episode; if the last step
+            ended an episode, of that one.
+        episode_lengths: (N,) int64, the number of steps of the same episode.
     """
 
     def __init__(
@@ -98,12 +99,12 @@ class NativeVectorEnv(VectorEnv[npt.NDArray, npt.NDArray, npt.NDArray]):
         """Begin an episode in all environments, or in those of `options["reset_mask"]`.
 
         Args:
-            seed: seed of the first environment, where the others have the integers that follow; or one of each;
-                None goes on with the generators, which the first reset then seeds at random. Each is in [0, 2**64).
-            options: None, or `reset_mask`, (N,) bool, with at least one that is set.
+            seed: the seed of the first environment, while the others get the integers that follow it; or N seeds. None
+                keeps the random generators; the first reset seeds them at random. Seeds are in [0, 2**64).
+            options: None, or {"reset_mask": (N,) bool}, of which at least one element is True.
 
         Returns:
-            Observations (N, width), float32, or float64 for MuJoCo; info.
+            Observations (N, width), float32, or float64 for MuJoCo; and `info`.
 
         Raises:
             ValueError, TypeError: a seed or an option that is not allowed.
@@ -131,11 +132,14 @@ class NativeVectorEnv(VectorEnv[npt.NDArray, npt.NDArray, npt.NDArray]):
         return self._seen(), self._infos(self._info, mask, after_reset=mask)
 
     def step(self, actions: npt.ArrayLike) -> Stepped:
-        """Step all environments.
+        """Take one step in every environment.
 
         Args:
-            actions: (N,) integers or (N, width) numbers, as the action space says. Continuous ones outside the
-                bounds are treated as Gymnasium's environment treats them.
+            actions: (N,) integers for discrete actions, else (N, width) numbers. Numbers outside the bounds are treated
+                as Gymnasium's environment treats them.
+
+        Returns:
+            Observations (N, width), rewards (N,), terminated (N,), truncated (N,) and `info`, as Gymnasium's.
 
         Raises:
             ValueError, TypeError: actions that are not allowed.
