@@ -115,7 +115,7 @@ class ConcurrentReplay(Replay):
         return value_at(self._beta, self.samples_drawn)
 
     def betas(self, count: int) -> list[float]:
-        """Return the exponents of the next `count` calls of `sample`."""
+        """Return the exponents of the importance weights (beta) that the next `count` calls of `sample` use."""
         beta, drawn = self._beta, self._native.samples_drawn
         if not callable(beta):
             return [beta] * count

@@ -43,7 +43,7 @@ def importance_weights(
 
 
 def value_at(schedule: float | Schedule, step: int) -> float:
-    """Return a constant, or a schedule's value at a step."""
+    """Return the value of a schedule at a step; a constant is returned as it is."""
     return schedule(step) if callable(schedule) else schedule
 
 

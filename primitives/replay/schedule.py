@@ -1,15 +1,15 @@
-"""Schedules of a scalar over gradient steps."""
+"""Schedules, which change a hyper-parameter over gradient steps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 Schedule = Callable[[int], float]
-"""Value of a hyper-parameter at a step, counted from 0."""
+"""A function that maps a step, counted from 0, to the value of a hyper-parameter."""
 
 
 @dataclass(frozen=True)
 class LinearSchedule:
-    """Linear from `initial` at step 0 to `final` at step `steps`, constant after that.
+    """A schedule that is linear from `initial` at step 0 to `final` at step `steps`, and constant after that.
 
     Schaul et al. 2015 (Prioritized Experience Replay, section 3.4) anneal beta in this way to 1 at the end
     of training.

@@ -96,7 +96,7 @@ class SumTree(ABC):
 
     @property
     def dtype(self) -> np.dtype:
-        """Floating-point type in which priorities and sums are kept; smaller priorities round to 0."""
+        """Floating-point type of priorities and sums; priorities below its smallest number round to 0."""
         return self._dtype
 
     @property

@@ -41,7 +41,7 @@ def unavailable_reason() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineOptions:
-    """The options of `create`.
+    """The options of an `FpgaSumTree`, as `create` takes them.
 
     Attributes:
         form: "wide" reads all children of a node in one cycle, "narrow" one child per cycle.

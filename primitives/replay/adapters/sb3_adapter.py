@@ -99,7 +99,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         return ReplayBufferSamples(*(self.to_torch(column, copy=False) for column in columns))
 
     def update_priorities(self, td_errors: torch.Tensor) -> None:
-        """Set the priorities of the last sample from its TD errors, (B, 1)."""
+        """Set the priorities of the last sample from its TD errors, (B,) or (B, 1)."""
         self.replay.update_priorities(self._indices, td_errors.detach().cpu().numpy().reshape(-1))
 
 

@@ -78,8 +78,8 @@ class DeviceBatch(Mapping[str, npt.NDArray]):
 
     A learner in the same memory reads it there (`read_into`). All other code uses it as a mapping from column names
     to arrays (B, *shape) on the host; the first access copies all columns there. The batch holds only the indices of
-    its items, and reads their rows when they are needed. Before the storage overwrites one of these rows, it copies
-    the items into a buffer of the batch.
+    its items, and reads their rows when they are needed. Before the storage overwrites rows, it copies the items into
+    a buffer of the batch.
 
     Attributes:
         place: the memory's place (`RowMemory.place`).
