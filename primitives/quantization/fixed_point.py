@@ -96,7 +96,7 @@ class Q:
         """Return the nearest numbers of the format; infinities saturate.
 
         Args:
-            values: real numbers, of any shape; float32 and float64 are converted without a rounding before.
+            values: real numbers, of any shape; float32 and float64 numbers are rounded only once.
         """
         # Scaling by a power of two is exact, short of overflow, which saturates all the same.
         with np.errstate(over="ignore"):

@@ -9,8 +9,8 @@ from primitives.quantization.roles import Operand, Storage
 
 Step = Callable[[], None]
 Multiply = Callable[[Array, Array, tuple[Operand, Operand]], Array]
-"""Maps the integers of A (.., M, K) and B (.., K, N), raw or centred codes, and their operands to the exact
-product (.., M, N), in int64 or Python's integers.
+"""A function that returns the exact matrix product (.., M, N), in int64 or Python's integers. It takes the integers A
+(.., M, K) and B (.., K, N), which are raw values or centred codes, and the roles of both.
 """
 
 

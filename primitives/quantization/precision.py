@@ -94,7 +94,7 @@ def quarl(delay: int, bits: int = 8) -> Precision:
 
 FLOAT_32, FIXED_32, FIXED_16, DYNAMIC = "float32", "fixed32", "fixed16", "dynamic"
 BFLOAT_16 = "bfloat16"
-"""float32, except that products round their operands to bfloat16; not a fixed-point precision."""
+"""The name of a precision in float32 in which products round their operands to bfloat16; it is not fixed point."""
 IN_FLOATS = (FLOAT_32, BFLOAT_16)
 """The names of the precisions that keep the state in float32."""
 NAMES = (FLOAT_32, FIXED_32, FIXED_16, DYNAMIC, BFLOAT_16)

@@ -72,7 +72,7 @@ def pack(first: Array, second: Array) -> Array:
 
 
 def unpack(words: Array) -> tuple[Array, Array]:
-    """Return the two signed halves of a word."""
+    """Return the two signed 16-bit halves of each word, the low ones first; the inverse of `pack`."""
     low, high = words & ((1 << HALF_BITS) - 1), words >> HALF_BITS
     return (low ^ _OFFSET) - _OFFSET, (high ^ _OFFSET) - _OFFSET
 

@@ -1,8 +1,8 @@
 """The role of each buffer and product of a step graph in FIX's accelerator: weight, activation or gradient.
 
-The graph does not state roles, so they are derived from its data flow. A product with a weight matrix along the
-weight's inputs is a layer's forward pass; one along its outputs carries an error back. A product without a weight
-that reads a forward pass's operand is a weight's gradient. Buffers computed from errors are gradients too.
+The graph does not state roles, so they are derived from its data flow. A product that sums over the inputs of a
+weight matrix is a layer's forward pass; one that sums over its outputs carries an error back. A product without a
+weight that reads an operand of a forward pass is a weight's gradient. Buffers computed from errors are gradients too.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from primitives.quantization.precision import Precision
 
 
 class Role(StrEnum):
-    """The role of an operand of a product."""
+    """The role of an operand of a matrix product: a weight, an activation, or an error that flows back."""
 
     WEIGHT = "weight"
     ACTIVATION = "activation"
@@ -23,7 +23,7 @@ class Role(StrEnum):
 
 
 class Plain(StrEnum):
-    """How a buffer that is not in fixed point is stored."""
+    """How a buffer that is not in fixed point is stored: in floats, or as whole numbers (indices, flags, pixels)."""
 
     BINARY32 = "binary32"
     BINARY64 = "binary64"

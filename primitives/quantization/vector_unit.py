@@ -113,7 +113,10 @@ class VectorUnit:
         return total * self._from_bits((self._whole(k) + 1023) << 52)
 
     def log(self, x: Any) -> Any:
-        """Return ln x to about an ulp; -inf at 0, NaN below: e ln 2 + 2 artanh((m - 1) / (m + 1))."""
+        """Return ln x to about an ulp; -inf at 0, NaN below.
+
+        For x = m 2^e it is e ln 2 + 2 artanh((m - 1) / (m + 1)).
+        """
         library = self.library
         bits = self._bits(x)
         mantissa = self._from_bits((bits & ((1 << 52) - 1)) | (1023 << 52))
