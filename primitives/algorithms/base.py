@@ -40,7 +40,7 @@ NUMPY_DTYPES: dict[torch.dtype, Any] = {torch.float32: np.float32, torch.float64
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """Base of each algorithm's hyper-parameters; the subclasses document their fields."""
+    """The base class of the algorithms' hyper-parameters; the subclasses document their fields."""
 
     @classmethod
     def of(cls, values: Self | Mapping[str, Any] | None) -> Self:
@@ -62,8 +62,7 @@ class Hyperparameters:
 
 @dataclass(frozen=True)
 class Algorithm(ABC):
-    """An algorithm for one environment's shapes: an immutable description. Everything that changes is in its
-    state.
+    """A reinforcement learning algorithm for an environment's shapes. It is immutable; what changes is in its state.
 
     `gradient_step` is a pure function with static shapes and no control flow that depends on data, in float32 or
     float64, so that it can be traced into a graph. Some algorithms have several kinds of step (a target network
@@ -113,7 +112,7 @@ class Algorithm(ABC):
     @property
     @abstractmethod
     def networks(self) -> dict[str, Network]:
-        """Each trained network by its name in the state."""
+        """The trained networks, by their names in the state."""
 
     @abstractmethod
     def initialise(self, generator: torch.Generator) -> Any:
@@ -155,7 +154,7 @@ class Algorithm(ABC):
 
     @abstractmethod
     def acting_parameters(self, state: Any) -> Parameters:
-        """Return the part of the state that `act` and `explore` need: what a learner sends to its actors."""
+        """Return the part of the state that `act` and `explore` need, which a learner sends to its actors."""
 
     @abstractmethod
     def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:

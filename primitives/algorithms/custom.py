@@ -120,7 +120,7 @@ class CustomAlgorithm(base.Algorithm):
     def draw_exploration(
         self, number: int, environment_step: int, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
-        """Draw noise, or for discrete actions whether each action is random and a random action."""
+        """Draw the "noise" of continuous actions; of discrete ones, which are "random", and a random "action" each."""
         if not self.discrete:
             return super().draw_exploration(number, environment_step, rng)
         random = rng.random(number) < self.exploration

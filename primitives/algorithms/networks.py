@@ -58,17 +58,17 @@ class Layer:
 
     @property
     def fan_in(self) -> int:
-        """Inputs of one output unit."""
+        """Number of inputs of one output unit."""
         return math.prod(self.weight_shape[1:])
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of the forward pass of one sample; adding the bias is not counted."""
+        """Number of multiply-accumulates of the forward pass of one sample; adding the bias is not counted."""
         return math.prod(self.weight_shape) * self.positions
 
     @property
     def parameters(self) -> int:
-        """Weights and biases."""
+        """Number of weights and biases."""
         return math.prod(self.weight_shape) + self.weight_shape[0]
 
 

@@ -1,4 +1,4 @@
-"""The three parts of every gradient step: gradients, Adam, Polyak averaging. Pure functions of tensors.
+"""The parts that all gradient steps share: gradients, Adam, Polyak averaging and clipping, as functions of tensors.
 
 They are methods of one object so that a learner can replace them by fused versions that give the same numbers
 (`primitives.learner.torch.torch_backend`), without a change to the algorithm.
@@ -33,12 +33,12 @@ class AdamState(NamedTuple):
 
 
 def copy(parameters: Parameters) -> Parameters:
-    """Return new tensors of equal values."""
+    """Return copies of parameters, by name."""
     return {name: value.clone() for name, value in parameters.items()}
 
 
 def initial_adam(parameters: Parameters) -> AdamState:
-    """Return the state before the first update: all zeros."""
+    """Return Adam's state before the first update: zeros in the shapes of the parameters."""
     example = next(iter(parameters.values()))
     zeros = [{name: torch.zeros_like(value) for name, value in parameters.items()} for _ in range(2)]
     return AdamState(example.new_zeros(()), *zeros)

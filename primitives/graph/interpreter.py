@@ -65,7 +65,7 @@ _ARGUMENT_REDUCTIONS: dict[str, Callable[..., Array]] = {"max": np.argmax, "min"
 
 
 def apply_instruction(instruction: Instruction, arguments: list[Array]) -> Array:
-    """Return the instruction's result, in its dtype, for arguments that broadcast."""
+    """Compute one instruction of an element-wise program in NumPy; the arguments broadcast to one shape."""
     if instruction.op == "constant":
         return np.asarray(instruction.value, dtype=instruction.dtype)
     if instruction.op == "copy":
@@ -107,7 +107,7 @@ def _scatter_add(x: Array, index: Array, source: Array, axis: int) -> Array:
 
 
 def execute_node(node: Node, inputs: list[Array]) -> list[Array]:
-    """Return the node's outputs, computed in NumPy."""
+    """Return the outputs of a node for its inputs, computed in NumPy."""
     attributes = node.attributes
     match node.kind:
         case "elementwise":

@@ -42,7 +42,7 @@ def exploring_graph(algorithm: Algorithm, count: int = 1) -> Graph:
         count: number of observations.
 
     Raises:
-        UnsupportedOperationError: an operation that no graph backend has.
+        UnsupportedOperationError: no graph backend has an operation.
     """
 
     def step(state: Any, batch: Any, draws: Any) -> _Acted:

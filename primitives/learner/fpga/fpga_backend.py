@@ -9,8 +9,8 @@ every product go through the simulated RTL itself.
 The cycles of a step depend only on its shapes: `step_cycles` simulates the RTL once for each distinct size.
 
 In MAP (Fig. 3) every layer has its own tensor unit. That design, "pipeline" (`pipeline_executable`), runs DQN and DDPG
-on fully connected layers. A learner has the design with fewer cycles (`design_of`): small networks the pipeline, while
-wide layers take so many flip-flops of it that the core is faster.
+on fully connected layers. By default a learner has the design with fewer cycles (`design_of`). For small networks that
+is the pipeline; with wide layers a pipeline that fits the device is slower than the core.
 """
 
 from collections.abc import Mapping
@@ -50,8 +50,7 @@ def unavailable_reason() -> str:
 
 
 MODELLED_UNITS = ("stream", "reduction")
-"""Units whose cycles are `modelled`: a formula gives the number of words and the latency that their sequencer counts.
-"""
+"""Units whose cycles are `modelled`: a formula gives the words and the latency that their sequencer counts."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +209,7 @@ def create(
     Args:
         device: one of `DEVICES`; by default the first.
         design: "core" or "pipeline"; by default that of `design_of`, or the core with `options`.
-        options: `side` and `exact` of `FpgaExecutable`, for the core alone.
+        options: `side` and `exact` of `FpgaExecutable`; only for the core.
 
     Raises:
         ValueError: there is no such device or design, the pipeline does not run the algorithm or does not fit the

@@ -10,7 +10,8 @@
 | `im2col` | layout transformation, band by band in parallel with the products (PPO Fig. 4) | the first band's moves |
 | `col2im` | stream unit: adds into the image | elements / lanes |
 
-Memory words hold `lanes` elements. The units work one after another, in the order of the graph's nodes.
+The last column says how many memory words or products the unit processes; a word holds `lanes` elements. The units
+work one after another, in the order of the graph's nodes.
 """
 
 from collections.abc import Callable, Sequence

@@ -6,8 +6,8 @@ first-level cache; nothing is allocated, checked or looked up during a step; n s
 (`NativeExecutable.steps`).
 
 With more than one thread, large operations are divided beforehand into one part per thread
-(`native/program.hpp`): products by rows or columns, element-wise groups by blocks, reductions and picks by the
-remaining dimensions, patches by images. Sums over a depth or a batch are not divided, so the results are bit for
+(`native/program.hpp`): products by rows or columns, element-wise groups by blocks, reductions and gathers by the
+dimensions that they keep, patches by images. Sums over a depth or a batch are not divided, so the results are bit for
 bit the same with any number of threads. The other threads spin for some microseconds when they wait for work,
 then sleep: between steps they take no time.
 

@@ -28,7 +28,7 @@ def unavailable_reason() -> str:
 
 
 def compile_graphs(graphs: Mapping[str, Graph]) -> Executable:
-    """Return an executable on the widest instruction set of this processor."""
+    """Return an executable for step graphs (by variant), on the widest instruction set of this processor."""
     return NativeExecutable(graphs)
 
 

@@ -168,7 +168,11 @@ class OpenclExecutable(Executable):
 
 
 def compile_graphs(graphs: Mapping[str, Graph]) -> Executable:
-    """Return an executable on the first CPU, or on the first device if there is none."""
+    """Return an executable for step graphs (by variant), on this machine's first OpenCL device that is a CPU.
+
+    Raises:
+        ValueError: there is no such device.
+    """
     return OpenclExecutable(graphs)
 
 
