@@ -94,7 +94,7 @@ class DDPG(base.Algorithm):
         return {"actor": self.actor, "critic": self.critic}
 
     def initialise(self, generator: torch.Generator) -> DdpgState:
-        """Return the state before training; each target equals its network."""
+        """Return the state before training, in which each target network equals the trained one."""
         actor = networks.initialise(self.actor, generator, self.dtype)
         critic = networks.initialise(self.critic, generator, self.dtype)
         return DdpgState(
@@ -107,7 +107,7 @@ class DDPG(base.Algorithm):
         )
 
     def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """Return the columns of a batch of transitions."""
+        """Return the columns of a batch of transitions, by name; the module's docstring lists them."""
         return self._transition_columns(batch_size)
 
     def gradient_step(

@@ -94,11 +94,11 @@ class DQN(base.Algorithm):
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """Return "full", and "online" for steps that leave the target network unchanged."""
+        """The kinds of gradient step: "full", and "online", which leaves the target network unchanged."""
         return ("full", "online")
 
     def variant(self, step: int) -> str:
-        """Return "full" on every `target_interval`-th step, which updates the target network too, else "online"."""
+        """Return the kind of a step, counted from 0: "full" for every `target_interval`-th one, else "online"."""
         return "full" if (step + 1) % self.hyperparameters.target_interval == 0 else "online"
 
     @property
@@ -112,12 +112,12 @@ class DQN(base.Algorithm):
         return {"q": self.q}
 
     def initialise(self, generator: torch.Generator) -> DqnState:
-        """Return the state before training; the target equals the online network."""
+        """Return the state before training, in which the target network equals the online network."""
         q = networks.initialise(self.q, generator, self.dtype)
         return DqnState(q, copy(q), initial_adam(q))
 
     def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """Return the columns of a batch of transitions."""
+        """Return the columns of a batch of transitions, by name; the module's docstring lists them."""
         return self._transition_columns(batch_size)
 
     def gradient_step(

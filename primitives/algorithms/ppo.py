@@ -180,8 +180,9 @@ class PPO(base.Algorithm):
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """Return "full", and "value" for steps that leave the policy unchanged; a shared network has no "value"
-        step.
+        """The kinds of gradient step: "full", and "value", which leaves the policy unchanged.
+
+        If policy and value share a network, there is only "full".
         """
         return ("full",) if self.shared else ("full", "value")
 
@@ -215,7 +216,7 @@ class PPO(base.Algorithm):
         return SeparateState(policy, value, initial_adam(policy), initial_adam(value))
 
     def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """Return the columns of a minibatch of samples."""
+        """Return the columns of a minibatch of samples, by name; the module's docstring lists them."""
         transition = self._transition_columns(batch_size)
         scalar = base.Column((batch_size,), self.dtype)
         samples = {"log_probability": scalar, "advantage": scalar, "value_target": scalar}

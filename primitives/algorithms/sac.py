@@ -126,7 +126,7 @@ class SAC(base.Algorithm):
         return -float(self.action_size) if given is None else given
 
     def initialise(self, generator: torch.Generator) -> SacState:
-        """Return the state before training; each target equals its network."""
+        """Return the state before training, in which each target network equals the trained one."""
         actor = networks.initialise(self.actor, generator, self.dtype)
         critics = networks.join(
             first=networks.initialise(self.critic, generator, self.dtype),
@@ -145,7 +145,7 @@ class SAC(base.Algorithm):
         )
 
     def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """Return the columns of a batch of transitions."""
+        """Return the columns of a batch of transitions, by name; the module's docstring lists them."""
         return self._transition_columns(batch_size)
 
     def sample(self, actor: Parameters, observation: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:

@@ -96,11 +96,11 @@ class TD3(base.Algorithm):
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """Return "full", and "critic" for steps that leave actor and targets unchanged."""
+        """The kinds of gradient step: "full", and "critic", which leaves the actor and the targets unchanged."""
         return ("full", "critic")
 
     def variant(self, step: int) -> str:
-        """Return "full" on every `policy_delay`-th step, else "critic"."""
+        """Return the kind of a step, counted from 0: "full" for every `policy_delay`-th one, else "critic"."""
         return "full" if (step + 1) % self.hyperparameters.policy_delay == 0 else "critic"
 
     @property
@@ -119,7 +119,7 @@ class TD3(base.Algorithm):
         return {"actor": self.actor, "critics.first": self.critic, "critics.second": self.critic}
 
     def initialise(self, generator: torch.Generator) -> Td3State:
-        """Return the state before training; each target equals its network."""
+        """Return the state before training, in which each target network equals the trained one."""
         actor = networks.initialise(self.actor, generator, self.dtype)
         critics = networks.join(
             first=networks.initialise(self.critic, generator, self.dtype),
@@ -135,7 +135,7 @@ class TD3(base.Algorithm):
         )
 
     def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """Return the columns of a batch of transitions."""
+        """Return the columns of a batch of transitions, by name; the module's docstring lists them."""
         return self._transition_columns(batch_size)
 
     def _values(self, critics: Parameters, observation: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:

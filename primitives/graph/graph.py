@@ -205,7 +205,7 @@ class View:
         return replace(self, shape=tuple(shape), strides=strides)
 
     def sliced(self, axis: int, start: int, stop: int, step: int = 1) -> "View":
-        """Return elements start, start + step, ... below stop along `axis`."""
+        """Return the view of the elements start, start + step, ... below stop along `axis`."""
         size = max(0, -(-(stop - start) // step))
         shape = (*self.shape[:axis], size, *self.shape[axis + 1 :])
         strides = (*self.strides[:axis], self.strides[axis] * step, *self.strides[axis + 1 :])
@@ -292,7 +292,7 @@ class Graph:
     outputs: Mapping[str, View]
 
     def of_kind(self, kind: str) -> Iterator[tuple[int, Buffer]]:
-        """Yield positions and buffers of one kind, in order."""
+        """Yield (position, buffer) for each buffer of one kind, in order."""
         return ((i, buffer) for i, buffer in enumerate(self.buffers) if buffer.kind == kind)
 
     @cached_property
@@ -301,7 +301,7 @@ class Graph:
         return {buffer.name: i for i, buffer in enumerate(self.buffers)}
 
     def multiply_accumulates(self) -> int:
-        """Multiply-accumulate operations of all matrix products of one step."""
+        """Return the number of multiply-accumulate operations in all matrix products of one step."""
         return sum(prod(node.outputs[0].shape) * node.inputs[0].shape[-1] for node in self.nodes_of("matmul"))
 
     def nodes_of(self, kind: str) -> Iterator[Node]:

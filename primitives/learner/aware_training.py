@@ -143,7 +143,7 @@ def backends() -> tuple[str, ...]:
 
 
 def learner_kind(backend: str) -> type[FixedPointLearner]:
-    """Return the class of a backend's fixed-point learners: its module's `learner_kind`, if it has one."""
+    """Return the class of a backend's fixed-point learners: `learner_kind` of its module, or `FixedPointLearner`."""
     kind: type[FixedPointLearner] = getattr(
         backends_of.load(ROOM, backend), "learner_kind", FixedPointLearner
     )

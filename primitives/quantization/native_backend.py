@@ -157,12 +157,15 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
 
     @property
     def narrow_multiply_accumulates(self) -> int:
-        """Number of 16-bit multiply-accumulates so far; a product of two digits by three counts six."""
+        """Number of 16-bit multiply-accumulates so far.
+
+        A wide number is split into 16-bit digits; a product of two digits by three digits counts as six.
+        """
         return self._total("narrow_multiply_accumulates")
 
     @property
     def wide_multiply_accumulates(self) -> int:
-        """Number of wider multiply-accumulates so far."""
+        """Number of multiply-accumulates so far on multipliers wider than 16 bits."""
         return self._total("wide_multiply_accumulates")
 
     def _total(self, name: str) -> int:
@@ -298,12 +301,12 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         self._read_operands()
 
     def use_rules(self, rules: Mapping[str, Affine]) -> None:
-        """Let products read their operands by the given rules; see `CapturedRanges.use_rules`."""
+        """Let products read their operands by given quantisation rules; see `CapturedRanges.use_rules`."""
         super().use_rules(rules)
         self._read_operands()
 
     def restart_capture(self, extremes: Mapping[str, tuple[int, int]]) -> None:
-        """Record ranges again, beginning with the given ones; see `CapturedRanges.restart_capture`."""
+        """Record operands' ranges again, beginning with the given ones; see `CapturedRanges.restart_capture`."""
         super().restart_capture(extremes)
         self._read_operands()
 

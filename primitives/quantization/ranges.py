@@ -28,7 +28,7 @@ class CapturedRanges:
 
     @property
     def extremes(self) -> dict[str, tuple[int, int]]:
-        """Return by key the smallest and the largest raw value so far of each operand that will be quantised."""
+        """The smallest and the largest raw value so far of each operand that will be quantised, by `Operand.key`."""
         self.collect()
         return self._extremes
 
@@ -73,13 +73,17 @@ class CapturedRanges:
         """Remove all rules, and record ranges again, beginning with the given ones.
 
         Args:
-            extremes: by key, the smallest and the largest raw value.
+            extremes: the smallest and the largest raw value of each operand, by `Operand.key`.
         """
         self.collect()
         self._extremes, self.affine = dict(extremes), {}
         self.capturing = self.precision.narrows
 
     def use_rules(self, rules: Mapping[str, Affine]) -> None:
-        """Use the given rules, by key, and stop recording ranges."""
+        """Quantise operands by the given rules, and stop recording ranges.
+
+        Args:
+            rules: the rule of each operand, by `Operand.key`; other operands keep all their bits.
+        """
         self.affine = dict(rules)
         self.capturing = False

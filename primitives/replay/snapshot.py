@@ -148,7 +148,11 @@ class Reader:
                 raise ValueError(f"damaged contents in {damaged!r}")
 
     def fill(self, arrays: Mapping[str, npt.NDArray]) -> None:
-        """Read some of the arrays that `verify` passed into `arrays`, which must be C-contiguous."""
+        """Read arrays of the file, after `verify` has checked it.
+
+        Args:
+            arrays: by name, the C-contiguous arrays to fill; some or all of those in the file.
+        """
         for name, array in arrays.items():
             if array.nbytes:
                 with self._refusing_damage(), self._open(name, array) as member:

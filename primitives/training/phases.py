@@ -37,7 +37,7 @@ class Gradients(NamedTuple):
 
 
 class PhaseResult(NamedTuple):
-    """The result of a phase that ends with gradients.
+    """The result of a phase of a gradient step that ends with the computation of gradients.
 
     Attributes:
         state: the state, unchanged.
@@ -72,9 +72,10 @@ class _Phased(Updates):
 
 
 def is_mean(name: str, shape: Sequence[int]) -> bool:
-    """Whether an output of a phase is a mean over the batch, which the learners average: a gradient, a loss or a mean.
+    """Whether an output of a phase of a gradient step is a mean over the batch: a gradient, a loss or another mean.
 
-    Other outputs have one number per sample, and each learner keeps its own.
+    Several learners replace such an output by its mean over the learners. Other outputs have one number per sample, and
+    each learner keeps its own.
 
     Args:
         name: name of the output.

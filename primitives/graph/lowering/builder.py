@@ -25,7 +25,7 @@ Number = float | int | bool
 
 @dataclass(frozen=True)
 class Splat:
-    """A tensor filled with one number; it becomes a constant of the programs that use it."""
+    """A tensor filled with one number. It takes no memory: element-wise programs that read it get a constant."""
 
     value: Number
     shape: tuple[int, ...]

@@ -1,4 +1,4 @@
 """The learner on a simulated FPGA."""
 
 LANES = 16
-"""Numbers in a memory word, which is as wide as the systolic core."""
+"""How many float32 numbers the FPGA's memory reads or writes in a cycle: as many as the systolic core is wide."""

@@ -137,7 +137,11 @@ class FpgaExecutable(ReferenceExecutable):
         return outputs
 
     def node_cycles(self, variant: str) -> list[NodeCycles]:
-        """Return the cycles of each node of a variant's step, in order. Sizes not met before are simulated."""
+        """Return the clock cycles of each node of a step graph, in order. Sizes not met before are simulated.
+
+        Args:
+            variant: kind of gradient step, a key of `graphs`.
+        """
         if variant in self._node_cycles:
             return self._node_cycles[variant]
         rows = []
@@ -209,7 +213,7 @@ def create(
     Args:
         device: one of `DEVICES`; by default the first.
         design: "core" or "pipeline"; by default that of `design_of`, or the core with `options`.
-        options: `side` and `exact` of `FpgaExecutable`; only for the core.
+        options: `side` and `exact` of `FpgaExecutable`; only for the systolic core.
 
     Raises:
         ValueError: there is no such device or design, the pipeline does not run the algorithm or does not fit the

@@ -67,7 +67,10 @@ class PipelineDesign:
 
     @property
     def passes(self) -> dict[str, Pass]:
-        """Return the passes of a gradient step, by the network that they train."""
+        """Return the passes of a gradient step, by the network that each trains.
+
+        A pass sends the batch forward to a loss and back, and trains one network.
+        """
         if "q" in self.networks:
             q = self.networks["q"]
             return {"q": Pass(q, target=q)}
@@ -97,7 +100,7 @@ class PipelineDesign:
 
 @dataclass(frozen=True)
 class PipelineStep:
-    """A gradient step on a design, with its cycles.
+    """A gradient step on a `PipelineDesign`, with its clock cycles.
 
     Attributes:
         design: the hardware.

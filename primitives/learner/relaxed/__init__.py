@@ -19,7 +19,9 @@ from primitives.replay import ConcurrentReplay
 
 
 class RelaxedSteps(FusedSteps):
-    """Takes gradient steps of a native learner on batches that a replay manager samples ahead of time.
+    """Takes gradient steps of a native learner on batches that are sampled ahead of time by a replay manager.
+
+    The manager samples, updates priorities and inserts, usually in a thread of its own.
 
     While batches wait, nothing else may sample from, insert into, or load the replay: insert with `insert`. If a row
     was overwritten after its batch was sampled, it keeps the priority of its new item.
@@ -59,7 +61,7 @@ class RelaxedSteps(FusedSteps):
         return int(self._fused.samples_for(steps))
 
     def insert(self, batch: Mapping[str, npt.ArrayLike], td_errors: npt.ArrayLike | None = None) -> None:
-        """Copy items, and let the manager insert them after the work that it already has.
+        """Copy items, and let the replay manager insert them after the work that it already has.
 
         The arguments are those of `ConcurrentReplay.insert`. The call does not wait for the insertion; an error of
         the manager is raised by the next `run` or `drain`.
@@ -75,7 +77,7 @@ class RelaxedSteps(FusedSteps):
         self._fused.insert(columns, count, errors)
 
     def drain(self) -> None:
-        """Wait until the manager has done all its work.
+        """Wait until the replay manager has done all its work.
 
         Raises:
             ValueError: a TD error was not finite, or too large for a priority.

@@ -76,7 +76,7 @@ class CudaRows:
         return values
 
     def gather(self, gather: Gather, stream: Any) -> Any:
-        """Start a gather on a CUDA stream, and return an event for `wait`; see `RowMemory.gather`.
+        """Start to copy columns of sampled rows (a gather) on a CUDA stream, and return an event for `wait`.
 
         `gather.target` may be any array in the device's memory that CuPy can read, such as a PyTorch tensor.
         """

@@ -62,7 +62,7 @@ class RowMemory(Protocol):
         """
 
     def gather(self, gather: Gather, stream: Any) -> Any:
-        """Start a gather, and return an object for `wait`.
+        """Start to copy columns of sampled rows to a learner's memory (a gather), and return an object for `wait`.
 
         Args:
             gather: what is copied, and where to.
@@ -275,7 +275,7 @@ class DeviceStorage(Storage):
         return dict(out)
 
     def allocate(self, batch_size: int) -> Any:
-        """Return a batch for `gather` to fill."""
+        """Return an empty `DeviceBatch` of this size, which `gather` can fill."""
         return DeviceBatch(self, batch_size)
 
     def read(self, batch: DeviceBatch, target: Any, places: Mapping[str, Place], stream: Any) -> None:

@@ -80,7 +80,7 @@ class OpenclRows:
         return values
 
     def gather(self, gather: Gather, stream: Any) -> Any:
-        """Start a gather on a command queue, and return an event for `wait`; see `RowMemory.gather`."""
+        """Start to copy columns of sampled rows (a gather) on a command queue, and return an event for `wait`."""
         count = gather.units * gather.batch_size
         items = -(-count // WORK_GROUP) * WORK_GROUP
         self._kernel.set_args(

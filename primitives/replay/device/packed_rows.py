@@ -21,7 +21,7 @@ def kernel_source() -> str:
 
 
 class Place(NamedTuple):
-    """Where a gather writes a column.
+    """Where the kernel that gathers sampled rows writes a column.
 
     Attributes:
         offset_bytes: first byte in the target, a multiple of 4.
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 class GatherTable(NamedTuple):
-    """The table that tells a gather which columns it writes, and where.
+    """The table that tells the kernel that gathers sampled rows which columns it writes, and where.
 
     Attributes:
         values: (columns, 5) int64: the column's first work item, its byte in the row, its first byte in the target,
@@ -83,7 +83,7 @@ class PackedRows:
         return {name: np.ascontiguousarray(structured[name]) for name in self._offsets}
 
     def table(self, places: Mapping[str, Place]) -> GatherTable:
-        """Return the table of a gather that writes the columns in `places`, each where `places` says.
+        """Return the table with which the kernel writes the columns in `places`, each where `places` says.
 
         Raises:
             TypeError: a dtype that is neither the column's own nor float32 for bool.
@@ -107,5 +107,5 @@ class PackedRows:
         return GatherTable(np.array(rows, np.int64).reshape(-1, 5), first)
 
     def whole(self) -> GatherTable:
-        """Return the table of a gather that copies whole rows unchanged."""
+        """Return the table with which the kernel copies whole rows unchanged."""
         return GatherTable(np.array([[0, 0, 0, self.row_bytes, WORDS]]), self.row_bytes // WORD_BYTES)
