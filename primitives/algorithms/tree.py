@@ -1,5 +1,4 @@
-"""Trees of tensors: nested dicts and NamedTuples whose leaves are tensors. Algorithms keep their state as such a
-tree.
+"""Trees of tensors: nested dicts and NamedTuples whose leaves are tensors. An algorithm's state is such a tree.
 
 A leaf's name joins the keys on its path with "/": `critic_adam/mean/0.weight`. The order of names is fixed, so a
 tree can be flattened, sent elsewhere and rebuilt.
@@ -24,7 +23,7 @@ def _rebuild(tree: Any, children: dict[str, Any]) -> Any:
 
 
 def flatten(tree: Any) -> dict[str, Tensor]:
-    """Return every leaf by its name, in the tree's order."""
+    """Return every leaf (tensor) of a tree by its name, in the tree's order."""
     if isinstance(tree, Tensor):
         return {"": tree}
     return {
@@ -35,7 +34,7 @@ def flatten(tree: Any) -> dict[str, Tensor]:
 
 
 def unflatten(example: Any, leaves: Mapping[str, Any], prefix: str = "") -> Any:
-    """Return a tree of the same structure as `example` with the named `leaves`."""
+    """Return a tree with the structure of `example`, whose leaves are taken from `leaves` by their names."""
     if isinstance(example, Tensor):
         return leaves[prefix]
     children = {
@@ -46,7 +45,7 @@ def unflatten(example: Any, leaves: Mapping[str, Any], prefix: str = "") -> Any:
 
 
 def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
-    """Return the same tree with `function` applied to each leaf."""
+    """Return a tree of the same structure, in which `function` is applied to each leaf."""
     if isinstance(tree, Tensor):
         return function(tree)
     return _rebuild(tree, {key: map_tensors(function, child) for key, child in _children(tree)})

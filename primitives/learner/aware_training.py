@@ -79,11 +79,11 @@ class FixedPointLearner(GraphLearner):
 
     @property
     def quantised(self) -> bool:
-        """Whether the delay is over, so that products read quantised operands."""
+        """Whether products read quantised operands, as they do after `precision.delay` gradient steps."""
         return bool(self.fixed.affine)
 
     def narrow_when_due(self) -> None:
-        """Begin to quantise the operands of products if the delay has ended."""
+        """Begin to quantise the operands of products if `precision.delay` gradient steps have been taken."""
         if self.precision.narrows and self.gradient_steps >= self.precision.delay and not self.quantised:
             self.fixed.quantise()
 

@@ -61,12 +61,12 @@ class Affine:
 
     @property
     def lowest(self) -> int:
-        """The smallest centred code (code minus z): -z."""
+        """The smallest centred code (code minus `zero`)."""
         return -self.zero
 
     @property
     def highest(self) -> int:
-        """The largest centred code (code minus z): 2^n - 1 - z."""
+        """The largest centred code (code minus `zero`)."""
         return (1 << self.bits) - 1 - self.zero
 
     def centred(self, raw: Array, fmt: Q) -> Stored:
@@ -92,5 +92,5 @@ class Affine:
         return self.centred(raw, fmt).raw + np.int32(self.zero)
 
     def to_float(self, centred: Array) -> Array:
-        """Return the numbers that centred codes (codes minus z) represent, float64."""
+        """Return the numbers that centred codes (codes minus `zero`) represent, float64."""
         return centred.astype(np.float64) * self.delta

@@ -105,7 +105,10 @@ class FixedPointExecutable(Executable, CapturedRanges):
         """
 
     def quantise(self) -> None:
-        """From now on, let products read n-bit codes over the recorded ranges (FIX Algorithm 1, t >= d)."""
+        """From now on, quantise the operands of products to n bits over their recorded ranges.
+
+        FIX's Algorithm 1 does this at step d.
+        """
         pairs = (pair for assigned in self._roles.values() for pair in assigned.operands.values())
         self.quantise_operands(operand for pair in pairs for operand in pair)
 

@@ -284,7 +284,7 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         return list(zip(nodes, seconds, strict=True))
 
     def collect(self) -> None:
-        """Fetch the counts and the recorded ranges that the native executor holds."""
+        """Fetch the recorded ranges of operands, and the counts of saturated numbers, from the native executor."""
         for variant, program in self._programs.items():
             counts = self._executor.take_counts(program)
             for label, saturated in zip(self._labels[variant], counts, strict=True):
@@ -296,7 +296,7 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
             native.forget_widest()
 
     def quantise(self) -> None:
-        """From now on, let products read n-bit codes over the recorded ranges (FIX Algorithm 1, t >= d)."""
+        """From now on, quantise the operands of products; see `FixedPointExecutable.quantise`."""
         super().quantise()
         self._read_operands()
 

@@ -57,14 +57,14 @@ class Precision:
 
     @property
     def narrows(self) -> bool:
-        """Whether products read n-bit operands after the delay."""
+        """Whether products read quantised operands from step `delay` on."""
         return any((self.activation_bits, self.weight_bits, self.error_bits))
 
     def check_run(self, gradient_steps: int) -> None:
-        """Check that the delay ends within a run.
+        """Check that a run has more gradient steps than `delay`, so that it reaches the quantised part.
 
         Raises:
-            ValueError: it does not.
+            ValueError: it has not.
         """
         if self.delay >= gradient_steps:
             raise ValueError(
@@ -88,7 +88,10 @@ def dynamic(delay: int, bits: int = 16) -> Precision:
 
 
 def quarl(delay: int, bits: int = 8) -> Precision:
-    """Return formats with weights and activations of `bits` bits after the delay, as in QuaRL, the basis of FIX IV."""
+    """Return formats with weights and activations of `bits` bits from step `delay` on, as in QuaRL.
+
+    FIX IV is based on QuaRL.
+    """
     return Precision(activation_bits=bits, weight_bits=bits, delay=delay)
 
 

@@ -1,12 +1,13 @@
 """Compute a matrix product as FIX's processing elements do (FIX V-C), from products of 32 by 16 bits only.
 
-An element has two multipliers of 32 by 16 bits. Before the delay they compute one 32 by 32 bit product:
+An element has two multipliers of 32 by 16 bits. As long as activations have 32 bits, they compute one 32 by 32 bit
+product:
 
     a w = (high w) 2^16 + low w,   a = high 2^16 + low,   low in [0, 2^16)
 
-After the delay they multiply two 16-bit activations by the same weight: two samples of the batch share a word.
-Halves are signed, so 2^15 is subtracted from the codes, and 2^15 times the sum of the weights is added at the
-end.
+When activations have 16 bits, they multiply two activations by the same weight: two samples of the batch share a word.
+The 16-bit halves of a word are signed. So 2^15 is subtracted from the activations' codes, and 2^15 times the sum of the
+weights is added at the end.
 
 This is the reference model of the hardware: `ReferenceFixedPointExecutable(..., multiply=ProcessingElements())` runs
 whole gradient steps with it, and gives the same bits.

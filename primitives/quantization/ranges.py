@@ -1,4 +1,7 @@
-"""Record the ranges of products' operands until step d, and make n-bit rules from them (FIX IV, Algorithm 1)."""
+"""Record the ranges of matrix products' operands, and make from them the rules that quantise the operands to n bits.
+
+In FIX's Algorithm 1 (FIX IV) ranges are recorded during the first d gradient steps.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,9 +12,9 @@ from primitives.quantization.roles import Operand, Role
 
 
 class CapturedRanges:
-    """Records the ranges (smallest and largest value) of the operands of matrix products, and makes their n-bit rules.
+    """Records the ranges (smallest and largest value) of the operands of matrix products, and makes rules from them.
 
-    Operands are identified by `Operand.key`.
+    A rule (`Affine`) quantises an operand to n bits. Operands are identified by `Operand.key`.
 
     Attributes:
         precision: the formats.
@@ -50,7 +53,7 @@ class CapturedRanges:
         self._extremes[operand.key] = (min(low, old[0]), max(high, old[1]))
 
     def quantise_operands(self, operands: Iterable[Operand]) -> None:
-        """Make the n-bit rules of operands from their recorded ranges, and stop recording.
+        """Make the rules that quantise operands to n bits over their recorded ranges, and stop recording.
 
         An operand without a recorded range (because only a kind of step that was not taken reads it) keeps all its
         bits.

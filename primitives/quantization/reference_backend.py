@@ -204,7 +204,8 @@ class ReferenceFixedPointExecutable(FixedPointExecutable):
     def codes(self, operand: Operand, raw: Array, fmt: Q) -> tuple[Array, float]:
         """Return the integers that a product reads as an operand, and the number that the integer 1 represents.
 
-        Before `quantise` the integers are the raw values, whose range is recorded; after it, centred n-bit codes.
+        Before `quantise` the integers are the raw values, whose range is recorded; after it, n-bit codes
+        (`Affine.centred`).
 
         Args:
             operand: the operand's role.

@@ -52,7 +52,7 @@ class Operand:
         return f"{self.role}/{self.layer.removeprefix('state/')}" if self.layer else ""
 
     def bits(self, precision: Precision) -> int | None:
-        """Return the number of bits n to which the operand is quantised after the delay; None: it keeps all bits."""
+        """Return the number of bits to which the operand is quantised from step `delay` on; None: it keeps all bits."""
         if not self.layer:
             return None
         return {

@@ -29,7 +29,7 @@ SIMULATED = True
 
 INTEGER_BITS, FRACTION_BITS = 12, 20
 TAG_BITS = 20
-"""Bits of the number that identifies a request: with several banks, the responses arrive out of order."""
+"""Bits of the number that identifies a request. With several banks (sub-trees), responses arrive out of order."""
 
 FORMS = ("wide", "narrow")
 

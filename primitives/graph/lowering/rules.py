@@ -12,7 +12,7 @@ _STORAGE_ARGUMENTS = frozenset({"dtype", "layout", "device", "pin_memory", "memo
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Return a decorator that registers a function as the rule of the ATen operations with these names."""
+    """Return a decorator that registers a function as the rule that lowers the ATen operations with these names."""
 
     def register(function: Rule) -> Rule:
         for name in names:

@@ -50,7 +50,7 @@ def unavailable_reason() -> str:
 
 
 MODELLED_UNITS = ("stream", "reduction")
-"""Units whose cycles are `modelled`: a formula gives the words and the latency that their sequencer counts."""
+"""Units whose cycles are `modelled`: a formula gives the words and the latency that the simulated sequencer counts."""
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ class PipelineDesign:
 
     @property
     def formula_cycles(self) -> int:
-        """Return the cycles of all passes by MAP's formula for T_learner (VI-A2); `modelled`."""
+        """Return the cycles of a gradient step by MAP's formula for T_learner (VI-A2); `modelled`, not simulated."""
         return sum(
             map_cycles(work, samples=self.samples, pipelines=self.pipelines) for work in self.passes.values()
         )

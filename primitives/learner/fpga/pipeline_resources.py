@@ -16,12 +16,12 @@ from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
 
 MULTIPLIER_DSPS = 4  # per 32 x 32 bit product, as Yosys maps it on UltraScale+
 ADAM_DSPS, ADAM_LUTS, ADAM_FLIP_FLOPS = 14, 8_671, 21_025
-"""Resources per lane of Adam, which computes seven float32 products of two DSPs each (block `adam-unit`)."""
+"""Resources per lane of the Adam unit, which computes seven float32 products of two DSPs each (block `adam-unit`)."""
 LANE_LUTS, LANE_FLIP_FLOPS = 330, 130
 NEURON_LUTS = 27
-"""Look-up tables per input of a unit: its share of the multiplexer, and of the queue that keeps it for gradients."""
+"""Look-up tables per input of a layer's unit: its share of the multiplexer and of the queue for the gradients."""
 QUEUE_FLIP_FLOPS = 4 * FORMAT.bits
-"""Flip-flops per output of a unit: two queues of two words each, to the next unit and to the gradients."""
+"""Flip-flops per output of a layer's unit: two queues of two words each, to the next unit and to the gradients."""
 SUM_BITS, MOMENT_BITS = 64, 96
 """Bits per weight: of a gradient sum in each pipeline, and of the weight and its moments in the update (float32)."""
 BLOCK_BITS, BLOCK_WORDS, LARGEST_LUT_RAM = 72, 512, 64

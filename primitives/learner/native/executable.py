@@ -126,7 +126,7 @@ class NativeExecutable(NativePrograms):
         return array
 
     def state(self) -> dict[str, Array]:
-        """Return the state's arrays (leaves) by name, as they are stored in the arena."""
+        """Return the state's arrays (leaves) by name, as they are stored in the executor's memory."""
         return self._state
 
     def write_state(self, name: str, value: Array) -> None:
@@ -134,7 +134,7 @@ class NativeExecutable(NativePrograms):
         self._state[name][...] = value
 
     def input(self, variant: str, name: str) -> Array:
-        """Return the array in the arena to which `step` copies an input."""
+        """Return the array in the executor's memory to which `step` copies an input."""
         graph, at = self._lowerings[variant].graph, self._lowerings[variant].offset
         return self._located(at(graph.buffer_index[name]), graph.buffers[graph.buffer_index[name]])
 

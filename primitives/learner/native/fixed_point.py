@@ -20,9 +20,9 @@ class NativeFixedPointLearner(FixedPointLearner, NativeCalls):
         return super().step(batch, weights, variant=variant)
 
     def prepare_steps(self, count: int) -> int:
-        """Return how many of the next steps may be taken in one call: at most those left until the delay ends.
+        """Return how many of the next steps may be taken in one call.
 
-        Products must begin to quantise their operands between two calls (FIX Algorithm 1).
+        After `precision.delay` gradient steps a call must end, because products then begin to quantise their operands.
         """
         self.narrow_when_due()
         left = self.precision.delay - self.gradient_steps

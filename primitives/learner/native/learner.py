@@ -1,8 +1,8 @@
 """The native learner: a `GraphLearner` whose executor also computes the actors' actions.
 
 An actor that requests one action at a time spends most of its time in calls: NumPy needs about ten of them for
-three layers. Here the algorithm's `act`, and `explored` with its noise, are two more programs on the arena and
-read the weights in place.
+three layers. Here the algorithm's `act`, and `explored` with its noise, are two more programs of the executor, which
+read the learner's weights in place.
 """
 
 from collections.abc import Mapping

@@ -363,7 +363,7 @@ KINDS = tuple(_MAKERS)
 
 
 def byte_offset(view: View, buffers: Sequence[Buffer], offsets_bytes: Sequence[int]) -> int:
-    """Return the byte in the arena at which a view's first element begins.
+    """Return the byte in the arena (the buffer that holds everything) at which a view's first element begins.
 
     Args:
         view: the view.
