@@ -14,7 +14,7 @@ One gradient step, with alpha = exp(log_alpha) as it was before the step:
     temperature: minimise -log_alpha 1/B sum_i (log pi(b_i|s_i) + target_entropy)              equation 18, in log
     Q' <- (1 - tau) Q' + tau Q
 
-with Adam, the actor after the critics. Only `terminated` ends the bootstrap.
+with Adam, the actor after the critics. Only `terminated` ends the bootstrap: a truncated episode would have gone on.
 
 Batch of B transitions, as DDPG's:
 

@@ -10,7 +10,8 @@ One gradient step:
         actor: maximise 1/B sum_i Q1(s_i, mu(s_i))
         Q' <- (1 - tau) Q' + tau Q for both critics,  mu' <- (1 - tau) mu' + tau mu
 
-with Adam; the other steps ("critic") update the critics alone. Only `terminated` ends the bootstrap.
+with Adam; the other steps ("critic") update the critics alone. Only `terminated` ends the bootstrap: a truncated
+episode would have gone on.
 
 Batch of B transitions, as DDPG's:
 

@@ -69,27 +69,27 @@ class Q:
 
     @cached_property
     def lowest(self) -> int:
-        """The smallest raw value."""
+        """The smallest raw value of the format."""
         return -(1 << (self.bits - 1))
 
     @cached_property
     def highest(self) -> int:
-        """The largest raw value."""
+        """The largest raw value of the format."""
         return (1 << (self.bits - 1)) - 1
 
     @cached_property
     def resolution(self) -> float:
-        """The distance of neighbouring numbers."""
+        """The distance between neighbouring numbers of the format."""
         return 2.0**-self.fraction_bits
 
     @property
     def minimum(self) -> float:
-        """The smallest number."""
+        """The smallest number of the format."""
         return self.lowest * self.resolution
 
     @property
     def maximum(self) -> float:
-        """The largest number."""
+        """The largest number of the format."""
         return self.highest * self.resolution
 
     def from_float(self, values: ArrayLike) -> Stored:

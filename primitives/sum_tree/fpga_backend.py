@@ -1,4 +1,4 @@
-"""The replay pipeline in hardware (MAP IV-C4, IV-D4; PRL 4.1.1), simulated cycle by cycle by Verilator.
+"""The sum tree on the replay pipeline, hardware (MAP IV-C4, IV-D4; PRL 4.1.1) that Verilator simulates cycle by cycle.
 
 Each call is a batch of requests to the pipeline and records the clock cycles that it took in
 `last_call_cycles`. Its time is these cycles at `clock_hz`. The wall time is only that of the simulation and

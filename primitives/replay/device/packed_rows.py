@@ -83,7 +83,7 @@ class PackedRows:
         return {name: np.ascontiguousarray(structured[name]) for name in self._offsets}
 
     def table(self, places: Mapping[str, Place]) -> GatherTable:
-        """Return the table with which the kernel writes the columns in `places`, each where `places` says.
+        """Return the table with which the gather kernel writes the columns in `places`, each where `places` says.
 
         Raises:
             TypeError: a dtype that is neither the column's own nor float32 for bool.
@@ -107,5 +107,5 @@ class PackedRows:
         return GatherTable(np.array(rows, np.int64).reshape(-1, 5), first)
 
     def whole(self) -> GatherTable:
-        """Return the table with which the kernel copies whole rows unchanged."""
+        """Return the table with which the gather kernel copies whole rows unchanged."""
         return GatherTable(np.array([[0, 0, 0, self.row_bytes, WORDS]]), self.row_bytes // WORD_BYTES)
