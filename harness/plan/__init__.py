@@ -1,1 +1,1 @@
-"""The main job: the cells of a tier, each measured once and stored as soon as it ends."""
+"""The main job, `placerl reproduce`: which cells (units of work of a run) a tier measures, and the loop over them."""

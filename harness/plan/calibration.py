@@ -1,9 +1,11 @@
-"""The calibration study: whether this machine's intervals hold, slowdowns are found, and few rows are too noisy.
+"""The calibration study: shows how far measurements of this machine can be trusted.
 
-Intervals and verdicts are tested on real primitives, measured as in every comparison: A against A shows whether
-the intervals hold and how many false alarms there are, and A against A with 3% more arithmetic shows how many
-slowdowns are found. The share of noisy rows is that of the quick tier's primitive tables, once on the machine as
-it is and once while a process of this study keeps one core busy.
+It counts how often 95% intervals contain the true value, how often slowdowns are found, and how many rows of the
+primitive tables (the measured times of a workload's primitives) are too noisy. Intervals and verdicts are tested on
+real primitives, timed as in every comparison. A primitive (A) is compared with itself, so that the true ratio is 1:
+this shows whether the intervals hold, and how many false alarms there are. It is also compared with itself made 3%
+slower by extra arithmetic: this shows how many slowdowns are found. Noisy rows are counted in the primitive tables of
+one tier, once on the machine as it is and once while a process of this study keeps one core busy.
 """
 
 import os
@@ -35,8 +37,8 @@ from harness.workloads import Workload
 WORKLOAD, BATCH_SIZE = "cartpole-dqn", 256
 PRIMITIVES = ("sum_tree.sample native", "storage.gather", "learner.step native", "environment.step")
 PLANTED = PRIMITIVES[:3]
-"""Primitives that get a planted slowdown. A step of the environment takes 2 us, of which 3% is too short to
-plant.
+"""Primitives that are also timed with an added slowdown. A step of the environment takes 2 us, and 3% of that is too
+short to be added by a loop.
 """
 SLOWDOWN = 0.03
 REPEAT_S = 0.35
@@ -47,14 +49,14 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class CalibrationFinding:
-    """One share with its binomial interval.
+    """A result of the study: how many of a number of comparisons or rows have some property.
 
     Attributes:
-        what: description of what is counted.
-        found, of: the count, and the total.
-        low, high: bounds of the share's 95% interval (Clopper and Pearson).
-        goal: the range that the share should be in; empty if there is none.
-        met: whether it is; None without a goal or without any try.
+        what: the property that is counted, in words.
+        found, of: how many have it, and how many there are.
+        low, high: bounds of the 95% interval of the share `found / of`, from 0 to 1 (Clopper and Pearson).
+        goal: the range that the share should be in, as text; empty if there is none.
+        met: whether the share is in that range; None without a goal.
     """
 
     what: str
@@ -72,12 +74,12 @@ class CalibrationFinding:
 
 
 def finding(what: str, found: int, of: int, goal: tuple[float, float] | None = None) -> CalibrationFinding:
-    """Return a share with its interval.
+    """Return a share with its 95% interval, and whether it meets its goal.
 
     Args:
-        what: description of what is counted.
-        found, of: the count, and the total, 1 or more.
-        goal: smallest and largest share allowed.
+        what: the property that is counted, in words.
+        found, of: how many have the property, and how many there are, at least 1.
+        goal: smallest and largest share allowed, from 0 to 1; None: there is no goal.
     """
     low, high = binomtest(found, of).proportion_ci(CONFIDENCE, method="exact")
     if goal is None:
@@ -95,12 +97,12 @@ def finding(what: str, found: int, of: int, goal: tuple[float, float] | None = N
 
 @dataclass(frozen=True)
 class Try:
-    """One comparison of the study.
+    """One comparison of a primitive with itself, or with a slower or faster form of itself.
 
     Attributes:
-        primitive: its name and target.
-        comparison: the result.
-        first: the timing of A.
+        primitive: the primitive's name and the backend that runs it.
+        comparison: the result of the comparison.
+        first: the timing of its first side, A.
     """
 
     primitive: str
@@ -116,14 +118,18 @@ def run(
     *,
     tables: bool = True,
 ) -> list[CalibrationFinding]:
-    """Run the study.
+    """Run the calibration study.
 
     Args:
         tier: the tier whose primitive tables are measured.
         repeats: comparisons of each primitive with itself.
-        tries: comparisons of each primitive of `PLANTED` with its slower self.
+        tries: comparisons of each primitive of `PLANTED` with itself made slower by `SLOWDOWN`.
         report: called with the progress.
-        tables: whether the primitive tables are measured.
+        tables: whether the primitive tables are measured, to count rows that are too noisy.
+
+    Returns:
+        The findings of the comparisons (see `summary`), then those of the tables (see `noisy_rows`). Those with one
+        core busy are left out if the process may use only one core.
     """
     compared_s = REPEAT_S * (repeats * len(PRIMITIVES) + tries * len(PLANTED))
     tables_s = 2.0 * sum(tier.profile_s for _ in _cells(tier)) if tables else 0.0
@@ -141,7 +147,16 @@ def run(
 
 
 def compared(repeats: int, tries: int, report: Report) -> list[CalibrationFinding]:
-    """Compare primitives with themselves, and with themselves made 3% slower."""
+    """Compare each primitive with itself, and each of `PLANTED` also with itself made 3% slower.
+
+    Args:
+        repeats: comparisons of each primitive with itself.
+        tries: comparisons of each primitive of `PLANTED` with its slower form.
+        report: called with the progress.
+
+    Returns:
+        The findings of `summary`.
+    """
     cases = {item.case.name: item for item in primitive_cases(workloads.load(WORKLOAD), BATCH_SIZE)}
     total = repeats * len(PRIMITIVES) + tries * len(PLANTED)
     same: list[Try] = []
@@ -211,15 +226,17 @@ def _hold(a: Timing, b: Timing) -> bool:
 
 
 def planted(case: Case[Any], slowdown: float) -> tuple[Case[Any], Case[Any]]:
-    """Return a case with an empty loop after each call, and one with a loop that takes a share of the call's
-    time.
+    """Return two forms of a case: one as fast as before, and one whose calls take longer by a known fraction.
+
+    Both do a sum over a range of numbers after each call: the range is empty in the first form, and in the second
+    long enough to take the fraction of the call's time.
 
     Args:
         case: a case with calls of 10 us or more.
-        slowdown: the share.
+        slowdown: the fraction of a call's time that is added, such as 0.03.
 
     Returns:
-        The plain case and the slower one.
+        The form without the slowdown, and the slower one.
     """
     items = 1000
     added = _numbers(items)
@@ -282,12 +299,12 @@ def busy_core() -> Iterator[bool]:
 
 
 def noisy_rows(tier: Tier, when: str, most: float, report: Report) -> list[CalibrationFinding]:
-    """Return how many rows of a tier's primitive tables are too noisy.
+    """Measure a tier's primitive tables, and return how many of their rows are too noisy, in all and for each table.
 
     Args:
-        tier: name of the tier.
-        when: description of the machine's state.
-        most: largest share that the goal allows.
+        tier: the tier.
+        when: the machine's state in words, such as "with one core busy".
+        most: largest share of noisy rows that meets the goal, from 0 to 1.
         report: called with the progress.
     """
     cells = list(_cells(tier))

@@ -1,6 +1,8 @@
-"""The main job: a plan of cells, each measured once and stored as soon as it ends.
+"""The main job: the plan of a run, and the loop that carries it out.
 
-A run is resumed cell by cell: a finished cell is never repeated, whatever happens to the process.
+A plan is a list of cells. A cell is a unit of work whose rows are stored together, such as the timings of one
+workload's primitives at one batch size. Each cell is measured once and stored as soon as it ends, so that an
+interrupted run continues with the next cell: a finished one is never repeated.
 """
 
 from collections.abc import Sequence
@@ -32,8 +34,8 @@ PRECISION_PREDICTIONS = Suite.PRECISION_PREDICTION
 MACHINE_PEAKS_S = 12.0  # including the set-up of the buffers
 SIMULATED_DEVICE = "fpga:u200"  # MAP's
 ALONE = {"cartpole-dqn": "rllib"}
-"""Workloads whose learner and replay are also compared without environment steps (MAP Fig. 14), with the
-baseline.
+"""Workloads that are also compared without environment steps, only in learner and replay (MAP Fig. 14), each with the
+baseline that it is compared with.
 """
 SIMULATED_S = 2.0  # seconds of a cell whose simulations are built: 0.6 to 3.5 s of one core in the quick tier
 SIMULATED_REPLAY_S = 1.5
@@ -41,7 +43,15 @@ BUILD_S = 15.0  # seconds that building them adds, once per workload
 
 
 def profile_cell(item: Workload, batch_size: int, tier: Tier, precisions: Sequence[str] = ()) -> Cell:
-    """Return the cell of a primitive table: one workload, one batch size, and learners of further precisions."""
+    """Return the cell that times a workload's primitives on every backend of this machine: its primitive table.
+
+    Args:
+        item: the workload.
+        batch_size: items per call.
+        tier: gives the time to spend.
+        precisions: number formats in which learners are timed as well as in float32. A table with such formats is
+            stored apart from the one without.
+    """
 
     def measure(run: Run, report: Report) -> list[Measurement]:
         return measured.profile(item, batch_size, tier.profile_s, report, precisions)
@@ -56,7 +66,10 @@ def _profile_key(item: Workload, batch_size: int, precisions: Sequence[str] = ()
 
 
 def simulated_cell(item: Workload, batch_size: int, device: str) -> Cell:
-    """Return the cell of a simulated device's rows in the primitive table of one workload and batch size."""
+    """Return the cell that simulates the primitives of a workload at one batch size on a simulated device.
+
+    Its rows give the times at the device's clock frequency, next to the measured times of the primitive table.
+    """
 
     def measure(run: Run, report: Report) -> list[Measurement]:
         return simulated.profile(item, batch_size, device, report)
@@ -67,8 +80,9 @@ def simulated_cell(item: Workload, batch_size: int, device: str) -> Cell:
 
 
 def simulated_replay_cell(item: Workload, batch_size: int, device: str) -> Cell:
-    """Return the cell of a simulated device's replay rows only, for batch sizes at which a step takes long to
-    simulate.
+    """Return the cell that simulates only the replay of a workload on a simulated device.
+
+    It is used for batch sizes at which a gradient step takes too long to simulate.
     """
 
     def measure(run: Run, report: Report) -> list[Measurement]:
@@ -79,7 +93,11 @@ def simulated_replay_cell(item: Workload, batch_size: int, device: str) -> Cell:
 
 
 def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> Cell:
-    """Return the cell of every strategy's predictions for this machine with a simulated device."""
+    """Return the cell with the throughputs that every mapping strategy predicts if a simulated device is added.
+
+    The strategies choose among this machine's devices and the simulated one. The predictions come from rows that the
+    run holds: measured times of this machine and simulated times of the device.
+    """
 
     def measure(run: Run, report: Report) -> list[Measurement]:
         timed = run.measurements(suite=Suite.PROFILE, workload=item.name, batch_size=batch_size)
@@ -92,7 +110,11 @@ def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> C
 
 
 def prediction_cell(item: Workload, batch_size: int, precisions: Sequence[str] = ()) -> Cell:
-    """Return the cell of every strategy's predictions for every mapping, from the run's own primitive table."""
+    """Return the cell with the throughputs that every strategy predicts for every mapping on this machine.
+
+    The predictions come from the times of primitives that the run holds (`profile_cell`), without further
+    measurements. `precisions` are those of that cell.
+    """
 
     def measure(run: Run, report: Report) -> list[Measurement]:
         suite = measured.PRECISION_SUITE if precisions else Suite.PROFILE
@@ -121,7 +143,7 @@ def _prediction_key(item: Workload, batch_size: int, precisions: Sequence[str] =
 
 
 def machine_peaks_cell() -> Cell:
-    """Return the cell of the peak arithmetic and the copy bandwidths of every device of this machine."""
+    """Return the cell that measures the peak arithmetic and the copy bandwidths of every device of this machine."""
     return Cell(
         f"{Suite.MACHINE_PEAKS}/machine",
         MACHINE_PEAKS_S,
@@ -137,9 +159,18 @@ def run_cell(
     mapping: Mapping | None = None,
     options: Options = STRICT,
 ) -> Cell:
-    """Return the cell of a training under a mapping; by default under the default strategy's choice.
+    """Return the cell that trains a workload under a mapping (an assignment of its parts to devices).
 
-    A training that a unit's failure or Ctrl-C interrupted keeps its rows, and is due again.
+    If a failure or Ctrl-C ends the training early, the rows measured until then are stored, and the next run trains
+    again.
+
+    Args:
+        item: the workload.
+        batch_size: transitions per gradient step.
+        seed: seed of everything random.
+        extent: length of the training.
+        mapping: the mapping; None: the one that the default strategy chooses from the run's predictions.
+        options: how the training loop runs.
     """
 
     def measure(run: Run, report: Report) -> list[Measurement]:
@@ -167,11 +198,14 @@ def compare_cell(
     envpool: bool = False,
     flushed: bool = False,
 ) -> Cell:
-    """Return the cell that compares this project with a baseline: speeds in interleaved rounds, then what both
-    learn.
+    """Return the cell that compares this project with another library on a workload.
+
+    The cell times both in interleaved rounds. If the tier says so, it then trains both to the same number of
+    environment steps and compares their returns.
 
     Args:
-        item, baseline: the sides of the comparison.
+        item: the workload that both train.
+        baseline: the other library, a folder under `baselines/`.
         tier: gives the durations.
         batch_size: a batch size other than the workload's own.
         environment, envpool, flushed: see `rounds.ComparisonSettings`.
@@ -210,7 +244,7 @@ def chosen_mapping(run: Run, item: Workload, batch_size: int) -> Mapping:
 
 
 def plan(tier: Tier) -> list[Cell]:
-    """Return the cells of a tier; a cell follows those whose rows it needs."""
+    """Return the cells that a tier measures, in the order of their run: a cell follows those whose rows it needs."""
     cells: list[Cell] = [machine_peaks_cell()]
     for item in map(workloads.load, tier.workloads):
         sizes = {size for size in tier.batch_sizes if size <= item.replay.capacity}
@@ -238,7 +272,15 @@ def plan(tier: Tier) -> list[Cell]:
 
 
 def needed(cells: list[Cell], chosen: Sequence[Claim]) -> list[Cell]:
-    """Return the cells whose rows one of the claims reads, and the cells that these need."""
+    """Return the cells that are needed to judge some of the papers' claims.
+
+    Args:
+        cells: the plan, in order.
+        chosen: the claims.
+
+    Returns:
+        The cells whose rows one of the claims reads, and the cells that these depend on, in the order of the plan.
+    """
     keys = {cell.key for cell in cells if any(claim.needs_cell(cell.key) for claim in chosen)}
     for cell in reversed(cells):  # a cell follows those that it needs
         if cell.key in keys:
@@ -247,12 +289,12 @@ def needed(cells: list[Cell], chosen: Sequence[Claim]) -> list[Cell]:
 
 
 def tier_for(claim: Claim, at_least: str) -> str:
-    """Return the first tier, from the named one on, that measures anything for a claim; the named one if none
-    does.
+    """Return the name of the smallest tier, not smaller than a given one, that measures anything for a claim.
 
     Args:
-        claim: the claim to measure.
-        at_least: a tier's name; any other name counts as the first tier's.
+        claim: the claim of a paper.
+        at_least: name of the tier to begin with, which is also returned if no tier measures anything for the claim.
+            A name that is not a tier's counts as the smallest tier's.
     """
     names = list(TIERS)
     first = at_least if at_least in TIERS else names[0]
@@ -267,10 +309,15 @@ def _keys(tier_name: str) -> tuple[str, ...]:
 
 
 def execute(run: Run, cells: list[Cell], report: Report) -> None:
-    """Measure the unfinished cells, and store each as soon as it ends.
+    """Measure those cells that the run does not hold yet, and store the rows of each as soon as it ends.
 
-    A cell that raises an exception is stored as failed with its error, and the run continues. A cell in which the
-    process crashed repeatedly is also stored as failed.
+    If a cell raises an exception, a row with the error is stored instead, and the run continues. The same is stored
+    for a cell in which the process died `MAX_CRASHES` times.
+
+    Args:
+        run: the run that stores the rows.
+        cells: the plan.
+        report: called with the expected seconds done, their total, and the cell's key.
     """
     sizes_s = [max(cell.estimate_s, 1) for cell in cells]
     total_s = sum(sizes_s)
@@ -292,10 +339,11 @@ def execute(run: Run, cells: list[Cell], report: Report) -> None:
 
 
 def measure_now(run: Run, cell: Cell, report: Report) -> list[Measurement]:
-    """Measure a cell, whether or not the run holds it, and store it; exceptions reach the caller.
+    """Measure a cell even if the run holds its rows, store the rows and return them.
 
     Raises:
-        Interrupted: the rows that the cell had until then are stored.
+        Interrupted: the measurement was interrupted; the rows that it had until then are stored.
+        Exception: whatever else the measurement raises reaches the caller; nothing is stored.
     """
     rows = _measured(run, cell, report)
     cell.store(run, rows)

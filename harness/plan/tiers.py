@@ -1,6 +1,6 @@
-"""Tiers: how much of the papers' grids a run measures, and its time budgets.
+"""Tiers: how much of the papers' experiments a run measures, and how much time it spends.
 
-Times are wall-clock budgets on 2 cores; the plan names what a tier leaves out.
+There are three: `quick`, `standard` and `full`. Times are wall-clock budgets on 2 cores.
 """
 
 from dataclasses import dataclass
@@ -13,22 +13,24 @@ from harness.core.errors import UserError
 
 @dataclass(frozen=True)
 class Tier:
-    """The extent of one tier.
+    """A tier: the workloads and batch sizes that a run measures, and its time budgets.
 
     Attributes:
         name: `quick`, `standard` or `full`.
         workloads: names of the workloads that it runs.
-        batch_sizes: batch sizes of the primitive table.
-        profile_s: budget of one primitive table (one workload and batch size), seconds.
-        experiment_s: budget of one experiment that a claim asks for, seconds.
+        batch_sizes: batch sizes at which each workload's primitives are timed.
+        profile_s: budget for timing the primitives of one workload at one batch size, seconds.
+        experiment_s: budget of one experiment that only a paper's claim needs, seconds.
         run_s: budget of one training run after its warm-up, seconds.
         compare_s: budget of the timed rounds of one comparison with one baseline, seconds.
         returns: how long both sides of a comparison are trained to compare what they learn; None: not at all.
         seeds: training runs per workload.
-        validate_s: budget of running every mapping of one workload at one batch size, seconds; 0: not run.
-        baselines: the baselines for each workload, if they train its algorithm (`compared_with`).
-        own_batch_sizes: whether the batch sizes that each workload lists are profiled too.
-        simulated_replay_sizes: further batch sizes at which only the simulated device's replay is profiled.
+        validate_s: budget for running every mapping of one workload at one batch size, to check the predictions,
+            seconds; 0: not run.
+        baselines: the other libraries that each workload is compared with, if they train its algorithm
+            (`compared_with`).
+        own_batch_sizes: whether primitives are also timed at the batch sizes that each workload lists.
+        simulated_replay_sizes: further batch sizes at which only the replay of the simulated device is simulated.
     """
 
     name: str
@@ -46,7 +48,7 @@ class Tier:
     simulated_replay_sizes: tuple[int, ...] = ()
 
     def compared_with(self, algorithm: str) -> tuple[str, ...]:
-        """Return the baselines that train an algorithm."""
+        """Return those of the tier's baselines that train an algorithm, such as "dqn"."""
         return tuple(name for name in self.baselines if trains(name, algorithm))
 
 
