@@ -1,1 +1,1 @@
-"""The timing protocol, its statistics, summary rows, and the conditions under which a number was measured."""
+"""Timing: the protocol, its statistics, the rows made from results, and the conditions of a measurement."""

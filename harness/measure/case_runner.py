@@ -1,4 +1,4 @@
-"""Runs one case: sets it up, checks it, warms it up, times one block per round, and summarises the result."""
+"""Runs one case, a function that is timed: sets it up, checks it, warms it up, times it, and summarises the result."""
 
 import gc
 import time
@@ -16,16 +16,16 @@ from harness.measure.timed_case import Case, Protocol, Timing, no_wait, timing_s
 SETTLED = 0.7
 """Fraction of the noise limit: an interval narrower than this is expected to stay within the limit."""
 MOST_TURNS = 10
-"""Most turns of a case that does not settle, in multiples of `Protocol.rounds`: its samples are stored."""
+"""Most blocks of a case whose interval stays too wide, in multiples of `Protocol.rounds`: all samples are stored."""
 WARM_S = 0.1
-"""Seconds of calls after which a case with few long blocks is warm: check and first calls together, or the check
-alone if the case makes its own blocks.
+"""Seconds of calls after which a case with few long blocks counts as warm. They include the check, which alone can be
+enough if the case times its own blocks.
 """
 LONG_CALL_S = 10e-3
 ALIKE = 1.5
 """Cases whose call times differ by less than this factor use the same blocks and pieces."""
 MOST_ARGUMENTS = 5
-"""Longest turn of a case that settles, including arguments, in multiples of `Protocol.block_s`."""
+"""Longest time of a block and its arguments, in multiples of `Protocol.block_s`; used with `Protocol.settle` only."""
 Clock = Callable[[], float]
 
 
@@ -57,7 +57,16 @@ class _Series:
 
 
 class CaseRunner:
-    """Runs one case and keeps what was measured."""
+    """Carries out the steps of the timing protocol for one case, and keeps the samples.
+
+    Args:
+        case: the function to time, with its set-up and its check.
+        protocol: how to time.
+        rng: generator for the arguments of the calls.
+        clock: returns seconds.
+        readings: readings of the core's speed, shared by all cases of a run.
+        bracket: reads the core's speed between pieces of a block.
+    """
 
     def __init__(
         self,
@@ -83,7 +92,12 @@ class CaseRunner:
         self._open = False
 
     def attempt(self, step: str, action: Callable[[], None]) -> None:
-        """Run one step of the protocol; a case that fails takes no part in later steps."""
+        """Run one step of the protocol, unless an earlier step of this case failed.
+
+        Args:
+            step: name of the step, for the message if it fails.
+            action: does the step. Its exception is stored in `failure` and not raised.
+        """
         if self.failure:
             return
         try:
@@ -104,7 +118,10 @@ class CaseRunner:
         self._checked_s = time.perf_counter() - start_s
 
     def warm_up(self) -> None:
-        """Call until warm, in blocks that grow until one is long enough."""
+        """Make untimed calls until the case is warm, and find the number of calls of a block.
+
+        Blocks get more calls until one takes `Protocol.block_s`.
+        """
         # The first calls compile, allocate and load, so their times do not predict those of later calls.
         slow = self.protocol.long_block_s is not None or self.protocol.settle
         spent_s = self._checked_s if slow else 0.0
@@ -133,7 +150,7 @@ class CaseRunner:
             self.calls = max(1, round(self.calls * min(1.0, longest_s / max(self._turn_s, 1e-9))))
 
     def block(self) -> list[Piece]:
-        """Time one block of calls, each with new arguments, in pieces."""
+        """Time one block of calls, each with arguments of its own, and return the block's pieces in order."""
         state, call = self.state, self.case.call
         lead_in = self._lead_in_calls
         arguments = []
@@ -208,11 +225,17 @@ class CaseRunner:
 
     @property
     def round_s(self) -> float:
-        """Return the seconds that this case adds to a round, including arguments, estimated from the last block."""
+        """Return the seconds that this case adds to a round: those of its last block, with making its arguments."""
         return 0.0 if self.failure else self._turn_s
 
     def time_like(self, other: "CaseRunner") -> None:
-        """Make as many calls per block and per piece as a case of similar duration, whose first calls are colder."""
+        """Use as many calls per block and per piece as another case, if one call of each takes about as long.
+
+        Two copies of one case then have equal blocks, although the first was warmed up with colder caches.
+
+        Args:
+            other: a case that is warm; ignored if the times of a call differ by a factor of `ALIKE` or more.
+        """
         if (
             not self.failure
             and not other.failure
@@ -221,7 +244,11 @@ class CaseRunner:
             self.calls, self._call_s = other.calls, other._call_s
 
     def set_stride(self, rounds: float) -> None:
-        """Set in which rounds the case takes part, given the expected number of rounds."""
+        """Let a case with long blocks take part only in every second or fourth round (`Protocol.long_block_s`).
+
+        Args:
+            rounds: expected number of rounds. The case keeps enough of them for an interval.
+        """
         if (longest_s := self.protocol.long_block_s) is None:
             return
         fewest = 2 * statistics.FEWEST_SAMPLES
@@ -241,8 +268,11 @@ class CaseRunner:
                 self.parts.setdefault(name, _Series()).add(number, found)
 
     def settling(self) -> tuple[float, int]:
-        """Return the seconds until the intervals of the case and its parts should be narrow, and how many are
-        still wide.
+        """Return how much longer this case must be timed until its intervals are narrow enough.
+
+        Returns:
+            The expected seconds, and the number of intervals (the case's, or those of its parts) that are still too
+            wide. Both are 0 if none is, if the case failed, or if it has had `MOST_TURNS` times the rounds.
         """
         done = len(self.whole.blocks)
         if self.failure or done >= MOST_TURNS * self.protocol.rounds:
@@ -278,11 +308,15 @@ class CaseRunner:
                 self._fail("close", error)
 
     def whole_timing(self) -> Timing:
-        """Return the timing of the whole case so far."""
+        """Return the timing of the whole case so far, without an interval."""
         return self._timing(self.whole, {})
 
     def timings(self, details: dict[str, Any]) -> list[Timing]:
-        """Return the timing of the case, then those of its parts, `<case>: <part>`."""
+        """Return the timing of the case, then those of its parts, which are named `<case>: <part>`.
+
+        Args:
+            details: protocol and conditions, which are added to the details of each timing.
+        """
         details = {**details, "calls_per_block": self.calls}
         if self.failure:
             names = [self.case.name, *(f"{self.case.name}: {part}" for part in self.parts)]

@@ -1,4 +1,4 @@
-"""The conditions of a measurement: pinning, threads, other load, versions."""
+"""The conditions of a measurement: sets pinned cores and numbers of threads, and describes load and versions."""
 
 import os
 import sys

@@ -1,10 +1,12 @@
-"""Estimates the time of work at full core speed from pieces timed at the speed that the core had.
+"""Estimates how long timed work would have taken if the core had run at full speed.
 
-Time that a piece's thread waited for a core is subtracted first. The slower the calibration kernel ran next to a
-piece (`harness.measure.pace`), the longer the piece took: in proportion if arithmetic limits it, hardly at all if
-memory does. The log of a case's times grows with the log of the readings, with a slope that differs from case to
-case. The slope is estimated from the case's pieces, and each piece is moved to full speed along it, so that all
-of them count. The slope's error widens every interval computed from the samples.
+A case's calls are timed in pieces, and a fixed calibration kernel is timed before and after each piece
+(`harness.measure.pace`); its time is the reading. First the time for which a piece's thread waited for a core is
+subtracted. The slower the core, the longer a piece takes: in proportion if arithmetic limits it, hardly at all if
+memory does. So the log of a piece's time grows linearly with the log of the reading, with a slope that differs from
+case to case. The slope is estimated from the case's pieces, and the time of each piece is then corrected along it to
+the reading at full speed, so that no piece has to be dropped. The slope's error widens every interval computed from
+the samples.
 
 Slopes measured on a half-shared core: a loop in Python 0.9, finds in a sum tree 0.7, matrix products 0.4, a copy
 of 4 MB 0.3. If a case ran at one speed only, its slope is taken from this range (`PRIOR`).
@@ -35,12 +37,13 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class FullSpeed:
-    """The blocks of a case at full speed.
+    """The times of a case's blocks, corrected to full core speed.
 
     Attributes:
-        samples: seconds per call of each block that counts, with the slope's uncertainty.
-        places: positions of these blocks, in order; interrupted blocks are left out if most were not interrupted.
-        slope: change of the log time per change of the log reading.
+        samples: seconds per call of each block that is used, with the slope's uncertainty.
+        places: positions of the used blocks among all, ascending. Interrupted pieces are left out, and with them
+            blocks that have no other, if that leaves at least half of the blocks, and enough for an interval.
+        slope: change of the log of a piece's time per change of the log of the reading.
         known: whether the core's speed was read.
         share: fraction of all pieces that ran at full speed, 0 to 1.
         clock_s: seconds per call of every block, as read from the clock.
@@ -55,11 +58,12 @@ class FullSpeed:
 
 
 def at_full_speed(blocks: Sequence[Sequence[Piece]], full_s: float) -> FullSpeed:
-    """Move blocks of pieces to full speed.
+    """Estimate the seconds per call of each block at full core speed.
 
     Args:
         blocks: pieces of each block, in the order of time; at least one each.
-        full_s: the kernel's reading at full speed, > 0 s; 0 if there was no reading.
+        full_s: time of the calibration kernel at full speed, > 0 s; 0 if it is unknown, and then the times are not
+            corrected for the core's speed.
     """
     seconds, calls, readings = (
         np.array([get(piece) for pieces in blocks for piece in pieces], float)
@@ -91,7 +95,7 @@ def at_full_speed(blocks: Sequence[Sequence[Piece]], full_s: float) -> FullSpeed
 
 
 def own_s(piece: Piece) -> float:
-    """Return the seconds of a piece without the time its thread waited for a core."""
+    """Return the seconds of a piece without those for which its thread waited for a core."""
     return max(piece.seconds - piece.pace.waited_s, LEAST_OWN * piece.seconds)
 
 

@@ -1,9 +1,9 @@
-"""Measures the speed of a core during a piece of work, with a calibration kernel timed next to the piece.
+"""Measures the speed of a core during a piece of work, with a fixed kernel that is timed before and after the piece.
 
 A core of a shared machine runs at full speed or, while its hardware is shared, at 55 to 65% of it. Each state
-lasts from tenths of a millisecond to seconds. A fixed kernel of about 5 us is timed right before and right after
-a piece and shows the speed of the core. `harness.measure.full_speed` evaluates the readings. If other processes
-compete for the core, the system's scheduler reports how long a thread waited for one.
+lasts from tenths of a millisecond to seconds. The calibration kernel takes about 5 us; its time, the reading, shows
+the speed of the core. `harness.measure.full_speed` evaluates the readings. If other processes compete for the core,
+the system's scheduler reports how long a thread waited for one.
 """
 
 import os
@@ -17,14 +17,14 @@ from typing import NamedTuple
 import numpy as np
 
 FULL_QUANTILE = 0.1
-"""Quantile of a run's readings that is taken as full speed. A tenth of the run must have been at full speed."""
+"""Quantile of a run's readings that is taken as full speed, which holds if a tenth of the run was at full speed."""
 
 AT_FULL_SPEED = 1.15
 """Slowest reading that counts as full speed, in multiples of `Readings.full_s`: steps of the clock frequency stay
 below it, a shared core (1.5 and more) above.
 """
 FEWEST_READINGS = 20
-"""Readings from which on a run's full speed serves later runs of the process as reference."""
+"""Fewest readings of a run whose full speed later runs of the process use as a reference."""
 
 _LEAD_IN, _KERNEL = range(50), range(500)
 _THREAD = threading.local()
@@ -37,10 +37,10 @@ class Pace(NamedTuple):
     """The speed of the core during a piece.
 
     Attributes:
-        reading_s: mean of the kernel's readings before and after, seconds; 0 if there was none, because the work
-            ran elsewhere.
-        interrupted: whether the scheduler took the core away in between.
-        waited_s: seconds that the thread waited for a core meanwhile; 0 if the system does not report them.
+        reading_s: mean time of the calibration kernel before and after the piece, seconds; 0 if it was not timed,
+            because the work ran in another process or on a device.
+        interrupted: whether the scheduler took the core away during the piece.
+        waited_s: seconds of the piece for which the thread waited for a core; 0 if the system does not report them.
     """
 
     reading_s: float = 0.0
@@ -53,7 +53,7 @@ class Piece(NamedTuple):
 
     Attributes:
         seconds: duration of the piece.
-        calls: calls in the piece; a part that occurs k times per call counts 1/k.
+        calls: calls in the piece. For a part of a call that occurs k times per call, one occurrence counts as 1/k.
         pace: speed of the core during the piece.
     """
 
@@ -80,18 +80,18 @@ def _switches() -> int:
 
 
 class Bracket:
-    """Reads the calibration kernel between pieces.
+    """Times the calibration kernel between pieces of work, so that each piece has a reading before and after it.
 
     Args:
-        clock: returns seconds. With a clock other than the wall clock, the scheduler's effects count only if
-            given.
+        clock: returns seconds. With a clock other than the wall clock, `switches` and `waited` are 0 unless they
+            are given.
         kernel: does the same work at every call.
         switches: returns how often the scheduler has taken the core away from this thread.
         waited: returns the seconds that this thread has waited for a core.
 
     Attributes:
         full_s: the kernel's time at full speed in earlier runs, seconds, by the cores that they were pinned to.
-            All brackets of a process on the wall clock share it, because a core may be slow for a whole run.
+            All objects of a process that use the wall clock share it, because a core may be slow for a whole run.
     """
 
     def __init__(
@@ -111,15 +111,18 @@ class Bracket:
         self._waited_s: float
 
     def open(self) -> None:
-        """Read the kernel before the first piece."""
+        """Time the kernel before the first piece."""
         self._begin(self._read())
 
     def skip(self) -> None:
-        """Exclude what the scheduler did since the last reading from the next piece."""
+        """Begin the next piece now without a new reading: what happened since the last one does not count for it."""
         self._begin(self._reading_s)
 
     def close(self) -> Pace:
-        """Return the pace of the piece since the last reading; this reading also precedes the next piece."""
+        """Time the kernel after a piece, and return the core's speed during it.
+
+        The same reading also counts as the one before the next piece.
+        """
         interrupted, waited_s = self._switches() != self._before, self._waited() - self._waited_s
         after_s = self._read()
         pace = Pace((self._reading_s + after_s) / 2, interrupted, waited_s)
@@ -141,10 +144,10 @@ class Bracket:
 
 @dataclass
 class Readings:
-    """The readings of one run, over all of its cases.
+    """The readings of the calibration kernel in one run, over all of its cases.
 
     Attributes:
-        seconds: one reading per piece whose core speed was read.
+        seconds: the reading of each piece that has one.
         earlier_s: the kernel's time at full speed in earlier runs on these cores, seconds; 0 if there were none.
     """
 
@@ -157,7 +160,11 @@ class Readings:
 
     @property
     def full_s(self) -> float:
-        """Return the kernel's time at full speed, seconds; 0 without readings."""
+        """Return the kernel's time at full speed, in seconds; 0 without readings.
+
+        It is a low quantile of this run's readings, or the time of earlier runs if the core was slow for all of this
+        one.
+        """
         if not self.seconds:
             return 0.0
         own_s = float(np.quantile(self.seconds, FULL_QUANTILE))
@@ -165,6 +172,11 @@ class Readings:
         return self.earlier_s if was_slow else own_s
 
     def remember(self, full_s: dict[Cores, float], cores: Cores) -> None:
-        """Keep this run's full speed for later runs on these cores, if there were enough readings."""
+        """Store the kernel's time at full speed for later runs on the same cores, if there were enough readings.
+
+        Args:
+            full_s: `Bracket.full_s`, which is changed.
+            cores: the cores that this run was pinned to; None if it was not pinned.
+        """
         if len(self.seconds) >= FEWEST_READINGS:
             full_s[cores] = min(self.full_s, self.earlier_s or self.full_s)

@@ -1,21 +1,23 @@
-"""The protocol by which everything is timed.
+"""Times functions, and compares their times, by one protocol for everything that this project times itself.
+
+A case is a function to time, with its set-up, its check and its arguments.
 
 1. Each case is set up and checked: a case is timed only if its output was just found correct.
 2. Each case is warmed up. This also finds how many calls make a block long enough for the clock.
-3. In each round every case times one block, in a new random order. Each call of a block gets its own arguments,
-   made before the clock starts. The device is synchronised before the clock is read. A block is divided into
-   pieces, and a calibration kernel between them measures the speed of the core (`harness.measure.pace`).
-4. Every piece is moved to full core speed along a slope estimated from the case's own pieces
-   (`harness.measure.full_speed`). The mean time per call over a block's pieces is a sample. The value is the
-   median of the samples, with a 95% bootstrap interval that includes the slope's uncertainty. If the interval is
-   wider than the noise limit, the case is "too_noisy". A part of a case also passes if it is known to within 1%
-   of all parts. The details hold the slope and the times as read from the clock.
+3. In each round every case times one block of calls, in a new random order of the cases. Each call of a block gets its
+   own arguments, made before the clock starts. The device is synchronised before the clock is read. A block is
+   divided into pieces, and a calibration kernel between them measures the speed of the core (`harness.measure.pace`).
+4. The time of every piece is corrected to full core speed (`harness.measure.full_speed`). The mean time per call over
+   a block's pieces is a sample. The value is the median of the samples, with a 95% bootstrap interval that includes
+   the correction's uncertainty. If the interval is wider than the noise limit, the case is "too_noisy". A case may
+   also be timed in parts; a part also passes if its interval is at most 1% of the time of all parts. The details hold
+   the times as read from the clock.
 5. With `Protocol.settle`, the remaining time goes to cases whose intervals are too wide: to as many as are
-   expected to reach the limit, in the order that settles the most cases per second.
+   expected to reach the limit, in the order that completes the most cases per second.
 
-Two cases are compared within the same rounds, together with a second copy of the first (`compare_cases`). Sides
-that bring their own clock take turns in the same loop (`harness.measure.turns`). The harness's own overhead, a
-loop step and a call, is part of the samples; `NULL` measures it.
+Two cases are compared within the same rounds, together with a second copy of the first (`compare_cases`). What times
+itself, such as another process, takes turns in the same loop (`harness.measure.turns`). The harness's own overhead,
+a loop step and a call, is part of the samples; timing the empty case `NULL` measures it.
 """
 
 import time
@@ -49,11 +51,11 @@ __all__ = [
 ]
 
 SETTLING_SHARE = 0.25
-"""Share of the budget by which settling may exceed it: cheap cases need only milliseconds, however long others
-took.
+"""Share of the budget by which `Protocol.settle` may exceed it: cases with short calls need only milliseconds more,
+however long others took.
 """
 MOST_TOGETHER = 5
-"""Most rounds of a comparison, in multiples of `Protocol.rounds`, until its ratios are resolved."""
+"""Most rounds of a comparison whose ratios are not known well enough yet, in multiples of `Protocol.rounds`."""
 JUDGED_EVERY = 45
 RESOLVED = 0.025
 """Width of a comparison's intervals at which it ends: at this width a difference of 3% is found in 9 of 10 tries.
@@ -124,9 +126,9 @@ def measure(
     Args:
         cases: cases with different names.
         protocol: how to time; the default is meant for comparisons.
-        progress: called with the rounds done and the rounds to do.
+        progress: called with the rounds done and the rounds to do; with `Protocol.settle`, with milliseconds.
         clock: returns seconds from some moment; must never decrease.
-        bracket: reads the core's speed between pieces; by default with `clock`.
+        bracket: reads the core's speed between pieces; by default one that uses `clock`.
 
     Returns:
         A timing for each case, by name, in the order given; the timings of a case's parts follow it. A case that
@@ -246,10 +248,13 @@ def compare_cases(
 
 
 def paired(*timings: Timing) -> list[Samples]:
-    """Return the samples of several cases in the rounds that they share.
+    """Return the samples of several cases, of those rounds only in which every case has one.
 
     Args:
-        timings: results of one `measure`, none failed.
+        timings: results of one call of `measure`; none has failed.
+
+    Returns:
+        The samples of each case, all of the same length: those at the same position belong to the same round.
     """
     places = [{number: place for place, number in enumerate(timing.rounds)} for timing in timings]
     shared = sorted(set.intersection(*map(set, places)))
@@ -260,6 +265,6 @@ def paired(*timings: Timing) -> list[Samples]:
 
 
 def overhead_s(protocol: Protocol | None = None) -> float:
-    """Return the harness's own time per call, median seconds."""
+    """Return the time that the harness itself adds to each call, as the median of an empty case, in seconds."""
     timing = measure([NULL], protocol or Protocol(rounds=statistics.FEWEST_PAIRS))[NULL.name]
     return float(np.median(timing.samples_s))

@@ -1,4 +1,4 @@
-"""Rows of the store from raw samples and from comparisons."""
+"""Makes rows, in which the store keeps measurements, from samples and from ratios of times."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -13,7 +13,9 @@ from harness.measure.statistics import Ratio
 
 
 def summary_row(samples: Sequence[float], **fields: Any) -> Measurement:
-    """Return a measured row: the samples' median with its interval, "too_noisy" if that is too wide.
+    """Return a measured row: the samples' median with its 95% interval.
+
+    The row's status is "too_noisy" if the interval is wider than `timed_case.NOISE_LIMIT` of the median.
 
     Args:
         samples: one or more, in the row's unit, in the order in which they were taken. Fewer than
@@ -40,11 +42,21 @@ def summary_row(samples: Sequence[float], **fields: Any) -> Measurement:
 
 
 def ratio(times: Ratio, **fields: Any) -> Measurement:
-    """Return a measured row for a ratio of times."""
+    """Return a measured row whose value is a ratio of times, with its interval.
+
+    Args:
+        times: the ratio.
+        fields: the row's other fields: suite, primitive, quantity, ...
+    """
     measured = Provenance.MEASURED
     return Measurement(**fields, provenance=measured, value=times.value, low=times.low, high=times.high)
 
 
 def gain(times: Ratio, **fields: Any) -> Measurement:
-    """Return a measured row for a ratio of throughputs, the inverse of the ratio of times."""
+    """Return a measured row whose value is a ratio of throughputs, with its interval.
+
+    Args:
+        times: the ratio of the times, of which the ratio of throughputs is the inverse.
+        fields: the row's other fields: suite, primitive, quantity, ...
+    """
     return ratio(Ratio(1 / times.value, 1 / times.high, 1 / times.low), **fields)

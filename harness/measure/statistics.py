@@ -5,12 +5,12 @@ timing is summarised by its median, and two timings are compared by the ratio of
 halves, with 95% bootstrap intervals. With 30 or more pairs, these intervals have 95% coverage under five
 kinds of noise; intervals of a ratio of quartiles have 97%.
 
-Samples may have been moved to full core speed by a slope that has an error (`Samples`, made by
-`harness.measure.full_speed`). Each resample then also draws this error, so that the interval includes it. Moved
-samples err in both directions, so two of them are compared by the ratio of their medians.
+Samples may have been corrected to full core speed along a slope that has an error (`Samples`, made by
+`harness.measure.full_speed`). Each resample of the bootstrap then also draws this error, so that the interval
+includes it. Corrected samples err in both directions, so two of them are compared by the ratio of their medians.
 
-Consecutive samples may share a disturbance. If neighbouring samples agree more often than chance explains, the
-interval is widened to that of the number of independent samples.
+Consecutive samples may share a disturbance. If neighbouring samples are on the same side of the median more often
+than chance explains, they count as fewer independent samples, and the interval is wider.
 """
 
 import math
@@ -27,10 +27,11 @@ CONFIDENCE = 0.95
 FEWEST_SAMPLES = 5
 """Fewest samples of an interval."""
 FEWEST_IN_ORDER = 15
-"""Fewest samples for which an agreement of neighbours can be told from chance."""
+"""Fewest samples for which the agreement of neighbours can be distinguished from chance."""
 FEWEST_PAIRS = 15
-"""From this many pairs on, a 5% difference shows in quiet noise (95th percentile up to 1.1 x median); in noise of
-1.3 x median it takes 45 pairs for 4 of 5 such differences. False alarms stay at 5% or below."""
+"""Fewest pairs of a comparison with a verdict. With these, a difference of 5% is found if the noise is small (95th
+percentile up to 1.1 x median). With noise of 1.3 x median, 45 pairs find 4 of 5 such differences. False alarms stay
+at 5% or below."""
 PAIRS = 45
 """The usual number of pairs of a comparison."""
 MOST_SAMPLES = 5000
@@ -45,11 +46,11 @@ Statistic = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples that were moved by a slope that has an error.
+    """Samples, which may have been corrected to full core speed along a slope that has an error.
 
     Attributes:
-        values: (n,) the samples.
-        exposure: (n,) change of each sample's log per unit of the slope; zeros if nothing was moved.
+        values: (n,) the samples, after the correction.
+        exposure: (n,) change of the log of each sample per unit of the slope; zeros if nothing was corrected.
         slope_error: standard error of the slope.
     """
 
@@ -62,11 +63,11 @@ class Samples:
 
     @property
     def moved(self) -> bool:
-        """Whether any sample was moved."""
+        """Whether any sample was corrected."""
         return bool(np.any(self.exposure))
 
     def taken(self, places: ArrayLike) -> "Samples":
-        """Return the samples at the given places."""
+        """Return the samples at the given positions, with their exposures."""
         chosen = np.asarray(places, int)
         return Samples(self.values[chosen], self.exposure[chosen], self.slope_error)
 
@@ -90,7 +91,7 @@ def _samples(data: Data) -> Samples:
 
 
 def lower_quartile(samples: ArrayLike, axis: int = -1) -> Any:
-    """Return the 25th percentile: typical of little disturbance, but not the single luckiest sample."""
+    """Return the 25th percentile, which is typical of little disturbance, while a minimum is a single lucky sample."""
     return np.quantile(np.asarray(samples), 0.25, axis=axis)
 
 
@@ -143,8 +144,9 @@ def _bootstrap(data: tuple[Samples, ...], statistic: Statistic, *, paired: bool)
 
 
 def evenly_spread(count: int, most: int) -> npt.NDArray[np.int64]:
-    """Return at most `most` places, evenly spaced from the first to the last of `count`; all places if `count` is
-    smaller.
+    """Return at most `most` of the integers 0 to `count` - 1, evenly spaced, with the first and the last.
+
+    All are returned if `count` is not larger than `most`.
     """
     return np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)
 
@@ -180,7 +182,9 @@ def interval(
 
 
 def relative_width(samples: ArrayLike) -> float:
-    """Return the approximate relative width of the median's 95% interval, by ranks, which takes microseconds.
+    """Return the approximate width of the median's 95% interval, as a fraction of the median.
+
+    It is found from the ranks of the samples, in microseconds, while the bootstrap of `interval` takes longer.
 
     Args:
         samples: (n,) positive times in the order in which they were taken; infinite below `FEWEST_SAMPLES`.
@@ -197,7 +201,7 @@ def relative_width(samples: ArrayLike) -> float:
 
 
 def ratio_width(a: Samples, b: Samples) -> float:
-    """Return the approximate relative width of the 95% interval of the ratio of two paired series.
+    """Return the approximate width of the 95% interval of the ratio of two paired series, as a fraction of the ratio.
 
     Args:
         a, b: (n,) positive times, taken in the same rounds.
@@ -273,17 +277,20 @@ class Comparison:
 
     @property
     def reach(self) -> float:
-        """By what factor A may differ from itself, 1 or more: only a larger difference counts."""
+        """The factor, at least 1, by which A may differ from itself: only a larger difference from B counts.
+
+        It is 1 if no second A was measured, or if the interval of `null` contains 1.
+        """
         if self.null is None or not self.null.differs:
             return 1.0
         return max(self.null.high, 1 / self.null.low)
 
 
 def paired_ratio(a: Data, b: Data) -> Ratio:
-    """Return the ratio of samples taken in interleaved rounds.
+    """Return the ratio of two series of times that were taken in the same rounds, with its 95% interval.
 
-    It is the ratio of the means of the faster halves, or of the medians for moved samples. Pairs are resampled
-    together.
+    It is the ratio of the means of the faster halves, or of the medians if samples were corrected to full core speed.
+    The bootstrap draws pairs, not samples of each series.
 
     Args:
         a: (n,) positive times; element i was measured in the same round as element i of `b`, within about a
@@ -323,12 +330,12 @@ def ratio_interval(a: ArrayLike, b: ArrayLike) -> tuple[float, float]:
 def compare(
     a: Sequence[float] | Samples, b: Sequence[float] | Samples, null: Sequence[float] | Samples | None = None
 ) -> Comparison:
-    """Decide whether A takes less time than B.
+    """Decide whether A takes less time than B, from times in the same rounds.
 
-    There is no verdict with fewer than `FEWEST_PAIRS` pairs, or if the interval of the ratio contains 1. With a
-    second A, both must differ from B in the same direction, which leaves one false alarm in about 100
-    comparisons. If A differs from itself (its memory was placed elsewhere, or the machine changed its speed), a
-    difference counts only beyond the null's interval, in either direction.
+    There is no verdict with fewer than `FEWEST_PAIRS` pairs, or if the interval of the ratio contains 1. A can be
+    measured twice in each round. Then both series of A must differ from B in the same direction, which leaves one
+    false alarm in about 100 comparisons. If the two series of A differ from each other (their memory is placed
+    differently, or the machine changed its speed), a difference from B counts only if it is larger (`reach`).
 
     Args:
         a: (n,) times of A, in interleaved rounds with those of B.

@@ -19,12 +19,14 @@ S = TypeVar("S")
 
 
 def no_wait() -> None:
-    """Return at once: work on the host needs no synchronisation."""
+    """Do nothing; the default of `Case.synchronise`, because work on the host needs no synchronisation."""
 
 
 @dataclass(frozen=True)
 class Case(Generic[S]):
-    """A case to be timed. The asv and pytest-benchmark suites time the same cases.
+    """A function to time, with its set-up, its check and its arguments.
+
+    The asv and pytest-benchmark suites time the same cases.
 
     Attributes:
         name: unique among the cases measured together.
@@ -37,7 +39,7 @@ class Case(Generic[S]):
         block: for a case with its own clock, such as another process: makes a number of calls, each with new
             arguments, and returns the seconds they took. `inputs`, `call` and lead-in calls are then unused.
         parts: for a case timed in parts: returns each part's seconds since the last call of `parts`, or its
-            pieces, each with the fraction of a call that it covers.
+            pieces since then (`Piece.calls` is the fraction of a call that a piece covers).
         empties_caches: whether each call empties the caches itself, so that no lead-in call is needed.
     """
 
@@ -54,7 +56,7 @@ class Case(Generic[S]):
 
 
 NULL: Case[None] = Case("null", lambda: None, lambda _: None, lambda _, rng: None, lambda _, arguments: None)
-"""Does nothing: what is measured is the harness."""
+"""A case that does nothing: what is measured is the harness."""
 
 
 @dataclass(frozen=True)
@@ -62,33 +64,33 @@ class Protocol:
     """How long and under which conditions to measure.
 
     Attributes:
-        rounds: samples of each case, at least 1; intervals need 5, comparisons 15, usually 45.
-        block_s: shortest time between two readings of the clock, > 0 s; thousands of times the clock's
-            resolution.
+        rounds: samples of each case, at least 1. An interval needs 5, a comparison 15; the default is 45.
+        block_s: least duration of a block of calls, > 0 s; should be thousands of times the clock's resolution.
         warm_up_s: least time of calls before a case's first sample, >= 0 s.
         warm_up_calls: calls of a case before the block length is determined, at least 0.
         budget_s: no further round begins after this many seconds, checks and warm-up included; None: no limit.
         fewest_rounds: rounds measured whatever the budget, at least 1.
-        settle: after `statistics.FEWEST_PAIRS` rounds, or half of the time for rounds, measure only the cases
-            whose intervals are still wide, up to `MOST_TURNS` times `rounds`. This may take `SETTLING_SHARE` of
-            the budget even if the fewest rounds used it up. Needs a budget.
+        settle: whether the later rounds time only the cases whose intervals are still too wide. This begins after
+            `statistics.FEWEST_PAIRS` rounds or half of the time for rounds, and ends for a case after `MOST_TURNS`
+            times `rounds`. It may take `SETTLING_SHARE` of the budget even if the fewest rounds used it up. Needs a
+            budget.
         resolve: run up to `MOST_TOGETHER` times as many rounds, until the 95% interval of each case's ratio to
             the first case is at most this wide, as a fraction of the ratio, > 0; None: only `rounds`.
         piece_s: length of the pieces that a block is divided into, > 0 s.
-        lead_in_calls: untimed calls at the start of a block, so that a case finds the caches as it left them.
-        rest_s: pause before a block, >= 0 s, so that threads that keep spinning after the last case's work
-            (OpenMP's do so for milliseconds) have released their cores.
+        lead_in_calls: untimed calls at the start of a block, which fill the caches again after another case's turn.
+        rest_s: pause before a block, >= 0 s. Threads of the case before may keep a core busy after their work
+            (OpenMP's do for milliseconds), and release it during the pause.
         long_block_s: a case whose block takes longer takes part only in every second or every fourth round; None:
             all take part in all. Rounds are not skipped if fewer than 5 samples would be left within the budget.
         largest_block: most calls of a block, at least 1; their arguments are in memory at the same time.
         noise_limit: widest interval of a case that is not "too_noisy", as a fraction of its median.
-        part_limit: widest interval of a part, as a fraction of all parts of its case: a part that takes 1% of a
-            round need not be known to within a tenth of itself.
+        part_limit: widest interval of a part of a case that is not "too_noisy", as a fraction of the time of all
+            parts; `noise_limit` is enough too. So a part that takes 1% of the time need not be known exactly.
         caller_core: core to which the measuring thread is pinned once everything is warm, so that the threads of
             libraries keep theirs; None: not pinned.
         cores: cores to which this process is pinned; None: not pinned.
         threads: threads of PyTorch; None: unchanged.
-        seed: seed of arguments and orders.
+        seed: seed of the arguments and of the order of the cases in each round.
     """
 
     rounds: int = statistics.PAIRS
@@ -140,12 +142,13 @@ class Timing:
         name: name of the case.
         status: "ok", "too_noisy" or "failed".
         reason: why the status is not "ok"; empty otherwise.
-        samples: seconds per call at full speed, of the blocks that count, with the slope's uncertainty.
+        samples: seconds per call of each block that is used, corrected to full core speed.
         median_s: median of the samples; None if failed.
         low_s, high_s: bounds of the 95% interval of the median; None with fewer than 5 samples.
         calls: calls in each block.
         rounds: the round of each sample, counted from 0.
-        clock_s, clock_rounds: seconds per call of every block as read from the clock, at any speed; their rounds.
+        clock_s: seconds per call of every block as read from the clock, without the correction.
+        clock_rounds: the round of each of these blocks.
         details: protocol and conditions, as JSON.
     """
 
@@ -164,7 +167,7 @@ class Timing:
 
     @property
     def samples_s(self) -> tuple[float, ...]:
-        """Seconds per call at full speed."""
+        """The samples as plain numbers: seconds per call, corrected to full core speed."""
         return tuple(map(float, self.samples.values))
 
     def measurement(self, *, details: dict[str, Any] | None = None, **fields: Any) -> Measurement:
@@ -197,10 +200,10 @@ def timing_status(
     whole: float = 0.0,
     part_limit: float = PART_LIMIT,
 ) -> tuple[Literal["ok", "too_noisy"], str]:
-    """Return whether a median's interval is narrow enough for a verdict, and if not, why.
+    """Return whether a median's interval is narrow enough, as the status "ok" or "too_noisy", and why not.
 
     Args:
-        median, low, high: in any common unit.
+        median, low, high: the median and the bounds of its interval, in one unit, which is that of `whole` too.
         noise_limit: widest interval allowed, as a fraction of the median.
         whole: for a part, the time of all parts of its case; 0 if it is not a part.
         part_limit: widest interval allowed for a part, as a fraction of the whole.

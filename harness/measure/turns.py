@@ -1,9 +1,10 @@
-"""Sides that take turns: the loop behind everything that is timed in interleaved rounds.
+"""The loop behind everything that is timed in interleaved rounds.
 
-In each round every side takes one turn, in a new random order, so that drift and disturbances of the machine
-favour no side. `take_turns` is the loop. `measure` (`harness.measure.protocol`) runs it with cases that it times
-itself. `in_rounds` runs it with sides that bring their own clock: worker processes, teams of threads, whole
-trainings. `harness.measure.statistics` judges the results of both.
+The things that are compared are called sides, as those of a comparison. In each round every side takes one turn, in a
+new random order, so that drift and disturbances of the machine favour no side. `take_turns` is the loop. `measure`
+(`harness.measure.protocol`) runs it with cases, functions that it times itself. `in_rounds` runs it with sides that
+time themselves: worker processes, teams of threads, whole trainings. `harness.measure.statistics` judges the results
+of both.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -24,11 +25,11 @@ K = TypeVar("K", bound=Hashable)
 def take_turns(
     next_round: Callable[[int], Sequence[S]], order: np.random.Generator
 ) -> Iterator[tuple[int, S]]:
-    """Yield every turn of every round.
+    """Yield the turns of all sides, round by round, in a new random order in each round.
 
     Args:
-        next_round: returns the sides of the next round, given the number of rounds done; empty at the end.
-        order: draws the order of each round.
+        next_round: returns the sides of the next round, given the number of rounds done; empty ends the loop.
+        order: generator that draws the order of each round.
 
     Yields:
         The round's number, from 0, and the side whose turn it is.
@@ -65,7 +66,7 @@ class Rounds:
                 raise ValueError(f"{name}: found {getattr(self, name)}; allowed: at least {low}")
 
     def share(self, done: int, spent_s: float) -> float:
-        """Return the fraction of the work that is done; 1 if no further round begins.
+        """Return the fraction of all rounds' work that is done, from 0 to 1; 1 if no further round begins.
 
         Args:
             done: timed rounds done, at most `most`.
@@ -86,11 +87,11 @@ def in_rounds(
     go_on: Callable[[], bool] = lambda: True,
     clock: Callable[[], float] = monotonic,
 ) -> dict[K, list[T]]:
-    """Let sides take turns, and collect what each measured.
+    """Let several sides, the things that are compared, take turns in rounds, and collect what each measured.
 
     Args:
         sides: the turn of each side, a function that returns its result: seconds by its own clock, or another
-            result. None means that the side failed and takes no further turn. An exception ends all rounds.
+            result. None means that the side takes no further turn, as after a failure. An exception ends all rounds.
         rounds: how many rounds to run.
         report: called before each turn with the fraction of the work that is done.
         go_on: called before each round; returns whether another round is worth its time.
