@@ -1,1 +1,1 @@
-"""This project and other libraries in interleaved rounds, each library in its own virtual environment."""
+"""Compares this project with other libraries in interleaved rounds, each library in its own virtual environment."""

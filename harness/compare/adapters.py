@@ -1,8 +1,8 @@
-"""Other libraries with their own replay and with this project's replay plugged in (PAL VI-F).
+"""Times other libraries with their own replay and with this project's replay plugged in (PAL VI-F).
 
-Each side trains in a worker process, in the library's own environment (`baselines/adapter_worker.py`). In every
-round the library does one job with its own replay and two jobs with this project's: the second compares this
-project's replay with itself (A/A).
+For each of the two replays the library trains in a worker process, in its own virtual environment
+(`baselines/adapter_worker.py`). In every round it does one job with its own replay and two jobs with this project's.
+The two compare this project's replay with itself, which shows how much the machine's noise changes the times (A/A).
 """
 
 import os
@@ -38,13 +38,13 @@ JOB_LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class Pair:
-    """A library and one of its algorithms.
+    """A library and one of its algorithms, which are measured together.
 
     Attributes:
         library: a folder under `baselines/`.
         algorithm: the algorithm's name in the library's `adapter.py`.
         continuous: whether its actions are continuous.
-        missing: why there is nothing to measure; empty if there is.
+        missing: why this algorithm cannot be measured; empty if it can.
     """
 
     library: str
@@ -54,7 +54,7 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """Name in the rows: library and algorithm."""
+        """The name in the rows: the library's and the algorithm's."""
         return f"{self.library} {self.algorithm}"
 
 
@@ -77,7 +77,10 @@ PAIRS = (
 
 @contextmanager
 def importable_primitives() -> Iterator[Path]:
-    """Yield a folder from which another environment can import `primitives`, wherever the extension is installed."""
+    """Provide a temporary folder from which another virtual environment can import `primitives`.
+
+    It holds links to the package's files, which may lie in several folders, such as source and compiled extension.
+    """
     with TemporaryDirectory() as name:
         folder = Path(name) / "primitives"
         folder.mkdir()
@@ -90,7 +93,7 @@ def importable_primitives() -> Iterator[Path]:
 
 
 def start(library: str, package: Path) -> Worker:
-    """Start a library's adapter worker.
+    """Start a library's worker process, which trains with a replay of choice.
 
     Args:
         library: a folder under `baselines/`; its environment is created if it does not exist.
@@ -133,10 +136,10 @@ class _Side:
 def measure(
     pair: Pair, rounds: int, budget_s: float, package: Path, report: Report, capacity: int = CAPACITY
 ) -> list[Measurement]:
-    """Measure gradient steps per second of one pair with both replays, and their ratio.
+    """Measure the gradient steps per second of a library's algorithm with both replays, and their ratio.
 
     Args:
-        pair: the pair to measure.
+        pair: the library and the algorithm.
         rounds: most rounds; at least 15 are run whatever the budget, the fewest for a verdict.
         budget_s: no further round begins after this many seconds, not counting the start of the workers.
         package: folder from `importable_primitives`.
@@ -144,9 +147,10 @@ def measure(
         capacity: capacity of the replay.
 
     Returns:
-        Rows of suite "bench-adapters": throughput of both sides (`details["replay"]` "own" or "ours"),
-        `throughput_ratio` (this project's over the library's own, with `details["verdict"]`) and `null_ratio`. If
-        nothing could be measured, one row of status "failed" or "not_run" gives the reason.
+        Rows of suite "bench-adapters": the throughput with each replay (`details["replay"]` is "own" for the library's
+        and "ours" for this project's), `throughput_ratio` (with this project's replay over with the library's own,
+        with `details["verdict"]`) and `null_ratio` (this project's replay over itself). If nothing could be measured,
+        one row of status "failed" or "not_run" gives the reason.
     """
     what = {"library": pair.library, "algorithm": pair.algorithm, "continuous": pair.continuous}
     if pair.missing:

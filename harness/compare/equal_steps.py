@@ -1,6 +1,6 @@
-"""What two systems have learnt after the same number of environment steps.
+"""Compares what two systems have learnt after the same number of environment steps.
 
-A comparison of speeds is meaningful only if something is learnt. So both sides of a comparison are trained again,
+A comparison of speeds is meaningful only if something is learnt. So both systems of a comparison are trained again,
 separately from the timed rounds: from the start, with the same seeds, to the same number of environment steps.
 The mean return of the episodes that end in the last fifth of these steps, including exploration, is compared.
 Nothing is timed here, so several trainings share the machine's cores.
@@ -32,9 +32,9 @@ NOT_COMPARED = "faster; returns not compared"
 """Verdict of a comparison that found "faster" while the returns are unknown."""
 
 RETURN, DIFFERENCE = "return_at_equal_steps", "return_difference"
-"""Quantities of the rows."""
+"""Quantities of the rows with the results."""
 LEAST_STEPS = 2_000
-"""Fewest environment steps of a useful training: rather than train less, fewer seeds are trained."""
+"""Fewest environment steps of a useful training. If the time is too short for them, fewer seeds are trained."""
 STRETCHES = 10
 JOB_LIMIT_S = 600.0  # some systems compile for the workload before they begin
 MOST_LANES = 4  # trainings at the same time; each takes up to half a gigabyte
@@ -45,11 +45,11 @@ _BOOTSTRAP_SEED = 0  # the same returns give the same interval
 
 @dataclass(frozen=True)
 class StepExtent:
-    """How long both sides are trained.
+    """How long both systems of a comparison are trained.
 
     Attributes:
         environment_steps: most steps of each training, after the warm-up with random actions.
-        seeds: most trainings per side.
+        seeds: most trainings of each system, each with a seed of its own.
         budget_s: seconds that all trainings together should take.
     """
 
@@ -60,10 +60,10 @@ class StepExtent:
 
 @dataclass(frozen=True)
 class ComparedSide:
-    """One system, with its speed in the timed rounds.
+    """One of the two systems that are compared, with the speed that it had in the timed rounds.
 
     Attributes:
-        name: "placerl" or the baseline's.
+        name: "placerl" or the baseline's name.
         start: function that starts its worker.
         start_s: seconds from the start to the end of its warm-up.
         environment_steps_per_s: environment steps per second of training.
@@ -80,7 +80,7 @@ class ComparedSide:
     def of(
         name: str, start: Callable[[], Worker], start_s: float, results: Sequence[WorkerResult]
     ) -> "ComparedSide":
-        """Return a side with the speed that the results of its timed rounds show."""
+        """Create the description of a system from the results of its timed rounds, which give its speed."""
         steps = sum(result.environment_steps for result in results)
         return ComparedSide(
             name,
@@ -93,7 +93,7 @@ class ComparedSide:
 
 @dataclass(frozen=True)
 class Trained:
-    """One training.
+    """The result of one training.
 
     Attributes:
         seed: seed of everything random in it.
@@ -109,7 +109,7 @@ class Trained:
 
 
 class Mean(NamedTuple):
-    """A mean over seeds, or a difference of two means, with its 95% interval."""
+    """A mean over seeds, or a difference of two means, with the bounds of its 95% interval."""
 
     value: float
     low: float
@@ -121,11 +121,12 @@ class Mean(NamedTuple):
 
 @dataclass(frozen=True)
 class Returns:
-    """The returns of both sides.
+    """The trainings of both systems of a comparison, whose returns are compared.
 
     Attributes:
         reason: why the returns cannot be compared; empty if they can.
-        ours, theirs: one training per seed; the same seeds if both sides were trained.
+        ours, theirs: the trainings of this project and of the other system, one per seed, with the same seeds; empty
+            if none were made.
     """
 
     reason: str
@@ -134,15 +135,19 @@ class Returns:
 
     @property
     def environment_steps(self) -> int:
-        """Number of environment steps that every training took at least."""
+        """The smallest number of environment steps of a training: each took at least as many."""
         return min(one.environment_steps for one in (*self.ours, *self.theirs))
 
     def difference(self) -> Mean:
-        """Return this project's mean return minus the other side's; only valid if they can be compared."""
+        """Return this project's mean return minus the other system's; valid only if `reason` is empty."""
         return _difference(_last(self.ours), _last(self.theirs))
 
     def verdict(self, speed: str) -> str:
-        """Return the verdict on the speed, corrected by the returns: only "faster" can change."""
+        """Return the verdict of a comparison, given the verdict on the speeds alone.
+
+        Only "faster" can change: to `LEARNS_LESS` if this project's returns are lower, beyond their interval, or to
+        `NOT_COMPARED` if the returns are unknown.
+        """
         if speed != FASTER:
             return speed
         if self.reason:
@@ -165,10 +170,10 @@ def _seeds(number: int) -> str:
 def compare(
     ours: ComparedSide, theirs: ComparedSide, job: WorkerJob, extent: StepExtent, report: Report
 ) -> Returns:
-    """Train both sides from the start, and compare what they learnt.
+    """Train both systems from the start, and compare what they learnt.
 
     Args:
-        ours, theirs: the sides to train.
+        ours, theirs: this project and the other system.
         job: a job of the timed rounds; its seed is the first seed, and its `gradient_steps` are ignored.
         extent: the longest training allowed.
         report: called with the number of trainings done.
@@ -218,7 +223,7 @@ def planned(ours: ComparedSide, theirs: ComparedSide, extent: StepExtent, lanes:
     extent if these are fewer.
 
     Args:
-        ours, theirs: both sides, with their speeds.
+        ours, theirs: both systems, with their speeds.
         extent: most seeds, most environment steps, and the time.
         lanes: trainings that run at the same time.
 
@@ -262,7 +267,11 @@ def _trained(side: ComparedSide, job: WorkerJob, environment_steps: int, stop: E
 
 
 def judged(our_name: str, ours: Sequence[Trained], their_name: str, theirs: Sequence[Trained]) -> Returns:
-    """Return the returns of both sides, or why they cannot be compared."""
+    """Return the trainings of both systems, with the reason if their returns cannot be compared.
+
+    They cannot if too few episodes ended in the last fifth of training, if one training took over 10% more
+    environment steps than another, or if neither system learnt anything.
+    """
     sides = ((our_name, ours), (their_name, theirs))
     reached = [one.environment_steps for _, side in sides for one in side]
     reason = ""
@@ -297,7 +306,11 @@ def _last(side: Sequence[Trained]) -> list[tuple[float, ...]]:
 
 
 def mean(side: Sequence[Trained]) -> Mean:
-    """Return the mean over seeds of the mean return in the last fifth; every seed has an episode there."""
+    """Return the mean over seeds of the mean return in the last fifth of training, with its interval.
+
+    Args:
+        side: the trainings of one system. In each, an episode must have ended in the last fifth.
+    """
     return _interval(
         _mean_of_means(_last(side)), _resampled(_last(side), np.random.default_rng(_BOOTSTRAP_SEED))
     )

@@ -1,4 +1,6 @@
-"""Runs one command and ends everything that it started. Linux only; started by `harness.compare.protocol`.
+"""Runs one command and, at its end, ends every process that it started.
+
+`harness.compare.protocol` starts it in a process of its own. It works on Linux only.
 
     python -P guard.py LIFELINE_FD CPUS COMMAND [ARGUMENT...]
 
@@ -42,8 +44,9 @@ def temporary_folder() -> str:
 
 
 def environment_in(folder: str) -> dict[str, str]:
-    """Return environment variables that keep temporary files in a folder, except PyTorch's cache of compiled
-    code.
+    """Return environment variables with which a process writes its temporary files to a folder.
+
+    PyTorch's cache of compiled code is an exception: it stays where it is, so that later processes can use it.
     """
     compiled = os.path.join(tempfile.gettempdir(), f"torchinductor_{os.getuid()}")
     return {
@@ -97,7 +100,17 @@ def _end_descendants() -> None:
 
 
 def main(lifeline: int, cpus: str, command: list[str]) -> int:
-    """Run `command` until it ends or the lifeline closes; returns the exit status."""
+    """Run a command until it ends, the lifeline closes or a signal asks for the end; then end what it started.
+
+    Args:
+        lifeline: file descriptor of a pipe's end for reading, whose other end the harness keeps open.
+        cpus: processors that the command may use, such as "0,1", or "all".
+        command: the command and its arguments.
+
+    Returns:
+        The command's exit status, 128 + N if signal N ended it; 127 if it cannot be started. 143 if the guard ended
+        it.
+    """
     if cpus != "all":
         os.sched_setaffinity(0, map(int, cpus.split(",")))
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""Tests whether the algorithms learn: the same training in this project and in another library, seed by seed.
+"""Tests whether the algorithms learn, by the same training in this project and in another library, for several seeds.
 
 All systems get the same workload, gradient steps, environment steps and hyper-parameters. In "placerl", features
 that only this project has (prioritised replay, double DQN) are switched off. "placerl, own settings" trains with
@@ -6,8 +6,8 @@ all settings of the workload, including prioritised replay, while the other libr
 
 The score of a run is the mean return of the episodes that end in the last fifth of training, including
 exploration. Several seeds give the interquartile mean with a bootstrap interval (Agarwal et al. 2021, "Deep
-reinforcement learning at the edge of the statistical precipice", section 4: the metric of rliable). The best
-stretch of training is also reported, because the end does not show what was learnt and lost again.
+reinforcement learning at the edge of the statistical precipice", section 4: the metric of rliable). The best tenth
+of training is also reported, because the end does not show what was learnt and lost again.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ OURS = "placerl"
 OWN_SETTINGS = "placerl, own settings"
 DEFAULT_MAPPING = "native-native-cpu"
 END, BEST = "interquartile_mean_return", "best_interquartile_mean_return"
-"""Quantities of the rows over all seeds."""
+"""Quantities of the rows that summarise all seeds: at the end of training, and in its best tenth."""
 STRETCHES = 10  # stretches of a run; the score is that of the last ones
 STRETCH_LIMIT_S = 1800.0
 ROUGH_STEP_S = 2e-3  # of one gradient step with its environment steps, for the progress bar
@@ -48,7 +48,7 @@ DQN_SETTINGS = {"algorithm.double": False, "algorithm.loss": "huber"}
 
 @dataclass(frozen=True)
 class LearnedTask:
-    """One workload to learn.
+    """A workload to learn, and the length of each training.
 
     Attributes:
         workload: its name.
@@ -81,14 +81,18 @@ TASKS = {"quick": _QUICK, "standard": _STANDARD, "full": _STANDARD}
 
 
 def interquartile_mean(scores: ArrayLike, axis: int = -1) -> Any:
-    """Return the mean of the middle half: less sensitive to one seed than the mean, more efficient than the
-    median.
+    """Return the mean of the middle half of the scores, without the highest and the lowest quarter.
+
+    It depends less on a single seed than the mean, and varies less from draw to draw than the median.
     """
     return stats.trim_mean(np.asarray(scores), 0.25, axis=axis)
 
 
 def like_for_like(name: str) -> Workload:
-    """Return a workload with the settings that only this project supports switched off."""
+    """Return a shipped workload with the settings that only this project supports switched off.
+
+    All systems can then train with the same settings.
+    """
     item = workloads.load(name)
     settings = SETTINGS | (DQN_SETTINGS if item.algorithm.name == "dqn" else {})
     for field, value in settings.items():
@@ -97,17 +101,25 @@ def like_for_like(name: str) -> Workload:
 
 
 def trained_workload(name: str, system: str) -> Workload:
-    """Return the workload that a system trains: like for like, or as its file states."""
+    """Return the workload that a system trains.
+
+    That is the workload as its file states it for "placerl, own settings", and that of `like_for_like` for others.
+    """
     return workloads.load(name) if system.split(" (")[0] == OWN_SETTINGS else like_for_like(name)
 
 
 def under(side: str, mapping: Mapping) -> str:
-    """Return the name of one of this project's sides under a mapping: just `side` for the default mapping."""
+    """Return the name under which rows of this project are stored if it trains with a mapping.
+
+    Args:
+        side: `OURS` or `OWN_SETTINGS`.
+        mapping: the mapping, which is added to the name if it is not `DEFAULT_MAPPING`.
+    """
     return side if str(mapping) == DEFAULT_MAPPING else f"{side} ({mapping})"
 
 
 def settings_of(item: Workload) -> dict[str, Any]:
-    """Return the workload's settings that only this project supports, by field."""
+    """Return the values that a workload gives to the settings that only this project supports, by field."""
     algorithm = item.algorithm
     found: dict[str, Any] = {} if algorithm.name == "ppo" else {"replay.prioritized": item.replay.prioritized}
     if algorithm.name == "dqn":
@@ -118,13 +130,16 @@ def settings_of(item: Workload) -> dict[str, Any]:
 
 
 def plan(tier: str, systems: Sequence[str], mapping: Mapping) -> list[Cell]:
-    """Return the cells of a tier: one training run per workload, seed and system, and a summary of each workload.
+    """Return the cells (units of work, each stored as soon as it ends) that train and summarise a tier's workloads.
+
+    There is one for each training, given by workload, seed and system, and one for the summary of each workload and
+    system.
 
     Args:
         tier: a key of `TASKS`.
         systems: "placerl" and names of baselines. "placerl" adds "placerl, own settings" if they differ.
-        mapping: this project's mapping. If it is not `DEFAULT_MAPPING`, the names of this project's sides include
-            it, so that cells and rows of different mappings stay distinct.
+        mapping: this project's mapping. If it is not `DEFAULT_MAPPING`, the names of the systems "placerl" and
+            "placerl, own settings" include it, so that cells and rows of different mappings stay distinct.
     """
     cells = []
     for task in TASKS[tier]:
@@ -152,7 +167,7 @@ def _training_cell(task: LearnedTask, system: str, seed: int, mapping: Mapping) 
 
 
 def summary_key(workload: str, system: str) -> str:
-    """Return the key of the cell that summarises the seeds of a system."""
+    """Return the key of the cell that summarises a system's trainings of a workload over their seeds."""
     return f"learn/{workload}/{system}/summary"
 
 
@@ -255,7 +270,9 @@ def train(
 
 
 def summary(name: str, system: str, rows: Sequence[Measurement]) -> Measurement:
-    """Return the interquartile mean over seeds, with its 95% bootstrap interval if there are enough seeds.
+    """Return a row with the interquartile mean of the returns at the end of training, over seeds.
+
+    It has a 95% bootstrap interval if there are at least `statistics.FEWEST_SAMPLES` seeds.
 
     Args:
         name: name of the workload.
@@ -270,10 +287,10 @@ def summary(name: str, system: str, rows: Sequence[Measurement]) -> Measurement:
 
 
 def best(name: str, system: str, rows: Sequence[Measurement]) -> Measurement:
-    """Return the interquartile mean over seeds for the stretch of training in which it is highest.
+    """Return a row with the interquartile mean over seeds in the stretch (tenth) of training in which it is highest.
 
-    Its details give the `stretch`, the number of stretches, and the median of `environment_steps` at its end. As
-    a maximum it is biased upwards by chance; its interval does not include this bias.
+    The details give the `stretch`, counted from 1, the number of `stretches`, and the median of `environment_steps` at
+    its end. As a maximum, the value is biased upwards by chance; its interval does not include this bias.
 
     Args:
         name, system, rows: as for `summary`.
@@ -312,17 +329,22 @@ def _over_seeds(
 
 
 def summaries(run: Run) -> list[Measurement]:
-    """Return the newest summary of each workload and system that a run holds."""
+    """Return the rows of `summary` that a run holds, only the newest of each workload and system."""
     return _rows(run, END)
 
 
 def bests(run: Run) -> list[Measurement]:
-    """Return the newest `best` row of each workload and system that a run holds."""
+    """Return the rows of `best` that a run holds, only the newest of each workload and system."""
     return _rows(run, BEST)
 
 
 def table(rows: Sequence[Measurement], highest: Sequence[Measurement] = ()) -> Table:
-    """Return the summaries as a table, one line per workload and system, with their `best` rows."""
+    """Return a table of the returns, with one line per workload and system.
+
+    Args:
+        rows: rows of `summary`.
+        highest: rows of `best`, shown in the same lines.
+    """
     made = Table(
         title="Interquartile mean of the return, over seeds",
         caption=f"End: the last fifth of training. Best: the highest of {STRETCHES} stretches, up by chance too.",

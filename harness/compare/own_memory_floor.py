@@ -1,8 +1,8 @@
-"""The memory floor of a sum tree for the replay benchmark's worker: `... tree_worker.py own_memory_floor.py`.
+"""Measures the memory floor of a sum tree: the time that the memory alone takes for descents from root to leaf.
 
-The floor is the time that memory alone takes for a descent: one load per level on each leaf's path
-(`native/memory_floor.hpp`), in a tree with the default layout of the backend `native`. The worker checks and
-fills a separate tree of that backend.
+That is one load per level on each leaf's path (`native/memory_floor.hpp`), in a tree with the default layout of the
+backend `native`. The replay benchmark runs this file in its worker (`... tree_worker.py own_memory_floor.py`), which
+checks and fills a separate tree of that backend.
 """
 
 from importlib.metadata import version
@@ -17,7 +17,11 @@ NOTE = ""
 
 
 class FlooredTree:
-    """A native sum tree, and the loads of its descents without further work."""
+    """A native sum tree, together with functions that only make the memory accesses of its descents.
+
+    Args:
+        capacity: number of leaves.
+    """
 
     def __init__(self, capacity: int) -> None:
         from harness._experiments import MemoryFloor
@@ -28,11 +32,11 @@ class FlooredTree:
         self.update = self._tree.update
 
     def fill(self, priorities: NDArray[np.float64]) -> None:
-        """Set all leaves of the tree; the floor's loads do not depend on them."""
+        """Set the priorities of all leaves, (capacity,) float64; the loads do not depend on them."""
         self._tree.update(np.arange(len(priorities)), priorities)
 
     def load_dependent(self, indices: NDArray[np.int64]) -> float:
-        """Read the memory of descents; each load waits for the load one level above, as in a descent.
+        """Make the memory accesses of descents to leaves; each waits for the one a level above, as in a real descent.
 
         Args:
             indices: (B,) contiguous int64 in [0, capacity).
@@ -46,7 +50,7 @@ class FlooredTree:
         return float(self._floor.load_paths(indices, dependent=True))
 
     def load_independent(self, indices: NDArray[np.int64]) -> float:
-        """Read the memory of descents as `load_dependent` does, but no load waits for another."""
+        """Make the memory accesses of `load_dependent`, but so that none has to wait for another."""
         return float(self._floor.load_paths(indices, dependent=False))
 
 

@@ -1,4 +1,7 @@
-"""This project's prioritised replay for the replay worker: `baselines/replay_worker.py own_replay.py`."""
+"""Lets this project's prioritised replay be timed without training, by the worker that times other libraries' replays.
+
+The worker loads this file: `baselines/replay_worker.py own_replay.py`.
+"""
 
 from typing import Any
 
@@ -17,7 +20,15 @@ Columns = dict[str, npt.NDArray[Any]]
 
 
 class OwnReplay:
-    """The native sum tree with columns in host memory; each batch is written to the same arrays."""
+    """This project's prioritised replay as the worker uses it.
+
+    It has the native sum tree, and the transitions in host memory. Each sampled batch is written to the same arrays.
+
+    Args:
+        workload: the workload's tables, as in its TOML file.
+        batch_size: transitions per sampled batch.
+        seed: seed of the sampling.
+    """
 
     def __init__(self, workload: dict[str, Any], batch_size: int, seed: int) -> None:
         replay, environment = workload["replay"], workload["environment"]
@@ -39,7 +50,11 @@ class OwnReplay:
         self.update = self._replay.update_priorities
 
     def sample(self, batch_size: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], Columns]:
-        """Return keys, weights and columns."""
+        """Sample a batch by priority.
+
+        Returns:
+            The positions of the samples (B,), their importance weights (B,) and the columns of the batch by name.
+        """
         drawn = self._replay.sample(batch_size, self._rng, out=self._out)
         return drawn.indices, drawn.weights, dict(drawn.batch)
 

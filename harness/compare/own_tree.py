@@ -1,6 +1,7 @@
-"""This project's sum trees for the replay benchmark's worker: `... tree_worker.py own_tree.py <backend>`.
+"""Gives this project's sum trees to the replay benchmark's worker, which times those of other libraries too.
 
-Options follow the backend as JSON: `native '{"simd": "avx2"}'`.
+The worker loads this file: `... tree_worker.py own_tree.py <backend>`. The backend's options may follow as JSON:
+`native '{"simd": "avx2"}'`.
 """
 
 import json
@@ -19,7 +20,13 @@ OPTIONS = json.loads(sys.argv[3]) if len(sys.argv) > 3 else {}
 
 
 class Tree:
-    """The part that the replay benchmark times: the backend's own methods, without a further call around them."""
+    """A sum tree as the replay benchmark times it: its `sample` and `update` are the backend's own methods.
+
+    So no call of a wrapper is timed with them.
+
+    Args:
+        capacity: number of leaves.
+    """
 
     def __init__(self, capacity: int) -> None:
         self._tree = sum_tree.create(capacity, backend=BACKEND, **OPTIONS)
@@ -27,7 +34,7 @@ class Tree:
         self.update = self._tree.update
 
     def fill(self, priorities: NDArray[np.float64]) -> None:
-        """Set all leaves."""
+        """Set the priorities of all leaves, (capacity,) float64."""
         self._tree.update(np.arange(len(priorities)), priorities)
 
 

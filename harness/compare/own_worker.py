@@ -1,4 +1,4 @@
-"""This project's runtime as a worker of `harness.compare.protocol`.
+"""Runs this project's trainings as a worker process, which answers the jobs of `harness.compare.protocol`.
 
 python -m harness.compare.own_worker MAPPING [--envpool]
 """
@@ -46,7 +46,14 @@ def _train(training: Training | OnPolicyTraining, job: WorkerJob, mapping: str) 
 
 
 def answers(mapping: str, envpool: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield the answer to each job of standard input."""
+    """Do each job that standard input holds, one line of JSON each, and yield the answers.
+
+    A training goes on from job to job if only the number of gradient steps differs; otherwise a new one starts.
+
+    Args:
+        mapping: this project's mapping.
+        envpool: whether EnvPool steps the environments.
+    """
     training: Training | OnPolicyTraining | None = None
     key = None
     for line in sys.stdin:
@@ -71,7 +78,7 @@ def answers(mapping: str, envpool: bool = False) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    """Answer jobs until standard input ends."""
+    """Answer jobs from standard input on standard output, one line of JSON each, until standard input ends."""
     # Answers are written to the real standard output; what libraries print goes to standard error.
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -1,12 +1,12 @@
-"""Worker processes: a training system in its own process and environment, controlled by one line of JSON per job.
+"""Starts and controls workers: training systems, each in a process and a virtual environment of its own.
 
 Protocol. A worker reads jobs, one line of JSON each, from its standard input. It answers each with one line of
 JSON on its standard output: a `WorkerResult`, or `{"error": "..."}` for a job that it cannot do. Whatever a library
 prints must go to standard error. The worker keeps its agent from job to job, so that several systems can be timed
 in interleaved rounds. It ends when its standard input ends.
 
-Every fault of a worker is one `WorkerFailure`, which gives what happened and the last lines printed. After a
-failure, the worker and every process that it started have been ended.
+Every fault of a worker is raised as a `WorkerFailure`, which gives what happened and the last lines that the worker
+printed. The worker and every process that it started have then been ended.
 """
 
 import json
@@ -47,7 +47,7 @@ class FailureKind(StrEnum):
 
 
 class WorkerFailure(Exception):
-    """A worker, or the creation of its environment, failed.
+    """A worker failed, or its virtual environment could not be created.
 
     Attributes:
         kind: kind of failure.
@@ -73,11 +73,11 @@ class WorkerJob(BaseModel):
         threads: threads that the system may compute with.
         gradient_steps: gradient steps to take and time in this job. What precedes the first gradient step
             (imports, compilation, `learning_starts`) is not timed.
-        environment: if False, only learner and replay run. Each gradient step then is a sample, the step and, if
-            the replay is prioritised, the update of the priorities, on what the replay held when learning could
-            start.
-        flush_subnormals: whether the worker's thread reads and writes numbers too small to be normal as zero
-            (`torch.set_flush_denormal`), as this project's native learner always does.
+        environment: whether environments are stepped. If not, each gradient step consists of sampling a batch, the
+            step itself and, if the replay is prioritised, the update of the priorities. The replay then keeps the
+            transitions that it held when learning could start.
+        flush_subnormals: whether the worker's thread treats subnormal numbers as zero (`torch.set_flush_denormal`),
+            as this project's native learner always does.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -95,9 +95,9 @@ class WorkerResult(BaseModel):
     """A worker's result of one job.
 
     Attributes:
-        gradient_steps: taken within `wall_s`.
-        environment_steps: taken within `wall_s`, over all environments.
-        wall_s: measured by the worker inside training.
+        gradient_steps: gradient steps taken within `wall_s`.
+        environment_steps: steps taken within `wall_s`, over all environments.
+        wall_s: duration of the job in seconds, measured by the worker inside training.
         episode_returns: undiscounted returns of the episodes that ended in this job.
         versions: versions of the system and of the libraries that it computes with.
         notes: how the system departs from the workload (uniform replay, ...).
@@ -129,13 +129,13 @@ class LastLines:
         self._partial = b""
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes of the stream."""
+        """Add the next bytes of the stream."""
         *lines, self._partial = (self._partial + data).split(b"\n")
         self._lines.extend(self._text(line) for line in lines[-LAST_LINES:])
         self._partial = self._partial[: 4 * MAX_LINE_CHARACTERS]
 
     def lines(self) -> list[str]:
-        """Return the last lines, including the unfinished one."""
+        """Return the last lines that are not empty, oldest first, including an unfinished one."""
         tail = [self._text(self._partial)] if self._partial.strip() else []
         return [line for line in [*self._lines, *tail] if line][-LAST_LINES:]
 
@@ -145,8 +145,12 @@ class LastLines:
 
 
 class GuardedProcess:
-    """A command under `harness.compare.guard`: after `end` returns or this process dies, none of its processes
-    remain.
+    """A command that `harness.compare.guard` runs, so that no process remains of it after `end`, or if this one dies.
+
+    Args:
+        command: the command and its arguments.
+        cpus: processors that it may use; all by default.
+        popen: further arguments of `subprocess.Popen`.
     """
 
     def __init__(self, command: Sequence[str], cpus: Sequence[int] | None = None, **popen: Any) -> None:
@@ -167,7 +171,11 @@ class GuardedProcess:
             os.close(lifeline_read)
 
     def end(self, grace_s: float = 0.0) -> int:
-        """End the command after `grace_s` in which it may exit by itself; returns its exit status."""
+        """End the command and every process that it started; return its exit status.
+
+        Args:
+            grace_s: seconds for which the command may first end by itself.
+        """
         try:
             self.process.wait(grace_s)
         except subprocess.TimeoutExpired:
@@ -186,7 +194,7 @@ class GuardedProcess:
 
 
 class Worker:
-    """One worker process.
+    """A worker process: a training system that does jobs and answers each with a line of JSON.
 
     Args:
         command: command that starts it.
@@ -336,12 +344,16 @@ class Worker:
         return WorkerFailure(kind, one_line(detail), self._stderr.lines())
 
     def hang_up(self) -> None:
-        """Tell the worker that no further job comes, without waiting for its end."""
+        """Close the worker's standard input, so that it ends, without waiting for its end."""
         if not self._in.closed:
             self._in.close()
 
     def close(self, grace_s: float = EXIT_GRACE_S) -> int:
-        """End the worker and everything that it started; returns its exit status. Idempotent."""
+        """End the worker and every process that it started, and return its exit status. Idempotent.
+
+        Args:
+            grace_s: seconds for which the worker may first end by itself.
+        """
         self.hang_up()
         status = self._guarded.end(grace_s)
         if not self._err.closed:

@@ -30,25 +30,23 @@ INSTALL = "install.py"
 TORCH = "torch==2.13.0"
 _NAMES_TORCH = re.compile(r"^torch\b(?![-_.])", re.MULTILINE)
 TRAINED = {"rllib": ("dqn", "sac", "ppo"), "rllib_2_6_3": ("ddpg", "td3")}
-"""Algorithms of the two RLlib versions, which take the same place in a plan: 2.6.3 is the last version with DDPG
-(MAP, PAL).
-"""
+"""The algorithms for which each of two RLlib versions is used: 2.6.3 is the last version with DDPG (MAP, PAL)."""
 RLLIB = tuple(TRAINED)
 JUDGED_FOR_PORTABILITY = ("sb3", *RLLIB)
 """Baselines whose portability over device assignments is compared with this project's."""
 _failed: dict[tuple[Path, str], WorkerFailure] = {}
-"""Why an environment could not be built in this process, so that the next cell that needs it does not wait again.
-"""
+"""Why a virtual environment could not be built in this process, so that it is not tried again."""
 
 
 def baseline_names() -> list[str]:
-    """Return the systems under `baselines/`: one folder each, with `requirements.txt`."""
+    """Return the sorted names of all baselines, the folders under `baselines/` with a `requirements.txt`."""
     return sorted(path.parent.name for path in BASELINES.glob("*/requirements.txt"))
 
 
 def trains(baseline: str, algorithm: str) -> bool:
-    """Whether a baseline trains an algorithm; for those without an entry in `TRAINED` this is found when they
-    run.
+    """Whether a baseline is used to train an algorithm, such as "dqn".
+
+    This is also True for a baseline without an entry in `TRAINED`: whether it can is found when it runs.
     """
     return algorithm in TRAINED.get(baseline, (algorithm,))
 
@@ -124,8 +122,10 @@ def build_baseline(name: str, limit_s: float = BUILD_LIMIT_S) -> Path:
 
 
 def build_baselines(names: Sequence[str]) -> dict[str, WorkerFailure | None]:
-    """Build several baselines' environments; returns each name's failure or None. A failed build does not stop
-    the others.
+    """Build the virtual environments of several baselines, also if one of them fails.
+
+    Returns:
+        Each name's failure, or None if its environment was built or existed.
     """
     outcome: dict[str, WorkerFailure | None] = {}
     for name in names:
@@ -168,7 +168,11 @@ def _run(name: str, command: list[str], limit_s: float) -> None:
 
 
 def baseline_worker(name: str, cpus: Sequence[int] | None = None) -> Worker:
-    """Start a baseline's worker; its environment is built first if it does not exist.
+    """Start a baseline's worker; its virtual environment is built first if it does not exist.
+
+    Args:
+        name: a folder under `baselines/`.
+        cpus: processors that it may use; all by default.
 
     Raises:
         WorkerFailure: the environment cannot be created.
@@ -182,7 +186,7 @@ def baseline_worker(name: str, cpus: Sequence[int] | None = None) -> Worker:
 
 
 def own_worker(mapping: str, cpus: Sequence[int] | None = None, *, envpool: bool = False) -> Worker:
-    """Start this project's runtime under a mapping as a worker of the same protocol.
+    """Start a worker that trains with this project's runtime; it answers the same jobs as a baseline's.
 
     Args:
         mapping: this project's mapping.

@@ -1,10 +1,11 @@
 """Compares this project with other libraries on the same workload, in interleaved rounds of worker processes.
 
-Each system trains in its own process and environment (`harness.compare.protocol`) and reports how many gradient
-steps it took in how many seconds, measured inside. In every round each system does one job, and this project does
-two: the second compares it with itself (A/A), which shows the difference that the machine's noise alone makes.
+Each system trains in a process and a virtual environment of its own (`harness.compare.protocol`) and reports how many
+gradient steps it took in how many seconds, which it measures itself. In every round each system does one job, and this
+project does two: the second compares it with itself (A/A), which shows the difference that the machine's noise alone
+makes.
 
-When whole trainings are compared, both sides then train from the start to the same number of environment steps
+When whole trainings are compared, both systems then train from the start to the same number of environment steps
 (`harness.compare.equal_steps`): the verdict is "faster" only if this project learns no less by then.
 
 The comparison covers the whole training or a part of it: learner and replay without environment steps, or only
@@ -45,7 +46,7 @@ LEAST_LIMIT_S = 30.0
 
 
 class ComparedPart(StrEnum):
-    """The part that is compared: the primitive of the rows."""
+    """The part of a training that is compared; the rows name it as their primitive."""
 
     TRAINING = "training"
     LEARNER_AND_REPLAY = "learner and replay"
@@ -57,7 +58,13 @@ FLUSHED = ", subnormals flushed"
 
 
 def label(baseline: str, part: ComparedPart = ComparedPart.TRAINING, envpool: bool = False) -> str:
-    """Return the baseline's name in the rows of a comparison with it."""
+    """Return the name that a baseline has in the rows of a comparison.
+
+    Args:
+        baseline: the baseline's own name.
+        part: the part of the training that is compared; added to the name if it is not the whole training.
+        envpool: whether this project uses EnvPool, which is added too.
+    """
     alone = "" if part is ComparedPart.TRAINING else f", {part} alone"
     return f"{baseline}{alone}" + (", this project with EnvPool" if envpool else "")
 
@@ -117,10 +124,11 @@ class ComparisonSettings:
         seed: seed of every system.
         threads: threads that each system may compute with.
         rounds: most rounds; fewer if the budget ends first.
-        environment: if False, only learner and replay run, on what the replay holds when learning may start.
+        environment: whether environments are stepped. If not, only learner and replay run, on the transitions that
+            the replay holds when learning may start.
         envpool: whether EnvPool steps this project's environments; a baseline keeps its own.
-        returns: how long both sides are trained again to compare their returns; by default they are not compared.
-        flushed: whether each baseline also runs with `WorkerJob.flush_subnormals`, as a side of its own.
+        returns: how long both systems are trained again to compare their returns; by default they are not compared.
+        flushed: whether each baseline also runs with `WorkerJob.flush_subnormals`, as a further system.
     """
 
     batch_size: int | None = None
@@ -158,7 +166,7 @@ def compare(
 
     Returns:
         Rows of suite `compare`, with the baseline in `details["baseline"]`: gradient and environment steps per
-        second of both sides (`details["part"]` is `ours` or `theirs`), returns of the episodes that ended in the
+        second of both systems (`details["part"]` is `ours` or `theirs`), returns of the episodes that ended in the
         timed rounds, `throughput_ratio` (this project over the baseline, with `details["verdict"]`) and
         `null_ratio` (this project over itself). If both sides were trained to the same number of environment
         steps, also `return_at_equal_steps` of both and `return_difference` (this project's minus the baseline's).
@@ -349,7 +357,7 @@ class _Rows:
         self._details = {"baseline": name} | shared
 
     def all(self) -> list[Measurement]:
-        """Return both systems' rates and returns, and their ratio."""
+        """Return both systems' rates and returns, and the ratio of their rates."""
         rows: list[Measurement] = []
         for part, system in (("ours", self._ours), ("theirs", self._theirs)):
             rows += self._system(part, system)
