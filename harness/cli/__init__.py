@@ -19,7 +19,7 @@ INTERRUPTED = 130
 
 
 def run_app() -> None:
-    """Run the command line and exit."""
+    """Run the command that the process's arguments name, print a mistake in the input in one line, and exit."""
     try:
         _app()
     except UserError as error:

@@ -23,7 +23,7 @@ def named_by_file(folder: Path, suffix: str) -> list[str]:
 
 
 def commands() -> list[str]:
-    """Return the names of all commands."""
+    """Return the sorted names of all commands, which are those of the files `NAME_command.py`."""
     return named_by_file(FOLDER, _SUFFIX)
 
 
@@ -59,7 +59,7 @@ def _allowed(message: str) -> str:
 
 
 class Commands(OneLineErrors):
-    """The group of commands: each is imported when it is called."""
+    """The group of all commands; it imports a command's file only when the command is called."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args:  # which shows the help

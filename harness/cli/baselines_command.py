@@ -1,4 +1,4 @@
-"""`placerl baselines`."""
+"""The command `placerl baselines`, which builds the virtual environments of other libraries."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ from harness.compare import registry
 def baselines(
     names: Annotated[str, typer.Argument(metavar="NAMES", help="Names joined by commas, or `all`.")] = "all",
 ) -> None:
-    """Build the virtual environments of baselines; if one fails, the others are still built."""
+    """Build the virtual environments of baselines (libraries to compare with), also if that fails for one of them."""
     failed = False
     for name in named_baselines(names, "NAMES"):
         failure = registry.build_baselines([name])[name]

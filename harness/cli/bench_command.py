@@ -1,4 +1,7 @@
-"""`placerl bench NAME`: a benchmark is a file `harness/cli/bench/NAME_bench.py` with a Typer function `main`."""
+"""The command `placerl bench NAME`, which runs one of the benchmarks.
+
+A benchmark is a file `harness/cli/bench/NAME_bench.py` with a function `main`, which becomes a command of Typer.
+"""
 
 import ast
 import importlib
@@ -15,7 +18,7 @@ from harness.core.errors import UserError
 FOLDER = Path(__file__).parent / "bench"
 _SUFFIX = "_bench"
 _EXTRAS = {"ray": "cluster", "simpy": "cluster", "amaranth": "fpga"}
-"""Extra that installs each package that only some benchmarks import."""
+"""The extra of `placerl` that installs a package, for each package that only some benchmarks import."""
 _ANY = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -37,7 +40,7 @@ def summary(name: str) -> str:
 
 
 class Benchmarks(OneLineErrors):
-    """The group of benchmarks; each is imported when it is called."""
+    """The group of all benchmarks; it imports a benchmark's file only when the benchmark is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return names()
@@ -77,7 +80,7 @@ def bench(
         bool, typer.Option("--list", help="Name every benchmark and what it measures.")
     ] = False,
 ) -> None:
-    """Time parts of this project next to other ways to do the same, in interleaved rounds."""
+    """Time parts of this project next to other ways to do the same, which take turns in the same rounds."""
     if ctx.invoked_subcommand is not None:
         return
     if not listed:

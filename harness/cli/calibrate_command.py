@@ -1,4 +1,4 @@
-"""`placerl calibrate`."""
+"""The command `placerl calibrate`, which checks how far measurements of this machine can be trusted."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -21,7 +21,7 @@ def calibrate(
     tables: Annotated[bool, typer.Option(help="Also count the noisy rows of the primitive tables.")] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Check on this machine that intervals hold, that a slowdown of 3% is found, and how many rows are too noisy.
+    """Check how often intervals hold the true value here, slowdowns of 3% are found, and rows are too noisy.
 
     Takes about eight minutes on two quiet cores, four without the tables. It takes longer if other work shares
     the cores, because comparisons then run up to five times their rounds. Exit status 1 if a goal is missed.
@@ -38,7 +38,7 @@ def calibrate(
 
 
 def table(found: list[CalibrationFinding]) -> Table:
-    """Return each share with its interval, and whether its goal is met."""
+    """Return a table of the study's findings: each share with its interval, and whether its goal is met."""
     made = Table("what", "found", "share", "95% interval", "goal", "", title="Calibration; measured")
     for one in found:
         met = "" if one.met is None else "met" if one.met else "missed"

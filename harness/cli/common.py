@@ -1,4 +1,4 @@
-"""What several commands share: their options, the run that stores their rows, and printing of rows."""
+"""Holds what several commands share: their options, the run that stores their rows, and printing of rows."""
 
 import hashlib
 import json
@@ -61,21 +61,31 @@ RESULTS = Path("results")
 
 
 def store_path(results: Path) -> Path:
-    """Return the path of a results folder's store."""
+    """Return the path of the store, a database of SQLite, in a folder of results."""
     return results / "placerl.sqlite"
 
 
 def begin(results: Path, tier: Tier, fresh: bool = False) -> Run:
-    """Open the store and begin or resume this machine's run of this revision and tier."""
+    """Open the store, and begin a run of this machine, this revision of the code and a tier, or resume its last one.
+
+    Args:
+        results: folder of the store.
+        tier: the tier.
+        fresh: whether to begin a new run in any case.
+    """
     store = Store.open(store_path(results))
     return store.begin_run(tier.name, revision(), this_machine.describe().to_json(), fresh=fresh)
 
 
 def loaded(name: str, batch_size: int | None) -> workloads.Workload:
-    """Return the workload with the requested batch size.
+    """Return a workload, with another batch size if one is requested.
 
-    The name of a workload from a file gets a hash of its fields: the file may change, and stored rows of an
-    earlier version must not be used for it.
+    If the workload comes from a file of the user, a hash of its fields is added to its name: the file may change, and
+    rows that were stored for an earlier version must not be used for the new one.
+
+    Args:
+        name: a shipped workload's name, or the path of a TOML file.
+        batch_size: items per gradient step; None: the workload's own.
     """
     item = workloads.load(name)
     if name not in workloads.names():
@@ -85,12 +95,13 @@ def loaded(name: str, batch_size: int | None) -> workloads.Workload:
 
 
 def asked_precisions(names: list[str] | None, device: str | None = None) -> tuple[str, ...]:
-    """Return the precisions that `--precision` requests besides float32, each once, in the order of
-    `OTHER_PRECISIONS`.
+    """Return the precisions that `--precision` requests, without float32, which is always measured.
+
+    Each is returned once, in the order of `OTHER_PRECISIONS`.
 
     Args:
-        names: the names given.
-        device: a simulated device, which computes only in float32.
+        names: the names given on the command line.
+        device: name of a simulated device, which computes only in float32; None: there is none.
 
     Raises:
         UserError: there is no such precision, or it is requested together with a simulated device.
@@ -107,7 +118,15 @@ def asked_precisions(names: list[str] | None, device: str | None = None) -> tupl
 def profiled(
     run: Run, item: workloads.Workload, batch_size: int, tier: Tier, precisions: Sequence[str] = ()
 ) -> list[Measurement]:
-    """Return the primitive table of a workload, measured now unless the run holds it."""
+    """Return the times of a workload's primitives on every backend; measure them first if the run does not hold them.
+
+    Args:
+        run: the run that stores the rows.
+        item: the workload.
+        batch_size: items per call.
+        tier: gives the time to spend.
+        precisions: number formats in which learners are timed as well as in float32.
+    """
     cell = plan.profile_cell(item, batch_size, tier, precisions)
     if not cell.finished(run):
         with bar(cell.key) as report, recorded(run):
@@ -118,7 +137,7 @@ def profiled(
 
 
 def simulated(run: Run, item: workloads.Workload, batch_size: int, device: str) -> list[Measurement]:
-    """Return the rows of a simulated device, simulated now unless the run holds them."""
+    """Return the times of a workload's primitives on a simulated device; simulate them first if the run lacks them."""
     cell = plan.simulated_cell(item, batch_size, device)
     if not cell.finished(run):
         with bar(cell.key) as report, recorded(run):
@@ -130,7 +149,10 @@ def simulated(run: Run, item: workloads.Workload, batch_size: int, device: str) 
 def predicted_with(
     run: Run, item: workloads.Workload, batch_size: int, tier: Tier, device: str
 ) -> list[Measurement]:
-    """Return every strategy's predictions for this machine with a simulated device."""
+    """Return the throughputs that every mapping strategy predicts if a simulated device is added to this machine.
+
+    Times of primitives that the run does not hold yet are measured or simulated first.
+    """
     profiled(run, item, batch_size, tier)
     simulated(run, item, batch_size, device)
     cell = plan.simulated_prediction_cell(item, batch_size, device)
@@ -143,7 +165,10 @@ def predicted_with(
 def predicted(
     run: Run, item: workloads.Workload, batch_size: int, tier: Tier, precisions: Sequence[str] = ()
 ) -> list[Measurement]:
-    """Return every strategy's predictions for a workload, from the run's primitive table."""
+    """Return the throughputs that every mapping strategy predicts for a workload, from times of its primitives.
+
+    Times that the run does not hold yet are measured first (`profiled`, which has the same arguments).
+    """
     profiled(run, item, batch_size, tier, precisions)
     cell = plan.prediction_cell(item, batch_size, precisions)
     if not cell.finished(run):
@@ -155,7 +180,11 @@ def predicted(
 
 @contextmanager
 def cluster_extra(address: str) -> Iterator[None]:
-    """Report failed imports of the extra `cluster`, requested by `--ray`, as UserError."""
+    """Turn a failed import in the block into a UserError that names the extra `cluster`, which `--ray` needs.
+
+    Args:
+        address: the value of `--ray`, for the message.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
@@ -166,12 +195,15 @@ def cluster_extra(address: str) -> Iterator[None]:
 
 
 def named_baselines(text: str, field: str = "--baselines", *, training: bool = False) -> list[str]:
-    """Return the baselines that a comma-separated list or `all` names.
+    """Return the baselines that a comma-separated list names; `all` names every one.
 
     Args:
-        text: the names.
-        field: the argument that they were given in.
-        training: whether only baselines that train are allowed, not a replay alone.
+        text: the list.
+        field: the option or argument that holds the list, for the message.
+        training: whether only baselines that train are allowed, and not those that are only a replay.
+
+    Raises:
+        UserError: there is no such baseline, or it is not allowed.
     """
     known = [name for name in registry.baseline_names() if not (training and registry.replay_alone(name))]
     names = known if text == "all" else [name.strip() for name in text.split(",")]
@@ -187,7 +219,7 @@ def print_json(data: Any) -> None:
 
 
 def print_rows(rows: list[Measurement], title: str, as_json: bool) -> None:
-    """Print measurements as a table or as JSON."""
+    """Print measurements as a table, or as JSON if `as_json`."""
     if as_json:
         print_json([row.to_json() for row in rows])
         return
@@ -214,7 +246,7 @@ def print_rows(rows: list[Measurement], title: str, as_json: bool) -> None:
 
 
 def value_text(row: Measurement) -> str:
-    """Return a row's value, or else why there is none."""
+    """Return a row's value as text with four significant digits, or the reason why it has none."""
     if row.value is not None:
         return f"{row.value:.4g}"
     return f"not run: {row.reason.removeprefix('not run: ')}" if row.status == "not_run" else row.reason
@@ -228,7 +260,15 @@ def _in_short(values: str, most: int = 4) -> str:
 
 
 def write_report(results: Path, as_json: bool) -> None:
-    """Write the report; print the verdicts, the number of noisy timed rows, and the report's path."""
+    """Write the report of a folder of results to its subfolder `report`, and print a summary.
+
+    The summary has the verdicts on the papers' claims, the number of timed rows that are too noisy, and the report's
+    path.
+
+    Args:
+        results: folder of the store.
+        as_json: whether the summary is JSON instead of a table.
+    """
     page, content = site.write(store_path(results), results / "report")
     verdicts, timed, noisy = content.verdicts, 0, 0
     if content.noisy_rows:

@@ -1,4 +1,4 @@
-"""`placerl compare`."""
+"""The command `placerl compare`, which trains a workload here and in other libraries and compares the speeds."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -33,7 +33,11 @@ from harness.workloads import Workload
 
 
 def side_by_side(rows: Sequence[Measurement]) -> Table:
-    """Return one line per baseline: throughputs, their ratio, returns and the verdict, or why there is none."""
+    """Return a table with one line per baseline: throughputs, their ratio, returns and the verdict, or why it has none.
+
+    Args:
+        rows: rows of `harness.compare.rounds.compare`, those of one baseline one after another.
+    """
     table = Table(
         caption="Steps a second: gradient steps, of a replay alone its cycles. All of it measured here."
     )
@@ -67,7 +71,11 @@ def returns(rows: Sequence[Measurement]) -> list[str]:
 
 
 def departures(rows: Sequence[Measurement]) -> list[str]:
-    """Return how each baseline departs from the workload, as it reports it."""
+    """Return a line for each baseline that does not train the workload exactly as stated: how it differs.
+
+    Args:
+        rows: rows of `harness.compare.rounds.compare`.
+    """
     found = {
         row.details["baseline"]: row.details["notes"]
         for row in rows
@@ -104,7 +112,7 @@ def compare(  # noqa: PLR0913 (a command: its options)
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a workload here and in other libraries, interleaved, and print the ratio of their throughput."""
+    """Train a workload here and in other libraries in interleaved rounds, and print the ratio of their throughput."""
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     names = named_baselines(named)
     _check(item, alone, envpool)

@@ -1,4 +1,4 @@
-"""`placerl diff`."""
+"""The command `placerl diff`, which compares the stored measurements of two runs."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -26,7 +26,7 @@ def diff_command(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two runs, quantity by quantity: better or worse, or no verdict."""
+    """Compare two runs, and print for each quantity whether it got better or worse, or that there is no verdict."""
     (old, old_rows), (new, new_rows) = _read(before), _read(after)
     elsewhere = "" if old.fingerprint == new.fingerprint else "the runs were made on different machines"
     found = diff(old_rows, new_rows, incomparable=elsewhere)

@@ -1,4 +1,4 @@
-"""`placerl doctor`."""
+"""The command `placerl doctor`, which lists the devices of this machine and the backends that it can run."""
 
 from harness.cli.app import app
 from harness.cli.common import JsonOption, out, print_json

@@ -1,4 +1,7 @@
-"""`placerl explore map` and `placerl explore ppo`: the papers' own models search for a design that fits a device."""
+"""The commands `placerl explore map` and `placerl explore ppo`, which search for an accelerator that fits an FPGA.
+
+The papers' own models give the designs' cycles and the resources that they need.
+"""
 
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -62,7 +65,7 @@ def explore_map(
     fanout: Annotated[int, typer.Option("--fanout", min=2, max=256, help="K, children of a node.")] = 16,
     as_json: JsonOption = False,
 ) -> None:
-    """Choose number (DP) and lanes of learner pipelines, and the number of the replay's sub-trees (MAP VI-A2)."""
+    """Choose the number (DP) and lanes of learner pipelines, and the number of the replay's sub-trees (MAP VI-A2)."""
     sizes, found = _networks(network, algorithm), explored_device(device)
     limit = pipeline_resources.available(found)
     wide = max(max(neurons) for neurons in sizes.values()) > WIDEST_LAYER
@@ -211,7 +214,11 @@ def explore_ppo(  # noqa: PLR0913 (a command: its options)
 
 
 def layers_of(network: str) -> tuple[GemmLayer, ...]:
-    """Return the layers of a network of PPO's, or of an MLP whose neurons are listed, inputs first.
+    """Return the layers of a network, as matrix products.
+
+    Args:
+        network: the name of one of the PPO paper's networks, or the numbers of an MLP's neurons, separated by
+            commas, inputs first, such as "11,256,256,3".
 
     Raises:
         UserError: the text is neither.
@@ -229,7 +236,11 @@ def layers_of(network: str) -> tuple[GemmLayer, ...]:
 
 
 def explored_device(key: str) -> catalogue.FpgaDevice:
-    """Return the device with this key in devices.toml; UserError if there is none."""
+    """Return the FPGA with this key in the catalogue (`primitives/fpga/devices`).
+
+    Raises:
+        UserError: there is none.
+    """
     if key not in catalogue.catalogue():
         raise UserError("command line", "--device", repr(key), ", ".join(catalogue.catalogue()), name=key)
     return catalogue.device(key)

@@ -1,4 +1,4 @@
-"""`placerl export`."""
+"""The command `placerl export`, which writes stored measurements and tables to files in common formats."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +20,7 @@ def export(
         str, typer.Option("--format", help=f"Formats, separated by commas: {', '.join(exporting.FORMATS)}.")
     ] = "csv,parquet",
 ) -> None:
-    """Write every stored measurement and every table of the report, throughput and portability among them.
+    """Write every stored measurement and every table of the report to files.
 
     Each number has its unit and provenance. In CSV, an apostrophe precedes text that begins like a formula.
     """

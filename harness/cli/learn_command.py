@@ -1,4 +1,4 @@
-"""`placerl learn`."""
+"""The command `placerl learn`, which trains each algorithm here and in other libraries and prints the returns."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`placerl map`."""
+"""The command `placerl map`, which chooses the device of each part of a training and predicts the throughput."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`placerl merge`."""
+"""The command `placerl merge`, which copies the runs of several stores into one."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Prints the plan of the main job before anything is measured."""
+"""Prints what a run of `placerl reproduce` will measure and how long it will take, before anything is measured."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -11,17 +11,20 @@ from harness.store.cell import Cell
 
 
 def kind_of(cell: Cell) -> str:
-    """Return the line under which a cell is shown: its suite, and its workload or claim."""
+    """Return the group in which a cell (a unit of work of a run) is shown: its suite, and its workload or claim.
+
+    These are the first two parts of the cell's key, such as "profile hopper-ddpg".
+    """
     return " ".join(cell.key.split("/")[:2])
 
 
 def show_plan(console: Console, tier: Tier, cells: Sequence[Cell], finished: Collection[str]) -> None:
-    """Print what a run will measure and how long that takes.
+    """Print what a run will measure and how long that takes, in groups of cells (`kind_of`).
 
     Args:
         console: console to print on.
         tier: tier of the plan.
-        cells: the plan.
+        cells: the units of work of the plan.
         finished: keys of the cells that the run already holds.
     """
     table = Table(title=f"Plan of the {tier.name} tier")
@@ -42,12 +45,12 @@ def show_plan(console: Console, tier: Tier, cells: Sequence[Cell], finished: Col
 
 
 def to_go_s(cells: Sequence[Cell], finished: Collection[str]) -> float:
-    """Return the expected seconds of the unfinished cells."""
+    """Return the expected seconds of all cells whose keys are not in `finished`."""
     return sum(cell.estimate_s for cell in cells if cell.key not in finished)
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as text, in minutes, hours or days."""
+    """Return a duration as text: in minutes, from two hours on in hours, from two days on in days."""
     for name, length_s in (("days", 86_400), ("hours", 3_600)):
         if seconds >= 2 * length_s:
             return f"{seconds / length_s:.1f} {name}"
@@ -55,7 +58,10 @@ def duration(seconds: float) -> str:
 
 
 def left_out(machine: Machine) -> Iterator[str]:
-    """Yield what this machine cannot run, one line each: it stays `not run`, with what is missing."""
+    """Yield a line for each thing that this machine cannot run or measure, with the reason.
+
+    These are CUDA devices, backends of primitives, and power in watts. Results that need them stay "not run".
+    """
     if not any(a.kind == "cuda" and a.usable for a in machine.accelerators):
         reason = next((a.reason for a in machine.accelerators if a.kind == "cuda"), "no such device")
         yield f"everything on a CUDA device: {reason}"

@@ -1,4 +1,4 @@
-"""`placerl profile`."""
+"""The command `placerl profile`, which times the primitives of a workload, or simulates them."""
 
 import typer
 from rich.table import Table

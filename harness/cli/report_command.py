@@ -1,4 +1,4 @@
-"""`placerl report`."""
+"""The command `placerl report`, which writes the report of stored results."""
 
 from harness.cli.app import app
 from harness.cli.common import RESULTS, JsonOption, ResultsOption, write_report

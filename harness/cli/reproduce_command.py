@@ -1,4 +1,4 @@
-"""`placerl reproduce`."""
+"""The command `placerl reproduce`, the main job: it measures what the papers' claims need and writes the report."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`placerl rtl`."""
+"""The command `placerl rtl`, which exports hardware blocks as Verilog."""
 
 import warnings
 from pathlib import Path
@@ -29,7 +29,7 @@ def rtl(
         ),
     ] = False,
 ) -> None:
-    """Export a hardware block as Verilog, for anyone with a board."""
+    """Export a hardware block as Verilog, for use on an FPGA board of your own."""
     if name is None and list_parameters:
         print_json({"blocks": {key: block.description for key, block in BLOCKS.items()}})
         return

@@ -1,4 +1,4 @@
-"""`placerl run`."""
+"""The command `placerl run`, which trains a workload under a mapping and measures its throughput."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from harness.cluster.run import Asked
 
 STRETCHES = 10
-"""Parts of a run whose rates are printed: a rate that falls as training goes on depends on the numbers in it."""
+"""Number of equal parts of a run whose rates are printed, since a rate may change as training goes on."""
 MOST_S, MOST_STEPS = 10**7, 10**12
 """Upper limits of a run: far more than anybody waits for, and finite."""
 
@@ -150,7 +150,7 @@ def run(  # noqa: PLR0913 (a command: its options)
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
-    """Train under a mapping: gradient steps and environment steps per second, per watt, and episode returns.
+    """Train under a mapping, and print gradient and environment steps per second, steps per watt, and episode returns.
 
     Options that the machine or the workload does not support are refused before anything starts. If a unit fails
     during the run, the rows measured until then are stored, and the exit status is 1; likewise after Ctrl-C, with

@@ -1,4 +1,4 @@
-"""`placerl validate`."""
+"""The command `placerl validate`, which runs mappings and compares their throughput with the predictions."""
 
 from statistics import median
 from typing import Annotated
@@ -30,10 +30,10 @@ from harness.validate import plan as validate
 from harness.validate.rows import HERE, WITH_SIMULATED
 
 WITHIN = 0.05
-"""Largest error that counts as within the target."""
+"""Largest error of a prediction that meets the target, as a fraction of the achieved throughput."""
 PREDICTED = "predicted_"
 DESCRIBED = {loop: [name for name, one in VALIDATED.items() if one.loop is loop] for loop in Loop}
-"""The strategies that predict each loop."""
+"""The mapping strategies that predict the throughput of each training loop."""
 
 
 @app.command(name="validate", epilog="Example: `placerl validate --tier quick`")
@@ -49,7 +49,7 @@ def validate_command(
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
-    """Run every mapping in the same rounds as its pieces; print prediction errors per mapping and term, and regret."""
+    """Run every mapping, and print the errors of the predicted throughputs and the regret of the choices made."""
     tier, cells = tiers.tier(tier_name), validate.cells(tier_name, precisions=asked_precisions(precision))
     chosen = [cell for cell in cells if only in cell.key]
     if not chosen:
@@ -71,7 +71,14 @@ def validate_command(
 
 
 def show_cell(rows: list[Measurement]) -> None:
-    """Print each mapping's throughput under each loop, and the prediction error of each strategy for that loop."""
+    """Print the results of one workload at one batch size: for each training loop a table with a line per mapping.
+
+    A line has the throughput that the mapping achieved, the error of each strategy that predicts the loop, and the
+    errors of the prediction's terms.
+
+    Args:
+        rows: the rows of one cell of `harness.validate`.
+    """
     achieved = [row for row in rows if row.quantity == "gradient_steps_per_s"]
     if not achieved:
         for row in rows:
@@ -116,7 +123,14 @@ def _show_line(row: Measurement) -> None:
 
 
 def show_strategies(rows: list[Measurement]) -> None:
-    """Print over all cells the prediction errors of each strategy, and the regret of its choices."""
+    """Print how well each strategy predicts and chooses, over all workloads and batch sizes.
+
+    For each strategy these are the errors of its predictions, and the regret of its choices: the fraction of the best
+    mapping's throughput that is lost by the chosen one. Then the reasons for errors above the target are printed.
+
+    Args:
+        rows: the rows of all cells of `harness.validate`.
+    """
     for provenance in ("measured", "simulated"):
         beside = [row for row in rows if row.details.get("achieved_provenance") == provenance]
         if beside:
