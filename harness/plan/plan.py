@@ -311,6 +311,8 @@ def _keys(tier_name: str) -> tuple[str, ...]:
 def execute(run: Run, cells: list[Cell], report: Report) -> None:
     """Measure those cells that the run does not hold yet, and store the rows of each as soon as it ends.
 
+    Cells that failed in an earlier attempt, or whose stored rows are out of date, are measured again.
+
     If a cell raises an exception, a row with the error is stored instead, and the run continues. The same is stored
     for a cell in which the process died `MAX_CRASHES` times.
 

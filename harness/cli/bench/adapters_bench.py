@@ -2,8 +2,8 @@
 
     placerl bench adapters [--only tianshou,sb3] [--budget-s 60]
 
-It measures training steps per second, including acting and environment, of each library in its own virtual
-environment. `harness/compare/adapters.py` describes how the sides take turns.
+It measures the gradient steps per second of whole trainings, with acting and the environment, of each library in its
+own virtual environment. `harness/compare/adapters.py` describes how trainings with the two replays take turns.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,11 @@ LIBRARIES = tuple(dict.fromkeys(pair.library for pair in PAIRS))
 
 
 def table(rows: Sequence[Measurement]) -> str:
-    """Return Markdown: one row per library and algorithm, and which of `adapters.PAIRS` were measured."""
+    """Return the results as Markdown: a table with a row per library and algorithm, and lists of what was measured.
+
+    Args:
+        rows: rows of `adapters.measure`.
+    """
     lines = [
         "# Training with this project's replay in other libraries",
         "",

@@ -1,11 +1,11 @@
-"""Runs the benchmarks on two commits; fails on a regression larger than the noise.
+"""Times every primitive on two commits with asv, and fails if one got slower by more than the noise.
 
-A case looks slower if its time (measured as in `timed/primitives.py`) is more than `FACTOR` times as long.
-However, another load may slow down a whole process, and among many cases some look slower by chance. Such cases
-are therefore measured `CONFIRMATIONS` more times, in new processes of both commits in turn. A regression counts
-if the interval of the mean of these ratios is above `FACTOR`: a small slowdown is found in a steady case, a
-larger one in a noisy case. The interval's level leaves all cases together a chance of `FALSE_ALARM` to fail an
-unchanged tree.
+A case is a primitive on one backend. It looks slower if its time (measured as in `timed/primitives.py`) is more than
+`FACTOR` times as long on the second commit. However, another load may slow down a whole process, and among many cases
+some look slower by chance. Such cases are therefore measured `CONFIRMATIONS` more times, in new processes of both
+commits in turn. A case has a regression if the interval of the mean of these ratios is above `FACTOR`: a small
+slowdown is found if the case's times vary little, and only a larger one if they vary much. The level of the interval
+is chosen such that two commits with the same code fail with a chance of at most `FALSE_ALARM`.
 """
 
 import itertools
@@ -34,17 +34,17 @@ _COMPARED = ("BENCHMARKS NOT SIGNIFICANTLY CHANGED", "SOME BENCHMARKS HAVE CHANG
 
 
 class BrokenRun(Exception):
-    """asv made no comparison, or a case failed."""
+    """An error: asv made no comparison of the commits, or a case failed."""
 
 
 def times_s(folder: Path, commit: str) -> dict[str, float | None]:
     """Return seconds per call of every case that asv stored for a commit, by name.
 
-    None for a case without a time: it failed, is not supported, or was not requested.
+    A case without a time has None: it failed, is not supported, or was not requested.
 
     Args:
-        folder: folder of the clone, with `asv.conf.json`.
-        commit: the full hash.
+        folder: folder of the repository, with `asv.conf.json`.
+        commit: the full hash of the commit.
     """
     found: dict[str, float | None] = {}
     for path in (folder / RESULTS).glob(f"*/{commit[:8]}-*.json"):
@@ -60,16 +60,15 @@ def times_s(folder: Path, commit: str) -> dict[str, float | None]:
 
 
 def compared(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
-    """Run both commits' benchmarks once; returns each case's time after divided by its time before.
+    """Time the cases once on both commits, and return by case the time after divided by the time before.
 
     Args:
-        folder: folder of the clone, with `asv.conf.json`.
-        before, after: commits.
+        folder: folder of the repository, with `asv.conf.json`.
+        before, after: the commits.
         only: regular expression that must match a part of a case's name; empty for all.
 
     Raises:
-        BrokenRun: there was no comparison, with asv's output as reason; or a case had a time before and has none
-            after.
+        BrokenRun: asv made no comparison; or a case has a time on the first commit and none on the second.
     """
     command = [str(ASV), "continuous", "--factor", str(FACTOR), "--show-stderr"]
     command += [*(["--bench", only] if only else []), before, after]
@@ -100,11 +99,11 @@ def _whole(folder: Path, commit: str) -> str:
 
 
 def least_ratio(ratios: Sequence[float], chance: float) -> float:
-    """Return the lower bound of the geometric mean's interval; the true ratio is below it with a small chance.
+    """Return a lower bound of the true ratio, which is below it only with a given chance.
 
     Args:
         ratios: ratios of two or more independent comparisons; their logarithms are assumed normal (Student's t).
-        chance: the chance, between 0 and 1.
+        chance: the chance that the geometric mean's true value is below the bound, between 0 and 1.
     """
     logarithms = np.log(ratios)
     error = logarithms.std(ddof=1) / np.sqrt(len(logarithms))
@@ -112,8 +111,10 @@ def least_ratio(ratios: Sequence[float], chance: float) -> float:
 
 
 def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
-    """Return the cases that are slower beyond their noise, with the mean ratio of their times; arguments as
-    `compared`.
+    """Return the cases that got slower by more than their noise, with the geometric mean of the ratios of their times.
+
+    Cases that look slower in a first comparison are compared `CONFIRMATIONS` more times, and only those ratios count.
+    The arguments are those of `compared`.
     """
     first = [name for name, ratio in compared(folder, before, after, only).items() if ratio > FACTOR]
     if not first:
@@ -133,7 +134,10 @@ def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[s
 
 
 def describe_machine(folder: Path) -> None:
-    """Make asv record this machine; its questions are answered with its own defaults.
+    """Let asv record the properties of this machine, as it must before its first run; its own defaults are used.
+
+    Args:
+        folder: folder of the repository, with `asv.conf.json`.
 
     Raises:
         UserError: asv is not installed.
@@ -153,7 +157,7 @@ def main(
         str, typer.Option("--only", help="A regular expression that names of cases must match.")
     ] = "",
 ) -> None:
-    """Time every primitive on two commits of the repository in this folder; fails on a regression beyond the noise.
+    """Time every primitive on two commits of the repository in this folder; fail if one got slower beyond the noise.
 
     Exit status 1 for a regression, 2 if asv failed.
     """

@@ -1,8 +1,8 @@
-"""Checks that `placerl bench asv` finds a slowdown to half the speed, and passes an unchanged tree.
+"""Checks that `placerl bench asv` finds a slowdown to half the speed, and none if the code did not change.
 
 In a scratch clone two commits follow the current one: one that does not change the program, and one in which the
-native sum tree samples twice per call. Each is compared `TIMES` times on a few cases, and the unchanged one
-also `WHOLE` times on every case.
+native sum tree samples twice per call. Each is compared with the current one `TIMES` times on a few cases, and the
+unchanged one also `WHOLE` times on every case.
 """
 
 import subprocess
@@ -39,10 +39,15 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def commits(repository: Path, folder: Path) -> tuple[str, str, str]:
-    """Clone a repository and add the two commits.
+    """Clone a repository, and add two commits to the clone: one that changes nothing, and one that is slower.
+
+    Args:
+        repository: the repository.
+        folder: the clone's folder, which must not exist.
 
     Returns:
-        The current commit, the unchanged one, and the slow one; both follow the current one.
+        The hashes of the current commit, of the unchanged one and of the slow one. Both of these follow the current
+        one.
     """
     _git(repository, "clone", "--quiet", "--no-hardlinks", str(repository), str(folder))
     start = _git(folder, "rev-parse", "HEAD")
@@ -75,7 +80,7 @@ def main(
         Path | None, typer.Option("--folder", help="Folder of the scratch clone; by default temporary.")
     ] = None,
 ) -> None:
-    """Check that `placerl bench asv` catches a slowdown to half the speed, and lets an unchanged tree pass."""
+    """Check that `placerl bench asv` finds a slowdown to half the speed, and none if the code did not change."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = kept or Path(temporary) / "clone"
         start, same, slow = commits(Path.cwd(), folder)

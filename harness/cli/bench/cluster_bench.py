@@ -1,11 +1,12 @@
-"""Measures the cost of distributing cells over a Ray cluster, and whether it changes the cells' results.
+"""Measures the cost of distributing a run's cells over a Ray cluster, and whether it changes the cells' results.
 
     placerl bench cluster [--nodes 1,2,4] [--cells 40] [--cell-s 0.5]
 
-All nodes are on this machine (`ray.cluster_utils.Cluster`), each with the resource of one machine. Cells that
-only wait show how many cells per minute a number of nodes measures, and what a cell costs beyond its own time:
-submission, transfer in both directions, and commit. A cell that times the native sum tree is measured here and
-over the cluster in turns: the interval of the ratio must contain 1.
+A cell is a unit of work of a run, which one machine of the cluster carries out. All nodes are on this machine
+(`ray.cluster_utils.Cluster`); each counts as one machine of the cluster. Cells that only wait show how many cells per
+minute a number of nodes carries out, and what a cell costs beyond its own time: submission, transfer in both
+directions, and storing the rows. A cell that times the native sum tree is measured in turns in this process and over
+the cluster: the interval of the ratio of its times must contain 1.
 """
 
 import itertools
@@ -45,7 +46,11 @@ TIER = "quick"
 
 
 def head_alone(folder: str) -> Any:
-    """Return Ray's `Cluster` whose head computes nothing and keeps its files in the folder; nodes may be added."""
+    """Start Ray's `Cluster` on this machine with a head that runs no work; the caller may add nodes.
+
+    Args:
+        folder: where Ray keeps its temporary files.
+    """
     from ray._common.utils import get_default_ray_temp_dir
     from ray.cluster_utils import Cluster
 
@@ -57,7 +62,7 @@ def head_alone(folder: str) -> Any:
 
 @contextmanager
 def nodes(number: int) -> Iterator[str]:
-    """Provide the address of a cluster of `number` machines, all on this one."""
+    """Start a Ray cluster with `number` nodes, all on this machine, provide its address, and end it afterwards."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     with tempfile.TemporaryDirectory(prefix="placerl-ray-", ignore_cleanup_errors=True) as folder:
         made = head_alone(folder)
@@ -70,7 +75,13 @@ def nodes(number: int) -> Iterator[str]:
 
 
 def waiting(key: str, seconds: float, chain: str = "") -> Cell:
-    """Return a cell that takes `seconds` and measures nothing."""
+    """Return a cell, a unit of work that a machine runs, that only waits.
+
+    Args:
+        key: key of the cell.
+        seconds: how long it waits.
+        chain: cells with the same non-empty word run on the same machine.
+    """
 
     def measure(run: Run, report: Report) -> list[Measurement]:
         begin_s = time.perf_counter()
@@ -116,8 +127,17 @@ def _row(quantity: str, samples: Sequence[float], **details: Any) -> Measurement
 
 
 def spread(number: int, cells: int, cell_s: float, rounds: int) -> list[Measurement]:
-    """Return cells per minute on `number` nodes, and the overhead of a cell: its node's time beyond the cell's
-    own.
+    """Measure how fast a number of nodes carries out cells that only wait.
+
+    Args:
+        number: number of nodes.
+        cells: number of cells per round.
+        cell_s: seconds that a cell waits.
+        rounds: number of samples.
+
+    Returns:
+        A row with the cells per minute, and one with the overhead per cell in seconds: the time of all nodes that was
+        not spent in cells, divided by the number of cells.
     """
     rates, overheads, waited = [], [], []
     with nodes(number) as address, connected(address), tempfile.TemporaryDirectory() as folder:
@@ -147,8 +167,14 @@ def spread(number: int, cells: int, cell_s: float, rounds: int) -> list[Measurem
 
 
 def same_numbers(pairs: int) -> list[Measurement]:
-    """Measure the same cell here and over a cluster of one node in turns; returns the ratio of its times, and the
-    A/A ratio.
+    """Measure the same cell in this process and over a cluster of one node, in turns.
+
+    Args:
+        pairs: number of rounds. In each, the cell is measured twice in this process and once over the cluster.
+
+    Returns:
+        A row with the ratio of the time in this process to that over the cluster (`here_over_cluster`), and one with
+        the ratio of the two in this process (`here_over_here`), which shows the noise.
     """
     numbers = itertools.count()
     with nodes(1) as address, connected(address), tempfile.TemporaryDirectory() as folder:
@@ -184,7 +210,7 @@ def _over_the_cluster(store: Store, cell: Cell) -> Sequence[float]:
 
 
 def table(rows: Sequence[Measurement]) -> str:
-    """Return the results as Markdown."""
+    """Return the rows of this benchmark as a report in Markdown."""
     lines = ["# Cells on a Ray cluster", "", "Several nodes on this one machine. Provenance: measured.", ""]
     columns = (
         "nodes",
@@ -237,7 +263,7 @@ def main(
     results: ResultsOption = RESULTS,
     tier: TierOption = "quick",
 ) -> None:
-    """Measure what spreading cells over a Ray cluster costs, and whether it changes what they measure."""
+    """Measure what it costs to spread a run's work over a Ray cluster, and whether that changes the results."""
     counts = numbers("--nodes", machines)
     session = Session.begin(out, results, tier)
     rows: list[Measurement] = []

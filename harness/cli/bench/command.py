@@ -1,4 +1,4 @@
-"""What the benchmarks share: their options, the run that stores their rows, and their table."""
+"""Holds what the benchmarks share: their options, the run that stores their rows, and their table."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ TierOption = Annotated[str, typer.Option("--tier", help="Tier of the run that th
 
 @dataclass(frozen=True)
 class Session:
-    """One call of a benchmark.
+    """One execution of a benchmark: stores its rows and writes its table.
 
     Attributes:
         run: the run that stores the rows.
@@ -54,11 +54,11 @@ class Session:
         return cls(begin(results, chosen), out)
 
     def measure(self, key: str, measure: Measure) -> list[Measurement]:
-        """Measure one cell with a progress bar and store its rows.
+        """Measure something with a progress bar, store the rows and return them.
 
         Args:
-            key: key of the cell, such as `bench-replay/1048576`.
-            measure: does the work and returns the rows.
+            key: name under which the rows are stored together, such as `bench-replay/1048576`.
+            measure: does the work and returns the rows; gets a function to call with the progress.
         """
         with bar(key) as report:
             return measure_now(self.run, Cell(key, 0, lambda _, inner: measure(inner)), report)
@@ -88,7 +88,12 @@ def numbers(option: str, text: str) -> list[int]:
 
 
 def chosen(option: str, text: str, allowed: Sequence[str]) -> list[str]:
-    """Return the names of a comma-separated list; `none` is an empty list.
+    """Return the names of a comma-separated list, which is empty if the text is `none`.
+
+    Args:
+        option: the option that the list was given with, such as `--peers`.
+        text: the list.
+        allowed: the names that it may contain.
 
     Raises:
         UserError: a name is not in `allowed`.
@@ -108,7 +113,7 @@ def not_run(reason: str) -> None:
 
 
 def joined(values: Sequence[object]) -> str:
-    """Return the default of an option that takes a comma-separated list."""
+    """Return values as the text of a comma-separated list, such as the default of an option needs it."""
     return ",".join(map(str, values))
 
 

@@ -1,6 +1,7 @@
-"""Cases of `placerl bench environments`: who steps an environment, and how one of its calls is checked and timed.
+"""Creates the cases of `placerl bench environments`: for each implementation of an environment the function to time.
 
-A call is `steps` steps of `count` environments; a PufferLib or EnvPool that is not installed gives a reason, no case.
+A case also creates the environments, checks them and draws the actions. A call of it takes `steps` steps of a vector
+of `count` environments. If EnvPool is not installed, `envpool_reason` says so, and there is no case for it.
 """
 
 from collections.abc import Callable
@@ -18,17 +19,17 @@ from harness.measure.timed_case import Case
 from primitives.environments import make_native, mujoco_simulations
 
 RECORDED_STEPS = 128
-"""Vector steps of a MuJoCo environment that are recorded, then repeated by the native environments and by mj_step."""
+"""Vector steps of MuJoCo environments that are recorded; the native environments and mj_step alone then repeat them."""
 
 
 @dataclass(frozen=True)
 class Stepping:
-    """What a call steps.
+    """The environments that a timed call steps, and for how many steps.
 
     Attributes:
-        id: Gymnasium's id.
-        count: environments of a vector.
-        steps: steps of the vector in a call.
+        id: Gymnasium's ID of the environment.
+        count: number of environments in the vector.
+        steps: steps that each environment takes in a call.
     """
 
     id: str
@@ -37,13 +38,21 @@ class Stepping:
 
     @property
     def environment_steps(self) -> int:
-        """Environment steps in a call."""
+        """The number of environment steps in a call, `count` times `steps`."""
         return self.count * self.steps
 
 
 @dataclass
 class NativeState:
-    """A native vector and the arrays that it writes."""
+    """A vector of native environments, and the arrays that it writes its results to.
+
+    Attributes:
+        env: the vector of N environments.
+        observations: (N, width) float32 or float64.
+        rewards: (N,) float64.
+        terminated, truncated: (N,) bool.
+        buffers: these arrays, as the vector's `step` takes them.
+    """
 
     env: Any
     observations: npt.NDArray
@@ -55,7 +64,7 @@ class NativeState:
 
     @classmethod
     def of(cls, stepping: Stepping) -> "NativeState":
-        """Create the vector, reset with the seeds 0, 1, ..."""
+        """Create the vector, and reset its environments with the seeds 0, 1, ..."""
         env = make_native(stepping.id, stepping.count, autoreset="same_step")
         observations = np.zeros(
             (stepping.count, env.observation_width), np.float64 if env.float64 else np.float32
@@ -68,12 +77,12 @@ class NativeState:
         return made
 
     def reset(self) -> None:
-        """Begin anew with the same seeds."""
+        """Reset all environments with the same seeds as at the beginning."""
         self.env.reset(np.arange(self.env.count, dtype=np.uint64), None, self.observations)
         self.at = 0
 
     def draw(self, rng: np.random.Generator, steps: int) -> npt.NDArray:
-        """Return actions of all environments, (steps, N) int64 or (steps, N, width) float32."""
+        """Draw random actions for all N environments: (steps, N) int64 if discrete, else (steps, N, width) float32."""
         env = self.env
         if env.action_count:
             return rng.integers(0, env.action_count, (steps, env.count))
@@ -81,13 +90,21 @@ class NativeState:
         return rng.uniform(low, high, (steps, env.count, env.action_width)).astype(np.float32)
 
     def step(self, actions: npt.NDArray) -> None:
-        """Step with the actions of one or more steps."""
+        """Step all environments once for each element of `actions` along the first axis (see `draw`)."""
         for one in actions:
             self.env.step(one, self.buffers)
 
 
 def check_against_gymnasium(stepping: Stepping, steps: int = 400) -> None:
-    """Raise AssertionError unless two native environments equal Gymnasium's bit for bit for that many steps."""
+    """Check that native environments give exactly Gymnasium's observations, rewards and ends of episodes.
+
+    Args:
+        stepping: names the environment.
+        steps: environment steps to compare, half of them in each of two environments.
+
+    Raises:
+        AssertionError: a value differs.
+    """
     assert continuous_cartpole.ID
     state = NativeState.of(Stepping(stepping.id, 2, 1))
     made = [gymnasium.make(stepping.id, disable_env_checker=True) for _ in range(2)]
@@ -105,7 +122,10 @@ def check_against_gymnasium(stepping: Stepping, steps: int = 400) -> None:
 
 
 def native_case(stepping: Stepping) -> Case[NativeState]:
-    """Return the native vector with random actions; checked against Gymnasium bit for bit."""
+    """Return the case that steps a vector of native environments with random actions.
+
+    Its check compares the environments with Gymnasium's, bit for bit.
+    """
     return Case(
         name="native",
         setup=lambda: NativeState.of(stepping),
@@ -116,7 +136,7 @@ def native_case(stepping: Stepping) -> Case[NativeState]:
 
 
 def gymnasium_case(stepping: Stepping) -> Case[Any]:
-    """Return Gymnasium's environment in the shortest loop that Python can write: one, reset when its episode ends."""
+    """Return the case that steps one environment of Gymnasium in a Python loop, and resets it when an episode ends."""
 
     def call(env: Any, actions: list[Any]) -> None:
         for action in actions:
@@ -142,7 +162,7 @@ def gymnasium_case(stepping: Stepping) -> Case[Any]:
 
 
 def gymnasium_steps(stepping: Stepping) -> int:
-    """Return the steps in a call of `gymnasium_case`."""
+    """Return the environment steps in a call of `gymnasium_case`: at most 64, as each takes long."""
     return min(64, stepping.environment_steps)
 
 
@@ -154,7 +174,7 @@ def _gymnasium_actions(env: Any, rng: np.random.Generator, steps: int) -> list[A
 
 
 def envpool_reason(id: str) -> str:
-    """Return why EnvPool cannot step an environment here, empty if it can."""
+    """Return why EnvPool cannot step an environment on this machine; empty if it can."""
     if find_spec("envpool") is None:
         return "EnvPool is not installed (extra `envpool`)"
     import envpool
@@ -163,7 +183,10 @@ def envpool_reason(id: str) -> str:
 
 
 def envpool_case(stepping: Stepping) -> Case[Any]:
-    """Return EnvPool with one thread; checked for its shapes alone, since its trajectories are its own."""
+    """Return the case that steps a vector of EnvPool's environments with one thread.
+
+    Its check compares only the shapes of the observations, because EnvPool's trajectories are not Gymnasium's.
+    """
 
     def setup() -> Any:
         import envpool
@@ -195,14 +218,17 @@ def envpool_case(stepping: Stepping) -> Case[Any]:
 
 @dataclass
 class Recording:
-    """A run of native MuJoCo environments from the seeds 0, 1, ..., for repetition.
+    """A run of N native MuJoCo environments over T steps, with all that is needed to repeat it exactly.
+
+    The environments are first reset with the seeds 0, 1, ...
 
     Attributes:
         actions: (T, N, controls) float32.
-        over: (T, N) bool, where an episode ended and the next began.
+        over: (T, N) bool: whether an episode ended at this step, so that the next one began.
         first: (N, positions + velocities) float64, the states in which the run begins.
-        starts: the same of every later episode, in the order of `over`.
-        last: the states in which it ends.
+        starts: (episodes, positions + velocities) float64, the states in which the later episodes begin, in the order
+            of the true elements of `over`.
+        last: (N, positions + velocities) float64, the states in which the run ends.
     """
 
     actions: npt.NDArray[np.float32]
@@ -213,7 +239,7 @@ class Recording:
 
     @classmethod
     def of(cls, stepping: Stepping, steps: int = RECORDED_STEPS) -> "Recording":
-        """Step native environments and keep what a repetition needs."""
+        """Record a run: step a vector of native environments `steps` times with random actions."""
         state = NativeState.of(stepping)
         _, simulations = state.env.simulated
         actions = state.draw(np.random.default_rng(0), steps)
@@ -228,13 +254,22 @@ class Recording:
 
 
 def states_of(simulations: Any) -> npt.NDArray[np.float64]:
-    """Return positions and velocities of simulations, (N, positions + velocities)."""
+    """Return the positions and velocities of N MuJoCo simulations (`MjData`), (N, positions + velocities) float64."""
     return np.array([np.concatenate([data.qpos, data.qvel]) for data in simulations])
 
 
 @dataclass
 class Repeated:
-    """A place in a recording that is repeated over and over."""
+    """A recorded run that is repeated, in pieces of a few steps, and from its beginning when it is over.
+
+    Attributes:
+        recording: the run.
+        step: takes the steps from the first of two numbers on, up to but not including the second.
+        begin: sets the environments to the states in which the run begins.
+        states: returns the present states, as `states_of`.
+        steps: steps of a piece, which a timed call takes.
+        at: number of the next step; -1 before the beginning.
+    """
 
     recording: Recording
     step: Callable[[int, int], None]
@@ -244,7 +279,7 @@ class Repeated:
     at: int = field(default=-1)
 
     def advance(self) -> None:
-        """Make the steps of one call."""
+        """Take the next `steps` steps of the recording, from its beginning if it is over."""
         if self.at < 0 or self.at >= len(self.recording.actions):
             self.begin()
             self.at = 0
@@ -252,7 +287,11 @@ class Repeated:
         self.at += self.steps
 
     def check(self) -> None:
-        """Raise AssertionError unless the repetition ends in the recorded states, bit for bit."""
+        """Repeat the whole recording once, and compare the final states bit for bit.
+
+        Raises:
+            AssertionError: the states differ from the recorded ones.
+        """
         self.at = -1
         for _ in range(len(self.recording.actions) // self.steps):
             self.advance()
@@ -262,7 +301,7 @@ class Repeated:
 
 
 def repeated_cases(stepping: Stepping, recording: Recording) -> list[Case[Repeated]]:
-    """Return the native environments and mj_step alone, both over the same recorded run."""
+    """Return two cases that repeat the same recorded run: the native environments, and MuJoCo's `mj_step` alone."""
 
     def native_setup() -> Repeated:
         state = NativeState.of(stepping)

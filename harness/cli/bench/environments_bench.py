@@ -36,21 +36,28 @@ GOALS_PER_S = {
     "MountainCarContinuous-v0": 10 * MILLION,
     "Acrobot-v1": 10 * MILLION,
 }
-"""Steps per second on one core that the native environments aim at."""
+"""Environment steps per second on one core that the native environments should reach."""
 GOAL_OF_BARE = 0.95
-"""Of the rate of mj_step alone, which native MuJoCo environments aim at."""
+"""Fraction of the rate of `mj_step` alone that the native MuJoCo environments should reach."""
 COLUMNS = ("native", "Gymnasium", "EnvPool", "mj_step alone")
 
 Found = dict[str, dict[str, Timing]]
 
 
 def stepping_of(id: str, count: int, mujoco_count: int) -> Stepping:
-    """Return what a call steps: a vector of `count`, or a few steps of a small one where a step takes long."""
+    """Return which environments a timed call steps.
+
+    It is one step of a vector, or four steps of a smaller vector for MuJoCo's environments, whose steps take longer.
+
+    Args:
+        id: Gymnasium's ID of the environment.
+        count, mujoco_count: sizes of the two vectors.
+    """
     return Stepping(id, mujoco_count, 4) if id in native.mujoco_files() else Stepping(id, count, 1)
 
 
 def cases(stepping: Stepping) -> list[Case[Any]]:
-    """Return the cases of one environment that can run here."""
+    """Return the cases to time for one environment: all implementations of it that can run on this machine."""
     if stepping.id in native.mujoco_files():
         made: list[Case[Any]] = [*cases_of.repeated_cases(stepping, Recording.of(stepping))]
     else:
@@ -63,12 +70,17 @@ def cases(stepping: Stepping) -> list[Case[Any]]:
 
 
 def environment_steps(name: str, stepping: Stepping) -> int:
-    """Return the environment steps in a call of a case."""
+    """Return the number of environment steps in a call of the case with this name."""
     return cases_of.gymnasium_steps(stepping) if name == "Gymnasium" else stepping.environment_steps
 
 
 def rows_of(stepping: Stepping, timings: Mapping[str, Timing]) -> list[Measurement]:
-    """Return the timings as rows, and what could not run with its reason."""
+    """Return the timings of one environment as rows of the store, and a row with the reason if EnvPool cannot run.
+
+    Args:
+        stepping: the environments that a call steps.
+        timings: by name of the case.
+    """
     rows = [
         timing.measurement(
             suite=Suite.BENCH_ENVIRONMENTS,
@@ -96,7 +108,12 @@ def rows_of(stepping: Stepping, timings: Mapping[str, Timing]) -> list[Measureme
 
 
 def rate(timing: Timing, steps: int) -> tuple[float, float, float] | None:
-    """Return environment steps per second with the bounds of their 95% interval; None without a time."""
+    """Return environment steps per second with the bounds of their 95% interval; None if the timing has no median.
+
+    Args:
+        timing: timing of a case.
+        steps: environment steps in a call of it.
+    """
     if timing.median_s is None:
         return None
     low = steps / timing.high_s if timing.high_s else steps / timing.median_s
@@ -132,7 +149,12 @@ def _text(found: tuple[float, float, float] | None, timing: Timing | None) -> st
 
 
 def table(found: Found, steppings: Mapping[str, Stepping]) -> str:
-    """Return Markdown: one row per environment."""
+    """Return the results as Markdown: a table with one row per environment, then what failed or could not run.
+
+    Args:
+        found: timings by environment and case.
+        steppings: what a call steps, by environment.
+    """
     lines = [
         "# Environments on one core",
         "",
@@ -156,15 +178,15 @@ def table(found: Found, steppings: Mapping[str, Stepping]) -> str:
 
 
 def measured(steppings: Sequence[Stepping], rounds: int, report: Report) -> tuple[Found, list[Measurement]]:
-    """Time the cases of every environment.
+    """Time every implementation of every environment.
 
     Args:
-        steppings: what a call of each environment steps.
+        steppings: the environments, and the number of steps in a call of each.
         rounds: samples of each case.
         report: called with the progress.
 
     Returns:
-        Timings by environment and case; and the same as rows of the store.
+        Timings by environment and name of the case; and the same as rows of the store.
     """
     found: Found = {}
     rows: list[Measurement] = []
@@ -191,7 +213,7 @@ def main(
     results: ResultsOption = RESULTS,
     tier: TierOption = "quick",
 ) -> None:
-    """Time steps of native environments beside Gymnasium's, EnvPool's and mj_step alone, on one core."""
+    """Time steps of native environments, of Gymnasium's and EnvPool's, and of mj_step alone, on one core."""
     names = chosen("--environments", ids, environments.ids())
     able = [id for id in names if not environments.unavailable_reason(id)]
     steppings = [stepping_of(id, count, mujoco_count) for id in able]

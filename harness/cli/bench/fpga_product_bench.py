@@ -1,7 +1,9 @@
-"""Checks a product with data on a compute unit of the papers' size, and measures the time to build its
-simulation.
+"""Checks matrix products on a simulated array of the papers' size, and measures how long its simulation takes.
 
-`placerl bench fpga-product --side 32`: the first build takes minutes, so no test runs it.
+    placerl bench fpga-product --side 32
+
+The simulation computes the elements of the products, and not only the cycles. To build it takes minutes the first
+time, so no test does that.
 """
 
 import resource
@@ -18,7 +20,13 @@ from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
 
 
 def product(side: int, seed: int = 0) -> list[dict[str, Any]]:
-    """Compute the product of random matrices, with sizes that are not multiples of `side`, in each dataflow.
+    """Multiply random matrices on a simulated array of `side` x `side` elements in each dataflow; check the results.
+
+    The sizes of the matrices are not multiples of `side`.
+
+    Returns:
+        A row per dataflow: the sizes, the simulated cycles, and seconds of processor time to build and to run the
+        simulation.
 
     Raises:
         RuntimeError: a product differs from NumPy's, or its cycles differ from the closed form.
@@ -71,7 +79,7 @@ def main(
     ] = 32,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a product with data on an array of P x P: exact, its cycles, and what its simulation takes to build."""
+    """Check matrix products and their cycles on a simulated array of P x P, and time its simulation."""
     not_run(toolchain.unavailable_reason())
     rows = product(side)
     if as_json:

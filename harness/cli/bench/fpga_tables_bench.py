@@ -1,7 +1,10 @@
-"""The FPGA's tables: cycles compared with the papers' formulas, with reasons for differences, and cells with the
-papers'.
+"""Prints tables that compare this project's hardware blocks with the papers'.
 
-placerl bench fpga-tables differences|replay|resources|placement [--json] [--count]
+    placerl bench fpga-tables differences|replay|resources|placement [--json] [--count]
+
+The tables are: simulated clock cycles next to the papers' formulas, with the reasons for the differences, for all
+blocks (`differences`) or for the replay alone (`replay`); the FPGA resources, such as look-up tables, that the blocks
+need (`resources`); and the clock frequencies that small blocks reach (`placement`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +27,11 @@ TABLES = ("differences", "replay", "resources", "placement")
 
 
 def differences(replay_only: bool) -> Iterator[CycleDifference]:
-    """Yield the cases of the table, simulated now."""
+    """Simulate blocks, and yield how their clock cycles differ from the papers' formulas, one case after another.
+
+    Args:
+        replay_only: whether to leave out everything but the replay.
+    """
     trees = difference_table.replay_differences(difference_table.TREES, difference_table.BATCH_SIZES)
     if replay_only:
         return trees
@@ -36,7 +43,7 @@ def _show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
 
 def print_differences(rows: Iterable[CycleDifference], as_json: bool) -> None:
-    """Print the table as Markdown or as JSON."""
+    """Print the differences between simulated cycles and formulas as a table in Markdown, or as JSON if `as_json`."""
     if as_json:
         print_json([row.to_json() for row in rows])
         return
@@ -45,10 +52,13 @@ def print_differences(rows: Iterable[CycleDifference], as_json: bool) -> None:
 
 
 def cells(check: bool) -> list[dict[str, Any]]:
-    """Return every counted block as plain data.
+    """Return the FPGA resources that each hardware block needs, as data for JSON.
+
+    They were counted after synthesis and stored with the source; nothing is counted now.
 
     Args:
-        check: whether to export each block and compare it with the counted one, which takes a minute.
+        check: whether to export each block again and report if it has changed since it was counted, which takes a
+            minute.
     """
     rows = []
     for found, counterparts in papers_resources.rows():
@@ -82,7 +92,11 @@ def cells(check: bool) -> list[dict[str, Any]]:
 
 
 def print_cells(rows: list[dict[str, Any]]) -> None:
-    """Print the blocks' cells, then the papers'."""
+    """Print two tables: the FPGA resources that this project's blocks need, and those next to the papers' numbers.
+
+    Args:
+        rows: from `cells`.
+    """
     header = ["block", *papers_resources.COLUMNS.values(), "SRAM MB", "synthesised"]
     lines = [
         [
@@ -116,7 +130,7 @@ def print_cells(rows: list[dict[str, Any]]) -> None:
 
 
 def print_placed(as_json: bool) -> None:
-    """Print the clock frequencies that small blocks reach on an ECP5."""
+    """Print the clock frequencies that small blocks reach on an ECP5 FPGA after placement and routing."""
     found = placement.committed()
     if as_json:
         rows = [{"block": name, "provenance": "modelled", **asdict(row)} for name, row in found.items()]
@@ -144,7 +158,7 @@ def main(
         bool, typer.Option("--check", help="Report blocks changed since they were counted (a minute).")
     ] = False,
 ) -> None:
-    """Print cycles, cells or clocks of every hardware block next to the papers', with the reasons between."""
+    """Print the cycles, FPGA resources or clock frequencies of hardware blocks, next to the papers' numbers."""
     if name not in TABLES:
         raise UserError("command line", "TABLE", repr(name), ", ".join(TABLES), name=name)
     if name in ("differences", "replay"):

@@ -1,9 +1,9 @@
-"""The layout ablation of PAL IV-C4 and VI-H: fanouts, with node groups aligned to cache lines or not.
+"""Times the native sum tree with different memory layouts (the ablation of PAL IV-C4 and VI-H).
 
     placerl bench layouts [--capacities 1000,10000]
 
-For each capacity, the native tree with each fanout, aligned and not, samples and updates batches in interleaved
-rounds.
+A layout is a fanout (children per node), and whether the groups of sibling nodes are aligned to cache lines. For each
+capacity, trees with each layout sample and update batches in interleaved rounds.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,13 @@ BATCH_SIZE = 256
 
 
 def cases(operation: str, capacity: int, batch_size: int) -> list[Case[SumTree]]:
-    """Return one case per layout."""
+    """Return the cases to time: a tree for each layout, with calls of one operation.
+
+    Args:
+        operation: "sample" or "update".
+        capacity: number of leaves.
+        batch_size: items per call.
+    """
 
     def case(fanout: int, aligned: bool) -> Case[SumTree]:
         layout = TreeLayout(capacity, fanout, aligned)
@@ -51,7 +57,12 @@ def cases(operation: str, capacity: int, batch_size: int) -> list[Case[SumTree]]
 
 
 def table(timings: dict[tuple[str, int], dict[str, Timing]], batch_size: int) -> str:
-    """Return Markdown: one row per layout, one column per capacity, for each operation."""
+    """Return the results as Markdown: for each operation a table with a row per layout and a column per capacity.
+
+    Args:
+        timings: timings of the layouts, by operation and capacity.
+        batch_size: items per call.
+    """
     lines = ["# Layouts of the native sum tree", ""]
     lines += [
         f"Microseconds a call of {batch_size}, median over the rounds; provenance: measured; ~ too noisy.",
@@ -99,7 +110,7 @@ def ablation(
         report: called with the progress.
 
     Returns:
-        The timings by operation and capacity, and by layout; and the same as rows of the store.
+        The timings by operation and capacity, then by layout; and the same as rows of the store.
     """
     timings: dict[tuple[str, int], dict[str, Timing]] = {}
     rows = []
@@ -135,7 +146,7 @@ def main(
     results: ResultsOption = RESULTS,
     tier: TierOption = "quick",
 ) -> None:
-    """Time the native sum tree over fanouts, its node groups aligned and not (PAL VI-H)."""
+    """Time the native sum tree with different fanouts, with and without aligned node groups (PAL VI-H)."""
     leaves = numbers("--capacities", capacities)
     session = Session.begin(out, results, tier)
     timings: dict[tuple[str, int], dict[str, Timing]] = {}
