@@ -2,23 +2,24 @@
 
     placerl bench learner [--cells Hopper] [--threads 1,2] [--rounds 45] [--build]
 
-A cell is a network and a batch size. In interleaved rounds of one run it times
+A cell is a network and a batch size. For each cell, these learners, the sides, are timed in interleaved rounds:
 
     eager      PyTorch as CleanRL writes it: modules, `torch.optim.Adam`, one call an operation
     pure       the algorithm's pure step, as it is written
     tuned      the same with plain autograd, fused Adam and foreach averaging; once more with subnormal numbers
                flushed to zero
     compiled   the pure step through `torch.compile`
-    native     and every other backend of `primitives.learner` that runs here (not the oracle `reference`);
-               native twice, which gives its difference from itself; with several threads also on one thread
+    native     the native learner, twice, which shows how far two timings of the same thing differ; with several
+               threads also on one thread. Every other backend of `primitives.learner` that runs here is timed too,
+               except `reference`, the definition
     native[bfloat16]   the native learner with products in bfloat16
     sb3        Stable-Baselines3's `train()`, in an environment and a process of its own
     rltools    RLtools' C++ with OpenBLAS, likewise, for TD3, SAC and PPO's update
 
-and reports the time of a step, its ratio to the fastest form of PyTorch with a 95% interval, and the share of the
+The table has the time of a step, its ratio to the fastest form of PyTorch with a 95% interval, and the share of the
 cores' peak arithmetic (multiply-adds in float32, or in bfloat16 for the side in bfloat16; measured beforehand). The
 TD errors of the sides in this process are checked against the definition in float64 before they are timed. With
-`--trained 3000` they start from a state after so many real gradient steps, on batches of its replay.
+`--trained 3000` they start from the state after 3000 gradient steps of a real training, with batches of its replay.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,23 +50,26 @@ from primitives.quantization.precision import BFLOAT_16 as BFLOAT16_PRODUCTS
 SUITE = Suite.BENCH_LEARNER
 PEERS = (SB3, RLTOOLS)
 REST_S = 10e-3
-"""PyTorch's second thread spins for about 5 ms after its work, on the core that the next side needs."""
+"""Pause before each turn with several threads: PyTorch's second thread keeps a core busy for about 5 ms after its work,
+and the next learner needs that core.
+"""
 CELL_BUDGET_S = 150.0
-"""Seconds after which a cell gets no further round, including compilation: half-second steps need fewer than 45.
+"""Seconds, with compilation, after which a cell gets no further round. If a step takes half a second, fewer than 45
+rounds fit.
 """
 
 
 @dataclass(frozen=True)
 class Result:
-    """The timings of one cell with a number of threads.
+    """The timings of all sides (the learners that are compared) in one configuration, with a number of threads.
 
     Attributes:
         cell: the configuration.
-        threads: threads of PyTorch, the native learner and the peers.
-        timings: timing of each side, seconds per call.
-        peak_gflops: peak arithmetic of one core.
-        limits: limits of the native learner; None if it was not timed.
-        bfloat16_gflops: peak arithmetic of one core in bfloat16; 0 if unknown.
+        threads: threads of PyTorch, the native learner and the other systems.
+        timings: timing of each side by its name.
+        peak_gflops: peak arithmetic of one core in float32, GFLOP/s.
+        limits: what limits the native learner; None if it was not timed.
+        bfloat16_gflops: peak arithmetic of one core in bfloat16, GFLOP/s; 0 if unknown.
         trained_steps: gradient steps of the training whose state the learners start from; 0: a fresh state.
     """
 
@@ -78,16 +82,16 @@ class Result:
     trained_steps: int = 0
 
     def peak_of(self, side: str) -> float:
-        """Return the peak arithmetic of one core in a side's precision, GFLOP/s."""
+        """Return the peak arithmetic of one core in the precision of a side (a learner), GFLOP/s."""
         return self.bfloat16_gflops if side == BFLOAT_16 else self.peak_gflops
 
     def threads_of(self, side: str) -> int:
-        """Return the number of threads of a side."""
+        """Return the number of threads that a side (a learner) uses."""
         return 1 if side == NATIVE_ALONE else self.threads
 
     @property
     def best_pytorch(self) -> str | None:
-        """Return the fastest form of PyTorch, by lower quartiles."""
+        """Return the name of the fastest form of PyTorch, by lower quartiles of its times; None if none was timed."""
         quick = {
             name: statistics.lower_quartile(self.timings[name].samples_s)
             for name in PYTORCH
@@ -108,7 +112,11 @@ class Result:
         return statistics.paired_ratio(theirs_s, ours_s) if len(ours_s) >= statistics.FEWEST_SAMPLES else None
 
     def share_of_peak(self, side: str) -> float | None:
-        """Return the arithmetic of the matrix products as a share of the peak of the side's cores."""
+        """Return the rate of a side's matrix products as a fraction of the peak arithmetic of the cores that it uses.
+
+        Returns:
+            None if the side has no time, or its peak is unknown.
+        """
         median_s = self.timings[side].median_s
         peak_gflops = self.peak_of(side)
         if median_s is None or not peak_gflops:
@@ -116,7 +124,11 @@ class Result:
         return self.cell.flops / median_s / (self.threads_of(side) * peak_gflops * 1e9)
 
     def verdicts(self) -> list[str]:
-        """Return the native learner's results against the fastest form of PyTorch and against each peer."""
+        """Return a text for each comparison of the native learner, with its speedup and whether a target is met.
+
+        It is compared with the fastest form of PyTorch, with each other system, with itself on one thread, in bfloat16
+        and in a second copy.
+        """
         said = []
         targets = {self.best_pytorch: self.cell.target} | dict.fromkeys((RLTOOLS,), 1.0)
         for other in (self.best_pytorch, *self.cell.peers):
@@ -138,7 +150,7 @@ class Result:
         return said
 
     def note(self) -> str:
-        """Return what limits the native learner."""
+        """Return a text that says what the native learner's time is spent on and how close to the peak it is."""
         median_s = self.timings[NATIVE].median_s if NATIVE in self.timings else None
         if self.limits is None or median_s is None:
             return "native was not timed"
@@ -150,7 +162,7 @@ class Result:
         return text
 
     def measurements(self) -> list[Measurement]:
-        """Return the rows of the store."""
+        """Return the timings as rows of the store, one per side."""
         rows = []
         for side, timing in self.timings.items():
             details: dict[str, object] = {
@@ -190,7 +202,16 @@ def run_cell(
     bfloat16_gflops: float,
     trained_steps: int = 0,
 ) -> Result:
-    """Time one cell; see `Result` for the peaks."""
+    """Time all learners in one configuration.
+
+    Args:
+        cell: the configuration.
+        threads: threads of PyTorch, the native learner and the other systems.
+        rounds: samples of each learner.
+        compiled: whether PyTorch with `torch.compile` is timed too; its set-up takes minutes.
+        peak_gflops, bfloat16_gflops: peak arithmetic of one core (see `Result`).
+        trained_steps: gradient steps of a training whose state the learners start from; 0: initial parameters.
+    """
     # Earlier cells' compilations count towards PyTorch's limit, beyond which it refuses to compile.
     torch.compiler.reset()
     # Random batches are made before the clock starts, but take time too, so there are few for long steps.
@@ -221,7 +242,7 @@ def trained(cell: LearnerCell, steps: int) -> TrainedStart:
 
 
 def table(results: Sequence[Result]) -> str:
-    """Return Markdown: one table per number of threads, then the native learner's results and limits."""
+    """Return the results as Markdown: a table for each number of threads, then the native learner's speedups."""
     lines = ["# Gradient steps", "", "Median over the rounds [95% interval]; provenance: measured.", ""]
     lines += [f"{_roofs(result)}." for result in results[:1]] + [""]
     for threads in dict.fromkeys(result.threads for result in results):

@@ -1,21 +1,22 @@
-"""Times the native gradient step in floats, 32-bit and 16-bit fixed point (FIX V-C, VI).
+"""Times the native gradient step in float32, and in 32-bit and 16-bit fixed point (FIX V-C, VI).
 
     placerl bench quantization [--batch-size 256] [--rounds 45]
 
-DDPG on HalfCheetah, 400-300, one thread. In interleaved rounds:
+The step is that of DDPG on HalfCheetah with layers of 400 and 300, on one thread. These number formats, the sides, are
+timed in interleaved rounds:
 
     float 32             the native learner
     fixed 32             everything in 32 bits
-    16-bit activations   FIX's format: 16-bit activations, 32-bit weights and errors, after the delay
-    16-bit products      every operand of a product in at most 16 bits (weights and errors 12); exact sums, weights
+    16-bit activations   FIX's format: 16-bit activations (after the first steps, the delay), 32-bit weights and errors
+    16-bit products      every operand of a product in at most 16 bits (weights and errors 12); exact sums; weights
                          and gradients are stored in 32 bits as before
 
 FIX's processing element multiplies 32 by 16 bits; a processor's multipliers take two operands of equal width. So
 an operand of more than 16 bits is split into digits, and a product of m by n digits takes m n 16-bit
 multiply-adds, of which a core does twice as many per cycle as in floats. The multiply-adds that a step's numbers
 need are counted; with the measured peaks they give an upper limit of the speedup over floats. FIX's weights take
-two digits, so at the peaks its products cannot be faster than floats. Before it is timed, a step of each
-fixed-point side is compared bit by bit with the NumPy reference.
+two digits, so at the peaks its products cannot be faster than floats. Before it is timed, a step in each fixed-point
+format is compared bit by bit with the NumPy reference.
 """
 
 from collections import Counter
@@ -59,12 +60,12 @@ FORMATS: dict[str, Precision | None] = {
     PRODUCTS: Precision(activation_bits=16, weight_bits=12, error_bits=12, delay=DELAY),
 }
 TARGETS = {FIXED_32: 0.4, ACTIVATIONS: 1.5, PRODUCTS: 1.5}
-"""Required speedup over floats."""
+"""Required speedup over float32."""
 PROFILE_STEPS = 10
 
 
 def peaks_gmacs() -> dict[str, float]:
-    """Return the measured peak multiply-accumulates per second of one core, 10^9, by kind of operands."""
+    """Measure how many multiply-accumulates one core can do per second, in 10^9, by type of operands."""
     return {
         "float32": _native.learner.peak_gflops() / 2,
         "int32": _native.quantization.peak_gmacs(False),
@@ -73,12 +74,25 @@ def peaks_gmacs() -> dict[str, float]:
 
 
 def least_s(multiply_accumulates: Mapping[str, int], peaks: Mapping[str, float]) -> float:
-    """Return the seconds of multiply-accumulates at the peaks, both by kind of operands."""
+    """Return the least seconds in which one core can do some multiply-accumulates.
+
+    Args:
+        multiply_accumulates: their number by type of operands, such as "int16".
+        peaks: most of them per second, in 10^9, by type of operands (`peaks_gmacs`).
+    """
     return sum(count / peaks[kind] / 1e9 for kind, count in multiply_accumulates.items())
 
 
 def counted(item: Workload, formats: Precision | None, batch_size: int) -> dict[str, int]:
-    """Return a step's multiply-accumulates by kind of operands: 16-bit ones count once per pair of digits."""
+    """Count the multiply-accumulates of a gradient step, by type of operands.
+
+    A product of wide fixed-point operands counts one of "int16" for each pair of their 16-bit digits.
+
+    Args:
+        item: the workload.
+        formats: the fixed-point formats; None: float32.
+        batch_size: transitions per gradient step.
+    """
     if formats is None:
         return {"float32": step_graph(algorithm_of(item), batch_size, "full").multiply_accumulates()}
     made = make(item, formats, batch_size)
@@ -93,7 +107,13 @@ def counted(item: Workload, formats: Precision | None, batch_size: int) -> dict[
 
 
 def make(item: Workload, formats: Precision | None, batch_size: int) -> Learner:
-    """Return a learner after its delay."""
+    """Return a native learner after its first steps, which precede the 16-bit activations of some formats.
+
+    Args:
+        item: the workload.
+        formats: the fixed-point formats; None: float32.
+        batch_size: transitions per gradient step.
+    """
     made = make_learner(item, formats, batch_size, 0)
     rng = np.random.default_rng(1)
     for _ in range(DELAY + 2):
@@ -102,7 +122,12 @@ def make(item: Workload, formats: Precision | None, batch_size: int) -> Learner:
 
 
 def check(item: Workload, batch_size: int, made: Learner) -> None:
-    """Compare a step with its reference: in floats within bounds, in fixed point bit by bit.
+    """Compare a gradient step of a learner with the reference: within bounds in float32, bit by bit in fixed point.
+
+    Args:
+        item: the workload.
+        batch_size: transitions per gradient step.
+        made: the learner, which takes a step.
 
     Raises:
         AssertionError: they differ.
@@ -125,7 +150,7 @@ def check(item: Workload, batch_size: int, made: Learner) -> None:
 
 
 def cases(item: Workload, batch_size: int) -> list[Case[Any]]:
-    """Return one case per side, and the A/A null."""
+    """Return the cases to time: one per number format, and float32 once more, which shows the noise (A/A null)."""
 
     def case(name: str, formats: Precision | None) -> Case[Any]:
         return Case(
@@ -140,7 +165,15 @@ def cases(item: Workload, batch_size: int) -> list[Case[Any]]:
 
 
 def bench(batch_size: int, rounds: int, report: Report) -> list[Measurement]:
-    """Time every side; returns one row each."""
+    """Time a gradient step in every number format, and return a row for each.
+
+    The rows' details hold the counted multiply-accumulates, and for fixed point the time by kind of operation.
+
+    Args:
+        batch_size: transitions per gradient step.
+        rounds: samples of each format.
+        report: called with the progress.
+    """
     item = workloads.load(WORKLOAD)
     peaks = peaks_gmacs()
     protocol = Protocol(rounds=rounds, threads=1, block_s=5e-3, largest_block=64)
@@ -177,7 +210,10 @@ def bench(batch_size: int, rounds: int, report: Report) -> list[Measurement]:
 
 
 def profile(item: Workload, formats: Precision | None, batch_size: int) -> dict[str, float]:
-    """Return seconds of a step by kind of node, taking each node's minimum over some steps."""
+    """Return the seconds that a fixed-point gradient step spends in each kind of operation.
+
+    Each operation counts with its minimum over `PROFILE_STEPS` steps.
+    """
     made = make(item, formats, batch_size)
     assert isinstance(made, FixedPointLearner)
     total: Counter[str] = Counter()
@@ -187,14 +223,24 @@ def profile(item: Workload, formats: Precision | None, batch_size: int) -> dict[
 
 
 def compared(rows: Sequence[Measurement], side: str) -> Comparison:
-    """Return the comparison of a side's time with floats', with the null."""
+    """Compare the time of float32 (A) with that of another format (B), using the second timing of float32 too.
+
+    Args:
+        rows: rows of `bench`.
+        side: name of the other format, a key of `FORMATS`.
+    """
     found = {(row.details["side"], row.details["null"]): row.samples for row in rows}
     return statistics.compare(found[FLOAT, False], found[side, False], found[FLOAT, True])
 
 
 def table(rows: Sequence[Measurement]) -> str:
-    """Return Markdown: one line per side, its share of the limit that its arithmetic sets, and why a target is
-    missed.
+    """Return the results as Markdown: a table with one line per number format, then notes on missed targets.
+
+    A line has the time, the speedup over float32, and the least time that the arithmetic alone needs. A note says what
+    the time of a format that misses its target is spent on.
+
+    Args:
+        rows: rows of `bench`.
     """
     by_side = {row.details["side"]: row for row in rows if not row.details["null"]}
     first = by_side[FLOAT]

@@ -49,7 +49,15 @@ OPERATIONS = ("sample", "update")
 def measurement(
     operation: str, row: Row, batch_size: int, samples: TreeSamples, details: dict[str, Any]
 ) -> Measurement:
-    """Return the row of one tree in one cell."""
+    """Return a row of the store with the times of one tree, for one operation, capacity and batch size.
+
+    Args:
+        operation: "sample" or "update".
+        row: the tree.
+        batch_size: items per call.
+        samples: the tree's samples, or why it has none.
+        details: further details of the row, such as the capacity.
+    """
     own = {"version": row.version, "note": row.note, "peer": row.peer, "null": row.name == NULL}
     common: dict[str, Any] = {
         "suite": Suite.BENCH_REPLAY,
@@ -74,15 +82,18 @@ def measure(
     rng: np.random.Generator,
     report: Report,
 ) -> list[Measurement]:
-    """Measure every cell of one capacity; returns also the native tree's results in it.
+    """Time sampling and updates of all trees at one capacity and several batch sizes.
 
     Args:
         capacity: number of leaves of every tree.
         batch_sizes: items per call.
-        rounds: samples per cell.
+        rounds: samples of each tree for each operation and batch size.
         rows: the trees, including `floor_rows`; failures are stored in them.
-        rng: generator for orders and seeds.
+        rng: generator for the order of the turns and the seeds.
         report: called with the progress.
+
+    Returns:
+        For each operation and batch size the rows of all trees, then those that compare the native tree (`judged`).
     """
     cells = [(operation, batch_size) for operation in OPERATIONS for batch_size in batch_sizes]
     steps = len(rows) + len(cells)

@@ -1,4 +1,4 @@
-"""The native sum tree's results compared with its targets, and the replay benchmark's table."""
+"""Compares the native sum tree's times with its targets, and formats the table of the replay benchmark."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -33,18 +33,19 @@ BOUNDS = {
 
 
 def speedup_target(operation: str, batch_size: int) -> float:
-    """Return the required speedup of `native` over the fastest peer."""
+    """Return the required speedup of the native tree over the fastest tree of another library."""
     if operation == "sample":
         return 4.0
     return 3.0 if batch_size <= SMALL_BATCH else 5.0
 
 
 def judged(cell: Sequence[Measurement]) -> Iterator[Measurement]:
-    """Yield rows of `native` in one cell: compared with the fastest peer, the memory floor, and itself.
+    """Yield rows that compare the native tree with itself, the fastest tree of another library, and the memory floor.
 
-    Each is a ratio of the means of the faster halves with its 95% interval, from pairs of the same rounds.
-    `details["verdict"]` is "met" or "missed" if the whole interval is, beyond the native tree's difference from
-    itself (A/A); else "no verdict".
+    The memory floor is the time that the memory accesses of a descent take alone. Each row is a ratio of the means of
+    the faster halves with its 95% interval, from pairs of the same rounds. `details["verdict"]` is "met" or "missed"
+    if all of the interval is on that side of the target, also after it is widened by the difference between the two
+    timings of the native tree; otherwise it is "no verdict", or "no target".
 
     Args:
         cell: the trees' rows for one operation, capacity and batch size.
@@ -105,11 +106,12 @@ def _with_verdict(row: Measurement, reach: float, meets: Callable[[float], bool]
 
 
 def table(measured: Sequence[Measurement], rows: Sequence[Row]) -> str:
-    """Return Markdown: a table per capacity and operation, then what limits cells that miss their target, then
-    notes.
+    """Return the results as Markdown: a table for each capacity and operation, then missed targets, then notes.
+
+    For each missed target it is said what limits the time of the call.
 
     Args:
-        measured: rows of the cells, including the `judged` ones.
+        measured: rows of the store with times and comparisons, from `replay_bench.measure`.
         rows: the trees.
     """
     lines = [

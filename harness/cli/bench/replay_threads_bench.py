@@ -1,11 +1,11 @@
-"""Times threads on one replay buffer, by how they share it (PAL VI-D, Fig. 9).
+"""Times C++ threads that work on one replay buffer, for several ways to share it (PAL VI-D, Fig. 9).
 
     placerl bench replay-threads [--batch-sizes 32,256] [--threads 1,2,4]
 
-Each C++ thread repeats: insert 8 items, sample a batch, update its priorities. Before anything is timed, every
-side samples from a small, contended buffer, and each byte of each item is checked. The sides and numbers of
-threads take turns in a new random order in each round. `harness/papers/pal/figure_9_locks.py` describes the
-sides.
+Each thread repeats: insert 8 items, sample a batch, update its priorities. The ways to share the buffer differ in
+their locks; `harness/papers/pal/figure_9_locks.py` describes them. Before anything is timed, threads sample from a
+small, contended buffer in each way, and each byte of each item is checked. The ways and the numbers of threads take
+turns in a new random order in each round.
 """
 
 from collections.abc import Sequence
@@ -37,14 +37,20 @@ Cells = dict[tuple[str, int, bool], Measurement]
 
 
 def cells(rows: Sequence[Measurement], batch_size: int) -> Cells:
-    """Return the rows of a batch size, by sharing, threads, and whether they are the A/A null."""
+    """Return the rows of one batch size by three keys.
+
+    These are the way in which the threads share the buffer, the number of threads, and whether it is the second timing
+    of the same thing, which shows the noise (A/A null).
+    """
     chosen = (row for row in rows if row.batch_size == batch_size)
     return {(row.details["sharing"], row.details["threads"], row.details["null"]): row for row in chosen}
 
 
 def table(rows: Sequence[Measurement]) -> str:
-    """Return Markdown: for each batch size the rounds per second, the gain of more threads, and two locks against
-    the others.
+    """Return the results as Markdown: a table for each batch size.
+
+    It has the rounds per second of each way to share the buffer at each number of threads, how much more threads gain,
+    and the ratios of PAL's way, with two locks, to the others.
     """
     details = rows[0].details
     lines = [

@@ -1,1 +1,1 @@
-"""The parts of `placerl bench learner`: cells, the sides of each, and what limits the native learner."""
+"""The parts of `placerl bench learner`: configurations, the learners to time, and what limits the native one."""

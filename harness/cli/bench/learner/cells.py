@@ -1,4 +1,4 @@
-"""The cells of the learner benchmark: network, batch size, the native learner's target, and the work."""
+"""Lists the cells of the learner benchmark: the networks and batch sizes at which gradient steps are timed."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ PERIOD = 1000  # gradient steps after which every schedule of variants repeats
 
 @dataclass(frozen=True)
 class LearnerCell:
-    """One configuration to time.
+    """A configuration in which gradient steps are timed: a workload's algorithm and network, and a batch size.
 
     Attributes:
         name: name in the table.
@@ -26,8 +26,9 @@ class LearnerCell:
         target: required speedup of the native learner on one thread over the best form of PyTorch; None if
             nothing is required.
         peers: other systems timed in the same rounds.
-        settings: changed fields of the workload.
-        whole_update: whether PPO's update of K epochs of minibatches is timed, instead of one gradient step.
+        settings: fields of the workload that are changed, with their new values.
+        whole_update: whether a timed call is a whole update of PPO (K epochs of minibatches) instead of one gradient
+            step.
     """
 
     name: str
@@ -45,12 +46,12 @@ class LearnerCell:
 
     @property
     def unit(self) -> str:
-        """Return the name of what a call does."""
+        """Return the name of what a timed call does: "update" or "step"."""
         return "update" if self.whole_update else "step"
 
     @property
     def samples(self) -> int:
-        """Return the transitions per call: the batch, or N T of an update."""
+        """Return the number of transitions in a timed call: those of a batch, or the N x T of an update of PPO."""
         if not self.whole_update:
             return self.batch_size
         settings = self.item
@@ -58,14 +59,17 @@ class LearnerCell:
 
     @property
     def steps(self) -> int:
-        """Return the gradient steps per call."""
+        """Return the number of gradient steps in a timed call."""
         if not self.whole_update:
             return 1
         return int(self.item.algorithm.hyperparameters["epochs"]) * (self.samples // self.batch_size)
 
     @property
     def flops(self) -> float:
-        """Return the floating-point operations of a call's matrix products, averaged over the kinds of steps."""
+        """Return the floating-point operations of the matrix products in a timed call.
+
+        They are averaged over the kinds of gradient steps, such as TD3's with and without an update of the policy.
+        """
         return self.steps * step_flops(self.item, self.batch_size)
 
 
@@ -78,9 +82,10 @@ def _item(cell: LearnerCell) -> Workload:
 
 
 def step_flops(item: Workload, batch_size: int) -> float:
-    """Return the floating-point operations of one gradient step's matrix products: 2 per multiply-accumulate.
+    """Return the floating-point operations of the matrix products in one gradient step: 2 per multiply-accumulate.
 
-    They are counted in the step graph and averaged over the variants; convolutions are products there.
+    They are counted in the graph of the step, in which convolutions are matrix products, and averaged over the kinds
+    of steps that the algorithm has.
     """
     algorithm = algorithm_of(item)
     turns = Counter(algorithm.variant(step) for step in range(PERIOD))

@@ -1,4 +1,4 @@
-"""The algorithms in usual PyTorch code (CleanRL's style): modules, `torch.optim.Adam`, `backward`.
+"""Implements the algorithms in usual PyTorch code (CleanRL's style): modules, `torch.optim.Adam`, `backward`.
 
 Each makes the same update as the algorithm of that name in `primitives.algorithms`, from the same first state and
 with the same random draws, so that its TD errors can be checked step by step.
@@ -29,7 +29,7 @@ class _Pixels(nn.Module):
 
 
 def module(network: networks.Network, parameters: networks.Parameters) -> nn.Sequential:
-    """Return a network as a module with copies of these parameters."""
+    """Return a network of `primitives` as a PyTorch module, with copies of the given parameters."""
     layers: list[nn.Module] = []
     if isinstance(network, networks.NatureCNN):
         layers.append(_Pixels())
@@ -61,7 +61,13 @@ def _follow(targets: nn.Module, online: nn.Module, tau: float) -> None:
 
 
 class Eager(ABC):
-    """An algorithm's state, and its gradient step on NumPy columns."""
+    """The base class of an algorithm in eager PyTorch: its networks and optimisers, and its gradient step.
+
+    Args:
+        item: the workload, which gives the algorithm and its hyper-parameters.
+        batch_size: transitions per gradient step.
+        seed: seed of the initial parameters and of the random draws.
+    """
 
     def __init__(self, item: Workload, batch_size: int, seed: int = 0) -> None:
         self.algorithm = algorithm_of(item)
@@ -72,7 +78,11 @@ class Eager(ABC):
         self._make(self.algorithm.initialise(self._generator))
 
     def step(self, columns: Mapping[str, npt.NDArray]) -> npt.NDArray[np.float32]:
-        """Take one gradient step with weights of 1; returns the TD errors (B,)."""
+        """Take one gradient step, with importance weights of 1, and return the TD errors (B,).
+
+        Args:
+            columns: the batch, an array of B rows for each field.
+        """
         batch = {name: torch.from_numpy(column) for name, column in columns.items()}
         if "terminated" in batch:
             batch["going_on"] = 1 - batch["terminated"].float()
@@ -194,7 +204,7 @@ class EagerTD3(_TwinCritics):
 
 
 class EagerSAC(_TwinCritics):
-    """SAC in eager PyTorch, with its temperature."""
+    """SAC in eager PyTorch, with the training of its temperature."""
 
     def _make(self, state: Any) -> None:
         super()._make(state)
@@ -230,7 +240,7 @@ class EagerSAC(_TwinCritics):
 
 
 class EagerPPO(Eager):
-    """PPO in eager PyTorch with separate networks, without its early stop."""
+    """PPO in eager PyTorch, with separate networks for policy and value, and without an early stop of an update."""
 
     def _make(self, state: Any) -> None:
         self.policy, self.value = self._module("policy", state.policy), self._module("value", state.value)

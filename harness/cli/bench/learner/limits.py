@@ -1,4 +1,4 @@
-"""Finds what limits the native learner in a cell, from a profile of its operations."""
+"""Finds what limits the native learner at a network and batch size, from a profile of its operations."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Limits:
-    """The time of one gradient step by part, averaged over the kinds of steps.
+    """The time of the native learner's operations in one gradient step, averaged over the kinds of steps.
 
     Attributes:
-        step_s: seconds of all operations, each the minimum of many.
-        parts_s: seconds by kind of operation.
+        step_s: seconds of all operations together, each the minimum of many.
+        parts_s: seconds of the operations of each kind, such as "matrix products".
         calls: number of operations.
-        product_gflops: arithmetic of the matrix products divided by their time.
+        product_gflops: arithmetic of the matrix products divided by their time, GFLOP/s.
     """
 
     step_s: float
@@ -38,7 +38,13 @@ class Limits:
     product_gflops: float
 
     def note(self, call_s: float, peak_gflops: float) -> str:
-        """Return one line: shares of a step's measured time, `call_s`, and of the joint peak of its cores."""
+        """Return a line of text with what a gradient step spends its time on.
+
+        Args:
+            call_s: measured seconds of a gradient step, of which the shares are given.
+            peak_gflops: peak arithmetic of all cores that the learner uses, GFLOP/s, which the matrix products are
+                compared with.
+        """
         parts = sorted(self.parts_s.items(), key=lambda part: -part[1])
         shares = ", ".join(f"{name} {seconds / call_s:.0%}" for name, seconds in parts)
         rest = max(0.0, 1 - self.step_s / call_s)
@@ -49,7 +55,7 @@ class Limits:
 
 
 def limits(cell: LearnerCell, threads: int = 1) -> Limits:
-    """Profile the native learner on a cell, with `threads` threads."""
+    """Profile the native learner, with a number of threads, on a configuration of the learner benchmark."""
     item = cell.item
     algorithm = algorithm_of(item)
     made: Any = learner.create(algorithm, batch_size=cell.batch_size, backend="native", threads=threads)

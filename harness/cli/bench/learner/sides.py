@@ -1,4 +1,7 @@
-"""The sides of a cell: the forms of PyTorch, this project's learners, and other systems in their own processes."""
+"""Creates the learners that the benchmark times in the same rounds, its sides, as cases of the timing protocol.
+
+These are several forms of PyTorch, this project's learners, and other systems in processes of their own.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -22,7 +25,7 @@ from primitives.algorithms.ppo import PPO
 from primitives.quantization import precision
 
 FLUSHED = "tuned, flushed"
-"""`tuned` with subnormal numbers flushed to zero, as the native learner has them."""
+"""The form "tuned" with subnormal numbers flushed to zero, as the native learner does."""
 PYTORCH = ("eager", "pure", "tuned", FLUSHED, "compiled")
 """The forms of PyTorch; the native learner is compared with the fastest."""
 NATIVE = "native"
@@ -30,7 +33,7 @@ BFLOAT_16 = f"{NATIVE}[{precision.BFLOAT_16}]"
 """The native learner with products in bfloat16."""
 NULL = "native (null)"
 NATIVE_ALONE = "native (1 thread)"
-"""The native learner on one thread, if the others have more."""
+"""The native learner on one thread, which is timed as well if the others have several."""
 WORKER = registry.BASELINES / "learner_worker.py"
 SET_UP_LIMIT_S = 1200.0  # RLtools compiles; SB3 plays until its replay can be sampled
 BLOCK_LIMIT_S = 300.0
@@ -47,14 +50,14 @@ class _Steps(Protocol):
 def sides(
     cell: LearnerCell, threads: int, *, compiled: bool, start: TrainedStart | None = None
 ) -> Iterator[Case[Any]]:
-    """Yield the cases of a cell that are timed in the same rounds.
+    """Yield the learners to time in the same rounds for one configuration, as cases of the timing protocol.
 
     Args:
         cell: the configuration.
-        threads: threads of PyTorch, the native learner and the peers.
-        compiled: whether `torch.compile` takes part; its set-up takes minutes.
-        start: state and batches of the learners of this project, and no other systems; None: fresh states, random
-            batches.
+        threads: threads of PyTorch, of the native learner and of the other systems.
+        compiled: whether PyTorch with `torch.compile` is timed too; its set-up takes minutes.
+        start: a trained state, from which this project's learners start, and batches; other systems and eager PyTorch
+            are then left out. None: all start from initial parameters and get random batches.
     """
     item, size = cell.item, cell.batch_size
     algorithm = algorithm_of(item)
