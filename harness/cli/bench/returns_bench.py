@@ -1,12 +1,13 @@
-"""Trains workloads under several mappings, five seeds each, and compares what they have learnt.
+"""Trains workloads under several mappings, by default with five seeds each, and compares what they have learnt.
 
     placerl bench returns [--workloads hopper-ddpg,halfcheetah-sac] [--steps 100000] [--batch-size 256]
 
-By default a learner in float32 and one with products in bfloat16. Every training has a process of its own; the
-seeds of the mappings take turns, so that an interrupted run holds whole groups, and the same command continues it.
-The score of a training is the mean return of the episodes that end in its last fifth, exploration included; that of
-a mapping is the interquartile mean over the seeds with a bootstrap interval (`harness.compare.learning`). A mapping
-learns as much as the first one if its score is within the first one's interval, or above it. Nothing is timed.
+By default a learner in float32 is compared with one whose matrix products are in bfloat16. Every training has a process
+of its own. All mappings are trained with one seed before the next seed begins, so that an interrupted run can already
+be compared; the same command continues it. The score of a training is the mean return of the episodes that end in its
+last fifth, exploration included. The score of a mapping is the interquartile mean over the seeds with a bootstrap
+interval (`harness.compare.learning`). A mapping learns as much as the first one if its score is within the first one's
+interval, or above it. Nothing is timed.
 """
 
 from collections.abc import Sequence
@@ -40,12 +41,12 @@ STEPS = 100_000
 
 @dataclass(frozen=True)
 class Study:
-    """What is trained.
+    """A workload that is trained under several mappings, with several seeds each.
 
     Attributes:
         task: the workload, the gradient steps and the batch size of each training.
-        mappings: the mappings; the others are compared with the first one.
-        seeds: seeds of each mapping.
+        mappings: the mappings; all others are compared with the first one.
+        seeds: the seeds with which each mapping is trained.
     """
 
     task: LearnedTask
@@ -53,7 +54,7 @@ class Study:
     seeds: tuple[int, ...]
 
     def cells(self) -> list[Cell]:
-        """Return a cell for each training, the mappings of a seed one after another."""
+        """Return a cell (a unit of work of a run) for each training: all mappings of a seed, then the next."""
         estimate_s = self.task.gradient_steps * learning.ROUGH_STEP_S
         return [
             Cell(self._key(mapping, seed), estimate_s, partial(self._train, mapping, seed))
@@ -61,8 +62,9 @@ class Study:
         ]
 
     def summaries(self, run: Run) -> list[Measurement]:
-        """Return a row for each mapping, over the seeds that the run holds; its details compare it with the first
-        mapping.
+        """Return a row for each mapping with its score over the seeds that the run holds.
+
+        `details["at_least_first"]` says whether it learns as much as the first mapping (`at_least`).
         """
         made: list[Measurement] = []
         for mapping in self.mappings:
@@ -94,14 +96,26 @@ def _under(mapping: Mapping, row: Measurement) -> Measurement:
 
 
 def at_least(row: Measurement, first: Measurement) -> bool | None:
-    """Return whether a score is within the first one's interval or above it; None if either is unknown."""
+    """Return whether a mapping's score is within the interval of the first mapping's score, or above it.
+
+    Args:
+        row: the mapping's row.
+        first: the first mapping's row.
+
+    Returns:
+        None if the score or the interval is unknown.
+    """
     if row.value is None or first.low is None:
         return None
     return row.value >= first.low
 
 
 def table(found: Sequence[tuple[Study, list[Measurement]]]) -> str:
-    """Return Markdown: one line per workload and mapping."""
+    """Return the results as Markdown: a table with one line per workload and mapping.
+
+    Args:
+        found: each study with its rows from `Study.summaries`.
+    """
     lines = [
         "# Returns by mapping",
         "",

@@ -1,11 +1,13 @@
-"""Simulates 1 to 10,000 nodes from service times measured here.
+"""Simulates clusters of 1 to 10,000 nodes, from the times that a cluster's parts take on this machine.
 
     placerl bench scale [--nodes 1,10,100] [--shards 1,4,16] [--workload hopper-ddpg]
 
-It measures one visit to each part of a cluster (`harness.cluster.service_times`), simulates both uses of a
-cluster (`harness.cluster.scale`, which states the assumptions), and shows where the single writer, the shards of
-the replay and the broadcast of the weights are saturated; the asymptotes are modelled. What one machine cannot
-measure is an option: the seconds of a cell and the bandwidth of a link.
+A cluster has two uses: to carry out the cells (units of work) of a run, whose rows one process, the writer, stores; and
+to train with actors on many nodes, a replay in several parts (shards) and one learner. The benchmark measures how long
+one request to each part takes (`harness.cluster.service_times`), and simulates both uses (`harness.cluster.scale`,
+which states the assumptions). It shows from how many nodes on the writer, the shards of the replay and the sending of
+the weights are saturated; these limits are modelled. What one machine cannot measure is an option: the seconds of a
+cell and the bandwidth of a link.
 """
 
 from collections.abc import Sequence
@@ -38,7 +40,18 @@ BROADCASTS = {"direct": False, "tree": True}
 def simulate(
     service: Service, nodes: Sequence[int], shards: Sequence[int], report: Report
 ) -> list[Measurement]:
-    """Return the rows of suite `scale`: rates and shares by nodes, and the nodes at which each part is saturated."""
+    """Simulate both uses of a cluster at each number of nodes.
+
+    Args:
+        service: how long a request to each part takes.
+        nodes: numbers of nodes.
+        shards: numbers of parts of the replay.
+        report: called with the progress.
+
+    Returns:
+        Rows of suite "scale": for each number of nodes the rates, and for each part the fraction of the time in which
+        it is busy; and the number of nodes from which each part is saturated.
+    """
     rows: list[Measurement] = []
     total = len(nodes) * (1 + len(shards) * len(BROADCASTS))
 
@@ -89,7 +102,7 @@ def _of(rows: Sequence[Measurement], quantity: str, **which: Any) -> dict[int, f
 
 
 def table(rows: Sequence[Measurement]) -> str:
-    """Return Markdown: the inputs, the rates by nodes, and the number of nodes at which each part saturates."""
+    """Return the results as Markdown: the inputs, the rates by nodes, and the nodes that saturate each part."""
     service = rows[0].details["service"]
     nodes = list(_of(rows, "cells_per_s", use="cells"))
     shards = sorted({row.details["shards"] for row in rows if "shards" in row.details})
@@ -132,7 +145,12 @@ def _training(rows: Sequence[Measurement], nodes: int, shards: int, broadcast: s
 
 
 def plot(rows: Sequence[Measurement], path: Path) -> None:
-    """Plot both uses' rates by nodes, with the modelled asymptotes."""
+    """Plot the rates of both uses of a cluster over the number of nodes, with the modelled limits, and write the plot.
+
+    Args:
+        rows: rows of `simulate`.
+        path: the file to write.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.5), layout="constrained")
@@ -175,7 +193,7 @@ def main(  # noqa: PLR0913 (a command: its options)
     results: ResultsOption = RESULTS,
     tier: TierOption = "quick",
 ) -> None:
-    """Simulate 1 to 10,000 nodes from service times measured here: table and plot."""
+    """Simulate clusters of 1 to 10,000 nodes, from times measured here, and write a table and a plot."""
     nodes, parts = numbers("--nodes", machines), numbers("--shards", shards)
     for option, given in (("--cell-s", cell_s), ("--link-bytes-per-s", link_bytes_per_s)):
         if not given > 0:

@@ -2,8 +2,9 @@
 
     placerl bench soak [--minutes 60] [--out results/soak]
 
-It trains `hopper-ddpg` fused for half of the time and unfused for the other half. The replay is small, so that it
-is full and being overwritten before anything is compared.
+It trains `hopper-ddpg`. For half of the time a whole gradient step, replay included, is fused into one native call; for
+the other half the parts are called one after the other. The replay is small, so that it is full and being overwritten
+before anything is compared.
 """
 
 import os
@@ -39,7 +40,7 @@ GROWTH = 0.01  # of resident memory that still counts as unchanged
 
 @dataclass(frozen=True)
 class Reading:
-    """The state of the process after a stretch of training.
+    """The state of the process after a stretch of training, `STRETCH_S` seconds.
 
     Attributes:
         gradient_steps_per_processor_s: gradient steps of the stretch per second of the process's processor time,
@@ -56,7 +57,13 @@ class Reading:
 
 
 def readings(fusion: Fusion, seconds: float, report: Report) -> Iterator[Reading]:
-    """Train for `seconds` after the replay is full, and yield a reading every `STRETCH_S` seconds."""
+    """Train until the replay is full, then for some seconds more, and yield a reading every `STRETCH_S` of these.
+
+    Args:
+        fusion: which parts of a training step run as one call.
+        seconds: duration of the training in which readings are taken.
+        report: called with the progress.
+    """
     item = workloads.override(workloads.load(WORKLOAD), "training.learning_starts", CAPACITY // 2, "soak")
     item = workloads.override(item, "replay.capacity", CAPACITY, "soak")
     training = Training(item, MAPPING, options=Options(fusion=fusion))
@@ -86,8 +93,15 @@ def _steps_a_stretch(training: Training, steps: int) -> tuple[int, float]:
 
 
 def verdicts(found: Sequence[Reading]) -> dict[str, str]:
-    """Return what grew or fell, by quantity, from the first to the last quarter of the readings; empty if nothing
-    did.
+    """Return what changed for the worse from the first to the last quarter of the readings.
+
+    Memory, open files and threads must not grow, and the throughput must not fall.
+
+    Args:
+        found: the readings, in order.
+
+    Returns:
+        By quantity, how it changed, as text; empty if nothing did.
 
     Raises:
         ValueError: there are too few readings to compare.
@@ -112,7 +126,12 @@ def verdicts(found: Sequence[Reading]) -> dict[str, str]:
 
 
 def rows(fusion: Fusion, found: Sequence[Reading]) -> list[Measurement]:
-    """Return the readings as rows of suite `soak`; changes are among their details."""
+    """Return the readings as rows of suite "soak", one per quantity.
+
+    Args:
+        fusion: which parts of a training step ran as one call.
+        found: the readings, in order. `details["not_flat"]` of each row holds what `verdicts` returns for them.
+    """
     said, made = verdicts(found), []
     for quantity in (field.name for field in fields(Reading)):
         samples = tuple(float(asdict(reading)[quantity]) for reading in found)
@@ -139,7 +158,10 @@ def main(
     results: ResultsOption = RESULTS,
     tier: TierOption = "quick",
 ) -> None:
-    """Train for a long time: memory, descriptors and throughput must stay flat; exit status 1 where one does not."""
+    """Train for a long time, and check that memory, open files, threads and throughput stay the same.
+
+    Exit status 1 if one of them does not.
+    """
     session = Session.begin(out, results, tier)
     cells, flat = [], True
     for fusion in (Fusion.STEP, Fusion.NONE):

@@ -1,10 +1,11 @@
-"""Whole trainings without a GPU: this project and other libraries on the same workload, in interleaved rounds.
+"""Compares whole trainings without a GPU: this project and other libraries on the same workload, in interleaved rounds.
 
     placerl bench training [--cells cartpole-ppo] [--mapping native-native-cpu]
 
-`harness.compare.rounds` describes the rounds, the check of this project against itself and the returns at equal steps.
-A side's start (imports, compilation, the steps before learning) is in a column of its own and in no rate. The table
-says the core's measured peak, and whether a goal that is a number is met.
+`harness.compare.rounds` describes the rounds, the comparison of this project with itself, and that of the returns after
+the same number of steps. The seconds before a system learns (imports, compilation, its first steps) have a column of
+their own and count in no rate. The table also has the measured peak arithmetic of a core, and says whether a goal that
+is a number is met.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,23 +43,24 @@ SB3_DEFAULTS = {
     "training.batch_size": 64,
     "training.update_interval": 6,
 }
-"""What a training with Stable-Baselines3's own settings of PPO changes in workload hopper-ppo."""
+"""The fields of workload hopper-ppo that differ if it is trained with Stable-Baselines3's default settings of PPO."""
 
 
 @dataclass(frozen=True)
 class TrainingCell:
-    """A workload that all sides train.
+    """A workload that this project and other libraries train in the same rounds, with a goal for this project.
 
     Attributes:
         name: its name in the table and the rows.
         workload: the shipped workload that it is made from.
         baselines: the other libraries.
-        changes: fields of the workload that differ, as `workloads.override` names them.
-        goal: what is aimed at, in words.
-        rate: this project's rate that is judged by `at_least`: "trained" (samples in gradient steps a second) or
-            "gradient"; "" if the goal is relative to something that this table does not measure.
-        at_least: the least rate of one core that meets the goal, 1/s.
-        level_with: a baseline whose throughput this project's must reach.
+        changes: fields of the shipped workload that differ, such as "training.actors", with their new values.
+        goal: the goal in words.
+        rate: the rate of this project that must be at least `at_least`: "trained" (samples in gradient steps per
+            second) or "gradient" (gradient steps per second); "" if the goal is relative to something that is not
+            measured.
+        at_least: the lowest rate on one core that meets the goal, 1/s.
+        level_with: a baseline whose throughput this project must reach; "" if there is none.
     """
 
     name: str
@@ -71,7 +73,7 @@ class TrainingCell:
     level_with: str = ""
 
     def item(self) -> Workload:
-        """Return the workload with its changes, under the cell's name."""
+        """Return the workload with the changes made, under the name of this object."""
         item = workloads.load(self.workload)
         tables = item.tables()
         for place, value in {**self.changes, "name": self.name}.items():
@@ -183,15 +185,18 @@ def measure(
     extent: StepExtent | None,
     report: Report,
 ) -> list[Measurement]:
-    """Time a cell's sides in the same rounds, and compare what they learn.
+    """Time this project and other libraries on a workload in the same rounds, and compare what they learn.
 
     Args:
         cell: the workload.
         mapping: this project's mapping.
-        baselines: the other libraries, of those that the cell names.
+        baselines: the other libraries, some of `cell.baselines`.
         budget_s: seconds of the rounds.
-        extent: how long both sides of each comparison are trained for their returns; None: not at all.
+        extent: how long both systems of each comparison are trained for their returns; None: not at all.
         report: called with the progress.
+
+    Returns:
+        The rows of `harness.compare.rounds.compare`.
     """
     settings = rounds.ComparisonSettings(returns=extent)
     return rounds.compare(
@@ -200,7 +205,14 @@ def measure(
 
 
 def judged(cell: TrainingCell, rows: Sequence[Measurement]) -> str:
-    """Return the goal and whether this project meets it, beyond its interval."""
+    """Return the goal of a workload, and whether this project meets it, as text.
+
+    It is met or missed only if all of the rate's interval is on that side of the goal.
+
+    Args:
+        cell: the workload.
+        rows: its rows from `measure`.
+    """
     if cell.level_with:
         ratio = _find(rows, cell.level_with, "throughput_ratio")
         return f"{cell.goal}: {_against(ratio, 1.0, ratio.value if ratio else None, 'x its throughput')}"
@@ -233,10 +245,12 @@ def _find(
 
 
 def lines(rows: Sequence[Measurement], batch_size: int) -> list[list[str]]:
-    """Return the cells of one table: this project first, then a row per baseline, with the reason if it has none.
+    """Return the lines of a workload's table, as text for each column: this project's, then one per baseline.
+
+    A baseline that was not timed has the reason in its line.
 
     Args:
-        rows: the rows of one cell.
+        rows: the workload's rows from `measure`.
         batch_size: samples of a gradient step.
     """
     baselines = list(dict.fromkeys(str(row.details["baseline"]) for row in rows))
@@ -281,12 +295,14 @@ def _shown(row: Measurement | None, scaled: Callable[[float], float]) -> str:
 def table(
     found: Sequence[tuple[TrainingCell, Sequence[Measurement]]], mapping: str, peak_gflops: float
 ) -> str:
-    """Return Markdown: a table per cell with its goal, then returns and departures.
+    """Return the results as Markdown: a table for each workload, its goal, and notes.
+
+    The notes compare the returns, and say how each library's training differs from the workload as stated.
 
     Args:
-        found: cells and their rows.
-        mapping: this project's mapping.
-        peak_gflops: float32 peak of one core, measured.
+        found: the workloads, each with its rows from `measure`.
+        mapping: this project's mapping, for the text.
+        peak_gflops: measured peak arithmetic of one core in float32, GFLOP/s.
     """
     text = [
         "# Training without a GPU",
@@ -319,7 +335,7 @@ def main(
     results: ResultsOption = RESULTS,
     tier: TierOption = "quick",
 ) -> None:
-    """Train in this project and in other libraries, interleaved: speeds, returns and goals (no GPU)."""
+    """Train in this project and in other libraries, without a GPU, and compare speeds and returns."""
     some = [cell for cell in CELLS if cells in cell.name]
     if not some:
         raise UserError("command line", "--cells", repr(cells), "a part of a cell's name")

@@ -28,27 +28,28 @@ MEMORY_FLOOR = OWN_TREE.with_name("own_memory_floor.py")
 BLOCK_S = 2e-3
 LARGEST_BLOCK = 2048
 WARM_UP_CALLS = 3
-"""Calls before the block length is determined: a first call does extra work, such as summing what was filled."""
+"""Untimed calls before the length of a block is found; the first does extra work, such as summing new priorities."""
 COLD_CALL_S = 0.1
-"""Seconds from which on a single call is a whole block."""
+"""A call that takes at least these seconds needs no warm-up, and is a block of its own."""
 FILL_LIMIT_S = 120.0
 CELL_LIMIT_S = 3.0
-"""Seconds of one tree for the samples of one cell, so that a slow tree does not delay all others."""
+"""Most seconds of one tree for one operation, capacity and batch size, so that a slow one does not delay others."""
 _BLOCK_LIMIT_S = 120.0  # after which a worker is taken to hang
 _FAILURE_CHARACTERS = 240
 
 
 @dataclass
 class Row:
-    """One tree of the table.
+    """A sum tree that the benchmark times, which is one row of its table, and the worker process that runs it.
 
     Attributes:
         name: name in the table.
-        command: starts its worker.
-        peer: whether it is another library's.
-        device: device of its priorities, as a mapping names it.
+        command: command that starts its worker.
+        peer: whether it is another library's tree.
+        device: device that holds its priorities, as a mapping names it.
         failure: why it is not timed, or no longer; empty if it is.
-        version, note: as reported by the worker.
+        version, note: version and remarks that the worker reports.
+        worker: the running worker; None before its start, and after a failure.
     """
 
     name: str
@@ -61,7 +62,15 @@ class Row:
     worker: protocol.Worker | None = field(default=None, repr=False)
 
     def ask(self, request: Mapping[str, object], limit_s: float) -> dict[str, object]:
-        """Return the worker's answer; on failure an empty answer, with the reason stored in the row."""
+        """Send a request to the worker, which is started if necessary, and return its answer.
+
+        Args:
+            request: sent as JSON.
+            limit_s: seconds until the answer must be complete.
+
+        Returns:
+            The answer; empty after a failure, whose reason is stored in `failure`.
+        """
         if self.failure:
             return {}
         try:
@@ -78,29 +87,40 @@ class Row:
             return {}
 
     def fill(self, capacity: int) -> None:
-        """Create and fill a tree in place of the previous one. A failure is permanent, so fill the smallest
-        first.
+        """Let the worker create a tree with `capacity` leaves in place of its last one, and set all priorities.
+
+        After a failure this row is not timed again, at no capacity: so begin with the smallest.
         """
         answer = self.ask({"capacity": capacity}, FILL_LIMIT_S)
         self.version = str(answer.get("version", self.version))
         self.note = str(answer.get("note", self.note))
 
     def block(self, operation: str, batch_size: int, calls: int, seed: int) -> float | None:
-        """Return seconds per call over a block of calls; None on failure."""
+        """Let the worker time a block of calls, and return the mean seconds per call; None after a failure.
+
+        Args:
+            operation: "sample" or "update", or one of `FLOORS`.
+            batch_size: items per call.
+            calls: number of calls.
+            seed: seed of the calls' arguments.
+        """
         request = {"operation": operation, "batch_size": batch_size, "calls": calls, "seed": seed}
         answer = self.ask(request, _BLOCK_LIMIT_S)
         return float(answer["wall_s"]) / calls if answer else None  # type: ignore[arg-type]
 
     def close(self) -> None:
-        """End the worker."""
+        """End the worker process, if it runs."""
         if self.worker:
             self.worker.close()
             self.worker = None
 
 
 def own_rows() -> list[Row]:
-    """Return the available backends, with PyTorch's also on CUDA if there is a device, NumPy in float32, and the
-    A/A null.
+    """Return a row for each of this project's trees that can run here.
+
+    These are one for each available backend, the backend "flat" also on CUDA if PyTorch finds a device, "reference"
+    also in float32, and the native tree a second time, which shows how far two timings of the same tree differ (A/A
+    null).
     """
     names = [status.name for status in sum_tree.backends() if status.available and not status.simulated]
     rows = [(name, Target(name).device, [name]) for name in names]
@@ -115,7 +135,10 @@ def own_rows() -> list[Row]:
 
 
 def floor_rows() -> list[Row]:
-    """Return the memory floors, each measured in its own process."""
+    """Return the rows that time only the memory accesses of descents in a tree: the memory floor.
+
+    In one, each access waits for the one before it; in the other none does.
+    """
     return [Row(name, [sys.executable, str(WORKER), str(MEMORY_FLOOR)], peer=False) for name in FLOORS]
 
 
@@ -126,12 +149,12 @@ def _torch_sees_cuda() -> bool:
 
 
 def peer_rows(names: Iterable[str]) -> list[Row]:
-    """Return one row per sum tree of another library.
+    """Return a row for the sum tree of each of some other libraries.
 
-    A library whose virtual environment does not exist has a row that says so, and is not timed.
+    If a library's virtual environment does not exist, its row says so, and is not timed.
 
     Args:
-        names: the libraries, of `PEERS`.
+        names: the libraries, some of `PEERS`.
     """
     rows = []
     for name in names:
@@ -145,11 +168,11 @@ def peer_rows(names: Iterable[str]) -> list[Row]:
 
 @dataclass(frozen=True)
 class TreeSamples:
-    """The samples of one tree in one cell.
+    """The times of one tree for one operation, capacity and batch size.
 
     Attributes:
         seconds: seconds per call, one sample per round; empty if there are none.
-        reason: why there are none.
+        reason: why there are none; empty if there are.
     """
 
     seconds: tuple[float, ...] = ()
@@ -164,15 +187,19 @@ def cell_samples(
     rng: np.random.Generator,
     limit_s: float = CELL_LIMIT_S,
 ) -> dict[str, TreeSamples]:
-    """Time each row in interleaved rounds; a slow one takes part in the first rounds only.
+    """Time several trees in interleaved rounds, at one batch size; a slow one takes part in the first rounds only.
 
     Args:
-        rows: the trees, filled.
-        operations: the operation of each row, by name.
+        rows: the trees, which have been filled.
+        operations: the operation to time, by the name of the row.
         batch_size: items per call.
-        rounds: number of samples.
-        rng: generator for orders and seeds.
-        limit_s: seconds for the samples of one row; a row too slow for an interval within it is not run.
+        rounds: samples of each tree.
+        rng: generator for the order of the turns and the seeds.
+        limit_s: most seconds for the samples of one tree. If it is too slow for the fewest samples of an interval in
+            this time, it is not run.
+
+    Returns:
+        The samples of each row, by name, or why it has none.
     """
     calls: dict[str, int] = {}
     turns: dict[str, int] = {}

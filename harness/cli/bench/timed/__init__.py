@@ -1,5 +1,5 @@
-"""What asv and pytest-benchmark time.
+"""Holds the benchmarks that asv and pytest-benchmark run.
 
-asv imports every module here from the newest tree, with the `harness` of each commit that it times. So no module
-may do anything on import, or import what an older commit lacks.
+asv imports every module of this folder from the newest commit, but the rest of `harness` from the commit that it times.
+So no module here may do anything on import, or import what an older commit lacks.
 """

@@ -1,12 +1,12 @@
-"""Every primitive on every backend, in the form that asv needs: `asv run`, `asv continuous`, `asv publish`.
+"""Times every primitive on every backend, in the form that asv needs: `asv run`, `asv continuous`, `asv publish`.
 
-State is created, checked and warmed up outside of the timing, once per process; arguments come from a ring filled
-beforehand.
+A case is a primitive on a backend. Its state is created, checked and warmed up before anything is timed, once per
+process. The arguments of the calls are made beforehand too, and used in turn.
 
-These benchmarks report a time to asv (`track_`) instead of having asv measure it (`time_`): for a benchmark with
-a `setup`, asv's samples are single calls, all within milliseconds. Other guests slow a core to half its speed for
-tenths of a second or whole seconds, so either all samples of a process would be slow or none. A regression
-affects every sample, so the time here is a low quantile of samples over seconds.
+These benchmarks report a time to asv (`track_`) instead of having asv measure it (`time_`). For a benchmark with a
+`setup`, asv's samples are single calls, all within milliseconds. But other users of the machine slow a core to half
+its speed for tenths of a second or whole seconds, so that either all samples of a process would be slow or none. A
+regression affects every sample, so the time here is a low quantile of samples over seconds.
 """
 
 from functools import cache
@@ -22,24 +22,28 @@ from harness import workloads
 from harness.profile.cases import PrimitiveCase, all_cases
 
 WORKLOADS = ("cartpole-ddpg/32", "hopper-ddpg/256")
-"""Workload and batch size: MAP's smallest, and one near which the best mapping changes."""
+"""Workloads with batch sizes: the smallest of MAP's, and one near which the best mapping changes."""
 CASES = tuple(Path(__file__).with_name("cases.txt").read_text(encoding="utf-8").splitlines())
-"""The cases that asv times for every commit. asv requests a case by its position in this list: the file is the
-checkout's, whatever commit is installed, and that commit may have other cases.
+"""The cases that asv times for every commit, by name. asv requests a case by its position in this list, so the list
+comes from a file of the newest commit: the commit that is timed may have other cases.
 """
 RING = 64
-"""Number of prepared arguments: enough that none is still in the nearest cache when it is used again."""
+"""Number of prepared arguments, enough that none is still in the nearest cache when its turn comes again."""
 _WARM_UP_CALLS = 10
 SAMPLED_S, SAMPLE_S = 4.0, 0.005
-"""Seconds per process, and per sample. Next to a busy core, the native tree's sample measured 0.66 to 0.78 us
-with windows of eight seconds, and 0.65 to 1.29 us with windows of one second.
+"""Seconds of all samples of a process, and of one sample. While another core was busy, the time of the native tree's
+`sample` was found to be 0.66 to 0.78 us from samples over eight seconds, and 0.65 to 1.29 us from samples over one.
 """
 QUANTILE = 0.1
 
 
 @cache
 def cases(name: str) -> dict[str, PrimitiveCase]:
-    """Return the cases of one of `WORKLOADS`, by their names."""
+    """Return all cases of a workload on this machine, by name.
+
+    Args:
+        name: one of `WORKLOADS`, such as "hopper-ddpg/256".
+    """
     workload_name, batch_size = name.split("/")
     made = all_cases(workloads.load(workload_name), int(batch_size))
     return {item.case.name: item for item in made}  # for a case in parts, the whole case
@@ -60,12 +64,15 @@ def _ready(name: str, case_name: str) -> tuple[Any, list[Any]]:
 
 
 def names() -> list[str]:
-    """Return the cases of this machine and commit; backends are the same for all workloads."""
+    """Return the names of the cases that this machine can run with this commit; they are the same for all workloads."""
     return list(cases(WORKLOADS[0]))
 
 
 class Primitives:
-    """Seconds per call. The parameters: workload/batch size, and primitive with backend."""
+    """A benchmark of asv that reports seconds per call.
+
+    Its parameters are a workload with a batch size (`WORKLOADS`), and a primitive with a backend (`CASES`).
+    """
 
     params = (list(WORKLOADS), list(CASES))
     param_names = ("workload", "primitive")
@@ -85,12 +92,12 @@ class Primitives:
         self.arguments = cycle(arguments)
 
     def once(self) -> None:
-        """Make one call with its own arguments."""
+        """Call the primitive once with the next of the prepared arguments."""
         self.call(self.state, next(self.arguments))
         self.synchronise()
 
     def track_call(self, workload_name: str, case_name: str) -> float:
-        """Return seconds per call: the `QUANTILE` of the samples of `SAMPLED_S` seconds."""
+        """Return seconds per call: the quantile `QUANTILE` of samples that are taken for `SAMPLED_S` seconds."""
         timer = Timer(self.once)
         calls = max(1, round(SAMPLE_S / min(timer.repeat(repeat=5, number=1))))
         samples_s: list[float] = []
