@@ -1,4 +1,4 @@
-"""The Typer application that the command files register with."""
+"""The Typer application of `placerl`: the files of the commands register their commands with it."""
 
 import importlib
 from importlib import metadata

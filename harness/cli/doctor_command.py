@@ -7,7 +7,7 @@ from harness.platforms import this_machine
 
 @app.command(epilog="Example: `placerl doctor --json`")
 def doctor(as_json: JsonOption = False) -> None:
-    """List this machine's devices, the backends it can run and why not, its links, and whether watts can be read."""
+    """List this machine's devices and links, which backends can run here, and whether power can be measured."""
     description = this_machine.describe()
     if as_json:
         print_json(description.to_json())

@@ -44,7 +44,7 @@ explorer = typer.Typer(cls=OneLineErrors, no_args_is_help=True)
 
 @explorer.callback(epilog="Example: `placerl explore ppo Hopper --device u200`")
 def explore() -> None:
-    """Choose design parameters of an accelerator: which fit a device, and how fast a paper's model says they are."""
+    """Choose an accelerator's design parameters: which fit an FPGA, and how fast they are by a paper's model."""
 
 
 @explorer.command("map", epilog="Example: `placerl explore map 11,256,256,3 --device u200`")

@@ -45,7 +45,7 @@ _BOOTSTRAP_SEED = 0  # the same returns give the same interval
 
 @dataclass(frozen=True)
 class StepExtent:
-    """How long both systems of a comparison are trained.
+    """The limits of the trainings in which the returns of two systems are compared.
 
     Attributes:
         environment_steps: most steps of each training, after the warm-up with random actions.

@@ -109,11 +109,11 @@ def trained_workload(name: str, system: str) -> Workload:
 
 
 def under(side: str, mapping: Mapping) -> str:
-    """Return the name under which rows of this project are stored if it trains with a mapping.
+    """Return the name of this project in rows and tables if it trains with a mapping (an assignment to devices).
 
     Args:
-        side: `OURS` or `OWN_SETTINGS`.
-        mapping: the mapping, which is added to the name if it is not `DEFAULT_MAPPING`.
+        side: the name without a mapping, `OURS` or `OWN_SETTINGS`.
+        mapping: the mapping, which is added in parentheses unless it is `DEFAULT_MAPPING`.
     """
     return side if str(mapping) == DEFAULT_MAPPING else f"{side} ({mapping})"
 

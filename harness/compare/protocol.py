@@ -36,7 +36,7 @@ LEAST_WALL_S = 1e-9  # the resolution of the finest clock
 
 
 class FailureKind(StrEnum):
-    """How a worker failed."""
+    """The ways in which a worker, a training system in another process, can fail."""
 
     ENVIRONMENT = "environment"  # its virtual environment could not be made
     CRASH = "crash"  # it ended, or could not be started
@@ -92,7 +92,7 @@ class WorkerJob(BaseModel):
 
 
 class WorkerResult(BaseModel):
-    """A worker's result of one job.
+    """The answer of a worker (a training system in another process) to a `WorkerJob`.
 
     Attributes:
         gradient_steps: gradient steps taken within `wall_s`.

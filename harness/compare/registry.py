@@ -1,7 +1,7 @@
-"""The systems that can be compared: this project, and baselines in their own virtual environments.
+"""Lists and starts the systems that can be compared: this project, and other libraries, the baselines.
 
-Each system is started as a worker (`harness.compare.protocol`). A baseline's environment is first built from its
-requirements.
+Each system runs as a worker, in a process of its own (`harness.compare.protocol`). A baseline also has a virtual
+environment of its own, which is first built from its requirements.
 """
 
 import fcntl
@@ -52,13 +52,16 @@ def trains(baseline: str, algorithm: str) -> bool:
 
 
 def replay_alone(name: str) -> bool:
-    """Whether a baseline is only a replay and trains nothing: its folder has `replay.py` and no `worker.py`."""
+    """Whether a baseline, another library, provides only a replay here and trains nothing.
+
+    Its folder then has `replay.py` and no `worker.py`.
+    """
     folder = BASELINES / name
     return (folder / "replay.py").is_file() and not (folder / "worker.py").is_file()
 
 
 def baseline_python(name: str) -> Path:
-    """Return the path of a baseline's Python interpreter, which may not exist yet."""
+    """Return the path of the Python interpreter in a baseline's virtual environment, which may not exist yet."""
     return _environment(name) / "bin" / "python"
 
 

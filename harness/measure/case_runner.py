@@ -118,9 +118,9 @@ class CaseRunner:
         self._checked_s = time.perf_counter() - start_s
 
     def warm_up(self) -> None:
-        """Make untimed calls until the case is warm, and find the number of calls of a block.
+        """Call the function without using the times until it is warm, and find how many calls make a block.
 
-        Blocks get more calls until one takes `Protocol.block_s`.
+        A block is the calls that are timed in one round. It gets more calls until it takes `Protocol.block_s`.
         """
         # The first calls compile, allocate and load, so their times do not predict those of later calls.
         slow = self.protocol.long_block_s is not None or self.protocol.settle
@@ -150,7 +150,10 @@ class CaseRunner:
             self.calls = max(1, round(self.calls * min(1.0, longest_s / max(self._turn_s, 1e-9))))
 
     def block(self) -> list[Piece]:
-        """Time one block of calls, each with arguments of its own, and return the block's pieces in order."""
+        """Time one block, the calls of one round, and return its pieces: groups of a few calls with their seconds.
+
+        Each call has arguments of its own, which are made before.
+        """
         state, call = self.state, self.case.call
         lead_in = self._lead_in_calls
         arguments = []
@@ -225,7 +228,7 @@ class CaseRunner:
 
     @property
     def round_s(self) -> float:
-        """Return the seconds that this case adds to a round: those of its last block, with making its arguments."""
+        """Return the seconds that this case adds to a round: those of its last calls and of making their arguments."""
         return 0.0 if self.failure else self._turn_s
 
     def time_like(self, other: "CaseRunner") -> None:
@@ -308,7 +311,7 @@ class CaseRunner:
                 self._fail("close", error)
 
     def whole_timing(self) -> Timing:
-        """Return the timing of the whole case so far, without an interval."""
+        """Return the timing of the whole case so far, without an interval, also if it is timed in parts."""
         return self._timing(self.whole, {})
 
     def timings(self, details: dict[str, Any]) -> list[Timing]:

@@ -34,7 +34,7 @@ Clock = Callable[[], float]
 
 
 class Pace(NamedTuple):
-    """The speed of the core during a piece.
+    """The speed of the core during a piece of work.
 
     Attributes:
         reading_s: mean time of the calibration kernel before and after the piece, seconds; 0 if it was not timed,
@@ -111,15 +111,18 @@ class Bracket:
         self._waited_s: float
 
     def open(self) -> None:
-        """Time the kernel before the first piece."""
+        """Time the calibration kernel before the first piece of work."""
         self._begin(self._read())
 
     def skip(self) -> None:
-        """Begin the next piece now without a new reading: what happened since the last one does not count for it."""
+        """Begin the next piece of work now, without timing the calibration kernel again.
+
+        What happened since the last reading does not count for the piece.
+        """
         self._begin(self._reading_s)
 
     def close(self) -> Pace:
-        """Time the kernel after a piece, and return the core's speed during it.
+        """Time the calibration kernel after a piece of work, and return the core's speed during it.
 
         The same reading also counts as the one before the next piece.
         """
@@ -155,12 +158,12 @@ class Readings:
     earlier_s: float = 0.0
 
     def add(self, pieces: Iterable[Piece]) -> None:
-        """Add the readings of pieces; pieces without a reading are ignored."""
+        """Add the readings (times of the calibration kernel) of pieces of work; those without a reading are ignored."""
         self.seconds += [piece.pace.reading_s for piece in pieces if piece.pace.reading_s > 0]
 
     @property
     def full_s(self) -> float:
-        """Return the kernel's time at full speed, in seconds; 0 without readings.
+        """Return the calibration kernel's time at full core speed, in seconds; 0 without readings.
 
         It is a low quantile of this run's readings, or the time of earlier runs if the core was slow for all of this
         one.
@@ -172,7 +175,7 @@ class Readings:
         return self.earlier_s if was_slow else own_s
 
     def remember(self, full_s: dict[Cores, float], cores: Cores) -> None:
-        """Store the kernel's time at full speed for later runs on the same cores, if there were enough readings.
+        """Store the calibration kernel's time at full speed for later runs on the same cores, unless it is uncertain.
 
         Args:
             full_s: `Bracket.full_s`, which is changed.

@@ -13,7 +13,7 @@ from harness.measure.statistics import Ratio
 
 
 def summary_row(samples: Sequence[float], **fields: Any) -> Measurement:
-    """Return a measured row: the samples' median with its 95% interval.
+    """Return a row of the store, a measurement, whose value is the samples' median, with its 95% interval.
 
     The row's status is "too_noisy" if the interval is wider than `timed_case.NOISE_LIMIT` of the median.
 
@@ -42,7 +42,7 @@ def summary_row(samples: Sequence[float], **fields: Any) -> Measurement:
 
 
 def ratio(times: Ratio, **fields: Any) -> Measurement:
-    """Return a measured row whose value is a ratio of times, with its interval.
+    """Return a row of the store, a measurement, whose value is a ratio of times, with its interval.
 
     Args:
         times: the ratio.
@@ -53,7 +53,7 @@ def ratio(times: Ratio, **fields: Any) -> Measurement:
 
 
 def gain(times: Ratio, **fields: Any) -> Measurement:
-    """Return a measured row whose value is a ratio of throughputs, with its interval.
+    """Return a row of the store, a measurement, whose value is a ratio of throughputs, with its interval.
 
     Args:
         times: the ratio of the times, of which the ratio of throughputs is the inverse.

@@ -238,7 +238,7 @@ def _checked(name: str, data: Data, fewest: int) -> Samples:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Time of A over time of B, with its 95% interval.
+    """The ratio of the time of A to that of B, with its 95% interval.
 
     Attributes:
         value: the ratio; below 1 if A is faster.
@@ -251,7 +251,7 @@ class Ratio:
 
     @property
     def differs(self) -> bool:
-        """Whether the interval excludes 1."""
+        """Whether the interval excludes 1, so that A and B take different times."""
         return self.low > 1 or self.high < 1
 
 
@@ -261,7 +261,8 @@ class Comparison:
 
     Attributes:
         ratio: time of A over time of B; None without enough pairs.
-        null: the same ratio for A against a second A, measured in the same rounds; None if it was not measured.
+        null: the same ratio for A against a second copy of A, measured in the same rounds, which shows the noise; None
+            if it was not measured.
         second: time of the second A over time of B; None if it was not measured.
         verdict: "faster" (A takes less time than B), "slower", or "no verdict".
         reason: why there is no verdict; empty otherwise.
@@ -277,9 +278,9 @@ class Comparison:
 
     @property
     def reach(self) -> float:
-        """The factor, at least 1, by which A may differ from itself: only a larger difference from B counts.
+        """The factor, at least 1, by which two timings of A may differ: a difference from B must be larger.
 
-        It is 1 if no second A was measured, or if the interval of `null` contains 1.
+        It is 1 if A was not measured a second time, or if the interval of that ratio (`null`) contains 1.
         """
         if self.null is None or not self.null.differs:
             return 1.0

@@ -1,4 +1,7 @@
-"""The types of the timing protocol (`harness.measure.protocol`): cases, how they are timed, and timings."""
+"""Defines the types of the timing protocol (`harness.measure.protocol`).
+
+They are functions to time (`Case`), how to time them (`Protocol`), and the results (`Timing`).
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

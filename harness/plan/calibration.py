@@ -118,10 +118,10 @@ def run(
     *,
     tables: bool = True,
 ) -> list[CalibrationFinding]:
-    """Run the calibration study.
+    """Run the calibration study, which shows how far this machine's intervals and verdicts can be trusted.
 
     Args:
-        tier: the tier whose primitive tables are measured.
+        tier: names the workloads and batch sizes of the primitive tables (times of a workload's primitives).
         repeats: comparisons of each primitive with itself.
         tries: comparisons of each primitive of `PLANTED` with itself made slower by `SLOWDOWN`.
         report: called with the progress.

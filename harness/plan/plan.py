@@ -43,7 +43,9 @@ BUILD_S = 15.0  # seconds that building them adds, once per workload
 
 
 def profile_cell(item: Workload, batch_size: int, tier: Tier, precisions: Sequence[str] = ()) -> Cell:
-    """Return the cell that times a workload's primitives on every backend of this machine: its primitive table.
+    """Return the cell (a unit of work of a run) that times a workload's primitives on every backend of this machine.
+
+    Its rows are the workload's primitive table at this batch size.
 
     Args:
         item: the workload.
@@ -66,7 +68,7 @@ def _profile_key(item: Workload, batch_size: int, precisions: Sequence[str] = ()
 
 
 def simulated_cell(item: Workload, batch_size: int, device: str) -> Cell:
-    """Return the cell that simulates the primitives of a workload at one batch size on a simulated device.
+    """Return the cell (a unit of work of a run) that simulates a workload's primitives on a hardware device.
 
     Its rows give the times at the device's clock frequency, next to the measured times of the primitive table.
     """
@@ -80,7 +82,7 @@ def simulated_cell(item: Workload, batch_size: int, device: str) -> Cell:
 
 
 def simulated_replay_cell(item: Workload, batch_size: int, device: str) -> Cell:
-    """Return the cell that simulates only the replay of a workload on a simulated device.
+    """Return the cell (a unit of work of a run) that simulates only the replay of a workload on a hardware device.
 
     It is used for batch sizes at which a gradient step takes too long to simulate.
     """
@@ -93,10 +95,11 @@ def simulated_replay_cell(item: Workload, batch_size: int, device: str) -> Cell:
 
 
 def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> Cell:
-    """Return the cell with the throughputs that every mapping strategy predicts if a simulated device is added.
+    """Return the cell (a unit of work of a run) that predicts throughputs if a simulated device is added.
 
-    The strategies choose among this machine's devices and the simulated one. The predictions come from rows that the
-    run holds: measured times of this machine and simulated times of the device.
+    Its rows hold what every mapping strategy predicts. The strategies choose among this machine's devices and the
+    simulated one. The predictions come from rows that the run holds: measured times of this machine and simulated
+    times of the device.
     """
 
     def measure(run: Run, report: Report) -> list[Measurement]:
@@ -110,10 +113,11 @@ def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> C
 
 
 def prediction_cell(item: Workload, batch_size: int, precisions: Sequence[str] = ()) -> Cell:
-    """Return the cell with the throughputs that every strategy predicts for every mapping on this machine.
+    """Return the cell (a unit of work of a run) that predicts the throughput of every mapping on this machine.
 
-    The predictions come from the times of primitives that the run holds (`profile_cell`), without further
-    measurements. `precisions` are those of that cell.
+    A mapping assigns learner, replay management and storage to devices. Every strategy makes its own predictions, from
+    the times of primitives that the run holds (`profile_cell`), without further measurements. `precisions` are those
+    of that cell.
     """
 
     def measure(run: Run, report: Report) -> list[Measurement]:
@@ -143,7 +147,7 @@ def _prediction_key(item: Workload, batch_size: int, precisions: Sequence[str] =
 
 
 def machine_peaks_cell() -> Cell:
-    """Return the cell that measures the peak arithmetic and the copy bandwidths of every device of this machine."""
+    """Return the cell (a unit of work of a run) that measures each device's peak arithmetic and copy bandwidths."""
     return Cell(
         f"{Suite.MACHINE_PEAKS}/machine",
         MACHINE_PEAKS_S,
@@ -159,7 +163,9 @@ def run_cell(
     mapping: Mapping | None = None,
     options: Options = STRICT,
 ) -> Cell:
-    """Return the cell that trains a workload under a mapping (an assignment of its parts to devices).
+    """Return the cell (a unit of work of a run) that trains a workload under a mapping.
+
+    A mapping assigns learner, replay management and storage to devices.
 
     If a failure or Ctrl-C ends the training early, the rows measured until then are stored, and the next run trains
     again.
@@ -198,7 +204,7 @@ def compare_cell(
     envpool: bool = False,
     flushed: bool = False,
 ) -> Cell:
-    """Return the cell that compares this project with another library on a workload.
+    """Return the cell (a unit of work of a run) that compares this project with another library on a workload.
 
     The cell times both in interleaved rounds. If the tier says so, it then trains both to the same number of
     environment steps and compares their returns.
@@ -206,7 +212,7 @@ def compare_cell(
     Args:
         item: the workload that both train.
         baseline: the other library, a folder under `baselines/`.
-        tier: gives the durations.
+        tier: gives the times to spend.
         batch_size: a batch size other than the workload's own.
         environment, envpool, flushed: see `rounds.ComparisonSettings`.
     """
@@ -238,13 +244,16 @@ def compare_cell(
 
 
 def chosen_mapping(run: Run, item: Workload, batch_size: int) -> Mapping:
-    """Return the mapping that the default strategy chose, from the run's own predictions."""
+    """Return the mapping that the default strategy chose for a workload, from predictions that the run holds.
+
+    A mapping assigns learner, replay management and storage to devices.
+    """
     rows = run.measurements(suite=Suite.PREDICTION, workload=item.name, batch_size=batch_size)
     return predict.chosen_mapping(rows)
 
 
 def plan(tier: Tier) -> list[Cell]:
-    """Return the cells that a tier measures, in the order of their run: a cell follows those whose rows it needs."""
+    """Return the cells (units of work of a run) that a tier measures; each follows those whose rows it needs."""
     cells: list[Cell] = [machine_peaks_cell()]
     for item in map(workloads.load, tier.workloads):
         sizes = {size for size in tier.batch_sizes if size <= item.replay.capacity}
@@ -272,10 +281,10 @@ def plan(tier: Tier) -> list[Cell]:
 
 
 def needed(cells: list[Cell], chosen: Sequence[Claim]) -> list[Cell]:
-    """Return the cells that are needed to judge some of the papers' claims.
+    """Return those cells of a plan that are needed to judge some of the papers' claims.
 
     Args:
-        cells: the plan, in order.
+        cells: the units of work of the plan, in order.
         chosen: the claims.
 
     Returns:
@@ -309,7 +318,7 @@ def _keys(tier_name: str) -> tuple[str, ...]:
 
 
 def execute(run: Run, cells: list[Cell], report: Report) -> None:
-    """Measure those cells that the run does not hold yet, and store the rows of each as soon as it ends.
+    """Measure those cells (units of work) of a plan that the run does not hold yet, and store each as soon as it ends.
 
     Cells that failed in an earlier attempt, or whose stored rows are out of date, are measured again.
 
@@ -341,7 +350,7 @@ def execute(run: Run, cells: list[Cell], report: Report) -> None:
 
 
 def measure_now(run: Run, cell: Cell, report: Report) -> list[Measurement]:
-    """Measure a cell even if the run holds its rows, store the rows and return them.
+    """Measure a cell (a unit of work of a run) even if the run holds its rows, store the rows and return them.
 
     Raises:
         Interrupted: the measurement was interrupted; the rows that it had until then are stored.

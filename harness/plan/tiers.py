@@ -102,7 +102,7 @@ TIERS = {
 
 
 def tier(name: str) -> Tier:
-    """Return the tier with this name.
+    """Return the tier with this name: "quick", "standard" or "full".
 
     Raises:
         UserError: there is no such tier.

@@ -92,7 +92,7 @@ def waiting(key: str, seconds: float, chain: str = "") -> Cell:
 
 
 def timing(key: str) -> Cell:
-    """Return a cell, a unit of work that a machine runs, that times `sum_tree.sample`."""
+    """Return a cell, a unit of work that a machine runs, which times the native sum tree's `sample`."""
 
     def measure(run: Run, report: Report) -> list[Measurement]:
         rng = np.random.default_rng(0)

@@ -36,12 +36,12 @@ class Session:
 
     @classmethod
     def begin(cls, out: Path, results: Path, tier: str) -> "Session":
-        """Open the run before anything is measured, so that a store in use is reported at once.
+        """Open the run that stores the rows, before anything is measured, so that a store in use is reported at once.
 
         Args:
             out: output folder of the table; created if it does not exist.
             results: folder of the store.
-            tier: tier of the run that stores the rows.
+            tier: "quick", "standard" or "full": the run of this tier gets the rows.
 
         Raises:
             UserError: there is no such tier, or a store or folder cannot be written.
@@ -118,7 +118,13 @@ def joined(values: Sequence[object]) -> str:
 
 
 def section(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of one table of a benchmark, in Markdown with its title; the last line is empty."""
+    """Return a table with a title as lines of Markdown, the last of which is empty.
+
+    Args:
+        title: the title.
+        columns: the names of the columns.
+        rows: the text of each cell, row by row.
+    """
     cells = tuple(map(tuple, rows))
     made = TextTable("table", title, tuple(columns), cells, "placerl bench")
     return [*as_markdown(made).splitlines(), ""]

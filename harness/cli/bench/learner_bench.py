@@ -100,7 +100,10 @@ class Result:
         return min(quick, key=quick.__getitem__) if quick else None
 
     def against(self, side: str, other: str) -> statistics.Ratio | None:
-        """Return the speedup of one system (a side of the cell) over another, with its interval.
+        """Return the speedup of one learner over another one, with its interval.
+
+        Args:
+            side, other: the names of the learners in `timings`.
 
         Returns:
             None if either was not timed, failed, or has too few samples.
@@ -231,7 +234,11 @@ def run_cell(
 
 
 def trained(cell: LearnerCell, steps: int) -> TrainedStart:
-    """Train a cell's workload for `steps` gradient steps, and return the learner's state and samples of the replay.
+    """Train a configuration's workload, and return the learner's state and samples of the replay.
+
+    Args:
+        cell: the configuration.
+        steps: gradient steps of the training.
 
     Raises:
         UserError: the cell times whole updates of PPO (`LearnerCell.whole_update`) instead of gradient steps.

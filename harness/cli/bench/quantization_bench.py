@@ -313,7 +313,7 @@ def main(
     results: ResultsOption = RESULTS,
     tier: TierOption = "quick",
 ) -> None:
-    """Time gradient steps in floats, 32-bit and 16-bit fixed point (FIX V-C, VI)."""
+    """Time gradient steps in float32, and in 32-bit and 16-bit fixed point (FIX V-C, VI)."""
     session = Session.begin(out, results, tier)
     rows = session.measure(f"bench-quantization/{batch_size}", partial(bench, batch_size, rounds))
     session.write(table(rows))

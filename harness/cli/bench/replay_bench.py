@@ -1,4 +1,4 @@
-"""Times every sum tree in interleaved rounds, in one table.
+"""Times this project's sum trees and other libraries', in interleaved rounds, and writes one table.
 
     placerl bench replay [--build] [--capacities 131072] [--batch-sizes 32,256]
 
@@ -129,7 +129,7 @@ def main(
     results: ResultsOption = RESULTS,
     tier: TierOption = "quick",
 ) -> None:
-    """Time every sum tree next to other libraries' own, in one interleaved table."""
+    """Time this project's sum trees and other libraries', in interleaved rounds."""
     leaves, sizes = numbers("--capacities", capacities), numbers("--batch-sizes", batch_sizes)
     others = chosen("--peers", peers, PEERS)
     session = Session.begin(out, results, tier)

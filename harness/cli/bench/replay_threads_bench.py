@@ -121,7 +121,7 @@ def main(
     results: ResultsOption = RESULTS,
     tier: TierOption = "quick",
 ) -> None:
-    """Time threads on one replay buffer, next to a global lock and an owner thread (PAL Fig. 9)."""
+    """Time threads that share one replay buffer: with two locks, one lock, or an owner thread (PAL Fig. 9)."""
     sizes, counts = numbers("--batch-sizes", batch_sizes), numbers("--threads", threads)
     session = Session.begin(out, results, tier)
 

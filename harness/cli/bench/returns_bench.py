@@ -168,7 +168,7 @@ def main(
     results: ResultsOption = RESULTS,
     tier: TierOption = "quick",
 ) -> None:
-    """Train under several mappings, float32 and bfloat16 by default, and compare the returns over seeds."""
+    """Train with several mappings, by default in float32 and in bfloat16, and compare the returns over seeds."""
     chosen = tuple(map(Mapping.parse, mappings.split(",")))
     studies = [
         Study(LearnedTask(name, steps, batch_size), chosen, tuple(range(seeds))) for name in names.split(",")
