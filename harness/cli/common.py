@@ -149,8 +149,9 @@ def simulated(run: Run, item: workloads.Workload, batch_size: int, device: str) 
 def predicted_with(
     run: Run, item: workloads.Workload, batch_size: int, tier: Tier, device: str
 ) -> list[Measurement]:
-    """Return the throughputs that every mapping strategy predicts if a simulated device is added to this machine.
+    """Return the throughputs that are predicted for a workload if a simulated device is added to this machine.
 
+    Each mapping strategy assigns the parts of a training to devices, and predicts the throughput of the assignments.
     Times of primitives that the run does not hold yet are measured or simulated first.
     """
     profiled(run, item, batch_size, tier)
@@ -165,8 +166,9 @@ def predicted_with(
 def predicted(
     run: Run, item: workloads.Workload, batch_size: int, tier: Tier, precisions: Sequence[str] = ()
 ) -> list[Measurement]:
-    """Return the throughputs that every mapping strategy predicts for a workload, from times of its primitives.
+    """Return the throughputs that are predicted for a workload on this machine, from times of its primitives.
 
+    Each mapping strategy assigns the parts of a training to devices, and predicts the throughput of the assignments.
     Times that the run does not hold yet are measured first (`profiled`, which has the same arguments).
     """
     profiled(run, item, batch_size, tier, precisions)

@@ -65,7 +65,7 @@ def explore_map(
     fanout: Annotated[int, typer.Option("--fanout", min=2, max=256, help="K, children of a node.")] = 16,
     as_json: JsonOption = False,
 ) -> None:
-    """Choose the number (DP) and lanes of learner pipelines, and the number of the replay's sub-trees (MAP VI-A2)."""
+    """Choose the number (DP) of MAP's learner pipelines, their parallel lanes, and the replay's sub-trees (VI-A2)."""
     sizes, found = _networks(network, algorithm), explored_device(device)
     limit = pipeline_resources.available(found)
     wide = max(max(neurons) for neurons in sizes.values()) > WIDEST_LAYER
@@ -172,7 +172,7 @@ def explore_ppo(  # noqa: PLR0913 (a command: its options)
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Choose the side P of the systolic arrays and the dataflow of each process (PPO 4, Equation 9)."""
+    """Choose the P rows and columns of PPO's systolic arrays, and the dataflow of each process (PPO 4, Equation 9)."""
     layers, found = layers_of(network), explored_device(device)
     tried = numbers("--sides", sides)
     if wrong := [side for side in tried if not 2 <= side <= LARGEST_SIDE]:

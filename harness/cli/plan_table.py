@@ -45,7 +45,7 @@ def show_plan(console: Console, tier: Tier, cells: Sequence[Cell], finished: Col
 
 
 def to_go_s(cells: Sequence[Cell], finished: Collection[str]) -> float:
-    """Return the expected seconds of all cells whose keys are not in `finished`."""
+    """Return the expected seconds of all cells (units of work) of a plan whose keys are not in `finished`."""
     return sum(cell.estimate_s for cell in cells if cell.key not in finished)
 
 

@@ -152,9 +152,9 @@ def run(  # noqa: PLR0913 (a command: its options)
 ) -> None:
     """Train under a mapping, and print gradient and environment steps per second, steps per watt, and episode returns.
 
-    Options that the machine or the workload does not support are refused before anything starts. If a unit fails
-    during the run, the rows measured until then are stored, and the exit status is 1; likewise after Ctrl-C, with
-    exit status 130.
+    Options that the machine or the workload does not support are refused before anything starts. If a
+    thread or process of the training fails, what was measured until then is stored, and the exit status is 1; likewise
+    after Ctrl-C, with exit status 130.
     """
     options = Options(
         actors=actors,

@@ -77,7 +77,7 @@ def show_cell(rows: list[Measurement]) -> None:
     errors of the prediction's terms.
 
     Args:
-        rows: the rows of one cell of `harness.validate`.
+        rows: the rows that `harness.validate` measured for them.
     """
     achieved = [row for row in rows if row.quantity == "gradient_steps_per_s"]
     if not achieved:
@@ -129,7 +129,7 @@ def show_strategies(rows: list[Measurement]) -> None:
     mapping's throughput that is lost by the chosen one. Then the reasons for errors above the target are printed.
 
     Args:
-        rows: the rows of all cells of `harness.validate`.
+        rows: all rows that `harness.validate` measured.
     """
     for provenance in ("measured", "simulated"):
         beside = [row for row in rows if row.details.get("achieved_provenance") == provenance]

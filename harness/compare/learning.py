@@ -167,7 +167,7 @@ def _training_cell(task: LearnedTask, system: str, seed: int, mapping: Mapping) 
 
 
 def summary_key(workload: str, system: str) -> str:
-    """Return the key of the cell that summarises a system's trainings of a workload over their seeds."""
+    """Return the key of the cell (unit of work of a run) that summarises a system's trainings of a workload."""
     return f"learn/{workload}/{system}/summary"
 
 

@@ -168,7 +168,7 @@ def compare(
         Rows of suite `compare`, with the baseline in `details["baseline"]`: gradient and environment steps per
         second of both systems (`details["part"]` is `ours` or `theirs`), returns of the episodes that ended in the
         timed rounds, `throughput_ratio` (this project over the baseline, with `details["verdict"]`) and
-        `null_ratio` (this project over itself). If both sides were trained to the same number of environment
+        `null_ratio` (this project over itself). If both were trained to the same number of environment
         steps, also `return_at_equal_steps` of both and `return_difference` (this project's minus the baseline's).
         A system that failed has one row of status `failed`, with its last lines in the details. A system that
         cannot do the workload, or can no longer be installed, has one row of status `not_run`, with the reason.

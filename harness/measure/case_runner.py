@@ -57,7 +57,7 @@ class _Series:
 
 
 class CaseRunner:
-    """Carries out the steps of the timing protocol for one case, and keeps the samples.
+    """Carries out the steps of the timing protocol for one case, a function to time, and keeps the samples.
 
     Args:
         case: the function to time, with its set-up and its check.
@@ -65,7 +65,7 @@ class CaseRunner:
         rng: generator for the arguments of the calls.
         clock: returns seconds.
         readings: readings of the core's speed, shared by all cases of a run.
-        bracket: reads the core's speed between pieces of a block.
+        bracket: reads the core's speed between groups of calls (pieces).
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class CaseRunner:
         self._open = False
 
     def attempt(self, step: str, action: Callable[[], None]) -> None:
-        """Run one step of the protocol, unless an earlier step of this case failed.
+        """Run one step of the timing protocol, unless an earlier step failed for the function that is timed.
 
         Args:
             step: name of the step, for the message if it fails.
@@ -232,7 +232,7 @@ class CaseRunner:
         return 0.0 if self.failure else self._turn_s
 
     def time_like(self, other: "CaseRunner") -> None:
-        """Use as many calls per block and per piece as another case, if one call of each takes about as long.
+        """Time as many calls per round as another case does, if one call of each takes about as long.
 
         Two copies of one case then have equal blocks, although the first was warmed up with colder caches.
 

@@ -1,4 +1,4 @@
-"""The conditions of a measurement: sets pinned cores and numbers of threads, and describes load and versions."""
+"""Sets and describes the conditions of a measurement: pinned cores, numbers of threads, other load, and versions."""
 
 import os
 import sys

@@ -37,7 +37,9 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class FullSpeed:
-    """The times of a case's blocks, corrected to full core speed.
+    """The times of a function, corrected to full core speed.
+
+    A block is the calls of the function in one round, and a piece is some calls of a block.
 
     Attributes:
         samples: seconds per call of each block that is used, with the slope's uncertainty.
@@ -58,10 +60,10 @@ class FullSpeed:
 
 
 def at_full_speed(blocks: Sequence[Sequence[Piece]], full_s: float) -> FullSpeed:
-    """Estimate the seconds per call of each block at full core speed.
+    """Estimate the seconds per call at full core speed, for each block of calls that was timed in one round.
 
     Args:
-        blocks: pieces of each block, in the order of time; at least one each.
+        blocks: the timed pieces (groups of calls) of each block, in the order of time; at least one each.
         full_s: time of the calibration kernel at full speed, > 0 s; 0 if it is unknown, and then the times are not
             corrected for the core's speed.
     """
@@ -95,7 +97,7 @@ def at_full_speed(blocks: Sequence[Sequence[Piece]], full_s: float) -> FullSpeed
 
 
 def own_s(piece: Piece) -> float:
-    """Return the seconds of a piece without those for which its thread waited for a core."""
+    """Return the seconds of a timed piece of work without those for which its thread waited for a core."""
     return max(piece.seconds - piece.pace.waited_s, LEAST_OWN * piece.seconds)
 
 

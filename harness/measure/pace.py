@@ -49,7 +49,7 @@ class Pace(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """One timed piece of work.
+    """A piece of work that was timed: some calls of a function, with the speed of the core meanwhile.
 
     Attributes:
         seconds: duration of the piece.

@@ -121,14 +121,14 @@ def measure(
     clock: Clock = time.perf_counter,
     bracket: Bracket | None = None,
 ) -> dict[str, Timing]:
-    """Time cases in interleaved rounds.
+    """Time several functions in interleaved rounds, by the protocol that this module describes.
 
     Args:
-        cases: cases with different names.
+        cases: the functions, with different names.
         protocol: how to time; the default is meant for comparisons.
         progress: called with the rounds done and the rounds to do; with `Protocol.settle`, with milliseconds.
         clock: returns seconds from some moment; must never decrease.
-        bracket: reads the core's speed between pieces; by default one that uses `clock`.
+        bracket: reads the core's speed between groups of calls (pieces); by default one that uses `clock`.
 
     Returns:
         A timing for each case, by name, in the order given; the timings of a case's parts follow it. A case that
@@ -136,7 +136,7 @@ def measure(
         samples; the other cases continue.
 
     Raises:
-        ValueError: two cases have the same name, or a core may not be used by this process.
+        ValueError: two cases have the same name, or this process may not use one of the cores.
     """
     protocol = protocol or Protocol()
     chosen = list(cases)
@@ -248,7 +248,7 @@ def compare_cases(
 
 
 def paired(*timings: Timing) -> list[Samples]:
-    """Return the samples of several cases, of those rounds only in which every case has one.
+    """Return the samples of several timed functions, of those rounds only in which each has one.
 
     Args:
         timings: results of one call of `measure`; none has failed.

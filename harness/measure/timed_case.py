@@ -39,11 +39,11 @@ class Case(Generic[S]):
         call: the timed function.
         synchronise: waits until the device has finished everything requested.
         close: releases what `setup` took.
-        block: for a case with its own clock, such as another process: makes a number of calls, each with new
-            arguments, and returns the seconds they took. `inputs`, `call` and lead-in calls are then unused.
+        block: for a case that times itself, as in another process: makes a number of calls, each with new arguments,
+            and returns the seconds they took. `inputs`, `call` and the untimed calls before a block are then unused.
         parts: for a case timed in parts: returns each part's seconds since the last call of `parts`, or its
             pieces since then (`Piece.calls` is the fraction of a call that a piece covers).
-        empties_caches: whether each call empties the caches itself, so that no lead-in call is needed.
+        empties_caches: whether each call empties the caches itself, so that no untimed calls before a block are needed.
     """
 
     name: str
@@ -64,7 +64,7 @@ NULL: Case[None] = Case("null", lambda: None, lambda _: None, lambda _, rng: Non
 
 @dataclass(frozen=True)
 class Protocol:
-    """How long and under which conditions to measure.
+    """How long and under which conditions to time functions. A block is the calls of a function in one round.
 
     Attributes:
         rounds: samples of each case, at least 1. An interval needs 5, a comparison 15; the default is 45.
@@ -139,7 +139,7 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Timing:
-    """The result of timing one case.
+    """The result of timing one function, a `Case`. A block is its calls in one round.
 
     Attributes:
         name: name of the case.
@@ -174,7 +174,7 @@ class Timing:
         return tuple(map(float, self.samples.values))
 
     def measurement(self, *, details: dict[str, Any] | None = None, **fields: Any) -> Measurement:
-        """Return this timing as a row of the store.
+        """Return this timing as a row of the store, a measurement of quantity "time_per_call".
 
         Args:
             details: added to the timing's own details.

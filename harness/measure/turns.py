@@ -25,7 +25,7 @@ K = TypeVar("K", bound=Hashable)
 def take_turns(
     next_round: Callable[[int], Sequence[S]], order: np.random.Generator
 ) -> Iterator[tuple[int, S]]:
-    """Yield the turns of all sides, round by round, in a new random order in each round.
+    """Yield the turns of all sides (the things that are compared), round by round, each in a new random order.
 
     Args:
         next_round: returns the sides of the next round, given the number of rounds done; empty ends the loop.

@@ -102,7 +102,7 @@ class Try:
     Attributes:
         primitive: the primitive's name and the backend that runs it.
         comparison: the result of the comparison.
-        first: the timing of its first side, A.
+        first: the timing of the first of the two forms, A.
     """
 
     primitive: str
@@ -226,7 +226,7 @@ def _hold(a: Timing, b: Timing) -> bool:
 
 
 def planted(case: Case[Any], slowdown: float) -> tuple[Case[Any], Case[Any]]:
-    """Return two forms of a case: one as fast as before, and one whose calls take longer by a known fraction.
+    """Return two forms of a timed function (a case): one as fast as before, and one slower by a known fraction.
 
     Both do a sum over a range of numbers after each call: the range is empty in the first form, and in the second
     long enough to take the fraction of the call's time.

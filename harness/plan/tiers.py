@@ -1,4 +1,4 @@
-"""Tiers: how much of the papers' experiments a run measures, and how much time it spends.
+"""Defines the tiers, each of which says how much of the papers' experiments a run measures, and for how long.
 
 There are three: `quick`, `standard` and `full`. Times are wall-clock budgets on 2 cores.
 """
@@ -23,7 +23,7 @@ class Tier:
         experiment_s: budget of one experiment that only a paper's claim needs, seconds.
         run_s: budget of one training run after its warm-up, seconds.
         compare_s: budget of the timed rounds of one comparison with one baseline, seconds.
-        returns: how long both sides of a comparison are trained to compare what they learn; None: not at all.
+        returns: how long both systems of a comparison are trained to compare what they learn; None: not at all.
         seeds: training runs per workload.
         validate_s: budget for running every mapping of one workload at one batch size, to check the predictions,
             seconds; 0: not run.

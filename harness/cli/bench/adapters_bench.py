@@ -87,7 +87,7 @@ def main(
     results: ResultsOption = RESULTS,
     tier: TierOption = "quick",
 ) -> None:
-    """Train in other libraries with their own replay and with this project's (PAL Fig. 11).
+    """Train in other libraries with their own replay and with this project's, and compare the speeds (PAL Fig. 11).
 
     Exit status 1 if a library failed.
     """

@@ -127,7 +127,7 @@ def _row(quantity: str, samples: Sequence[float], **details: Any) -> Measurement
 
 
 def spread(number: int, cells: int, cell_s: float, rounds: int) -> list[Measurement]:
-    """Measure how fast a number of nodes carries out cells that only wait.
+    """Measure how fast a number of nodes carries out cells (units of work) that only wait.
 
     Args:
         number: number of nodes.
@@ -167,7 +167,7 @@ def spread(number: int, cells: int, cell_s: float, rounds: int) -> list[Measurem
 
 
 def same_numbers(pairs: int) -> list[Measurement]:
-    """Measure the same cell in this process and over a cluster of one node, in turns.
+    """Measure the same cell, a unit of work of a run, in this process and over a cluster of one node, in turns.
 
     Args:
         pairs: number of rounds. In each, the cell is measured twice in this process and once over the cluster.

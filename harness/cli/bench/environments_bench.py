@@ -57,7 +57,7 @@ def stepping_of(id: str, count: int, mujoco_count: int) -> Stepping:
 
 
 def cases(stepping: Stepping) -> list[Case[Any]]:
-    """Return the cases to time for one environment: all implementations of it that can run on this machine."""
+    """Return the functions to time for one environment: a case for each implementation that can run on this machine."""
     if stepping.id in native.mujoco_files():
         made: list[Case[Any]] = [*cases_of.repeated_cases(stepping, Recording.of(stepping))]
     else:

@@ -29,7 +29,7 @@ BATCH_SIZE = 256
 
 
 def cases(operation: str, capacity: int, batch_size: int) -> list[Case[SumTree]]:
-    """Return the cases to time: a tree for each layout, with calls of one operation.
+    """Return the functions to time: for each layout a case that calls one operation of its tree.
 
     Args:
         operation: "sample" or "update".

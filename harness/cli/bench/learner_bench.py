@@ -82,11 +82,11 @@ class Result:
     trained_steps: int = 0
 
     def peak_of(self, side: str) -> float:
-        """Return the peak arithmetic of one core in the precision of a side (a learner), GFLOP/s."""
+        """Return the peak arithmetic of one core in the precision of the learner named `side`, GFLOP/s."""
         return self.bfloat16_gflops if side == BFLOAT_16 else self.peak_gflops
 
     def threads_of(self, side: str) -> int:
-        """Return the number of threads that a side (a learner) uses."""
+        """Return the number of threads that the learner named `side` uses."""
         return 1 if side == NATIVE_ALONE else self.threads
 
     @property
@@ -115,10 +115,10 @@ class Result:
         return statistics.paired_ratio(theirs_s, ours_s) if len(ours_s) >= statistics.FEWEST_SAMPLES else None
 
     def share_of_peak(self, side: str) -> float | None:
-        """Return the rate of a side's matrix products as a fraction of the peak arithmetic of the cores that it uses.
+        """Return the rate of a learner's matrix products as a fraction of the peak arithmetic of the cores it uses.
 
         Returns:
-            None if the side has no time, or its peak is unknown.
+            None if the learner was not timed, or its peak is unknown.
         """
         median_s = self.timings[side].median_s
         peak_gflops = self.peak_of(side)
@@ -165,7 +165,7 @@ class Result:
         return text
 
     def measurements(self) -> list[Measurement]:
-        """Return the timings as rows of the store, one per side."""
+        """Return the timings as rows of the store (measurements), one per learner."""
         rows = []
         for side, timing in self.timings.items():
             details: dict[str, object] = {
@@ -241,7 +241,7 @@ def trained(cell: LearnerCell, steps: int) -> TrainedStart:
         steps: gradient steps of the training.
 
     Raises:
-        UserError: the cell times whole updates of PPO (`LearnerCell.whole_update`) instead of gradient steps.
+        UserError: the configuration times whole updates of PPO (`LearnerCell.whole_update`) instead of gradient steps.
     """
     if cell.whole_update:
         raise UserError("command line", "--trained", cell.name, "cells whose call is one gradient step")

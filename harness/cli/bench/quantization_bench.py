@@ -150,7 +150,7 @@ def check(item: Workload, batch_size: int, made: Learner) -> None:
 
 
 def cases(item: Workload, batch_size: int) -> list[Case[Any]]:
-    """Return the cases to time: one per number format, and float32 once more, which shows the noise (A/A null)."""
+    """Return the gradient steps to time, as cases: one per number format, and float32 twice, which shows the noise."""
 
     def case(name: str, formats: Precision | None) -> Case[Any]:
         return Case(

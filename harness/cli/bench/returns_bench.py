@@ -62,7 +62,7 @@ class Study:
         ]
 
     def summaries(self, run: Run) -> list[Measurement]:
-        """Return a row for each mapping with its score over the seeds that the run holds.
+        """Return a row, a measurement, with the score of each mapping over the seeds that the run holds.
 
         `details["at_least_first"]` says whether it learns as much as the first mapping (`at_least`).
         """

@@ -39,7 +39,7 @@ QUANTILE = 0.1
 
 @cache
 def cases(name: str) -> dict[str, PrimitiveCase]:
-    """Return all cases of a workload on this machine, by name.
+    """Return a workload's primitives on every backend of this machine, as cases (functions to time) by name.
 
     Args:
         name: one of `WORKLOADS`, such as "hopper-ddpg/256".
@@ -79,7 +79,11 @@ class Primitives:
     unit = "seconds"
 
     def setup(self, workload_name: str, case_name: str) -> None:
-        """Prepare the state and arguments of the case.
+        """Prepare the state and the arguments for the calls of one primitive on one backend.
+
+        Args:
+            workload_name: one of `WORKLOADS`.
+            case_name: name of the primitive and the backend, as in `CASES`.
 
         Raises:
             NotImplementedError: the case is not in `names()`; asv then skips it.
