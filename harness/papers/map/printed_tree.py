@@ -2,8 +2,9 @@
 
 Algorithm 2 as printed has three faults, each of which `Fixes` corrects: the change has the wrong sign (old minus new
 priority, line 5, is added in line 8), the root is never updated (line 6 ends before it), and items of one batch with
-the same index may all read the same old priority. Algorithm 1 may find a leaf of priority 0 if the total was rounded
-up. Updates add differences to the sums, which therefore drift, so this is not a backend.
+the same index may all read the same old priority. RECONSTRUCTED: the available copy has lost the operator of line 5,
+which is taken as a minus, and may have lost lines after line 9. Algorithm 1 may find a leaf of priority 0 if the total
+was rounded up. Updates add differences to the sums, which therefore drift, so this is not a backend.
 """
 
 from enum import IntFlag
