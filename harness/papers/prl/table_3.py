@@ -55,10 +55,11 @@ def over_devices(frame: pd.DataFrame) -> Finding:
     or on the simulated FPGA.
     """
     tried = tried_mappings(frame)
-    libraries = _libraries(frame, tried)
     here = {place: {c: row for c, row in found.items() if not c.simulated} for place, found in tried.items()}
     measured = {place: found for place, found in here.items() if len(found) > 1}
     judged = measured or {place: found for place, found in tried.items() if len(found) > 1}
+    # Over the same assignments as this project's: not over a simulated device where others are judged.
+    libraries = _libraries(frame, tried | judged)
     ours = tuple(
         _portability(f"placerl, {workload}, batch size {size}", found)
         for (workload, size), found in sorted(judged.items())
