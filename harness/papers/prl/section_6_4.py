@@ -52,10 +52,11 @@ def reallocation(frame: pd.DataFrame) -> Finding:
             title = (
                 f"{workload}, batch size {size}, {mapping}: throughput with re-allocation over that without"
             )
-            # No cores are added; every actor that becomes a trainer may add as much as the learner alone trains.
-            trainers = 1 + int((detail(sides[True], "options") or {}).get("actors", 0))
+            # No cores are added; each process that becomes a trainer may add as much as the learner alone trains, and
+            # one of them goes on acting.
+            processes = int(detail(sides[True], "options")["processes"])
             gain = ratio(
-                title, number(sides[True], "with"), number(sides[False], "without"), at_most=trainers
+                title, number(sides[True], "with"), number(sides[False], "without"), at_most=processes
             )
             cores = [len((detail(row, "conditions") or {}).get("cores", ())) for row in sides.values()]
             (gains if min(cores) >= FEWEST_CORES else small).append(gain)

@@ -19,8 +19,11 @@ REALLOCATION, EARLIER = "PRL-T3-reallocation", "PRL-6.4-earlier-work"
 NOISY = {"status": "too_noisy", "reason": "the interval is 40% of the median"}
 
 
-def run(gps: float, cores: int = 4, moves: bool = False, actors: int = 2, **more: Any) -> Measurement:
-    options = {"actors": actors, "processes": 2, "overlap": 16} | ({"reallocate": True} if moves else {})
+def run(
+    gps: float, cores: int = 4, moves: bool = False, actors: int = 2, processes: int = 3, **more: Any
+) -> Measurement:
+    options = {"actors": actors, "processes": processes, "overlap": 16}
+    options |= {"reallocate": True} if moves else {}
     details = {"mapping": "torch-native-cpu", "options": options, "conditions": {"cores": list(range(cores))}}
     return trained(gps, details=details, **more)
 
@@ -52,6 +55,25 @@ def test_what_reallocation_brings(gps: float, more: dict[str, str], outcome: Out
     assert found.finding.outcome is outcome
     assert found.finding.ours[0].value == pytest.approx(gps / 100)
     assert found.rows == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("processes", "suspect"),
+    [(4, False), (3, False), (2, True)],  # the last one always acts
+)
+@pytest.mark.parametrize("actors", [0, 2, 8])
+def test_as_many_train_as_there_are_processes_and_not_environments(
+    processes: int, suspect: bool, actors: int, tmp_path: Path
+) -> None:
+    rows = [
+        run(gps, moves=moves, actors=actors, processes=processes)
+        for gps, moves in ((100, False), (250, True))
+    ]
+    if not actors:  # the workload's own number
+        for row in rows:
+            del row.details["options"]["actors"]
+    found = verdict(REALLOCATION, tmp_path, *rows).finding
+    assert found.outcome is (Outcome.NO_VERDICT if suspect else Outcome.IN_KIND)
 
 
 @pytest.mark.parametrize(
