@@ -175,6 +175,9 @@ Runs = dict[str, dict[int, Any]]
 def runs_of(frame: pd.DataFrame, experiment: Relaxation) -> dict[str, Runs]:
     """Return the rows of an experiment for the workloads in which every curve was trained.
 
+    Only runs with the same number of gradient steps are compared: where a store holds several tiers, the longest of
+    those that are complete.
+
     Args:
         frame: rows of a run.
         experiment: the experiment.
@@ -183,17 +186,19 @@ def runs_of(frame: pd.DataFrame, experiment: Relaxation) -> dict[str, Runs]:
         For each workload, the rows by curve and seed, only with seeds that all curves have. Workloads with fewer than
         `FEWEST_SAMPLES` such seeds are left out.
     """
-    found: dict[str, Runs] = defaultdict(lambda: defaultdict(dict))
+    found: dict[str, dict[int, Runs]] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
     for row in rows_of(frame, experiment.key, "final_return"):
-        found[row.workload][row.backend][int(detail(row, "seed"))] = row
+        length = int(detail(row, "gradient_steps") or 0)  # rows of earlier versions do not state it
+        found[row.workload][length][row.backend][int(detail(row, "seed"))] = row
     names = [curve.name for curve in experiment.curves]
     complete = {}
-    for workload, curves in found.items():
-        seeds = set.intersection(*(set(curves.get(name, {})) for name in names))
-        if len(seeds) >= FEWEST_SAMPLES:
-            complete[workload] = {
-                name: {seed: curves[name][seed] for seed in sorted(seeds)} for name in names
-            }
+    for workload, lengths in found.items():
+        for _, curves in sorted(lengths.items()):
+            seeds = set.intersection(*(set(curves.get(name, {})) for name in names))
+            if len(seeds) >= FEWEST_SAMPLES:
+                complete[workload] = {
+                    name: {seed: curves[name][seed] for seed in sorted(seeds)} for name in names
+                }
     return complete
 
 

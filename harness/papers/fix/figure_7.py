@@ -78,18 +78,24 @@ def _ends(number: Number) -> tuple[float, float]:
 
 
 def _runs(frame: pd.DataFrame) -> dict[str, Runs]:
-    """Return the workloads for which all four curves were trained, with the seeds that all four have."""
-    found: dict[str, Runs] = defaultdict(lambda: defaultdict(dict))
+    """Return the workloads for which all four curves were trained, with the seeds that all four have.
+
+    Only runs of the same number of steps are compared: where a store holds several tiers, the longest of those that
+    have enough seeds for an interval, or as many as the shorter ones.
+    """
+    found: dict[str, dict[int, Runs]] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
     for row in rows_of(frame, training.EXPERIMENT, "evaluation_return"):
-        found[row.workload][row.backend][int(detail(row, "seed"))] = row
+        found[row.workload][int(detail(row, "steps"))][row.backend][int(detail(row, "seed"))] = row
     complete: dict[str, Runs] = {}
-    for name, curves in found.items():
-        seeds = set.intersection(*(set(curves.get(curve, {})) for curve in CURVES))
-        if seeds:
-            complete[name] = {
-                curve: {seed: rows[seed] for seed in sorted(seeds) if seed in rows}
-                for curve, rows in curves.items()
-            }
+    for name, lengths in found.items():
+        for _, curves in sorted(lengths.items()):
+            seeds = set.intersection(*(set(curves.get(curve, {})) for curve in CURVES))
+            shorter = len(complete[name][FLOAT]) if name in complete else 1
+            if len(seeds) >= min(FEWEST_SAMPLES, shorter):
+                complete[name] = {
+                    curve: {seed: rows[seed] for seed in sorted(seeds) if seed in rows}
+                    for curve, rows in curves.items()
+                }
     return complete
 
 

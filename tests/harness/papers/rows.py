@@ -70,7 +70,9 @@ def compared(ratio: float, verdict: str, baseline: str = "sb3", **fields: Any) -
     return measurement(ratio, **(base | fields))
 
 
-def final_return(workload: str, curve: str, final: float, seed: int, experiment: str) -> Measurement:
+def final_return(
+    workload: str, curve: str, final: float, seed: int, experiment: str, gradient_steps: int = 6_000
+) -> Measurement:
     """The end of a training run under a curve's relaxation."""
     return Measurement(
         suite="claim",
@@ -84,7 +86,12 @@ def final_return(workload: str, curve: str, final: float, seed: int, experiment:
         provenance=Provenance.MEASURED,
         value=final,
         samples=(final,),
-        details={"experiment": experiment, "seed": seed, "mean_returns": [None, 10.0 + seed, final]},
+        details={
+            "experiment": experiment,
+            "seed": seed,
+            "gradient_steps": gradient_steps,
+            "mean_returns": [None, 10.0 + seed, final],
+        },
     )
 
 

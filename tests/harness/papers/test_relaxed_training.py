@@ -11,6 +11,7 @@ from harness.papers.map.figure_10 import PRESAMPLED
 from harness.papers.prl import figure_9
 from harness.papers.prl.figure_9 import REALLOCATED
 from harness.plan.tiers import TIERS
+from tests.harness.papers.rows import final_return, frame_of
 
 EXPERIMENTS = [PRESAMPLED, REALLOCATED]
 
@@ -41,6 +42,31 @@ def test_the_curves_of_an_experiment_start_with_what_they_are_compared_with():
     for experiment in EXPERIMENTS:
         reference, *others = (curve.options for curve in experiment.curves)
         assert all(options.keys() >= reference.keys() and options != reference for options in others)
+
+
+def test_runs_of_another_length_are_not_compared(tmp_path):
+    """A longer tier that was interrupted: the first seeds of its runs are newer than those of the whole shorter one."""
+
+    def of(seeds, gradient_steps):
+        return [
+            final_return("cartpole-ddpg", curve.name, 1.0, seed, "MAP-F10", gradient_steps)
+            for seed in seeds
+            for curve in PRESAMPLED.curves
+        ]
+
+    def lengths(*rows):
+        runs = relaxed_training.runs_of(frame_of(tmp_path / str(len(rows)), *rows), PRESAMPLED)
+        return {
+            (workload, row.details["gradient_steps"])
+            for workload, curves in runs.items()
+            for seeds in curves.values()
+            for row in seeds.values()
+        }
+
+    short = of(range(5), 6_000)
+    assert lengths(*short, *of(range(4), 20_000)) == {("cartpole-ddpg", 6_000)}
+    assert lengths(*of(range(5), 20_000), *short) == {("cartpole-ddpg", 20_000)}
+    assert lengths(*short[:20], *of([4], 20_000)) == set(), "five seeds, not of one length"
 
 
 def test_the_seeds_that_tell_two_curves_apart():

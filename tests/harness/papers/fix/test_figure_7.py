@@ -115,6 +115,16 @@ def test_half_of_a_dip_is_made_good(verdict: Verdict, final: float, words: str) 
     assert f"from -300 to -900 and ends at {final:.0f}: {words}" in said
 
 
+def test_runs_of_another_length_are_not_compared(verdict: Verdict) -> None:
+    """A longer tier that was interrupted, then one that has ended."""
+    short, long = curves(DIPS, FLAT), curves(DIPS, FLAT, steps=160)
+    begun = [row for row in long if row.details["seed"] < 2 or row.backend == FLOAT]
+    assert "80 steps, 5 seeds" in verdict([*short, *begun]).explanation
+    assert "80 steps, 5 seeds" in verdict([*begun, *short]).explanation
+    assert "160 steps, 5 seeds" in verdict([*short, *long]).explanation
+    assert "160 steps, 5 seeds" in verdict([*long, *short]).explanation
+
+
 @pytest.mark.parametrize(("seeds", "outcome"), [(4, Outcome.NO_VERDICT), (5, Outcome.IN_KIND)])
 def test_five_seeds_of_every_curve_are_enough(verdict: Verdict, seeds: int, outcome: Outcome) -> None:
     rows = [row for row in curves(DIPS, FLAT) if row.backend != FIXED_32 or row.details["seed"] < seeds]
