@@ -21,6 +21,16 @@ def near(value: float, published: float) -> bool:
     return abs(value / published - 1) <= NEAR
 
 
+def agrees(number: Number, published: float) -> bool:
+    """Whether a number's whole interval equals the published one within `NEAR`; False without an interval."""
+    return (
+        number.low is not None
+        and number.high is not None
+        and near(number.low, published)
+        and near(number.high, published)
+    )
+
+
 def select(frame: pd.DataFrame, **equal: object) -> pd.DataFrame:
     """Return the rows that have a value and whose columns equal the given values, such as `suite="profile"`."""
     chosen = frame[frame["status"].isin(USABLE)]

@@ -7,7 +7,7 @@ import pandas as pd
 from harness.core.suites import Suite
 from harness.papers.base import Finding, Outcome
 from harness.papers.devices import REFERENCE
-from harness.papers.evidence import mapping_of, near, noisy, number, records, select
+from harness.papers.evidence import agrees, mapping_of, noisy, number, records, select
 from harness.papers.number import Number, from_text, merge_rows, ratio, shortfall
 
 HIDDEN_AT, EXPOSED_AT = (256, 2048), 16384  # MAP VII-A: the batch sizes of Hopper; VII-D: which are hidden
@@ -104,6 +104,6 @@ def shared_gpu(frame: pd.DataFrame) -> Finding:
     )
     if costs == len(losses):
         published = from_text("MAP.shared_gpu_loss")[0].value
-        as_published = all(near(n.value, published) for n in losses)
+        as_published = all(agrees(n, published) for n in losses)
         return Finding(Outcome.REPRODUCED if as_published else Outcome.IN_KIND, tuple(losses), said)
     return Finding(Outcome.NOT_REPRODUCED if free else Outcome.NO_VERDICT, tuple(losses), said)

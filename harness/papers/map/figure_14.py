@@ -10,7 +10,7 @@ from harness.papers import charts
 from harness.papers.base import Finding, Outcome
 from harness.papers.charts import Panel
 from harness.papers.comparisons import Gain, gains, gains_on_gpu
-from harness.papers.evidence import near
+from harness.papers.evidence import agrees
 from harness.papers.number import from_text
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def rllib_cartpole(frame: pd.DataFrame) -> Finding:
         return Finding(Outcome.NOT_REPRODUCED, ours, said)
     if best.low <= rival.high or any(gain.verdict != "faster" for gain in mine):
         return Finding(Outcome.NO_VERDICT, ours, said)
-    return Finding(Outcome.REPRODUCED if near(best.value, published) else Outcome.IN_KIND, ours, said)
+    return Finding(Outcome.REPRODUCED if agrees(best, published) else Outcome.IN_KIND, ours, said)
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":

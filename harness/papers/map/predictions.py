@@ -163,4 +163,8 @@ def optimum_gap(frame: pd.DataFrame) -> Finding:
         return Finding(Outcome.NOT_RUN, needs=NEEDS)
     limit = from_text("MAP.optimum_gap")[0].value
     outcome, said = _judged(frame, gaps, -np.inf, limit)
-    return _finding(outcome, tuple(gaps), f"{said} of the optimum.", runs)
+    said += " of the optimum."
+    if faster := [gap.quantity for gap in gaps if gap.below(-limit)]:
+        said += f" Faster than their optimum, which is then none: {'; '.join(faster)}."
+        outcome = Outcome.NO_VERDICT if outcome is Outcome.REPRODUCED else outcome
+    return _finding(outcome, tuple(gaps), said, runs)

@@ -128,8 +128,10 @@ def test_the_gpu_over_the_cpu(cpu_s: float, outcome: Outcome, tmp_path: Path) ->
             (2e-4, 2e-4),
             (1e-4, 2e-4),
             (3e-5, 4e-3),
-            Outcome.NOT_REPRODUCED,
-        ),  # the CPU is as fast at the largest
+            Outcome.NO_VERDICT,
+        ),  # the CPU is as fast at the largest, within the noise
+        ((2e-4, 1e-4), (1e-4, 2e-4), (3e-5, 4e-3), Outcome.NOT_REPRODUCED),
+        ((2e-4, 1e-2), (1e-4, 2e-4), (9.9e-5, 4e-3), Outcome.NO_VERDICT),
         ((2e-4, 1e-2), (1e-4, 2e-4), (2e-4, 4e-3), Outcome.NOT_REPRODUCED),  # the FPGA never the fastest
         ((2e-4, 1e-2), (1e-4, 2e-4), (3e-5, 1e-4), Outcome.NOT_REPRODUCED),  # the FPGA always
     ],
@@ -154,6 +156,7 @@ def test_the_gpu_over_the_cpu_and_the_fpga_where_it_is_small(
         verdict("PRL-F7", tmp_path / "none", *rows[:2]).needs
         == "a CUDA device and FPGA primitives (simulated)"
     )
+    assert verdict("PRL-F7", tmp_path / "cpu", *rows[2:]).needs == "the same on the CPU"
 
 
 def operations(cpu: float, cuda: float, fpga: float) -> list[Measurement]:
@@ -171,7 +174,13 @@ def test_replay_scales_better_beside_the_cpu(tmp_path: Path) -> None:
     assert verdict("PRL-F6", tmp_path, *operations(100, 2, 20)).finding.outcome is Outcome.IN_KIND
     assert verdict("PRL-F6", tmp_path, *operations(10, 2, 20)).finding.outcome is Outcome.NOT_REPRODUCED
     assert verdict("PRL-F6", tmp_path, *operations(10, 20, 2)).finding.outcome is Outcome.NOT_REPRODUCED
-    assert verdict("PRL-F6", tmp_path, *operations(10, 2, 10)).finding.outcome is Outcome.NOT_REPRODUCED
+    assert verdict("PRL-F6", tmp_path, *operations(10, 2, 10)).finding.outcome is Outcome.NO_VERDICT
+    beyond = [
+        on("fpga", primitive, 2**16, 1.0, "cartpole-dqn")
+        for primitive in ("sum_tree.sample", "sum_tree.update")
+    ]
+    rows = [*operations(100, 2, 20), *beyond]  # a batch size that the others lack says nothing
+    assert verdict("PRL-F6", tmp_path, *rows).finding.outcome is Outcome.IN_KIND
     found = verdict("PRL-F6", tmp_path, *operations(100, 2, 20)).finding
     assert sorted(number.value for number in found.ours) == pytest.approx([2, 2, 20, 20, 100, 100])
     assert "cpu up to 100 times as long; cuda up to 2 times as long; fpga up to 20" in found.explanation
@@ -180,7 +189,12 @@ def test_replay_scales_better_beside_the_cpu(tmp_path: Path) -> None:
 def test_growth_needs_two_sizes_and_rows_without_noise(tmp_path: Path) -> None:
     rows = operations(100, 2, 20)
     small = [row for row in rows if row.backend != "fpga" or row.batch_size == 32]
-    assert verdict("PRL-F6", tmp_path / "small", *small).needs == "FPGA primitives (simulated)"
+    assert verdict("PRL-F6", tmp_path / "small", *small).needs == "two batch sizes on every device"
+    absent = [row for row in rows if row.backend != "fpga"]
+    assert verdict("PRL-F6", tmp_path / "absent", *absent).needs == "FPGA primitives (simulated)"
+    assert verdict("PRL-F6", tmp_path / "cpu", *rows[4:]).needs == "the same on the CPU"
+    opencl = replace(rows[0], device="opencl")
+    assert verdict("PRL-F6", tmp_path / "opencl", opencl).finding.outcome is Outcome.NOT_RUN
     noisy = [replace(rows[0], **NOISY), *rows[1:]]
     assert verdict("PRL-F6", tmp_path / "noisy", *noisy).finding.outcome is Outcome.NO_VERDICT
 

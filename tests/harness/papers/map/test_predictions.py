@@ -131,6 +131,8 @@ def test_a_prediction_is_judged_by_its_interval(
         (80.0, {}, Outcome.NOT_REPRODUCED),
         (95.5, {}, Outcome.NO_VERDICT),
         (103.0, {}, Outcome.REPRODUCED),
+        (106.0, {}, Outcome.REPRODUCED),  # within the noise of 5%
+        (110.0, {}, Outcome.NO_VERDICT),  # its optimum is none
         (80.0, NOISY, Outcome.NO_VERDICT),
     ],
 )
