@@ -87,8 +87,13 @@ class Counterpart:
         """Return the paper's table and row as text."""
         return f"{published.table(self.table).cells[0].source}, {self.row}"
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether all its blocks were counted."""
+        return {share.subject for share in self.shares} <= counted.committed().keys()
+
     def published(self) -> dict[str, float]:
-        """Return the paper's numbers by resource."""
+        """Return the paper's numbers by resource; raises KeyError if it has no such cell."""
         table = published.table(self.table)
         return {resource: table.value(self.row, column) for resource, column in self.columns.items()}
 
@@ -165,10 +170,9 @@ def check(*beside: Counterpart) -> Check:
         ours: list[Number] = []
         said, alike, unknown = [], True, False
         for item in beside:
-            try:
-                numbers, ratios = _compared(item)
-            except KeyError:
+            if not item.is_counted:
                 return Finding(Outcome.NOT_RUN, needs=NEEDS)
+            numbers, ratios = _compared(item)
             ours += numbers
             alike &= all(1 / FACTOR <= ratio <= FACTOR for ratio in ratios.values())
             words = ", ".join(f"{_WORDS[name][0]} {ratio:.2g}x" for name, ratio in ratios.items())

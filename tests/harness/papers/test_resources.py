@@ -1,6 +1,8 @@
 """Verdicts on the papers' tables of resources."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +44,13 @@ def test_cells_that_were_never_counted_are_not_guessed(
 ) -> None:
     monkeypatch.setattr(counted, "committed", lambda: {})
     assert "needs cells counted by Yosys" in verdict(key, tmp_path).verdict
+
+
+@pytest.mark.parametrize("wrong", [{"row": "PEEs"}, {"columns": {"luts": "LUTs"}}])
+def test_a_misspelt_cell_is_no_missing_count(wrong: dict[str, Any], tmp_path: Path) -> None:
+    check = resources.check(replace(fix_table_1.ELEMENTS, **wrong))
+    with pytest.raises(KeyError):
+        check(frame_of(tmp_path))
 
 
 @pytest.mark.parametrize(
