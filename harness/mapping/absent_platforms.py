@@ -254,7 +254,7 @@ def _difference(table: PerformanceTable, problem: Problem, printed: str, ours: s
         if part == _LEARNER:
             return (
                 f"learner {said}, CPU and GPU at the peaks of Table IV and the FPGA by VI-A2's cycles: which is "
-                "faster hangs on the share of its peak that each learner reaches, and Fig. 11, which shows that, is "
+                "faster depends on the share of its peak that each learner reaches, and Fig. 11, which shows that, is "
                 "lost from the text"
             )
         learner_us = 1e6 * _time_s(table, _LEARNER, ours.split("-")[_LEARNER])
