@@ -38,8 +38,11 @@ _OTHERS = (
 
 
 def actor_threads(options: Options, environments: int) -> int:
-    """Return the number of actor threads: as requested, or one for each environment up to the number of cores."""
-    return options.processes or min(environments, os.cpu_count() or 1)
+    """Return the number of actor threads: as requested, or as many as have equally many environments, up to the number
+    of cores.
+    """
+    most = min(environments, os.cpu_count() or 1)
+    return options.processes or max(threads for threads in range(1, most + 1) if environments % threads == 0)
 
 
 def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> None:
@@ -60,7 +63,8 @@ def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> No
     if not 1 <= options.learners <= batch_size or batch_size % options.learners:
         raise UserError(task.name, "learners", options.learners, f"a divisor of the batch size, {batch_size}")
     environments = task.training.actors
-    if environments % (threads := actor_threads(options, environments)):
+    threads = actor_threads(options, environments)
+    if threads < 1 or environments % threads:
         raise UserError(task.name, "processes", threads, f"a divisor of training.actors, {environments}")
     memory.check(task, batch_size, 0, 0)
     _environments(task, 1)

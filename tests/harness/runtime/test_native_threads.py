@@ -45,6 +45,7 @@ def test_what_can_run_passes(name: str) -> None:
         ({"threads": 2}, "cartpole-dqn", "", "threads: found 2; allowed: 1 with --threads-native"),
         ({"learners": 3}, "cartpole-dqn", "", "learners: found 3; allowed: a divisor of the batch size, 32"),
         ({"actors": 3, "processes": 2}, "cartpole-dqn", "", "processes: found 2; allowed: a divisor of"),
+        ({"actors": 3, "processes": -1}, "cartpole-dqn", "", "processes: found -1; allowed: a divisor of"),
         ({}, "cartpole-ppo", "", "replay: found no prioritised replay"),
         ({}, "pong-dqn", "", "environment.id: found"),
     ],
@@ -70,6 +71,9 @@ def test_actor_threads_are_those_asked_for_or_one_for_each_environment(
     assert actor_threads(asked(processes=2), 8) == 2
     assert actor_threads(asked(), 3) == 3
     assert actor_threads(asked(), 8) == 4
+    assert actor_threads(asked(), 6) == 3, "each has as many environments"
+    assert actor_threads(asked(), 5) == 1
+    check(asked(actors=6))
 
 
 def test_a_stretch_reports_its_steps() -> None:
