@@ -21,6 +21,7 @@ from harness.mapping.strategies.pearl24 import Pearl24
 from harness.measure.protocol import Case, Protocol, Timing, measure
 from harness.platforms import of_this_machine
 from harness.runtime import compose
+from harness.runtime.options import STRICT, Options
 from harness.workloads.custom_task import CustomTask
 from primitives import learner, sum_tree
 from primitives.learner import Learner
@@ -30,6 +31,8 @@ from primitives.sum_tree import SumTree
 BESIDE = ("binary", REFERENCE)
 """Backends that exist only to be compared with, and take no part in the choice."""
 NATIVE, CPU = Target("native"), Target("cpu")
+DIVISIBLE = Target("torch")
+"""The learner whose batches processes can divide (`harness.runtime.reallocation.check_learners`)."""
 ROUNDS, BUDGET_S = 15, 5.0
 ROWS = 4_096
 """Most transitions and leaves in the timed replays; to fill in a million of them would take too long."""
@@ -63,17 +66,20 @@ def _told(prediction: Prediction) -> str:
     return f"{prediction.mapping}: {prediction.gps:,.0f} gradient steps/s by PRL's composer ({terms})"
 
 
-def choose(task: CustomTask) -> MappingChoice:
+def choose(task: CustomTask, options: Options = STRICT) -> MappingChoice:
     """Time every backend that runs the program, and return the mapping that PRL's composer chooses from the times.
 
     Args:
         task: the program's task.
+        options: how the mapping will be run: learners are timed with its threads, and if it divides their batches
+            only those that can be divided take part.
 
     Raises:
         UserError: no learner or no sum tree runs the program.
     """
-    cases = {(name, target): case for name, target, case in (*_learners(task), *_trees(task), _gather(task))}
-    protocol = Protocol(rounds=ROUNDS, budget_s=BUDGET_S, fewest_rounds=5)
+    parts = (*_learners(task, options), *_trees(task), _gather(task))
+    cases = {(name, target): case for name, target, case in parts}
+    protocol = Protocol(rounds=ROUNDS, budget_s=BUDGET_S, fewest_rounds=5, threads=options.threads)
     timings = measure(cases.values(), protocol)
     batch_size = task.training.batch_size
     entries, left_out = [], {}
@@ -115,16 +121,18 @@ def _item_bytes(task: CustomTask) -> int:
     return sum(int(np.prod(one.shape)) * np.dtype(one.dtype).itemsize for one in columns)
 
 
-def _learners(task: CustomTask) -> Iterator[tuple[str, Target, Case[Any]]]:
+def _learners(task: CustomTask, options: Options) -> Iterator[tuple[str, Target, Case[Any]]]:
     names = [one.name for one in learner.backends() if one.available and not one.simulated]
     targets = [Target(name) for name in names if name not in BESIDE]
     if torch.cuda.is_available():
         targets.append(Target("torch", "cuda"))
+    if options.learners > 1 or options.reallocate:
+        targets = [target for target in targets if target == DIVISIBLE]
     batch_size, columns = task.training.batch_size, task.columns()
 
     def create(target: Target) -> Learner:
         seed = np.random.SeedSequence(0)
-        return compose.learner_of(task, Mapping(target, NATIVE, CPU), batch_size, seed)
+        return compose.learner_of(task, Mapping(target, NATIVE, CPU), batch_size, seed, options.threads)
 
     def batch(made: Learner, rng: np.random.Generator) -> dict[str, np.ndarray]:
         return {
@@ -150,20 +158,17 @@ def _learners(task: CustomTask) -> Iterator[tuple[str, Target, Case[Any]]]:
 
 def _trees(task: CustomTask) -> Iterator[tuple[str, Target, Case[Any]]]:
     capacity, batch_size = min(task.replay.capacity, ROWS), task.training.batch_size
-    if not task.replay.prioritized:  # a uniform replay has no tree, and only one form
-        for name in ("sample", "update"):
+    if not task.replay.prioritized:  # a uniform replay has no tree, only one form, and nothing to update
+        uniform: dict[str, Any] = {
+            "sample": lambda _, rng: rng.integers(0, capacity, batch_size),
+            "update": lambda _, rng: None,
+        }
+        for name, call in uniform.items():
             primitive = f"sum_tree.{name}"
-            yield (
-                primitive,
-                NATIVE,
-                Case(
-                    f"{primitive} uniform",
-                    lambda: None,
-                    lambda _: None,
-                    lambda _, rng: rng,
-                    lambda _, rng: rng.integers(0, capacity, batch_size),
-                ),
+            case: Case[None] = Case(
+                f"{primitive} uniform", lambda: None, lambda _: None, lambda _, rng: rng, call
             )
+            yield primitive, NATIVE, case
         return
     for status in sum_tree.backends():
         if not status.available or status.simulated or status.name in BESIDE:

@@ -107,14 +107,13 @@ def compose(
             learning_starts=settings.learning_starts,
         ),
     )
-    return Training(
-        task, _chosen(task) if mapping is None else Mapping.parse(mapping), seed=seed, options=options
-    )
+    chosen = _chosen(task, options) if mapping is None else Mapping.parse(mapping)
+    return Training(task, chosen, seed=seed, options=options)
 
 
-def _chosen(task: CustomTask) -> Mapping:
+def _chosen(task: CustomTask, options: Options) -> Mapping:
     """Return the composer's mapping, and print what it is and why."""
-    choice = choose(task)
+    choice = choose(task, options)
     for line in choice.lines():
         print(f"{task.name}: {line}", file=sys.stderr)
     return choice.prediction.mapping

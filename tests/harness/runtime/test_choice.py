@@ -8,6 +8,7 @@ from harness import platforms
 from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.runtime import choice, program
+from harness.runtime.options import STRICT, Options
 from harness.runtime.program import Settings
 from tests.harness.runtime.test_program import FIRST, SHORT, Sides, act, step
 
@@ -53,8 +54,10 @@ def given(monkeypatch):
     return use
 
 
-def composed(**settings):
-    return program.compose(Sides, FIRST, step, act, settings=Settings(learning_starts=100, **settings))
+def composed(options=STRICT, **settings):
+    return program.compose(
+        Sides, FIRST, step, act, settings=Settings(learning_starts=100, **settings), options=options
+    )
 
 
 def test_the_fastest_learner_and_replay_are_chosen_and_the_user_is_told_why(given, capsys):
@@ -91,8 +94,35 @@ def test_a_uniform_replay_needs_no_tree(given):
     assert not any(name.startswith("sum_tree") and not name.endswith("uniform") for name in asked)
 
 
+def test_learners_are_timed_with_the_threads_that_they_will_have(given, monkeypatch):
+    given()
+    timed, seen = choice.measure, []
+    monkeypatch.setattr(choice.compose, "learner_of", lambda *arguments: seen.append(arguments[-1]))
+
+    def measure(cases, protocol):
+        cases = list(cases)
+        for case in cases:
+            if case.name.startswith("learner"):
+                case.setup()
+        seen.append(protocol.threads)
+        return timed(cases, protocol)
+
+    monkeypatch.setattr(choice, "measure", measure)
+    for threads in (1, 2):
+        composed(Options(threads=threads))
+        assert set(seen) == {threads}, "also where PyTorch would take all cores"
+        seen.clear()
+
+
+@pytest.mark.parametrize("divided", [{"learners": 2}, {"reallocate": True, "processes": 2, "overlap": 1}])
+def test_where_batches_are_divided_only_learners_that_can_take_part(given, divided):
+    asked = given(torch_learner=1.0)
+    assert str(composed(Options(**divided)).mapping.learner) == "torch"
+    assert "learner.step native" not in asked
+
+
 def test_a_given_mapping_is_taken_without_measuring(monkeypatch):
-    monkeypatch.setattr(program, "choose", lambda task: pytest.fail("it was given"))
+    monkeypatch.setattr(program, "choose", lambda *_: pytest.fail("it was given"))
     training = program.compose(Sides, FIRST, step, act, mapping="native-native-cpu", settings=SHORT)
     assert str(training.mapping) == "native-native-cpu"
 
@@ -104,7 +134,7 @@ def test_every_part_is_checked_and_timed_here(monkeypatch):
     monkeypatch.setattr(choice, "of_this_machine", lambda: platforms.load("map-tpds23"))
     monkeypatch.setattr(choice, "ROUNDS", 5)
     kept = []
-    monkeypatch.setattr(program, "choose", lambda task: kept.append(choice.choose(task)) or kept[-1])
+    monkeypatch.setattr(program, "choose", lambda *asked: kept.append(choice.choose(*asked)) or kept[-1])
     composed()
     (found,) = kept
     assert (str(found.prediction.mapping), found.others, found.left_out) == ("native-native-cpu", (), {})
