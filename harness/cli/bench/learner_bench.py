@@ -6,9 +6,9 @@ A cell is a network and a batch size. For each cell, these learners, the sides, 
 
     eager      PyTorch as CleanRL writes it: modules, `torch.optim.Adam`, one call an operation
     pure       the algorithm's pure step, as it is written
-    tuned      the same with plain autograd, fused Adam and foreach averaging; once more with subnormal numbers
-               flushed to zero
-    compiled   the pure step through `torch.compile`
+    tuned      the same with plain autograd, fused Adam and foreach averaging
+    compiled   the pure step through `torch.compile`; both once more with subnormal numbers flushed to zero, as the
+               native learner does
     native     the native learner, twice, which shows how far two timings of the same thing differ; with several
                threads also on one thread. Every other backend of `primitives.learner` that runs here is timed too,
                except `reference`, the definition

@@ -24,9 +24,9 @@ from primitives import learner
 from primitives.algorithms.ppo import PPO
 from primitives.quantization import precision
 
-FLUSHED = "tuned, flushed"
-"""The form "tuned" with subnormal numbers flushed to zero, as the native learner does."""
-PYTORCH = ("eager", "pure", "tuned", FLUSHED, "compiled")
+FLUSHED = {name: f"{name}, flushed" for name in ("tuned", "compiled")}
+"""The fast forms of PyTorch with subnormal numbers flushed to zero, as the native learner does."""
+PYTORCH = ("eager", "pure", "tuned", "compiled", *FLUSHED.values())
 """The forms of PyTorch; the native learner is compared with the fastest."""
 NATIVE = "native"
 BFLOAT_16 = f"{NATIVE}[{precision.BFLOAT_16}]"
@@ -70,8 +70,8 @@ def sides(
                 name, cell, partial(learner.create, algorithm, batch_size=size, mode=mode), start
             )
             yield case
-            if name == "tuned":
-                yield replace(case, name=FLUSHED, call=_flushed(case.call))
+            if name in FLUSHED:
+                yield replace(case, name=FLUSHED[name], call=_flushed(case.call))
     for status in learner.backends():
         if status.available and not status.simulated and status.name not in ("torch", "reference"):
             make = partial(learner.create, algorithm, batch_size=size, backend=status.name)
@@ -90,7 +90,8 @@ def sides(
 
 def _flushed(call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def flushed(made: Any, given: Any) -> Any:
-        torch.set_flush_denormal(True)
+        if not torch.set_flush_denormal(True):
+            raise RuntimeError("PyTorch cannot flush subnormal numbers on this processor")
         try:
             return call(made, given)
         finally:

@@ -71,6 +71,28 @@ def test_every_side_of_a_cell_passes_its_check(name, threads):
     assert not {side: timing.reason for side, timing in timings.items() if timing.status == "failed"}
 
 
+def test_the_fast_forms_of_pytorch_also_flush_subnormal_numbers(monkeypatch):
+    """The native learner always does; unless PyTorch's fastest form may, a trained state slows PyTorch alone."""
+    cell = LearnerCell("cartpole-ddpg", "cartpole-ddpg", 32, peers=())
+    names = [case.name for case in sides.sides(cell, 1, compiled=True)]
+    forms = {"eager", "pure", "tuned", "tuned, flushed", "compiled", "compiled, flushed"}
+    assert set(sides.PYTORCH) == forms <= set(names)
+    (flushed,) = [case for case in sides.sides(cell, 1, compiled=True) if case.name == "compiled, flushed"]
+    product = []
+
+    class Multiplies:
+        def step(self, _):
+            product.append(float(torch.tensor(1e-30) * torch.tensor(1e-10)))
+
+    if torch.set_flush_denormal(False):
+        flushed.call(Multiplies(), {})
+        Multiplies().step({})
+        assert product[0] == 0 < product[1]
+    monkeypatch.setattr(torch, "set_flush_denormal", lambda on: False)
+    with pytest.raises(RuntimeError, match="cannot flush"):
+        flushed.call(Multiplies(), {})
+
+
 @pytest.mark.parametrize("name", ["cartpole-ddpg", "cartpole-ppo"])
 def test_sides_start_from_a_trained_state_on_its_batches(name):
     cell = LearnerCell(name, name, 32, peers=(SB3,))
