@@ -322,7 +322,7 @@ def table(
 def main(
     cells: Annotated[str, typer.Option("--cells", help="Only cells whose name contains this.")] = "",
     baselines: Annotated[
-        str, typer.Option("--baselines", help="Other libraries, separated by commas, or `none`.")
+        str, typer.Option("--baselines", help="Other libraries, separated by commas.")
     ] = joined(PEERS),
     mapping: Annotated[str, typer.Option("--mapping", help="This project's mapping.")] = DEFAULT_MAPPING,
     budget_s: Annotated[
@@ -340,13 +340,19 @@ def main(
     if not some:
         raise UserError("command line", "--cells", repr(cells), "a part of a cell's name")
     wanted, side = chosen("--baselines", baselines, PEERS), Mapping.parse(mapping)
+    beside = [(cell, [name for name in cell.baselines if name in wanted]) for cell in some]
+    if not any(others for _, others in beside):
+        theirs = dict.fromkeys(name for cell in some for name in cell.baselines)
+        raise UserError(
+            "command line", "--baselines", repr(baselines), f"one at least of {', '.join(theirs)}"
+        )
     extent = None if no_returns else tiers.tier(tier).returns
     session = Session.begin(out, results, tier)
     peak_gflops = _native.learner.peak_gflops()
     found = []
-    for cell in some:
-        others = [name for name in cell.baselines if name in wanted]
+    for cell, others in beside:
         if not others:
+            typer.echo(f"left out: {cell.name}, which is compared with {', '.join(cell.baselines)}", err=True)
             continue
         timed = partial(measure, cell, side, others, budget_s, extent)
         found.append((cell, session.measure(f"bench-training/{cell.name}", timed)))

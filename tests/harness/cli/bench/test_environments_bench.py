@@ -49,12 +49,21 @@ def timing(name: str, seconds: float) -> Timing:
 def test_verdicts_compare_with_the_goals() -> None:
     assert environments_bench.rate(timing("native", 0.5), 100) == (200, 100, 400)
     assert environments_bench.rate(Timing("native", "failed", "why"), 100) is None
-    rates = {"native": (6e7, 0.0, 0.0)}
-    assert environments_bench.verdict("CartPole-v1", rates) == ("50 million/s", "met")
-    rates = {"native": (4e7, 0.0, 0.0)}
-    assert environments_bench.verdict("CartPole-v1", rates) == ("50 million/s", "missed: 80% of the goal")
-    rates = {"native": (96.0, 0.0, 0.0), "mj_step alone": (100.0, 0.0, 0.0)}
-    assert environments_bench.verdict("Ant-v5", rates) == ("95% of mj_step alone", "met")
+    for rate, said in (
+        ((6e7, 5e7, 7e7), "met"),
+        ((6e7, 4.9e7, 7e7), "no verdict: 120% of the goal"),
+        ((4e7, 3e7, 5e7), "no verdict: 80% of the goal"),
+        ((4e7, 3e7, 4.9e7), "missed: 80% of the goal"),
+    ):
+        assert environments_bench.verdict("CartPole-v1", {"native": rate}) == ("50 million/s", said)
+    for bare, said in (
+        ((100.0, 99.0, 100.5), "met"),  # 96 of at most 100.5 is more than 95%
+        ((100.0, 99.0, 102.0), "no verdict: 101% of the goal"),
+        ((110.0, 100.0, 120.0), "no verdict: 92% of the goal"),
+        ((110.0, 102.0, 120.0), "missed: 92% of the goal"),
+    ):
+        rates = {"native": (96.0, 96.0, 96.0), "mj_step alone": bare}
+        assert environments_bench.verdict("Ant-v5", rates) == ("95% of mj_step alone", said)
     assert environments_bench.verdict("Ant-v5", {"native": None}) == ("-", "not measured")
 
 

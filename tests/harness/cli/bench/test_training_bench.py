@@ -102,4 +102,23 @@ def test_what_is_asked_for_must_exist(placerl: Placerl, tmp_path: Path) -> None:
     folders = ["--out", str(tmp_path / "out"), "--results", str(tmp_path)]
     refused(placerl("bench", "training", "--cells", "chess", *folders), "--cells: found 'chess'")
     refused(placerl("bench", "training", "--baselines", "magic", *folders), "--baselines: found 'magic'")
+    for wanted in ("none", "pufferlib"):  # the cell has PPO's libraries for no algorithm but PPO
+        asked = ("--cells", "pendulum-sac", "--baselines", wanted)
+        outcome = placerl("bench", "training", *asked, *folders)
+        refused(outcome, f"--baselines: found '{wanted}'; allowed: one at least of sb3, sbx,")
+    assert not list(tmp_path.iterdir())
     assert training_bench.DEFAULT_MAPPING == "native-native-cpu"
+
+
+def test_a_cell_without_any_of_the_baselines_is_named(
+    placerl: Placerl, systems: dict[str, list[str]], tmp_path: Path
+) -> None:
+    systems |= {"placerl": ["rate", "3000", MANY], "pufferlib": ["refuse"]}
+    folders = ["--out", str(tmp_path / "out"), "--results", str(tmp_path)]
+    options = ["--cells", "cartpole", "--baselines", "pufferlib", "--budget-s", "0", "--no-returns"]
+    outcome = placerl("bench", "training", *options, *folders)
+    assert (
+        "left out: cartpole-dqn-8-8-16-actors, which is compared with sb3, sbx, cleanrl_style, torchrl"
+        in outcome.err
+    )
+    assert "## cartpole-ppo-1-epoch" in outcome.out
