@@ -1,5 +1,7 @@
 """States of real training: what learners continue from when they are timed."""
 
+from math import inf
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,12 @@ from harness.profile.cases.trained import TrainedStart
 from harness.workloads import Workload
 
 NATIVE = Target("native")
+
+
+@pytest.fixture(autouse=True)
+def unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the profile's training may end at its limit of time, before its steps."""
+    monkeypatch.setattr(trained, "LIMIT_S", inf)
 
 
 @pytest.fixture(scope="module")
