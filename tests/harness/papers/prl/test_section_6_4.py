@@ -147,6 +147,20 @@ def test_the_simulated_fpga_beside_the_earlier_work(
     assert peak.value == pytest.approx(0.3 if made[0].value == 0.2e12 else 0.9)
 
 
+@pytest.mark.parametrize(("mapped", "outcome"), [(True, Outcome.NOT_REPRODUCED), (None, Outcome.IN_KIND)])
+def test_the_peak_is_that_of_the_design_that_ran(
+    mapped: bool | None, outcome: Outcome, tmp_path: Path
+) -> None:
+    """MAP's pipelines have a higher peak than the earlier work's machine, the systolic core a lower one."""
+    core, tree, processor = peaks()
+    pipeline = replace(core, value=0.65e12, details={"primitives": "learner.pipeline_step"})
+    fields = {"suite": "validation", "workload": "cartpole-dqn", "backend": "fpga", "device": "fpga"}
+    step = profiled("learner.step", 1e-6, 32, details={"mapped": mapped} if mapped else {}, **fields)
+    found = verdict(EARLIER, tmp_path, board(1100.0), core, pipeline, tree, processor, step).finding
+    assert found.outcome is outcome
+    assert found.ours[2].value == pytest.approx(0.75 if mapped else 0.3)
+
+
 @pytest.mark.parametrize(("gps", "outcome"), [(1100.0, Outcome.CONSISTENT), (100.0, Outcome.NO_VERDICT)])
 def test_a_rate_that_a_formula_gives_reproduces_nothing(gps: float, outcome: Outcome, tmp_path: Path) -> None:
     rows = board(gps, provenance=Provenance.MODELLED), *peaks()
