@@ -73,8 +73,8 @@ def validate_command(
 def show_cell(rows: list[Measurement]) -> None:
     """Print the results of one workload at one batch size: for each training loop a table with a line per mapping.
 
-    A line has the throughput that the mapping achieved, the error of each strategy that predicts the loop, and the
-    errors of the prediction's terms.
+    A mapping assigns the parts of a training to devices. Its line has the throughput that it achieved, the error of
+    each strategy that predicts the loop, and the errors of the prediction's terms.
 
     Args:
         rows: the rows that `harness.validate` measured for them.
@@ -123,10 +123,12 @@ def _show_line(row: Measurement) -> None:
 
 
 def show_strategies(rows: list[Measurement]) -> None:
-    """Print how well each strategy predicts and chooses, over all workloads and batch sizes.
+    """Print how well each mapping strategy predicts and chooses, over all workloads and batch sizes.
 
-    For each strategy these are the errors of its predictions, and the regret of its choices: the fraction of the best
-    mapping's throughput that is lost by the chosen one. Then the reasons for errors above the target are printed.
+    A strategy predicts the throughput of mappings, which assign the parts of a training to devices, and chooses the
+    best. Printed for each strategy are the errors of its predictions, and the regret of its choices: the fraction of
+    the best mapping's throughput that is lost by the chosen one. Then the reasons for errors above the target are
+    printed.
 
     Args:
         rows: all rows that `harness.validate` measured.

@@ -54,7 +54,7 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """The name in the rows: the library's and the algorithm's."""
+        """The name under which the rows of this pair are stored: library and algorithm, such as "sb3 dqn"."""
         return f"{self.library} {self.algorithm}"
 
 

@@ -51,7 +51,7 @@ def answers(mapping: str, envpool: bool = False) -> Iterator[dict[str, Any]]:
     A training goes on from job to job if only the number of gradient steps differs; otherwise a new one starts.
 
     Args:
-        mapping: this project's mapping.
+        mapping: the targets of learner, replay management and storage, such as "native-native-cpu".
         envpool: whether EnvPool steps the environments.
     """
     training: Training | OnPolicyTraining | None = None

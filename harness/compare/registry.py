@@ -192,7 +192,7 @@ def own_worker(mapping: str, cpus: Sequence[int] | None = None, *, envpool: bool
     """Start a worker that trains with this project's runtime; it answers the same jobs as a baseline's.
 
     Args:
-        mapping: this project's mapping.
+        mapping: the targets of learner, replay management and storage, such as "native-native-cpu".
         cpus: processors that it may use; all by default.
         envpool: whether EnvPool steps the environments.
     """

@@ -46,7 +46,7 @@ LEAST_LIMIT_S = 30.0
 
 
 class ComparedPart(StrEnum):
-    """The part of a training that is compared; the rows name it as their primitive."""
+    """The part of a training that is compared; rows with the results have it in their field `primitive`."""
 
     TRAINING = "training"
     LEARNER_AND_REPLAY = "learner and replay"
@@ -157,7 +157,7 @@ def compare(
 
     Args:
         workload: the workload that each system trains.
-        mapping: this project's mapping.
+        mapping: where this project runs its learner, replay management and storage.
         baselines: names of folders under `baselines/`.
         budget_s: no new round begins after this many seconds, once there are enough pairs for a verdict; building
             a baseline's environment is not counted.

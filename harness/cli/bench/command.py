@@ -113,7 +113,7 @@ def not_run(reason: str) -> None:
 
 
 def joined(values: Sequence[object]) -> str:
-    """Return values as the text of a comma-separated list, such as the default of an option needs it."""
+    """Return values as one text, separated by commas, for the default of an option that takes such a list."""
     return ",".join(map(str, values))
 
 

@@ -101,7 +101,7 @@ def _text(timing: Timing) -> str:
 def ablation(
     capacities: Sequence[int], batch_size: int, rounds: int, report: Report
 ) -> tuple[dict[tuple[str, int], dict[str, Timing]], list[Measurement]]:
-    """Time every layout at every capacity.
+    """Time sum trees with every memory layout (fanout and alignment of node groups) at every capacity.
 
     Args:
         capacities: numbers of leaves.

@@ -111,7 +111,7 @@ def at_least(row: Measurement, first: Measurement) -> bool | None:
 
 
 def table(found: Sequence[tuple[Study, list[Measurement]]]) -> str:
-    """Return the results as Markdown: a table with one line per workload and mapping.
+    """Return the results as Markdown: a table with one line per workload and mapping (assignment to devices).
 
     Args:
         found: each study with its rows from `Study.summaries`.

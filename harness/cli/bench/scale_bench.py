@@ -40,7 +40,7 @@ BROADCASTS = {"direct": False, "tree": True}
 def simulate(
     service: Service, nodes: Sequence[int], shards: Sequence[int], report: Report
 ) -> list[Measurement]:
-    """Simulate both uses of a cluster at each number of nodes.
+    """Simulate clusters with several numbers of nodes, for both uses: measuring the cells of a run, and training.
 
     Args:
         service: how long a request to each part takes.
@@ -145,7 +145,9 @@ def _training(rows: Sequence[Measurement], nodes: int, shards: int, broadcast: s
 
 
 def plot(rows: Sequence[Measurement], path: Path) -> None:
-    """Plot the rates of both uses of a cluster over the number of nodes, with the modelled limits, and write the plot.
+    """Plot the simulated rates over the number of nodes, with the modelled limits, and write the plot to a file.
+
+    One plot is for clusters that measure the cells (units of work) of a run, one for clusters that train.
 
     Args:
         rows: rows of `simulate`.

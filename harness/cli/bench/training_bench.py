@@ -189,7 +189,7 @@ def measure(
 
     Args:
         cell: the workload.
-        mapping: this project's mapping.
+        mapping: where this project runs its learner, replay management and storage.
         baselines: the other libraries, some of `cell.baselines`.
         budget_s: seconds of the rounds.
         extent: how long both systems of each comparison are trained for their returns; None: not at all.
