@@ -160,7 +160,7 @@ class NativeVectorEnv(VectorEnv[npt.NDArray, npt.NDArray, npt.NDArray]):
             final_observations = np.full(self.num_envs, None, dtype=object)
             for i in np.flatnonzero(done):
                 final_observations[i] = self._final_observations[i].copy()
-            infos = {"final_obs": final_observations, "_final_obs": done}
+            infos = {"final_obs": final_observations, "_final_obs": done.copy()}
             infos |= {"final_info": self._infos(self._final_info, done), "_final_info": done.copy()}
         infos |= self._infos(self._info, np.ones_like(done), after_reset=begun)
         self._over = done
@@ -210,6 +210,8 @@ class NativeVectorEnv(VectorEnv[npt.NDArray, npt.NDArray, npt.NDArray]):
             raise TypeError(f"actions: found {found.dtype}; allowed: numbers")
         # Before the conversion: a large unsigned integer would become a negative one.
         checked = np.ascontiguousarray(found, np.int64 if env.action_count else np.float32)
+        if not checked.flags.writeable:  # the extension takes none
+            checked = checked.copy()
         invalid = env.first_invalid(checked)
         if invalid >= 0:
             allowed = f"an integer in [0, {env.action_count})" if env.action_count else "a number"
