@@ -13,7 +13,11 @@ from pathlib import Path
 
 from primitives import disk_cache
 
-_CPU_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "cache size")
+_CPU_FIELDS = (
+    *("vendor_id", "cpu family", "model", "model name", "stepping", "cache size"),
+    *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision"),
+)
+"""Fields of `/proc/cpuinfo` on x86, and on Arm."""
 
 
 def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

@@ -69,3 +69,12 @@ def test_processors_differ_by_family_and_not_by_clock(tmp_path: Path) -> None:
 
     assert described(25, 3000) == described(25, 2000) != described(26, 3000)
     assert processor(tmp_path / "missing")
+
+
+def test_processors_of_arm_differ_by_their_part(tmp_path: Path) -> None:
+    def described(part: str, speed: str) -> str:
+        path = tmp_path / "cpuinfo"
+        path.write_text(f"processor\t: 0\nBogoMIPS\t: {speed}\nCPU implementer\t: 0x41\nCPU part\t: {part}\n")
+        return processor(path)
+
+    assert described("0xd0c", "243.75") == described("0xd0c", "50.00") != described("0xd40", "243.75")
