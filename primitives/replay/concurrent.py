@@ -62,7 +62,7 @@ class ConcurrentReplay(Replay):
         """Create the replay over an empty storage.
 
         Args:
-            storage: where items go; empty.
+            storage: where items go; empty, and on the host.
             fanout: children of a node of the sum tree (K), 2 to 256.
             alpha: in [0, inf).
             beta: a constant, or a schedule over calls of `sample` (one a gradient step).
@@ -72,11 +72,14 @@ class ConcurrentReplay(Replay):
 
         Raises:
             ImportError: the native extension is not built.
+            TypeError: a storage in a device's memory.
             ValueError: an argument out of its range, or a storage that is not empty.
         """
         from primitives._native import replay as native
 
         check_options(alpha, beta, epsilon, normalisation)
+        if not storage.on_host:
+            raise TypeError(f"storage: found {type(storage).__name__}; allowed: one on the host")
         if storage.size:
             raise ValueError(f"storage: found {storage.size} items; allowed: an empty one")
         if not 2 <= fanout <= 256:

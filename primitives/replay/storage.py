@@ -7,7 +7,7 @@ by column into arrays that a learner can use directly.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -88,7 +88,10 @@ class Storage:
         capacity: items that fit.
         size: items held.
         cursor: row that the next inserted item takes.
+        on_host: whether `columns` are the rows themselves; otherwise they are copies of a device's.
     """
+
+    on_host: ClassVar[bool] = True
 
     def __init__(self, capacity: int, fields: Mapping[str, FieldSpec]) -> None:
         """Allocate the columns.

@@ -153,6 +153,8 @@ class DeviceStorage(Storage):
             value was.
     """
 
+    on_host = False
+
     def __init__(self, capacity: int, fields: Mapping[str, FieldSpec], memory: RowMemory) -> None:
         """Allocate the rows.
 

@@ -8,7 +8,9 @@ from scipy import stats
 
 from primitives import sum_tree
 from primitives.replay import ConcurrentReplay, FieldSpec, LinearSchedule, PrioritizedReplay, Storage
+from primitives.replay.device import DeviceStorage
 from tests.primitives.replay.batches import numbered_batch
+from tests.primitives.replay.device.memories import memory
 
 FIELDS = {
     "number": FieldSpec((), np.int64),
@@ -106,6 +108,13 @@ def test_takes_what_the_plain_storage_takes() -> None:
     assert_whole(replay.gather(np.arange(6, dtype=np.uint16)[::2]))
     replay.update_priorities([0, 2], np.arange(4)[::2])
     replay.update_priorities(np.arange(4)[::2], [1, 2])
+
+
+def test_a_storage_on_a_device_is_refused() -> None:
+    """Its columns are copies on the host: what is inserted would never reach the device."""
+    storage = DeviceStorage(8, {"reward": FieldSpec((), np.float32)}, memory("stand-in"))
+    with pytest.raises(TypeError, match="storage: found DeviceStorage; allowed: one on the host"):
+        ConcurrentReplay(storage)
 
 
 def test_refused_arguments_leave_the_state_unchanged(rng: np.random.Generator) -> None:
