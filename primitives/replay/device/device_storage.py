@@ -97,7 +97,7 @@ class DeviceBatch(Mapping[str, npt.NDArray]):
         self._indices = storage.memory.allocate(max(1, batch_size) * np.dtype(np.int64).itemsize)
         self._kept: Any = None
         self._is_kept = self._is_filled = False
-        self._started: Any = None
+        self._started: dict[Any, Any] = {}  # the last gather of each stream
         self._host: dict[str, npt.NDArray] | None = None
 
     def __getitem__(self, name: str) -> npt.NDArray:
@@ -264,8 +264,9 @@ class DeviceStorage(Storage):
         if out is not None and batch is not out:
             self.check_out(out, len(rows))
         with self._lock:
-            if batch._started is not None:
-                self.memory.wait(batch._started)
+            for started in batch._started.values():  # which may still read the indices
+                self.memory.wait(started)
+            batch._started.clear()
             if len(rows):
                 self.memory.upload(batch._indices, 0, rows)
             batch._is_kept, batch._host, batch._is_filled = False, None, True
@@ -301,7 +302,7 @@ class DeviceStorage(Storage):
         gather = Gather(
             rows, self._packed.row_bytes, indices, table, columns, units, target, batch.batch_size
         )
-        batch._started = self._reads[stream] = self.memory.gather(gather, stream)
+        batch._started[stream] = self._reads[stream] = self.memory.gather(gather, stream)
 
     def _first(self, count: int) -> Any:
         """Return the indices 0 to `count` - 1, of a batch's own rows."""
@@ -315,8 +316,8 @@ class DeviceStorage(Storage):
         if batch._kept is None:
             batch._kept = self.memory.allocate(max(1, batch.batch_size) * self._packed.row_bytes)
         self._start(batch, batch._kept, self._whole_table, 1, self._whole.units, None)
-        if batch._started is not None:  # a learner's stream does not wait for the memory's own
-            self.memory.wait(batch._started)
+        if None in batch._started:  # a learner's stream does not wait for the memory's own
+            self.memory.wait(batch._started[None])
         batch._is_kept = True
 
     def copy(self, batch: DeviceBatch) -> None:

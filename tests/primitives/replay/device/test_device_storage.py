@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 
 from primitives.replay import FieldSpec, PrioritizedReplay, Storage, UniformReplay, transition_fields
 from primitives.replay.device import DeviceBatch, DeviceStorage
+from primitives.replay.device.cuda_backend import CudaRows
+from primitives.replay.device.device_storage import Gather
+from primitives.replay.device.packed_rows import Place
 from tests.primitives.replay.batches import numbered_batch
+from tests.primitives.replay.device import stand_in_cupy
 from tests.primitives.replay.device.memories import every_memory, memory
 from tests.primitives.replay.fake_tree import FakeTree
 
@@ -234,3 +238,42 @@ def test_a_copy_on_the_device_keeps_the_items(kind: str) -> None:
     assert batch["whole"].tolist() == [1, 6]
     with pytest.raises(ValueError, match="nothing gathered"):
         storage.allocate(1).copy()
+
+
+class Noted(CudaRows):
+    """Notes, in order, the streams of gathers, those that are waited for, and uploads."""
+
+    def __init__(self) -> None:
+        super().__init__(stand_in_cupy, 0)
+        self.events: list[tuple[str, object]] = []
+
+    def gather(self, gather: Gather, stream: object) -> object:
+        super().gather(gather, None)
+        self.events.append(("gather", stream))
+        return stream
+
+    def wait(self, started: object) -> None:
+        self.events.append(("wait", started))
+
+    def upload(self, buffer: object, offset_bytes: int, values: np.ndarray) -> None:
+        super().upload(buffer, offset_bytes, values)
+        self.events.append(("upload", None))
+
+
+def test_a_batch_is_filled_again_when_every_stream_has_read_it() -> None:
+    """The indices that a gather reads are overwritten: also where a copy was made since."""
+    rows = Noted()
+    storage = DeviceStorage(8, FIELDS, rows)
+    storage.insert(numbered_batch(storage, np.arange(8)))
+    batch, target = storage.gather([1, 2]), rows.allocate(64)
+    places = {"whole": Place(0, np.dtype(np.int64))}
+    batch.read_into(target, places, stream=7)
+    batch.read_into(target, places, stream=9)
+    batch.copy()
+    rows.events.clear()
+    storage.gather([3, 4], batch)
+    assert set(rows.events[:-1]) >= {("wait", 7), ("wait", 9)}
+    assert rows.events[-1] == ("upload", None)
+    rows.events.clear()
+    storage.gather([5, 6], batch)
+    assert rows.events == [("upload", None)]
