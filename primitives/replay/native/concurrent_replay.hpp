@@ -19,6 +19,8 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "sum_tree/native/kary_tree.hpp"
@@ -163,8 +165,12 @@ class ConcurrentReplay {
     }
 
     // Inserts `count` in [1, capacity] items; items[c] holds the rows of column c. `priorities` may be null:
-    // then each takes the maximum so far. Returns the first row; the others follow around the ring.
+    // then each takes the maximum so far. Returns the first row; the others follow around the ring. Throws
+    // std::invalid_argument for another count, before anything is written.
     int64_t insert(const char *const *items, int64_t count, const double *priorities) {
+        if (count < 1 || count > capacity_)
+            throw std::invalid_argument("insert: found " + std::to_string(count) + " items; allowed: 1 to " +
+                                        std::to_string(capacity_));
         Write &write = claim(count);
         const Span span = write.span;
         const int64_t until_end = std::min(count, capacity_ - span.first);

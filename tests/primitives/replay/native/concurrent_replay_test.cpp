@@ -216,6 +216,15 @@ void alone() {
     CHECK(replay.insert(batch.in.data(), 1, nullptr) == 2);
     replay.priorities(next.data(), 1, got.data());
     CHECK(got[0] == 9); // the maximum so far
+    for (const int64_t count : {-1, 0, 6}) {
+        bool refused = false;
+        try {
+            replay.insert(batch.in.data(), count, nullptr);
+        } catch (const std::invalid_argument &error) {
+            refused = std::string(error.what()).ends_with(" items; allowed: 1 to 5");
+        }
+        CHECK(refused && replay.cursor() == 3 && replay.size() == 5);
+    }
 }
 
 } // namespace
