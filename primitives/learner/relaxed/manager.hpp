@@ -53,7 +53,7 @@ struct Batch {
     std::vector<std::vector<char>> columns; // as the learner takes them
     std::vector<float> weights, td_errors;
     std::vector<int64_t> indices;
-    int64_t inserted = 0; // items inserted before it was sampled
+    int64_t inserted = 0; // items that the manager had inserted before it was sampled
     std::string wrong;    // why it cannot be trained on; empty if it can
     bool empty = false;   // whether there was nothing to sample
 };
@@ -74,8 +74,8 @@ class ReplayManager {
     ReplayManager(replay::ConcurrentReplay &replay, int64_t batch_size, double priority_max,
                   std::vector<TakenColumn> columns, AllFinite all_finite, std::size_t depth, bool beside)
         : replay_(replay), batch_size_(batch_size), priority_max_(priority_max), columns_(std::move(columns)),
-          all_finite_(all_finite), inserted_(replay.cursor()), raw_(columns_.size()),
-          outputs_(columns_.size()), calls_(std::bit_ceil(depth)) {
+          all_finite_(all_finite), raw_(columns_.size()), outputs_(columns_.size()),
+          calls_(std::bit_ceil(depth)) {
         for (std::size_t c = 0; c < columns_.size(); ++c)
             raw_[c].resize(std::size_t(batch_size) * replay.columns()[c].row_bytes);
         if (beside)
@@ -199,13 +199,14 @@ class ReplayManager {
         kept_.clear();
         priorities_.clear();
         const int64_t capacity = replay_.capacity(), since = inserted_ - batch.inserted;
+        const int64_t next = replay_.cursor(); // not the number of items: others may have inserted before
         for (std::size_t b = 0; b < batch.indices.size(); ++b) {
             const double priority = replay_.priority_of(double(batch.td_errors[b]));
             if (!(priority <= priority_max_))
                 throw std::invalid_argument("td_errors: found NaN, or a priority above the largest, " +
                                             std::to_string(priority_max_));
             // The row that was written last has age 0.
-            const int64_t age = (inserted_ - 1 - batch.indices[b] + capacity) % capacity;
+            const int64_t age = (next - 1 - batch.indices[b] + capacity) % capacity;
             if (age >= since) {
                 kept_.push_back(batch.indices[b]);
                 priorities_.push_back(priority);
@@ -230,7 +231,7 @@ class ReplayManager {
     const std::vector<TakenColumn> columns_;
     const AllFinite all_finite_;
     // The manager's own, except between two calls.
-    int64_t inserted_;
+    int64_t inserted_ = 0; // items, by calls
     std::vector<std::vector<char>> raw_;
     std::vector<char *> outputs_;
     std::vector<int64_t> kept_;

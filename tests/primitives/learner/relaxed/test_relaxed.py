@@ -116,6 +116,24 @@ def test_a_late_priority_of_an_overwritten_row_is_dropped():
     assert np.any(replay.priorities(np.arange(CAPACITY)) != 3.0)
 
 
+@pytest.mark.parametrize("beside", [False, True])
+def test_items_that_came_by_another_way_before_the_first_step_count_for_the_rows(beside):
+    """No batch waits yet, so the replay itself may be filled: rows of later items are found from its cursor."""
+    replay, made, rng = parts("dqn", alpha=1.0, epsilon=0.5)
+    relaxed = RelaxedSteps(replay, made, 2, beside=beside)
+    replay.insert(rows_of(replay, 30))  # up to row ITEMS + 29
+    relaxed.run(1, rng)
+    relaxed.drain()
+    before = replay.priorities(np.arange(ITEMS + 30))
+    relaxed.insert(rows_of(replay, CAPACITY - 50), np.full(CAPACITY - 50, 2.5))  # all rows but 100 to 149
+    relaxed.run(2, rng)
+    relaxed.drain()
+    after = replay.priorities(np.arange(CAPACITY))
+    kept = np.arange(100, 150)
+    np.testing.assert_array_equal(np.delete(after, kept), np.full(CAPACITY - 50, 3.0))
+    assert np.any(after[kept] != before[kept])
+
+
 def test_a_late_priority_goes_to_the_row_that_it_was_computed_for():
     replay, made, rng = parts("dqn", alpha=1.0, epsilon=0.5)
     other = parts("dqn", alpha=1.0, epsilon=0.5)
