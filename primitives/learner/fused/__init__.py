@@ -108,7 +108,9 @@ class FusedSteps:
         Raises:
             ValueError: there is nothing to sample, or a number is not finite: in a batch (the steps before it
                 have been taken) or in a TD error (its step has been taken, too).
+            RuntimeError: another process created the replay: this is a forked copy.
         """
+        self._replay._check_process()
         if steps < 1:
             raise ValueError(f"steps: found {steps}; allowed: at least 1")
         while steps > 0:

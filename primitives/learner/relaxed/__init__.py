@@ -69,8 +69,10 @@ class RelaxedSteps(FusedSteps):
         Raises:
             TypeError, ValueError: a batch that does not fit the storage, or TD errors that do not fit the batch; state
                 unchanged.
+            RuntimeError: another process created the replay: this is a forked copy.
         """
         replay = self._replay
+        replay._check_process()
         columns = [np.ascontiguousarray(array) for array in replay.storage.checked(batch).values()]
         count = len(columns[0])
         errors = [] if td_errors is None else replay._checked(td_errors, count).tolist()
@@ -81,7 +83,9 @@ class RelaxedSteps(FusedSteps):
 
         Raises:
             ValueError: a TD error was not finite, or too large for a priority.
+            RuntimeError: another process created the replay: this is a forked copy.
         """
+        self._replay._check_process()
         self._fused.drain()
 
     @property

@@ -1,6 +1,8 @@
 """Relaxed gradient steps are those of a loop that samples D batches ahead, whether or not a thread does it."""
 
+import os
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -225,6 +227,31 @@ def test_a_td_error_that_is_too_large_is_raised_and_stays(beside):
     for _ in range(2):
         with pytest.raises(ValueError, match="td_errors: found NaN, or a priority above"):
             learn()
+
+
+@pytest.mark.parametrize("kind", ["fused", "relaxed"])
+def test_a_forked_copy_refuses_to_work(kind):
+    """The priorities of a copy reach no sample of the parent, and its manager's thread is the parent's."""
+    replay, made, rng = parts("dqn")
+    steps = RelaxedSteps(replay, made, 1) if kind == "relaxed" else FusedSteps(replay, made)
+    steps.run(1, rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # that threads are lost is what is tried here
+        child = os.fork()
+    if not child:
+        refused = 0
+        try:
+            with pytest.raises(RuntimeError, match="belongs to process"):
+                steps.insert(rows_of(replay, 1))
+            with pytest.raises(RuntimeError, match="belongs to process"):
+                steps.run(1, rng)
+            refused = 2
+        finally:
+            os._exit(refused)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+    steps.run(2, rng)
+    steps.drain()
+    assert made.gradient_steps == 3
 
 
 def test_its_seconds_are_of_both_threads():
