@@ -1,4 +1,4 @@
-"""Runs on several machines: the cells of a run on a Ray cluster. Needs the extra `cluster`."""
+"""Uses several machines through Ray: to measure the parts of a plan, and to train. Needs the extra `cluster`."""
 
 import os
 

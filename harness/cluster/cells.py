@@ -1,9 +1,9 @@
 """Measures the cells of a plan on the machines of a Ray cluster, and stores each result as it arrives.
 
-A cell is a Ray task that holds its machine's resource (`MACHINE`), so that each timed cell has a machine to
-itself. Cells that need each other's rows form a chain, and each is sent to the machine of the cells before it.
-Ray places the tasks, queues the rest, and retries a task whose worker or node dies. This process is the only
-writer of the store.
+A cell is a piece of the plan whose results (rows) are stored together. It runs as a Ray task that holds its
+machine's resource (`MACHINE`), so that nothing else is timed on that machine meanwhile. Cells that need each
+other's rows form a chain and run on the same machine, one after another. Ray places the tasks, queues those that
+find no free machine, and retries a task whose worker or node dies. Only this process writes to the store.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,21 +33,31 @@ _NODE = "ray_node"
 
 
 class Elsewhere(NamedTuple):
-    """The task arrived at another kind of machine than the rows before it, so nothing was measured."""
+    """The answer of a task that measured nothing, because its machine has another fingerprint than its run's machine.
+
+    Attributes:
+        node: Ray's name of the machine.
+        machine: the machine's description.
+    """
 
     node: str
     machine: dict[str, Any]
 
 
 class OtherCode(NamedTuple):
-    """The task arrived at a machine with another revision of the code, so nothing was measured."""
+    """The answer of a task that measured nothing, because its machine has another revision of the code.
+
+    Attributes:
+        node: Ray's name of the machine.
+        revision: the revision there.
+    """
 
     node: str
     revision: str
 
 
 class Measured(NamedTuple):
-    """The rows of a cell, and the node that measured them."""
+    """The answer of a task that measured its cell: the rows, and Ray's name of the machine (`node`)."""
 
     node: str
     rows: list[Measurement]
@@ -116,10 +126,10 @@ class _Chain:
 
 
 class PlanOutcome(NamedTuple):
-    """The result of a plan.
+    """The result of measuring a plan.
 
     Attributes:
-        failed: the keys of the cells that failed.
+        failed: the keys of the cells that failed, such as "profile/hopper-ddpg/256".
         waited_s: seconds in which this process only waited for the machines.
     """
 
@@ -130,14 +140,15 @@ class PlanOutcome(NamedTuple):
 def execute(
     store: Store, tier: Tier, cells: Sequence[Cell], report: Report, *, fresh: bool = False
 ) -> list[str]:
-    """Measure the cells that the runs of their machines do not hold yet, and store each as it ends.
+    """Measure on the cluster all cells that are not stored yet, and store the rows of each as it ends.
 
     Args:
-        store: the store; each kind of machine has its own run in it.
-        tier: the tier of the cells.
-        cells: in an order in which each follows the cells that it needs; those of one `Cell.chain` stay together.
+        store: the store; machines with the same fingerprint share a run (a set of results) in it.
+        tier: the tier (size of the plan) that the cells belong to.
+        cells: in an order in which each follows the cells that it needs; cells of one `Cell.chain` run on one
+            machine.
         report: called with the progress.
-        fresh: whether to measure again what an earlier run finished.
+        fresh: whether to begin new runs, in which every cell is measured again.
 
     Returns:
         The keys of the cells that failed.
@@ -149,7 +160,7 @@ def execute(
 
 
 class ClusterPlan:
-    """The chains of a tier's cells, and the runs of the cluster's machines; for the arguments see `execute`."""
+    """Measures the cells of a tier on the connected cluster; `execute` (the function) explains the arguments."""
 
     def __init__(self, store: Store, tier: Tier, cells: Sequence[Cell], *, fresh: bool = False) -> None:
         self._store, self._tier, self._fresh = store, tier, fresh
@@ -165,7 +176,7 @@ class ClusterPlan:
         self._chains = [self._begun(_Chain(members, commonest)) for members in chains.values()]
 
     def execute(self, report: Report) -> PlanOutcome:
-        """Measure the unfinished cells."""
+        """Measure the unfinished cells; returns when all have succeeded or failed."""
         done_s = self._total_s - sum(cell.estimate_s for chain in self._chains for cell in chain.waiting)
         waited_s = 0.0
         pending: dict[Any, tuple[_Chain, Cell]] = {}

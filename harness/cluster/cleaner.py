@@ -1,9 +1,10 @@
-"""Ends what remains of a local Ray cluster and removes its folder, when its process finishes or dies.
+"""Ends what remains of a local Ray cluster and removes its folder, when the process that started it ends.
 
     python -P cleaner.py LIFELINE_FD FOLDER
 
-The kernel closes the pipe `LIFELINE_FD` when that process ends for any reason. Ray's own processes then end too,
-but not the children of a killed one, and Ray does not remove the folder.
+`LIFELINE_FD` is the reading end of a pipe. The kernel closes its writing end when the process that started the
+cluster ends for any reason. Ray's own processes then end too. The children of a Ray process that was killed do
+not, and Ray does not remove its folder; this program does both.
 """
 
 import contextlib
@@ -54,7 +55,15 @@ def _signal_until_gone(folder: str, number: int, limit_s: float) -> None:
 
 
 def main(lifeline: int, folder: str) -> int:
-    """Wait for the lifeline's end, then end all processes and remove the folder."""
+    """Wait until the process that started the cluster has ended, then end the rest and remove the folder.
+
+    Args:
+        lifeline: file descriptor of a pipe's reading end; that process holds the writing end.
+        folder: the cluster's folder, which the processes to end name in their command line or environment.
+
+    Returns:
+        The exit status, 0.
+    """
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     while os.read(lifeline, 1):

@@ -18,7 +18,7 @@ from harness.compare import guard
 from harness.core.errors import UserError
 
 MACHINE = "placerl"
-"""The custom resource that represents one machine: `ray start --resources='{"placerl": 1}'`."""
+"""Ray's custom resource that each machine of a cluster offers once: `ray start --resources='{"placerl": 1}'`."""
 RESTARTS = 3  # how often Ray restarts a process that died, and repeats the call in which it died
 _ADDRESSES = "local, auto, or HOST:PORT of a cluster's head"
 ANSWER_LIMIT_S = 5.0
@@ -35,14 +35,14 @@ print("answered", flush=True)
 
 @contextmanager
 def connected(address: str, needed: Iterable[str] = ()) -> Iterator[None]:
-    """Connect to the cluster at `address`; with "local", to a cluster of this machine that ends with the
-    connection.
+    """Connect to a Ray cluster for the duration of a `with` block.
 
-    A local cluster keeps its files in its own folder, which is removed even if this process is killed.
+    With the address "local", this starts a cluster on this machine, which ends with the block. It keeps its files
+    in its own folder, which is removed even if this process is killed.
 
     Args:
-        address: "local", "auto" or HOST:PORT.
-        needed: custom resources that some node must offer, as well as `MACHINE`; a local cluster offers them all.
+        address: "local", "auto" (the cluster that Ray finds by itself) or HOST:PORT of a cluster's head node.
+        needed: custom resources that some node must offer, in addition to `MACHINE`; a local cluster offers them all.
 
     Raises:
         UserError: nothing answers at the address, or no node offers a needed resource.
@@ -127,7 +127,7 @@ def _folder() -> Iterator[str]:
 
 
 def brief(error: RayError) -> str:
-    """Return one line for an error of Ray's: the exception that a call raised, or what happened to its process."""
+    """Return one line of text for an error of Ray: the exception that a call raised, or what ended its process."""
     cause = getattr(error, "cause", None) or error
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()] or [""]
     # For an exception in a role's constructor the text is a traceback; for other failures it is advice.
@@ -136,11 +136,11 @@ def brief(error: RayError) -> str:
 
 
 def check_address(address: str) -> None:
-    """Check that an existing cluster answers.
+    """Check that a Ray cluster answers at an address; "local" always passes.
 
     Raises:
-        UserError: nothing listens at the address, or something that is not a cluster's head; with "auto", none is
-            found.
+        UserError: nothing answers there, or what answers is not a cluster's head node; with "auto", Ray finds no
+            cluster.
     """
     if address == "local":
         return

@@ -1,4 +1,8 @@
-"""Assigns the roles of a training to machines of a cluster, by one custom resource of Ray per role."""
+"""Decides which machines of a cluster may run the actors, replay shards and learners of a training.
+
+A machine is started with Ray's custom resources, such as `cuda`. Actors, shards and learners each require one of
+these resources.
+"""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -12,12 +16,12 @@ SHARE = 1e-4  # of a machine's resource: Ray's smallest unit, so that many roles
 
 @dataclass(frozen=True)
 class Placement:
-    """The custom resource that the machine of each role must offer.
+    """The Ray resources that a machine must offer to run an actor, a replay shard or a learner.
 
     Attributes:
-        actors: step the environments; by default on any machine of the cluster.
-        shards: hold the replay; by default on the machine of the mapping's storage.
-        learners: take the gradient steps; by default on the machine of the mapping's learner.
+        actors: resource for actors, which step the environments; by default any machine of the cluster.
+        shards: resource for the shards, which hold the replay; by default any machine.
+        learners: resource for the learners, which take the gradient steps; by default any machine.
     """
 
     actors: str = MACHINE
@@ -26,10 +30,11 @@ class Placement:
 
     @classmethod
     def of(cls, mapping: Mapping) -> "Placement":
-        """Return the placement of a mapping's parts.
+        """Return the placement that a mapping requires.
 
-        A part on the CPU may run on any machine. A part on another device runs on machines that offer the
-        resource with the device's name, such as `cuda`.
+        Shards and learners that the mapping assigns to the CPU may run on any machine, as actors always do. If it
+        assigns them to another device, they run on machines that offer the resource with the device's name, such
+        as `cuda`.
         """
 
         def offered(device: str) -> str:
@@ -38,10 +43,11 @@ class Placement:
         return cls(shards=offered(mapping.rmm.device), learners=offered(mapping.learner.device))
 
     def chosen(self, text: str) -> "Placement":
-        """Return the placement with some roles changed.
+        """Return the placement with the resources that a command line option gives.
 
         Args:
-            text: `learners=NAME,shards=NAME`, with resources that machines were started with.
+            text: such as `learners=NAME,shards=NAME`, where each NAME is a resource that machines were started with;
+                empty to change nothing.
 
         Raises:
             UserError: the text has another form.
@@ -56,10 +62,10 @@ class Placement:
         return made
 
     def resources(self) -> list[str]:
-        """Return the resources that the cluster must offer."""
+        """Return the resources that machines of the cluster must offer, each once, sorted."""
         return sorted({self.actors, self.shards, self.learners})
 
     @staticmethod
     def options(resource: str) -> dict[str, Any]:
-        """Return Ray's options for a role on machines that offer a resource, spread over these machines."""
+        """Return Ray's options for actors that may run only on machines with a resource, spread over these machines."""
         return {"resources": {resource: SHARE}, "scheduling_strategy": "SPREAD"}

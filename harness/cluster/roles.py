@@ -1,8 +1,8 @@
-"""The three roles of a training on a cluster, each a Ray actor: environments, a shard of the replay, a learner.
+"""The Ray actors of a training on a cluster: one kind steps environments, one holds a shard of the replay, one learns.
 
-The roles exchange data through Ray's object store. Ray restarts a role that dies and repeats its last call. An
-actor then continues in new episodes, a shard begins empty, and a learner takes the state after the previous call,
-which every call passes to it, so that nothing it learnt is lost.
+These three kinds are called roles. They exchange data through Ray's object store. Ray restarts a role that dies
+and repeats its last call. After that, the environments begin new episodes, and a shard begins empty. A learner
+loses nothing, because every call passes it the state that the previous call returned.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,18 +26,22 @@ from harness.runtime.actors.pool import ActorPlan
 from harness.workloads import Workload
 
 UNTIL_GONE = -1
-"""Ray repeats a call as long as it restarts the role: while a machine fails, this takes several tries."""
+"""Value for Ray's `max_task_retries`: a call is repeated as long as Ray restarts the process that failed in it.
+
+While a machine fails, a call may need several tries.
+"""
 
 
 @dataclass
 class CallStats:
-    """What a role reports about one call.
+    """What an environment actor, a replay shard or a learner reports about one call.
 
     Attributes:
-        process: ID of the process; changes when Ray has restarted the role.
-        node: Ray's name of the role's machine.
-        steps: environment steps or gradient steps taken in the call.
-        seconds: seconds by term.
+        process: ID of the process; it changes when Ray has restarted it.
+        node: Ray's name of the machine.
+        steps: environment steps (actor), inserted transitions (shard) or gradient steps (learner) of the call.
+        seconds: seconds of the call's parts, by name: "environment", "infer", "insert", "sample", "update",
+            "learner" or "state".
         episodes: episodes that ended in the call.
         losses: losses of the last gradient step.
     """
@@ -51,7 +55,7 @@ class CallStats:
 
     @contextmanager
     def timed(self, term: str) -> Iterator[None]:
-        """Add the time of the block to a term."""
+        """Add the seconds that the `with` block takes to `seconds[term]`."""
         begin_s = perf_counter()
         yield
         self.seconds[term] = self.seconds.get(term, 0.0) + perf_counter() - begin_s
@@ -74,12 +78,12 @@ def _owned(arrays: Arrays) -> Arrays:
 
 @ray.remote(num_cpus=0, max_restarts=RESTARTS, max_task_retries=UNTIL_GONE)
 class EnvironmentActor(_Role):
-    """Steps some of the environments.
+    """Steps some of a training's environments.
 
     Args:
-        plan: plan of its environments.
-        workload: the workload whose algorithm acts.
-        share: number of environments of all actors divided by that of this one.
+        plan: describes its environments and how to create them.
+        workload: the workload whose algorithm chooses the actions.
+        share: number of environments of all actors, divided by the number of this actor's.
     """
 
     def __init__(self, plan: ActorPlan, workload: Workload, share: float) -> None:
@@ -90,8 +94,15 @@ class EnvironmentActor(_Role):
 
     @ray.method(num_returns=2)
     def collect(self, steps: int, weights: Arrays | None, environment_steps: int) -> tuple[Arrays, CallStats]:
-        """Take vector steps with the weights, or random ones without; `environment_steps`: steps of all actors so
-        far.
+        """Step all of this actor's environments `steps` times, and return the transitions.
+
+        Args:
+            steps: steps of each environment.
+            weights: weights of the policy that acts; None: actions are random.
+            environment_steps: steps that all actors have taken before; exploration depends on it.
+
+        Returns:
+            The transitions by column, and the call's statistics.
         """
         stats, actor = self._stats(), self._actor
         before, spent = actor.environment_steps, (actor.environment_s, actor.inference_s)
@@ -115,7 +126,7 @@ class EnvironmentActor(_Role):
 
 @ray.remote(num_cpus=0, max_restarts=RESTARTS, max_task_retries=UNTIL_GONE)
 class ReplayShard(_Role):
-    """A `Shard` of the replay.
+    """Holds one shard of the replay, a `Shard`, in a process of its own.
 
     Args:
         workload, mapping, seed, shared_seed, number: see `Shard`.
@@ -133,7 +144,7 @@ class ReplayShard(_Role):
         self._shard = Shard(workload, mapping, seed, shared_seed, number)
 
     def insert(self, transitions: Arrays) -> CallStats:
-        """Insert what an actor has collected."""
+        """Insert the transitions that an actor has collected."""
         stats = self._stats()
         with stats.timed("insert"):
             stats.steps = self._shard.insert(transitions)
@@ -141,14 +152,16 @@ class ReplayShard(_Role):
 
     @ray.method(num_returns=2)
     def summary(self) -> tuple[ShardSummary, CallStats]:
-        """Return the shard's summary, which the shards need to sample as one replay."""
+        """Return what all shards need to know before they sample: see `ShardSummary`; and the call's statistics."""
         return self._shard.summary(), self._stats()
 
     def sample(
         self, call: int, learners: int, batches: int, batch_size: int, *summaries: ShardSummary
     ) -> tuple[Drawn | SampleHandle | CallStats, ...]:
-        """Sample as `Shard.sample` does; returns the part for each learner, the handle, and the call's
-        statistics.
+        """Draw the items that this shard contributes to the batches; arguments as `Shard.sample`.
+
+        Returns:
+            The items for each learner, then the handle for `update`, then the call's statistics.
         """
         stats = self._stats()
         with stats.timed("sample"):
@@ -156,7 +169,7 @@ class ReplayShard(_Role):
         return *drawn, handle, stats
 
     def update(self, handle: SampleHandle, *td_errors: Sequence[npt.NDArray]) -> CallStats:
-        """Update priorities as `Shard.update` does."""
+        """Update the priorities of sampled items; see `Shard.update`."""
         stats = self._stats()
         with stats.timed("update"):
             self._shard.update(handle, *td_errors)
@@ -165,10 +178,10 @@ class ReplayShard(_Role):
 
 @ray.remote(num_cpus=0, max_restarts=RESTARTS, max_task_retries=UNTIL_GONE)
 class LearnerActor(_Role):
-    """Takes gradient steps; several learners continue from the mean of their states.
+    """Takes gradient steps. If there are several learners, each begins every call with the mean of their states.
 
     Args:
-        workload, mapping, batch_size: what is learnt, where, and with which batch size.
+        workload, mapping, batch_size: what is learnt, on which backend, and with which batch size.
         seed: seed of the first state.
         threads: number of threads that it computes with.
         number: number of this learner.
@@ -192,7 +205,7 @@ class LearnerActor(_Role):
 
     @ray.method(num_returns=2)
     def begin(self) -> tuple[Arrays, Arrays]:
-        """Return the first state, and the weights to act with."""
+        """Return the learner's first state (parameters and optimiser), and the weights to act with."""
         return self._learner.state_dict(), self._learner.parameters()
 
     @ray.method(num_returns=4)
@@ -202,15 +215,15 @@ class LearnerActor(_Role):
         """Take a gradient step on each complete batch.
 
         Args:
-            call: its number, 1 or more.
+            call: number of this call, counted from 1.
             batches: number of batches requested from the shards.
             shards: number of shards.
             inputs: what each shard has `Drawn` for this learner, followed by the states of every learner after
                 the previous call, in the order of their numbers.
 
         Returns:
-            State, weights to act with, (B,) TD errors of each batch (empty if it was incomplete), and the call's
-            statistics.
+            The new state, the weights to act with, the (B,) TD errors of each batch (empty if the batch was
+            incomplete), and the call's statistics.
         """
         stats = self._stats()
         drawn, states = inputs[:shards], inputs[shards:]
@@ -237,12 +250,14 @@ class LearnerActor(_Role):
 
 
 def mean_state(states: Sequence[Arrays], own: int) -> Arrays:
-    """Return the mean of the learners' states, including the optimiser's; counters and generators are those of
-    `own`.
+    """Return the mean of several learners' states, parameters and optimiser.
+
+    Only floating-point arrays are averaged. The others, such as counters and random generators, are those of the
+    learner `own`.
 
     Args:
-        states: `Learner.state_dict` of each.
-        own: number of the learner that continues from the mean.
+        states: `Learner.state_dict` of each learner.
+        own: number of the learner that continues with the result.
     """
     if len(states) == 1:
         return dict(states[0])

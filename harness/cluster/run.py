@@ -1,4 +1,4 @@
-"""Measures `placerl run --ray`, training on a cluster."""
+"""Implements `placerl run --ray`: trains a workload on a Ray cluster, and measures its throughput."""
 
 from dataclasses import asdict, dataclass, replace
 
@@ -24,11 +24,11 @@ class Asked:
 
     Attributes:
         address: "local", "auto" or HOST:PORT.
-        size: number of each role.
-        place: machines of the roles; see `Placement.of`.
+        size: number of actors, replay shards and learners.
+        place: resources that their machines must offer, such as "learners=cuda"; see `Placement.chosen`.
 
     Raises:
-        UserError: `place` does not name a role.
+        UserError: `place` has another form or does not name actors, shards or learners.
     """
 
     address: str
@@ -39,10 +39,18 @@ class Asked:
         Placement().chosen(self.place)
 
     def cell(self, item: Workload, mapping: Mapping, batch_size: int, seed: int, extent: Extent) -> Cell:
-        """Return the cell of a training on the cluster; see `ClusterTraining`.
+        """Return a cell (a piece of work whose rows are stored together) that trains on the cluster.
 
         Its rows are those of `measured_run.train`, but with suite `cluster`. `details["cluster"]` gives the
-        number of each role, the number of machines that held them, and what Ray had to restart.
+        number of actors, shards and learners, the number of machines that ran them, and which of them Ray had to
+        restart.
+
+        Args:
+            item: the workload.
+            mapping: the backends of its parts; see `ClusterTraining`.
+            batch_size: transitions per gradient step.
+            seed: seed of everything random.
+            extent: how long to train.
 
         Raises:
             UserError: workload, mapping and sizes are not compatible, or nothing listens at the address.

@@ -1,18 +1,23 @@
-"""Simulates clusters with more nodes than are available: discrete events, with service times measured here.
+"""Simulates clusters with more nodes than are available, by discrete events with service times measured here.
 
-Both uses of a cluster are closed queueing networks, simulated with SimPy:
+A cluster has two uses, and both are closed queueing networks, simulated with SimPy:
 
-- cells: each machine measures a cell, then waits for the single writer (the process that submits tasks and
-  commits rows), which serves one machine at a time;
-- training: each actor collects transitions, sends them to a shard of the replay, and fetches the learner's newest
-  weights over the learner's link. The learner samples from all shards together, one call ahead, after each shard
-  has sent the sum of its priorities, and updates priorities.
+- Measuring a plan: each machine measures a cell (a piece of the plan), then waits for the single writer (the
+  process that submits tasks and commits rows), which serves one machine at a time.
+- Training: each actor collects transitions, sends them to a shard of the replay, and fetches the learner's newest
+  weights over the learner's link. Each shard sends the sum of its priorities. Then the learner samples from all
+  shards, one call ahead of its gradient steps, and afterwards updates priorities.
 
-Assumptions: the service times of one machine hold for all (`Service`), with a uniform spread of `SPREAD` about
-their mean. Every role has its own machine. A call's items are distributed evenly over the shards, and the
-time of a visit beyond Ray's own share is proportional to the items. A link carries `link_bytes_per_s`, and
-the network between links is not a limit. Weights go from the learner's link to each actor that requests them,
-or in a tree from actor to actor. An actor has one insertion under way. Nothing fails.
+Assumptions:
+
+- The service times measured on one machine (`Service`) hold for all, with a uniform random spread of `SPREAD`
+  about their mean.
+- Each actor, shard and learner has its own machine.
+- The items of a call are distributed evenly over the shards. A call to a shard takes a fixed time, Ray's own, and
+  a time that is proportional to the number of items.
+- A machine's link carries `link_bytes_per_s`, and the network between the links is not a limit.
+- Weights go from the learner's link to each actor that requests them, or in a tree from actor to actor.
+- An actor waits for the insertion of its transitions before it continues. Nothing fails.
 """
 
 import random
@@ -33,10 +38,10 @@ Event = Generator[Any, Any, None]
 
 @dataclass(frozen=True)
 class Service:
-    """The service times of a cluster: how long one visit to each of its parts takes.
+    """How long each step of a cluster's work takes, as input of the simulations.
 
     Attributes:
-        cell_s: seconds to measure a cell on its machine.
+        cell_s: seconds that a machine takes to measure a cell (a piece of a plan).
         writer_s: seconds of the writer per cell: submitting, receiving and committing it.
         collect_s: seconds of an actor's call, which collects `collected` transitions.
         collected: transitions per call.
@@ -64,20 +69,24 @@ class Service:
     link_bytes_per_s: float
 
     def part_s(self, whole_s: float, shards: int) -> float:
-        """Return the seconds of a visit to one of several shards, given the seconds for a single shard with all
-        items.
+        """Return the seconds of a call to one of several shards, each of which handles an equal part of the items.
+
+        Args:
+            whole_s: seconds of the same call to a single shard that handles all items.
+            shards: number of shards.
         """
         return self.call_s + max(0.0, whole_s - self.call_s) / shards
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """The simulated throughput of a number of nodes.
+    """The simulated throughput of a cluster.
 
     Attributes:
-        nodes: machines that measure cells, or actors.
-        rates_per_s: rates by quantity.
-        busy: fraction of the time that each single or shared part is busy, 0 to 1.
+        nodes: number of machines that measure cells, or of actors.
+        rates_per_s: what the cluster does per second, by name, such as "cells" or "gradient_steps".
+        busy: fraction of the time, 0 to 1, in which each part that nodes share is busy, by name ("writer", or
+            "shards", "learner" and "link").
     """
 
     nodes: int
@@ -279,15 +288,19 @@ def simulate_training(
 
 
 def saturation(service: Service, shards: int) -> dict[str, float]:
-    """Return the number of nodes at which each single part is saturated, by the asymptotes of a closed network.
+    """Return the number of nodes from which on each part that nodes share is always busy.
 
-    A node's cycle takes Z seconds of its own and S seconds at the part, so from (Z + S) / S nodes on the part is
-    always busy (Denning and Buzen 1978, "The operational analysis of queueing network models"). Modelled, from
-    the service times.
+    A node needs Z seconds for itself and S seconds of the shared part in each cycle, so that (Z + S) / S nodes keep
+    the part busy: the asymptote of a closed queueing network (Denning and Buzen 1978, "The operational analysis of
+    queueing network models"). This is a formula of the service times, not a simulation.
+
+    Args:
+        service: service times.
+        shards: number of shards of the replay.
 
     Returns:
-        Nodes by part: `writer` (machines), `shards` and `link` (actors). For the shards the learner's visits are
-            subtracted.
+        Number of nodes by the name of the part: machines for `writer`; actors for `shards` and `link`. Of the
+        shards' time, only what the learner leaves is counted.
     """
     copy_s = service.weights_bytes / service.link_bytes_per_s
     own_s = service.collect_s

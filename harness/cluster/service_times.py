@@ -1,4 +1,4 @@
-"""Measures the inputs of the simulation of many nodes: one visit to each part of a cluster, on this machine."""
+"""Measures on this machine how long each step of a cluster takes, as input for the simulation of many nodes."""
 
 import tempfile
 from pathlib import Path
@@ -33,12 +33,12 @@ class _Idle:
 
 
 def measure(workload: Workload, mapping: Mapping, cell_s: float, link_bytes_per_s: float) -> Service:
-    """Measure the service times of a workload on a local cluster.
+    """Measure the service times of a workload on a Ray cluster that runs on this machine alone.
 
     Args:
-        workload, mapping: what is trained, and where.
-        cell_s: seconds of a cell of the plan: chosen, not measured.
-        link_bytes_per_s: bandwidth of links that are not here: chosen, not measured.
+        workload, mapping: what is trained, and on which backends.
+        cell_s: seconds that a machine takes to measure one cell (a piece of a plan); taken as given, not measured.
+        link_bytes_per_s: bandwidth of the links between machines; taken as given, not measured.
     """
     with connected("local"), tempfile.TemporaryDirectory(prefix="placerl-service-") as folder:
         writer_s = _writer_s(Path(folder) / "store.sqlite")

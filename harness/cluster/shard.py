@@ -1,4 +1,4 @@
-"""A prioritised replay in shards, which sample like one replay with all their items.
+"""A prioritised replay that is divided into shards, which together sample like one replay with all their items.
 
 Before sampling, each shard gives its `ShardSummary`: the sum of its priorities, its number of items, its largest
 priority. From these and a shared seed, all shards compute how many items of each batch come from which shard.
@@ -26,13 +26,13 @@ Arrays = dict[str, npt.NDArray]
 
 
 class ShardSummary(NamedTuple):
-    """The state of a shard that the other shards need.
+    """The numbers about a shard that all shards need before they sample.
 
     Attributes:
-        process: ID of the shard's process; a restarted one holds other items.
+        process: ID of the shard's process; it changes when the shard is restarted and has lost its items.
         total: sum of its priorities.
         items: number of its items.
-        largest: priority of a new item.
+        largest: its largest priority, which a new item gets.
     """
 
     process: str
@@ -42,12 +42,12 @@ class ShardSummary(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A shard's part of a learner's batches.
+    """The items that one shard has drawn for the batches of one learner, n items in all.
 
     Attributes:
-        columns: (n, ...) each, the first batch's items first.
+        columns: the items by column, (n, ...) each; the items of the first batch come first.
         priorities: (n,) priorities of the items.
-        counts: (batches,) number of items of each batch.
+        counts: (batches,) how many of the items belong to each batch.
         total, items: sum of priorities and number of items of all shards together.
     """
 
@@ -59,14 +59,14 @@ class Drawn(NamedTuple):
 
 
 class SampleHandle(NamedTuple):
-    """Identifies a shard's part of a round's batches, for the update of its priorities.
+    """Records which items a shard has sampled in one call, so that their priorities can be updated later.
 
     Attributes:
         process: ID of the shard's process.
-        inserted: number of items inserted into the shard when they were sampled.
-        indices: (n,) rows of each learner's items, as in `Drawn`.
-        counts: (learners, batches) number of items of each batch.
-        before: (learners, batches) number of items of each batch from earlier shards.
+        inserted: number of items that had ever been inserted into the shard at the time of the sampling.
+        indices: for each learner, (n,) the shard's rows that hold its items, in the order of `Drawn`.
+        counts: (learners, batches) number of this shard's items in each batch.
+        before: (learners, batches) number of items that precede them in each batch, from shards of lower numbers.
     """
 
     process: str
@@ -79,16 +79,17 @@ class SampleHandle(NamedTuple):
 def dealt(
     summaries: Sequence[ShardSummary], shape: tuple[int, ...], batch_size: int, rng: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """Return how many items of each batch come from each shard.
+    """Draw how many items of each batch come from each shard.
 
     Args:
         summaries: summaries of all shards.
-        shape: shape of the batches.
+        shape: leading dimensions of the result, such as (learners, batches).
         batch_size: items per batch.
         rng: generator with the same state in all shards.
 
     Returns:
-        (*shape, shards) int64; all 0 if the shards together hold less than a batch, as after a restart.
+        (*shape, shards) int64, with the sum `batch_size` over the last dimension; all 0 if the shards together hold
+        fewer items than a batch, as after a restart.
     """
     counts = np.zeros((*shape, len(summaries)), np.int64)
     if sum(shard.items for shard in summaries) >= batch_size:
@@ -99,14 +100,14 @@ def dealt(
 
 
 class Shard:
-    """One shard of the replay, independent of where it runs.
+    """One shard of a replay. It works in any process; `harness.cluster.roles.ReplayShard` runs it on a cluster.
 
     Args:
-        workload: workload with the shard's own capacity.
-        mapping: gives the backend of the priorities.
+        workload: workload whose replay capacity is the shard's own.
+        mapping: names the backend that keeps the priorities.
         seed: seed of this shard's sampling.
-        shared_seed: seed of the random numbers that all shards share.
-        number: number of the shard.
+        shared_seed: seed of the random numbers that all shards draw alike.
+        number: number of the shard, from 0.
     """
 
     def __init__(
@@ -133,7 +134,10 @@ class Shard:
         return rows
 
     def summary(self) -> ShardSummary:
-        """Return the shard's current summary."""
+        """Return the sum of the shard's priorities, its number of items and its largest priority.
+
+        In a replay without priorities each item counts as 1.
+        """
         replay, items = self._replay, len(self._replay)
         if isinstance(replay, PrioritizedReplay):
             return ShardSummary(self.process, float(replay.tree.total), items, replay.max_priority)
@@ -142,12 +146,17 @@ class Shard:
     def sample(
         self, call: int, learners: int, batches: int, batch_size: int, summaries: Sequence[ShardSummary]
     ) -> tuple[list[Drawn], SampleHandle]:
-        """Draw this shard's part of each learner's batches; nothing may be inserted or updated after the summary.
+        """Draw the items that this shard contributes to each learner's batches.
+
+        Nothing may be inserted or updated between the summaries and this call.
 
         Args:
-            call: number of the round.
+            call: number of the sampling; all shards must use the same, since their shared random numbers depend on it.
             learners, batches, batch_size: number of learners, batches per learner, items per batch.
             summaries: summaries of all shards, in the order of their numbers.
+
+        Returns:
+            The items for each learner, and the handle with which `update` finds them again.
         """
         rng = np.random.default_rng([*self._shared_seed, call])
         counts = dealt(summaries, (learners, batches), batch_size, rng)
@@ -174,11 +183,12 @@ class Shard:
         return self._rng.integers(len(self._replay), size=items), np.ones(items)
 
     def update(self, handle: SampleHandle, *td_errors: Sequence[npt.NDArray]) -> None:
-        """Update the priorities of its part of a round's batches, except those of items replaced since.
+        """Update the priorities of items that this shard sampled, except of those overwritten since.
 
         Args:
-            handle: handle of the sampling; a handle of an earlier process is ignored.
-            td_errors: (B,) for each learner's complete batches; empty for a batch that was not used.
+            handle: the handle that `sample` returned; ignored if the shard has been restarted since.
+            td_errors: for each learner, the (B,) TD errors of each of its complete batches; empty for a batch that
+                was not used.
         """
         if handle.process != self.process:
             return
@@ -196,15 +206,15 @@ class Shard:
 def whole_batches(
     drawn: Sequence[Drawn], batch_size: int, betas: Sequence[float]
 ) -> list[tuple[Arrays, npt.NDArray[np.float32]] | None]:
-    """Assemble a learner's batches from the parts of all shards.
+    """Assemble a learner's batches from the items that all shards have drawn for it.
 
     Args:
-        drawn: parts of all shards, in the order of their numbers.
+        drawn: the items of each shard, in the order of the shards' numbers.
         batch_size: items per batch.
         betas: exponent of the importance weights of each batch.
 
     Returns:
-        Columns and (B,) importance weights of each batch; None for a batch that lacks the part of a failed shard.
+        Columns and (B,) importance weights of each batch; None for a batch that lacks items of a restarted shard.
     """
     ends = [np.cumsum([0, *shard.counts]) for shard in drawn]
     made: list[tuple[Arrays, npt.NDArray[np.float32]] | None] = []

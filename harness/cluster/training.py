@@ -1,11 +1,14 @@
 """Training on a Ray cluster, structured like Ape-X: many actors, a replay in shards, one or more learners.
 
-Horgan et al. 2018, "Distributed prioritized experience replay", section 3. Differences: actors explore by the
-workload's own schedule, a new item gets the maximum priority, and environment and gradient steps keep the
-workload's ratio, so that a training with the same seed is the same at any speed of the machines.
+Ape-X is from Horgan et al. 2018, "Distributed prioritized experience replay", section 3. There are three
+differences: actors explore by the workload's own schedule, a new item gets the maximum priority, and environment
+and gradient steps keep the workload's ratio, so that the same seed gives the same training whatever the speed of
+the machines.
 
-This process only submits the dependent calls. It submits `ahead` rounds of calls before their results are ready.
-Ray runs a call when its inputs are ready, and moves the inputs between machines through its object store:
+Each actor, shard and learner is a role, a process that Ray calls. In a round, every actor takes some environment
+steps and every learner the gradient steps that belong to them, with the shards' calls in between. This process
+only submits the calls, up to `ahead` rounds before their results are ready. Ray runs a call when its inputs are
+ready, and moves the inputs between machines through its object store:
 
     actors      collect(weights)    -> transitions   -> shards   insert
     shards      summary             -> totals        -> shards   sample
@@ -53,10 +56,10 @@ SIMULATED = ("fpga",)  # backends whose time is not this machine's
 
 @dataclass(frozen=True)
 class Size:
-    """The number of each role.
+    """How many actors, replay shards and learners a training on a cluster has, 1 to `MOST_ROLES` each.
 
     Raises:
-        UserError: a number is 0 or too large.
+        UserError: a number is out of this range.
     """
 
     actors: int = 2
@@ -74,27 +77,29 @@ _Asked = list[tuple[str, Any]]
 
 
 class ClusterTraining:
-    """Training of a workload on the connected cluster. The same seed and sizes give the same training.
+    """The training of a workload on the connected Ray cluster. The same seed and sizes give the same training.
 
-    The interface is that of `harness.runtime.training.Training`.
+    The interface is that of `harness.runtime.training.Training`. Below, a role is an actor, a replay shard or a
+    learner, such as "actor 0". A round consists of environment steps and the gradient steps that belong to them.
 
     Args:
         workload: the workload to train.
-        mapping: the mapping of learners and shards.
-        size: number of each role; environments are distributed over the actors, at least one each.
-        placement: the machines of the roles; by default those that the mapping requires.
+        mapping: the backends and devices of learners and shards.
+        size: number of actors, shards and learners; each actor has at least one environment.
+        placement: the machines that may run each role; by default those that the mapping requires.
         batch_size: transitions per gradient step; by default the workload's.
         seed: seed of everything random.
         threads: threads of each learner.
-        ahead: rounds submitted before the results of one are ready; 0: the strict order.
+        ahead: number of rounds that are submitted before the results of the first are ready; with 0, each round
+            waits for the one before it.
 
     Attributes:
         gradient_steps: taken so far, by all learners together.
         environment_steps: taken so far, by all actors together.
-        restarts: how often Ray has restarted each role.
-        nodes: Ray's names of the machines on which the roles ran last.
-        fusion: always "none".
-        provenance: provenance of the seconds that it reports.
+        restarts: how often Ray has restarted each role; roles that never were are left out.
+        nodes: Ray's name of the machine on which each role ran last.
+        fusion: always "none": replay and learner run as separate calls.
+        provenance: always "measured": the seconds that it reports are those of a clock.
 
     Raises:
         UserError: workload, mapping and sizes are not compatible.
@@ -168,7 +173,7 @@ class ClusterTraining:
 
     @property
     def calls(self) -> int:
-        """Calls of each learner so far."""
+        """How many times each learner has been called so far."""
         return self._call
 
     @property
@@ -182,11 +187,11 @@ class ClusterTraining:
         return self._vector_steps * self._environments / len(self._actors)
 
     def weights_bytes(self) -> int:
-        """Bytes of the weights that actors use."""
+        """Return the size in bytes of the weights that the learners send to the actors."""
         return sum(array.nbytes for array in self._answers("learner 0", [self._weights[-1]])[0].values())
 
     def warm_up(self) -> Progress:
-        """Fill the replay to `learning_starts` with random actions, then take the first gradient steps."""
+        """Take `learning_starts` environment steps with random actions, then the first gradient steps."""
         begin = self._begin()
         while self._submitted_steps < self._learning_starts:
             self._keep(self._collecting(weights=None, lag=0))
@@ -195,11 +200,14 @@ class ClusterTraining:
         return self._progress(*begin)
 
     def advance(self, gradient_steps: int) -> Progress:
-        """Continue training for at least `gradient_steps` of all learners together, in whole rounds.
+        """Continue training, in whole rounds, until all learners together have taken `gradient_steps` more steps.
+
+        Returns:
+            The steps, seconds and episodes of this call.
 
         Raises:
-            ValueError: `gradient_steps` below 1.
-            UnitError: a role has failed, or died more often than Ray restarts it.
+            ValueError: `gradient_steps` is below 1.
+            UnitError: an actor, shard or learner has failed, or died more often than Ray restarts it.
         """
         if gradient_steps < 1:
             raise ValueError(f"gradient_steps: found {gradient_steps}; allowed: at least 1")
@@ -346,8 +354,9 @@ class ClusterTraining:
 
 
 def round_of(environments: int, update_interval: int, learners: int) -> tuple[int, int]:
-    """Return the gradient steps of a learner's call and the vector steps of an actor's call, in the workload's
-    ratio.
+    """Return the steps of a round: gradient steps of each learner, and steps that every environment takes.
+
+    Their ratio is the workload's. A round has about `STEPS_A_CALL` gradient steps per learner.
 
     Args:
         environments: number of environments of all actors together.
@@ -360,17 +369,18 @@ def round_of(environments: int, update_interval: int, learners: int) -> tuple[in
 
 
 def shard_of(actor: int, round_number: int, shards: int) -> int:
-    """Return the shard that gets an actor's transitions of a round: over as many rounds as shards, each gets some
-    once.
+    """Return the number of the shard that stores an actor's transitions of a round.
+
+    The shards take turns: in as many rounds as there are shards, each gets this actor's transitions once.
     """
     return (actor + round_number) % shards
 
 
 def check(workload: Workload, mapping: Mapping, size: Size, batch_size: int) -> None:
-    """Check before anything is started that workload, mapping and sizes are compatible.
+    """Check that a workload can be trained on a cluster with this mapping and these sizes, without starting anything.
 
     Raises:
-        UserError: they are not; the message names the option.
+        UserError: it cannot; the message names the option that prevents it.
     """
     compose.check(workload, mapping)
     if "weight" not in compose.algorithm_of(workload).columns(1):
