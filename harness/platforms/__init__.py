@@ -1,4 +1,4 @@
-"""Platforms: devices, links and watts, of this machine or described in a TOML file."""
+"""Describes platforms, their devices, links and power, from a TOML file or from what this machine has."""
 
 from harness.platforms.schema import (
     THIS_MACHINE,

@@ -1,4 +1,4 @@
-"""The memory that a measurement may take here, so that it never exhausts a small machine or container.
+"""Decides how much memory a measurement may take, so that it never exhausts a small machine or container.
 
 A measurement whose memory grows with the machine's caches or with a workload calls `measurement_bytes` first. If
 that is too little, it measures less and its row states the size, or it is not run and its row states the reason.
@@ -11,13 +11,16 @@ from pathlib import Path, PurePosixPath
 import psutil
 
 PROCESS_BYTES = 2_500_000_000
-"""Most resident memory of a process that measures."""
+"""Largest resident memory, in bytes, that a process may reach by measuring."""
 SHARE = 4
 """A measurement takes at most this fraction (one in 4) of the available memory."""
 
 
 class NotEnoughMemory(Exception):
-    """A measurement needs more memory than it may take here; its row is "not run", with this message as the reason."""
+    """Raised if a measurement needs more memory than it may take here.
+
+    The measurement's row is then stored with status "not_run" and with this message as the reason.
+    """
 
 
 def available_bytes(root: Path = Path("/")) -> int:
@@ -28,7 +31,7 @@ def available_bytes(root: Path = Path("/")) -> int:
     drop count as available.
 
     Args:
-        root: holds `proc` and the mount points of the control groups.
+        root: folder that contains `proc` and the mount points of the control groups.
     """
     return max(0, min([psutil.virtual_memory().available, *_left_in_groups(root)]))
 
@@ -36,14 +39,17 @@ def available_bytes(root: Path = Path("/")) -> int:
 def measurement_bytes(root: Path = Path("/")) -> int:
     """Return how many more bytes one measurement may take in this process, 0 or more.
 
-    At most a quarter of `available_bytes`, and at most what this process leaves of `PROCESS_BYTES`.
+    This is a quarter of `available_bytes`, or what this process has left of `PROCESS_BYTES` if that is less.
+
+    Args:
+        root: as for `available_bytes`.
     """
     left_bytes = PROCESS_BYTES - psutil.Process().memory_info().rss
     return max(0, min(left_bytes, available_bytes(root) // SHARE))
 
 
 def refusal(needed_bytes: int, allowed_bytes: int) -> str:
-    """Return why a measurement is not run; empty if it may take the memory that it needs."""
+    """Return the reason for not running a measurement, as text; empty if it may take the memory that it needs."""
     if needed_bytes <= allowed_bytes:
         return ""
     return (

@@ -1,7 +1,7 @@
-"""Energy drawn by a mapping's devices: processor packages from RAPL, NVIDIA GPUs from NVML.
+"""Measures the energy that a mapping's devices draw: the processor's with RAPL, that of NVIDIA GPUs with NVML.
 
 A counter covers its whole device, including idle parts and other users' work. Nothing is estimated: if one of the
-devices has no readable counter, there is no energy but a reason.
+devices has no readable counter, there is no result, and the meter states the reason.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ _OPENCL_CPU = 1 << 1  # CL_DEVICE_TYPE_CPU
 
 @dataclass(frozen=True)
 class Counter:
-    """A counter of energy.
+    """An energy counter of one device.
 
     Attributes:
         name: name of the counted device.
@@ -37,8 +37,8 @@ class EnergyMeter:
     """Measures energy over intervals of time, in joules.
 
     Attributes:
-        counters: counters of every device; empty if one device has none.
-        reason: why there is no energy; empty if there is.
+        counters: the energy counters of all devices; empty if one of the devices has none.
+        reason: why no energy can be measured; empty if it can.
     """
 
     counters: Sequence[Counter] = ()
@@ -46,12 +46,13 @@ class EnergyMeter:
     _begun: list[int] = field(default_factory=list)
 
     def begin(self) -> None:
-        """Begin an interval."""
+        """Begin an interval: read all counters, so that `spent_j` can subtract these counts."""
         self._begun = self._read()
 
     def spent_j(self) -> float | None:
-        """Return the joules since `begin`; None if they cannot be read. An interval must not exceed a counter's
-        range.
+        """Return the joules that all devices have drawn since `begin`; None if a counter cannot be read.
+
+        The interval must be so short that no counter runs through its whole range.
         """
         now = self._read()
         if not now or not self._begun:
@@ -74,9 +75,11 @@ class EnergyMeter:
 def meter_of(devices: Iterable[str], *, simulated: bool, root: Path = SYS) -> EnergyMeter:
     """Return a meter for the given devices; the processor is always included.
 
+    If a device has no readable counter, the meter's `reason` says so.
+
     Args:
         devices: device names as in mappings, such as `cpu`, `cuda:0` and `opencl`.
-        simulated: whether one of the devices is simulated.
+        simulated: whether one of the devices is simulated, so that no energy can be measured.
         root: folder in which the kernel lists its devices.
     """
     if simulated:
@@ -101,7 +104,10 @@ def meter_of(devices: Iterable[str], *, simulated: bool, root: Path = SYS) -> En
 
 
 def rapl_zones(root: Path = SYS) -> list[Path]:
-    """Return the folders of the processor's energy counters.
+    """Return the folders in which the kernel offers the processor's energy counters (RAPL), sorted.
+
+    Args:
+        root: folder in which the kernel lists its devices.
 
     Raises:
         OSError: the kernel offers none.

@@ -1,8 +1,8 @@
-"""Platforms: devices, the links between them, and their power, from TOML or from this machine.
+"""Platforms: devices, the links between them, and their power. A TOML file describes one, or this machine is one.
 
     name = "map-tpds23"
     [[device]]
-    key = "gpu"              # as links name it
+    key = "gpu"              # by which links refer to the device
     kind = "gpu"             # cpu, gpu or fpga
     name = "..."
     memory_gb_s = { value = 550.0, provenance = "published", source = "MAP Table IV" }
@@ -36,8 +36,9 @@ Key = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9:_-]{0,31}$")]
 
 
 class SourcedNumber(TomlTable):
-    """A positive number with its origin. Its bounds are wider than any device's value and keep derived numbers
-    finite.
+    """A positive number, and where it comes from.
+
+    The allowed range is wider than any device needs, and keeps numbers that are computed from it finite.
     """
 
     value: float = Field(ge=1e-6, le=1e9, description="in the unit that the field's name gives")
@@ -49,7 +50,7 @@ class SourcedNumber(TomlTable):
 
 
 class SourcedCount(SourcedNumber):
-    """A whole number with its origin."""
+    """A positive whole number, such as a number of cores, and where it comes from."""
 
     value: float = Field(ge=1, le=10**6, multiple_of=1, description="a whole number")
 
@@ -67,7 +68,11 @@ def _clock_of_a_board(stated: Any) -> Any:
 
 
 class PlatformDevice(TomlTable):
-    """One device. GB are 10^9 bytes, MB 10^6 bytes, TFLOPS 10^12 operations per second in float32 (or as named)."""
+    """One device of a platform.
+
+    GB are 10^9 bytes, MB 10^6 bytes, and tera-operations 10^12 operations. `peak_type` names the type of the
+    numbers that `peak_tops` is about.
+    """
 
     key: Key = Field(description="how links name it; 'cpu' is the host")
     kind: Literal["cpu", "gpu", "fpga"] = Field(description="'cpu', 'gpu' or 'fpga'")
@@ -104,7 +109,8 @@ class PlatformDevice(TomlTable):
 class PlatformLink(TomlTable):
     """A link between two devices, equally fast in both directions.
 
-    A transfer takes the latency and its bytes at the bandwidth. Without a stated latency only the bytes count.
+    A transfer takes the latency plus its number of bytes divided by the bandwidth. A latency that is not stated
+    counts as 0.
     """
 
     between: tuple[Key, Key] = Field(description="keys of two devices; the same twice: within its memory")
@@ -113,9 +119,10 @@ class PlatformLink(TomlTable):
 
 
 class PlatformFile(TomlTable):
-    """A host and its devices; each device has a link to the host.
+    """A platform: a host and its other devices, each of which has a link to the host.
 
-    The fields `device` and `link` are singular because the tables of the file are.
+    The fields `device` and `link` hold several values. Their names are singular because the file's tables,
+    `[[device]]` and `[[link]]`, are.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$", description="lower case, digits and hyphens")
@@ -133,7 +140,11 @@ class PlatformFile(TomlTable):
         raise KeyError(key)
 
     def link_gb_s(self, a: str, b: str) -> SourcedNumber:
-        """Return the bandwidth between two devices; raises KeyError if the file gives none."""
+        """Return the bandwidth of the link between the devices with keys `a` and `b`, in GB/s.
+
+        Raises:
+            KeyError: there is no link between them, or its bandwidth is not stated.
+        """
         for link in self.link:
             if set(link.between) == {a, b} and link.gb_s is not None:
                 return link.gb_s
@@ -141,15 +152,18 @@ class PlatformFile(TomlTable):
 
     @property
     def cpu_cores(self) -> int:
-        """Return the cores of the host; raises UserError if the platform does not give them."""
+        """Return the number of cores of the host; raises UserError if the platform does not state it."""
         cores = self.find("cpu").cores
         if cores is None:
             raise UserError(self.name, "device 'cpu'.cores", "nothing", "the number of cores")
         return int(cores.value)
 
     def key_of(self, device: str) -> str:
-        """Return the key of a device named by a mapping: `cuda` is the first GPU, `fpga:u200` that FPGA or the
-        only one.
+        """Return the key of the device that a mapping means.
+
+        Args:
+            device: name in a mapping. `cuda` and `opencl` mean the first GPU. A name with a number or model, such as
+                `fpga:u200`, means the device with that key, or the only device of the kind (here FPGA).
 
         Raises:
             UserError: the platform has no such device.
@@ -164,11 +178,16 @@ class PlatformFile(TomlTable):
         raise UserError(self.name, "device", f"none for {device!r}", f"one of {', '.join(keys)}")
 
     def bytes_per_s(self, source: str, target: str) -> float:
-        """Return the bandwidth between two devices named by a mapping: over the host without a link, or within
-        one memory.
+        """Return the bandwidth of transfers between two devices, bytes/s.
+
+        Two devices without a link of their own communicate over the host: a transfer takes the sum of the times on
+        both links. If source and target are the same device, this is the bandwidth of its memory.
+
+        Args:
+            source, target: names of devices, as in mappings.
 
         Raises:
-            UserError: the platform does not give it.
+            UserError: the platform has no such device, or does not state the bandwidth.
         """
         a, b = self.key_of(source), self.key_of(target)
         if a == b:
@@ -200,7 +219,10 @@ class PlatformFile(TomlTable):
         return sum(latency.value * 1e-6 for latency in found if latency is not None)
 
     def with_latency(self, latency_us: SourcedNumber) -> Self:
-        """Return the platform with a latency for each link between two devices that states none."""
+        """Return a copy of the platform in which every link between two devices has a latency.
+
+        Links that state a latency keep it. The others get `latency_us`, in microseconds.
+        """
         links = [
             link
             if link.latency_us is not None or len(set(link.between)) == 1
@@ -251,7 +273,8 @@ def load(name_or_path: str | Path) -> PlatformFile:
         name_or_path: one of `names()`, or a path that ends in `.toml`.
 
     Raises:
-        UserError: unknown, unreadable, malformed, or devices and links that do not fit together.
+        UserError: the name is unknown, the file is unreadable or malformed, or its devices and links contradict each
+            other.
     """
     text = str(name_or_path)
     if text == THIS_MACHINE:
@@ -267,15 +290,15 @@ def load(name_or_path: str | Path) -> PlatformFile:
 
 @cache
 def of_this_machine() -> PlatformFile:
-    """Return this machine as a platform; it is examined once."""
+    """Return this machine as a platform. Its devices are examined at the first call only."""
     return of_machine(describe())
 
 
 def of_machine(machine: Machine) -> PlatformFile:
-    """Return the platform that a machine's description gives.
+    """Turn a machine's description into a platform.
 
-    Bandwidths are measured. Cores and caches as reported by the operating system or a driver were not measured
-    here: their provenance is "published", with the system or driver as source.
+    The provenance of bandwidths is "measured". Numbers of cores and sizes of caches are "published", with the
+    operating system or driver that reports them as source, because they were not measured here.
 
     A link is as fast as the slower of its two directions. A device whose links were not measured is left out.
     """

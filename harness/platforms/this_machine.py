@@ -1,6 +1,6 @@
-"""The machine on which a number was measured: devices, backends, links, and whether power can be read.
+"""Describes the machine on which numbers are measured: devices, backends, links, and whether power can be read.
 
-Whatever is missing is reported and never fatal: each failed probe adds a line to `Machine.problems`.
+A device or driver that is missing is no error: each probe that fails adds a line to `Machine.problems`.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ class _Part(BaseModel):
 
 
 class Cache(_Part):
-    """One level of cache, as core 0 reports it."""
+    """One cache of the processor, as the kernel reports it for core 0."""
 
     level: int
     kind: str  # "data", "instruction" or "unified"
@@ -77,7 +77,14 @@ class Accelerator(_Part):
 
 
 class Backend(_Part):
-    """Whether a primitive can run on a backend here."""
+    """Says whether a primitive can run on a backend on this machine.
+
+    Attributes:
+        primitive: such as "sum_tree".
+        name: the backend's name.
+        available: whether it can run here.
+        reason: why it cannot; empty if it can.
+    """
 
     primitive: str
     name: str
@@ -86,7 +93,12 @@ class Backend(_Part):
 
 
 class Link(_Part):
-    """Payload bytes copied per second, median of several copies of 64 MiB, measured here."""
+    """The measured bandwidth between two devices, or within the memory of one.
+
+    Attributes:
+        source, target: the devices' names in mappings.
+        bytes_per_s: bytes copied per second, the median of several copies of 64 MiB.
+    """
 
     source: str
     target: str
@@ -94,7 +106,13 @@ class Link(_Part):
 
 
 class PowerMeter(_Part):
-    """Whether the power of a part of the machine can be read."""
+    """Says whether the power or energy of a part of the machine can be read.
+
+    Attributes:
+        name: name of the part, such as "RAPL package-0".
+        readable: whether its counter can be read.
+        reason: why it cannot; empty if it can.
+    """
 
     name: str
     readable: bool
@@ -102,11 +120,19 @@ class PowerMeter(_Part):
 
 
 class Machine(_Part):
-    """What `placerl doctor` shows and every run records.
+    """The description of a machine, which `placerl doctor` shows and which is stored with every run.
 
     Attributes:
-        fingerprint: identifies the machine in the identity of a run: processor, cores, memory, accelerators.
-        problems: the probes that failed, with their errors.
+        fingerprint: hash of what identifies the machine: processor, number of cores, memory and accelerators. Runs
+            from machines with different fingerprints are kept apart.
+        cpu: the processor.
+        accelerators: the CUDA and OpenCL devices.
+        backends: the backends of the primitives, and whether each can run here.
+        links: the measured bandwidths.
+        power: the meters of power and energy, and whether each can be read.
+        system: name and version of the operating system.
+        versions: versions of Python and of libraries, by name.
+        problems: one line for each probe that failed, with its error.
     """
 
     fingerprint: str
@@ -148,7 +174,7 @@ def describe(*, measure_links: bool = True) -> Machine:
     """Describe this machine, in about two seconds.
 
     Args:
-        measure_links: whether to copy memory to measure the bandwidth of the links.
+        measure_links: whether to measure bandwidths, which copies memory; otherwise `Machine.links` is empty.
     """
     probe = _Probes()
     cpu = _cpu(probe)
@@ -174,7 +200,7 @@ def describe(*, measure_links: bool = True) -> Machine:
 
 
 def fingerprint() -> str:
-    """Return the `Machine.fingerprint` of this machine."""
+    """Return this machine's fingerprint, a hash of its processor, memory and accelerators (`Machine.fingerprint`)."""
     return describe(measure_links=False).fingerprint
 
 
@@ -429,7 +455,7 @@ def _size(size_bytes: int | None) -> str:
 
 
 def show(machine: Machine, console: Console) -> None:
-    """Print a machine as tables."""
+    """Print the description of a machine as tables, as `placerl doctor` does."""
     cpu = machine.cpu
     facts = Table(title="Machine", show_header=False)
     facts.add_row("processor", cpu.model)

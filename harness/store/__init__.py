@@ -1,1 +1,1 @@
-"""Rows stored in SQLite: every measurement is kept, and stores of earlier versions can be opened."""
+"""Keeps all measurements in an SQLite file, the store, and compares the runs in it."""

@@ -1,6 +1,7 @@
-"""A cell: a piece of work whose rows a run holds once it is done.
+"""Defines the cell: a piece of work whose results (rows) are stored together when it is done.
 
-A run is resumed cell by cell: a finished cell is never repeated, whatever happens to the process.
+A run, the results of one plan on one machine, consists of cells. If the process ends early, the run is resumed
+with the first unfinished cell; a finished cell is not repeated.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,19 +17,20 @@ from harness.store.store import Run
 
 @dataclass(frozen=True)
 class Cell:
-    """One piece of the plan.
+    """A cell, a piece of a plan whose rows are stored together.
 
     Attributes:
         key: identifies the cell within a run, such as `profile/hopper-ddpg/256`.
         estimate_s: expected duration in seconds, for the plan and the progress bar.
-        measure: does the work and returns its rows.
-        chain: cells of one chain need each other's rows and are measured on one machine; by default the cell's
-            own.
-        baselines: baselines whose environments it needs.
-        stale: returns whether the stored rows no longer match what they were computed from; the cell is then due
-            again.
+        measure: does the work and returns its rows; called with the run, which holds the rows of earlier cells, and
+            a function that reports progress.
+        chain: name of a group of cells that need each other's rows, so that one machine must measure them all; empty
+            if the cell is on its own.
+        baselines: names of the baselines whose virtual environments it needs.
+        stale: returns whether the cell must be measured again, because what its stored rows were computed from has
+            changed.
         provenance: provenance of its rows, for the row that reports a failure.
-        needs: keys of cells whose rows it needs; they precede it in a plan.
+        needs: keys of the cells whose rows it needs; they precede it in a plan.
     """
 
     key: str
@@ -41,7 +43,7 @@ class Cell:
     needs: tuple[str, ...] = ()
 
     def finished(self, run: Run) -> bool:
-        """Return whether the run holds the cell; a cell whose rows are all failures is due again."""
+        """Return whether the run holds a row of the cell that is not a failure; if not, the cell is measured again."""
         return any(row.status != "failed" for row in self.rows(run))
 
     def rows(self, run: Run) -> list[Measurement]:
@@ -50,7 +52,7 @@ class Cell:
         return run.measurements(cell=made[-1]) if made else []
 
     def store(self, run: Run, rows: list[Measurement]) -> None:
-        """Commit the rows of the cell, which was just measured, as its next attempt."""
+        """Store the rows of the cell, which was just measured, as its next attempt; earlier attempts are kept."""
         run.finish(next(name for name in self._attempts() if not run.finished(name)), rows)
 
     def _attempts(self) -> Iterator[str]:
@@ -59,8 +61,9 @@ class Cell:
             yield f"{self.key}#{number}"
 
     def failure(self, error: Exception) -> Measurement:
-        """Return the row of a cell that raised an exception: "failed", or "not_run" if there was not enough
-        memory.
+        """Return the row to store for this cell if measuring it raised an exception.
+
+        Its status is "failed", or "not_run" if there was not enough memory.
         """
         suite, _, rest = self.key.partition("/")
         return Measurement(

@@ -1,4 +1,7 @@
-"""Mark the cell being measured in a file next to the store, so that a cell that crashes the process is given up."""
+"""Remembers across crashes which cell (piece of a plan) is being measured, in a file next to the store.
+
+A cell that crashes the process again and again can thus be given up (`MAX_CRASHES`).
+"""
 
 import json
 from collections.abc import Iterator
@@ -6,10 +9,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 MAX_CRASHES = 4
-"""A cell in which the process crashed this many times in a row is recorded as failed, so that the others are
-measured.
+"""A cell in which the process crashed this many times in a row is recorded as failed, so that others can follow.
 
-The number is high enough that a user may kill a run several times without making a measurable cell fail.
+A user who kills a run also crashes it, so the number allows for a few kills of a cell that can be measured.
 """
 
 _LONGEST = 100_000  # characters; a longer file was not written here
@@ -17,15 +19,17 @@ _LONGEST = 100_000  # characters; a longer file was not written here
 
 @contextmanager
 def crash_marker(store: Path, cell: str) -> Iterator[int]:
-    """Mark a cell as being measured during the block; the mark remains after a crash of the process, not after an
-    exception.
+    """Mark a cell as being measured for the duration of a `with` block.
+
+    The mark is a file next to the store. It is removed when the block ends, also by an exception, and remains if
+    the process crashes.
 
     Args:
         store: the store's file.
         cell: the cell's key.
 
     Yields:
-        How many times in a row the process has crashed in this cell before.
+        The number of times in a row that the process has crashed in this cell before.
     """
     path = store.with_name(f"{store.name}-in-hand")
     deaths = _deaths(path, cell)

@@ -1,18 +1,20 @@
-"""Compares two runs: each quantity got better, got worse, or has no verdict.
+"""Compares two stored runs: it decides for each quantity whether it got better or worse, or gives no verdict.
 
-The runs were made at different times, and the machine may have changed its speed between them: by 10% within
-minutes, whatever the intervals inside each run are. Only a difference beyond that drift counts.
-(`harness.measure.protocol.compare_cases` measures finer differences, in the same rounds.)
+The runs were made at different times, and a machine may change its speed by 10% within minutes, even if the
+confidence intervals inside each run are narrow. Only a difference beyond this drift counts.
+(`harness.measure.protocol.compare_cases` shows smaller differences, because it times both sides in turn.)
 
 Which rows get a verdict, and how:
 
-- Counted cycles, times computed from them at a stated clock, and numbers computed from published numbers alone
-  are compared by value. They have no noise and do not depend on the machine's speed, so every difference counts.
-- Rows that in both runs have at least 5 samples or a stored interval are compared by the ratio of their values:
-  its whole interval must be beyond the drift. (Ratios of throughputs and predictions have stored intervals. If a
-  run has several such rows, as of seeds, their interval spans all of theirs.) If some values are not positive, such
-  as Pendulum's returns, the interval of the difference must be beyond the drift times the larger median. For a
-  loss, such as a regret, which is already a fraction, it must be beyond the drift itself.
+- Some rows have no noise and do not depend on the machine's speed: counted clock cycles, times computed from
+  them at a stated clock frequency, and numbers computed from published numbers alone. They are compared by value,
+  and every difference counts.
+- Rows that in both runs have at least 5 samples or a stored interval are compared by the ratio of their values. The
+  whole interval of the ratio must be beyond the drift. (Ratios of throughputs and predictions have stored
+  intervals. If a run has several rows of a quantity, such as one per seed, their joint interval spans all of
+  theirs.) There are two exceptions. If some values are not positive, such as Pendulum's returns, the interval of
+  the difference must be beyond the drift times the larger median. For a loss, such as a regret, which is already a
+  fraction, the interval of the difference must be beyond the drift itself.
 - Nothing else gets a verdict. Numbers computed from measured times without an interval (a portability, a
   simulated cluster) vary as these times do, by an unknown amount. A prediction gets no verdict either: to promise
   more is not better.
@@ -63,7 +65,10 @@ DISTINGUISHING = (
     "shards",
     "broadcast",
 )
-"""Details that distinguish rows, as well as everything below `_NESTED`. Seeds do not: they are repetitions."""
+"""Keys of a row's details by which rows are kept apart: rows that differ in one of them are different quantities.
+
+So are rows that differ inside one of the details in `_NESTED`. Rows that differ in their seed only are repetitions.
+"""
 _NESTED = ("parameters", "options", "iteration")
 """Details that hold such details by name; `options` holds a training's non-default options, none for a strict
 one.
@@ -71,10 +76,11 @@ one.
 
 
 class Key(NamedTuple):
-    """Identifies one measurement across runs.
+    """Identifies a quantity, so that its rows in one run can be compared with its rows in another.
 
-    `parameters` is "name=value, ..." with the names in `DISTINGUISHING` and `_NESTED`; the other fields are those
-    of `Measurement`.
+    Attributes:
+        parameters: the details by which rows are kept apart (`DISTINGUISHING`), as "name=value, ...".
+        suite, workload, primitive, backend, device, batch_size, quantity, unit: as in `Measurement`.
     """
 
     suite: str
@@ -90,18 +96,19 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Difference:
-    """One quantity in two runs.
+    """The comparison of one quantity in two runs.
 
     Attributes:
-        key: the quantity's key.
-        before, after: medians, in the key's unit; None if a run has none.
-        ratio: after over before; None if one is missing, if before is not positive, or if after is negative.
-        low, high: interval of the ratio: 95% from the samples of one row per run, or the widest range that the
-            intervals of several rows or stored intervals allow; None if there is neither, or if the verdict uses
-            values or differences.
-        verdict: "better" or "worse", as the quantity or its unit defines it; else "no verdict".
+        key: identifies the quantity.
+        before, after: median of the values in the older and in the newer run, in the key's unit; None if a run has
+            no value.
+        ratio: after / before; None if one is missing, if before is not positive, or if after is negative.
+        low, high: bounds of the ratio's interval. If each run has one row with samples, it is the 95% interval;
+            otherwise it is the widest range that the rows' own intervals allow. None if there are neither samples
+            nor intervals, or if the verdict does not use the ratio.
+        verdict: "better" or "worse", as the quantity or its unit defines it; "no verdict" otherwise.
         reason: why there is no verdict; empty otherwise.
-        provenance: the weaker provenance of the two.
+        provenance: the weaker provenance of the two runs' rows.
     """
 
     key: Key
@@ -118,16 +125,16 @@ class Difference:
 def diff(
     before: Iterable[Measurement], after: Iterable[Measurement], *, incomparable: str = ""
 ) -> list[Difference]:
-    """Compare two runs, quantity by quantity.
+    """Compare two runs, quantity by quantity; the module explains how.
 
     Args:
         before: the measurements of the older run.
         after: the measurements of the newer run.
-        incomparable: why no difference gets a verdict, such as another machine; empty if they can be compared.
+        incomparable: why no quantity can get a verdict, such as another machine; empty if the runs can be compared.
 
     Returns:
-        A difference for each quantity in either run, in the order of the first run. Several rows of one quantity
-        (seeds, repeated cells) are combined.
+        One difference for each quantity, those of the older run first, in its order. Several rows of one quantity,
+        such as those of several seeds, are combined.
     """
     olds, news = _by_key(before), _by_key(after)
     found = [_difference(key, olds.get(key, []), news.get(key, [])) for key in {**olds, **news}]

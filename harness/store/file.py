@@ -1,4 +1,4 @@
-"""The file of a store: creating, recognising and opening it, and its errors."""
+"""Creates, checks and opens the SQLite file of a store, and explains its errors."""
 
 import os
 import sqlite3
@@ -60,7 +60,7 @@ CREATE INDEX measurement_by_cell ON measurement (cell_id);
 
 @contextmanager
 def clear_errors(path: Path) -> Iterator[None]:
-    """Turn errors of the file into a `UserError`."""
+    """Turn errors of SQLite and of the operating system, raised in a `with` block, into a `UserError` about `path`."""
     try:
         yield
     except sqlite3.ProgrammingError:  # a closed store or another thread: an error of the code
@@ -83,7 +83,13 @@ def clear_errors(path: Path) -> Iterator[None]:
 
 
 def connect(path: Path, mode: str, timeout_s: float) -> sqlite3.Connection:
-    """Return a connection to the file; `mode` is SQLite's "ro" or "rw"."""
+    """Return a connection to a store's file.
+
+    Args:
+        path: the file, which must exist.
+        mode: "ro" to read only, or "rw" to read and write.
+        timeout_s: how long a call waits for another process that has locked the file.
+    """
     # Python must not begin transactions: `Store.writing` sets where each begins and ends.
     uri = f"{path.resolve().as_uri()}?mode={mode}"
     database = sqlite3.connect(uri, uri=True, timeout=timeout_s, isolation_level=None)
@@ -94,7 +100,13 @@ def connect(path: Path, mode: str, timeout_s: float) -> sqlite3.Connection:
 
 
 def check_files(path: Path) -> None:
-    """Refuse a store that is too large, or one with a file next to it that would redirect writes."""
+    """Check the size of a store, and that the files next to it are plain files.
+
+    SQLite and this program write to files next to the store; a link in their place would redirect the writes.
+
+    Raises:
+        UserError: the store is larger than `LARGEST_STORE_BYTES`, or one of those files is not a plain file.
+    """
     size_bytes = path.stat().st_size
     if size_bytes > LARGEST_STORE_BYTES:
         raise UserError(path, "store", f"{size_bytes} bytes", f"at most {LARGEST_STORE_BYTES} bytes")
@@ -107,10 +119,13 @@ def check_files(path: Path) -> None:
 
 
 def check_header(path: Path) -> None:
-    """Refuse a file of another kind or version, without changing it or any file next to it.
+    """Check that a file is a store of this schema version, without changing it or any file next to it.
 
     The header is read through SQLite: closing a file descriptor opened here would drop the POSIX locks that
     another connection of this process holds on the file.
+
+    Raises:
+        UserError: it is another kind of file, or has another schema version.
     """
     uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
     database = sqlite3.connect(uri, uri=True)
@@ -149,13 +164,20 @@ def _schema() -> list[tuple[str, str | None]]:
 
 
 def check_schema(path: Path, database: sqlite3.Connection) -> None:
-    """Refuse a file whose tables differ from this version's (a trigger could do anything)."""
+    """Check that a store has exactly the tables of this version, since a trigger, for example, could do anything.
+
+    Raises:
+        UserError: its tables, indices or triggers differ.
+    """
     if _schema_of(database) != _schema():
         raise UserError(path, "store", "other tables than a PlaceRL store has", "an unaltered PlaceRL store")
 
 
 def create_if_missing(path: Path) -> None:
-    """Create an empty store in one atomic step, so that no reader and no kill ever leaves half of one."""
+    """Create an empty store at `path`, and its folder, unless the file exists.
+
+    The file appears in one atomic step: no reader sees half of a store, and a kill does not leave one.
+    """
     if os.path.lexists(path):
         return
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""One writer at a time: a lock file next to a file; the kernel releases the lock when its holder dies."""
+"""Ensures that only one process writes to a file, by a lock that the kernel releases when the process ends."""
 
 import fcntl
 import os
@@ -19,13 +19,14 @@ def _release(path: Path, descriptor: int, owner: int) -> None:
 
 
 class WriterLock:
-    """Holds the lock of a file from construction until `release` or the end of the process.
+    """A lock that a process holds while it may write to a file.
 
-    It is a POSIX record lock on `<file>-writer`. It ends when the process dies, for any reason, and forked
-    children do not inherit it. It does not separate threads of one process.
+    Constructing it takes the lock; calling `release`, or the end of the process for any reason, gives it back. It
+    is a POSIX record lock on `<file>-writer`: forked children do not inherit it, and it does not keep threads of
+    one process apart.
 
     Args:
-        path: the file to be written.
+        path: the file to be written; it need not exist.
 
     Raises:
         UserError: another process holds the lock.

@@ -1,12 +1,12 @@
-"""The peak resident memory of a run, stored in rows of suite `memory`.
+"""Records the peak resident memory of a run, as rows of suite `memory`.
 
-| primitive | what |
+| primitive | meaning |
 |---|---|
 | `main process` | most resident memory of the process that measured |
-| `largest process` | the same, or that of a larger process that it started and has waited for |
+| `largest process` | most resident memory of any one process: that process, or one that it started and has waited for |
 
-The system's count for a child includes the memory that its parent held when the child started, so a smaller child
-cannot be measured. The larger of parent and child is exact.
+The operating system counts for a child also the memory that its parent held when the child started, so the peak of
+a child that is smaller than its parent is unknown. The larger of the two peaks is exact.
 """
 
 import re
@@ -35,14 +35,14 @@ def own_bytes() -> int:
 
 
 def largest_bytes() -> int:
-    """Return the peak of the largest of this process and the children that it has waited for, in bytes."""
+    """Return the largest peak resident memory of this process and of the children that it has waited for, in bytes."""
     return max(own_bytes(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
 
 
 def record(run: Run) -> None:
-    """Store this process's peaks, unless the run already has higher ones.
+    """Store the peak memory of this process and of its largest child, unless the run already has higher values.
 
-    If another process resumes a run, each adds rows; the run's peak is the highest.
+    If several processes worked on a run, each adds rows, and the run's peak is the highest of them.
     """
     found = {MAIN: own_bytes(), LARGEST: largest_bytes()}
     stored = run.measurements(suite=SUITE)
@@ -56,7 +56,7 @@ def record(run: Run) -> None:
 
 @contextmanager
 def recorded(run: Run) -> Iterator[None]:
-    """Record the peaks when the block ends, in any way."""
+    """Store the peak memory in the run (`record`) when the `with` block ends, also by an exception."""
     try:
         yield
     finally:

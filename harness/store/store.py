@@ -1,9 +1,9 @@
 """The store: one SQLite file that keeps every measurement from the moment it is made.
 
-A run belongs to a tier of the main job, one revision of the code and one machine. Beginning the same run again
-resumes it. A run consists of cells, the units of work that are not repeated once they are finished. A cell and
-all its measurements are committed in one transaction, so a run killed at any moment loses at most the current
-cell.
+A run holds the measurements of one tier (a size of the plan, such as "quick"), one revision of the code and one
+machine. Beginning the same run again resumes it. A run consists of cells, the units of work that are not repeated
+once they are finished. A cell and all its measurements are committed in one transaction, so a run killed at any
+moment loses at most the current cell.
 
 Only one process writes at a time (it holds a lock on `<store>-writer` next to the file), while any number may
 read. Nothing in the file is ever executed: text columns hold plain text, numbers and JSON.
@@ -63,16 +63,16 @@ def _to_row(measurement: Measurement) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run as stored.
+    """What identifies a stored run and says where it comes from.
 
     Attributes:
         id: number within this store, increasing in the order in which runs began.
-        key: identifies the run in every store that holds it, also after a merge.
+        key: identifies the run in every store that it is copied to.
         tier: "quick", "standard", "full" or another name of what was run.
-        revision: the code's revision.
-        fingerprint: the machine's fingerprint.
-        started_at: UTC, ISO 8601.
-        machine: the machine's description.
+        revision: revision of the code (`harness.core.revision`).
+        fingerprint: hash that identifies the machine (`Machine.fingerprint`).
+        started_at: when it began, in UTC, ISO 8601.
+        machine: the machine's description, as JSON.
     """
 
     id: int
@@ -85,7 +85,11 @@ class RunRecord:
 
 
 class Run:
-    """A run that can be extended; `Store.begin_run` returns one."""
+    """A stored run (see the module) to which finished cells can be added; `Store.begin_run` returns one.
+
+    Attributes:
+        record: what identifies the run.
+    """
 
     def __init__(self, store: "Store", record: RunRecord) -> None:
         self.record = record
@@ -97,13 +101,13 @@ class Run:
         return self._store.path
 
     def finished(self, cell: str) -> bool:
-        """Return whether `cell` has been finished in this run, now or before an interruption."""
+        """Return whether the run holds the cell of this name, from this process or from an earlier one."""
         with self._store.reading() as database:
             query = "SELECT 1 FROM cell WHERE run_id = ? AND name = ?"
             return database.execute(query, (self.record.id, cell)).fetchone() is not None
 
     def measurements(self, **chosen: Any) -> list[Measurement]:
-        """Return this run's measurements; `chosen` as `Store.measurements` takes it."""
+        """Return this run's measurements that match the keyword arguments of `Store.measurements`, such as `suite`."""
         return self._store.measurements(run=self.record.id, **chosen)
 
     def finish(self, cell: str, measurements: Sequence[Measurement]) -> None:
@@ -111,7 +115,7 @@ class Run:
 
         Args:
             cell: the cell's name, unique within the run.
-            measurements: at least one; what failed or could not run is also a measurement, with its reason.
+            measurements: at least one; a failure is also stored as a measurement, with its reason.
 
         Raises:
             ValueError: the cell is already finished, or there is no measurement.
@@ -134,7 +138,7 @@ class Run:
 
 
 class Store:
-    """An open store; a context manager that closes it. Created by `Store.open`."""
+    """An open store, created by `Store.open`. As a context manager it closes itself."""
 
     def __init__(self, path: Path, database: sqlite3.Connection, *, read_only: bool) -> None:
         self.path = path
@@ -147,8 +151,8 @@ class Store:
         """Open the store at `path`; creates it (and its folder) if it does not exist.
 
         Args:
-            path: the file.
-            read_only: create and change nothing; the file must exist.
+            path: the store's file.
+            read_only: whether to create and change nothing; the file must then exist.
             timeout_s: how long to wait for another process that holds the file locked, at least 0.
 
         Raises:
@@ -177,7 +181,7 @@ class Store:
         return store
 
     def close(self) -> None:
-        """Close the store so that another process can write; the end of the process does the same."""
+        """Close the store, so that another process can write to it. The end of the process also closes it."""
         self._close()
 
     def __enter__(self) -> Self:
@@ -188,13 +192,19 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Provide the database, with SQLite's errors turned into one clear line."""
+        """Provide the database connection for a `with` block that reads; SQLite's errors become a `UserError`."""
         with clear_errors(self.path):
             yield self._database
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Provide the database in one transaction: committed at the end, or rolled back on any error."""
+        """Provide the database connection for a `with` block that writes.
+
+        The block is one transaction: it is committed at the end, or rolled back if the block raises.
+
+        Raises:
+            UserError: another process is writing to this store, or it cannot be written.
+        """
         with clear_errors(self.path):
             if not self._locks:
                 self._locks.append(WriterLock(self.path))
@@ -217,7 +227,7 @@ class Store:
             tier: what is run: "quick", "standard", "full", ...
             revision: from `harness.core.revision.revision()`.
             machine: from `harness.platforms.this_machine.describe()`, or as JSON; its "fingerprint" identifies it.
-            fresh: begin a new run even if there is one to resume.
+            fresh: whether to begin a new run even if there is one to resume.
 
         Raises:
             ValueError: `machine` has no fingerprint.
@@ -244,7 +254,7 @@ class Store:
         return Run(self, record)
 
     def runs(self) -> list[RunRecord]:
-        """Return every run, in the order in which they began."""
+        """Return the record of every run, in the order in which the runs began."""
         query = "SELECT id, key, tier, revision, fingerprint, started_at, machine FROM run ORDER BY id"
         with self.reading() as database:
             rows = database.execute(query).fetchall()
@@ -252,7 +262,7 @@ class Store:
             return [RunRecord(*(*head, _load_json(machine, dict))) for *head, machine in rows]
 
     def cells(self, run: int) -> list[str]:
-        """Return the finished cells of the run with that `RunRecord.id`, in the order in which they finished."""
+        """Return the names of the cells that a run has finished, in that order; `run` is its `RunRecord.id`."""
         with self.reading() as database:
             rows = database.execute("SELECT name FROM cell WHERE run_id = ? ORDER BY id", (run,)).fetchall()
         return [name for (name,) in rows]
@@ -290,8 +300,8 @@ class Store:
     def frame(self, *, run: int | None = None) -> "pd.DataFrame":
         """Return the measurements as a table.
 
-        Its columns: those of the run (`run`, `run_key`, `tier`, `revision`, `fingerprint`, `started_at`), of
-        the cell (`cell`, `finished_at`), and one for each field of `Measurement`.
+        The columns describe the run (`run`, `run_key`, `tier`, `revision`, `fingerprint`, `started_at`), then the
+        cell (`cell`, `finished_at`), then the measurement (one column for each field of `Measurement`).
 
         Args:
             run: a `RunRecord.id`; None for all runs.
@@ -323,7 +333,9 @@ class Store:
         return frame.astype({"batch_size": "Int64", "value": "float64", "low": "float64", "high": "float64"})
 
     def copy_from(self, other: "Store") -> int:
-        """Add the runs of another store, cell by cell: either all or none. Runs already here are unchanged.
+        """Copy the runs of another store into this one. Cells that this store already has are unchanged.
+
+        This is one transaction: either everything is copied or nothing.
 
         Args:
             other: an open store.
