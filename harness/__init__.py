@@ -1,1 +1,1 @@
-"""The harness: workloads, measurement, mapping, runtime, claims and report around the primitives."""
+"""The harness trains and times workloads with the primitives, maps them to devices, and checks papers' claims."""

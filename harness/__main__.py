@@ -1,4 +1,4 @@
-"""Entry point of the `placerl` command."""
+"""Starts the `placerl` command."""
 
 import os
 import sys

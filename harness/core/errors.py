@@ -1,4 +1,4 @@
-"""The error for a user's mistake: one line with file, field, what was found and what is allowed."""
+"""Defines the error for a user's mistake, which is shown as one line: file, field, what was found, what is allowed."""
 
 import re
 from collections.abc import Iterable
@@ -18,7 +18,11 @@ def _one_line(text: object) -> str:
 
 
 def closest(name: object, names: Iterable[str]) -> str:
-    """Return which of the names was probably meant; empty if none is similar, or if `name` is not a single word."""
+    """Return the one of `names` that a misspelt `name` probably means.
+
+    Returns:
+        "" if none is similar, if `name` is not a single word, or if it is spelt correctly.
+    """
     typed = str(name)[: _LONGEST_PART + 1].strip("'\"")
     known = {each.lower(): each for each in names}
     if not _NAME.fullmatch(typed) or len(typed) > _LONGEST_PART:
@@ -34,17 +38,21 @@ def _listed(allowed: object) -> list[str]:
 
 
 class UserError(Exception):
-    """A user's mistake, in the input or in a path to write to; the command line prints one line and exits with
-    status 2.
+    """A user's mistake, in the input or in a path to write to.
+
+    For this error the command line prints one line and exits with status 2.
 
     Args:
-        source: the file, folder or option that the input came from.
+        source: the file, folder or option that is wrong.
         field: the wrong field, as a path such as `replay.capacity`; empty if there is none.
         found: the value found there.
         allowed: what is allowed there. If it lists names and one is similar to the value found, the message ends
             by suggesting that name.
         name: the name that may be misspelt; by default the value found.
         names: the names that may have been meant; by default those that `allowed` lists.
+
+    Attributes:
+        meant: the name that was probably meant; empty if none is similar.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Progress bars with time left, on standard error, only when it is a terminal."""
+"""Shows progress bars with the remaining time on standard error, if it is a terminal."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,16 +6,24 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-# Reports progress: `done` of `total` units, and what is being done.
+# A function that is told the progress: `done` of `total` units of work, and what is being done.
 Report = Callable[[float, float, str], None]
 
 
 def silent(done: float, total: float, what: str) -> None:
-    """A report that shows nothing."""
+    """Ignore the progress; used where no progress is to be shown."""
 
 
 def part(report: Report, before: float, size: float, total: float, name: str) -> Report:
-    """Return a report for one part of a larger job: `size` of `total` units, after the first `before`."""
+    """Return a function that reports the progress of one part of a larger job as progress of the whole job.
+
+    Args:
+        report: reports the progress of the whole job.
+        before: units of work that precede this part.
+        size: units of work of this part.
+        total: units of work of the whole job.
+        name: name of this part, shown before what is being done.
+    """
 
     def inner(done: float, inner_total: float, what: str) -> None:
         share = done / inner_total if inner_total else 1.0
@@ -26,7 +34,10 @@ def part(report: Report, before: float, size: float, total: float, name: str) ->
 
 @contextmanager
 def bar(description: str) -> Iterator[Report]:
-    """Show a progress bar during the block; nothing is drawn if standard error is not a terminal."""
+    """Show a progress bar during a `with` block, and yield the function to report progress with.
+
+    Nothing is drawn if standard error is not a terminal.
+    """
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}", markup=False),

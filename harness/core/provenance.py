@@ -1,10 +1,10 @@
-"""The origin of a number, which is part of it in storage, in every table and in every plot."""
+"""Defines the provenance (origin) of a number, which is stored with it and shown in every table and plot."""
 
 from enum import StrEnum
 
 
 class Provenance(StrEnum):
-    """Origins of a number, strongest first."""
+    """The origin of a number: measured, simulated, modelled or published, from the strongest to the weakest."""
 
     MEASURED = "measured"  # wall clock or device events, on real hardware
     SIMULATED = "simulated"  # clock cycles counted by simulating the RTL, at a stated clock frequency

@@ -1,5 +1,6 @@
-"""The quantities that rows hold, each with its unit and whether more or less is better. Each is declared once,
-here.
+"""Declares the quantities that stored rows may hold, with the unit of each and whether more or less is better.
+
+Each quantity is declared once, here.
 """
 
 from collections.abc import Iterator
@@ -21,16 +22,15 @@ _PREDICTED = "predicted_"
 
 @dataclass(frozen=True)
 class Quantity:
-    """The meaning of a row's number.
+    """A quantity, which gives a stored number its meaning, such as "time_per_call".
 
     Attributes:
         name: its name in the store.
         unit: unit of its values; "1" for a number without unit.
-        better: whether more or less of it is better; "neither" if it describes a run without judging it; None if
-            the unit decides.
-        loss: whether it is a fraction of a throughput or a time. Drift changes the whole, so 10% of a small loss
-            does not measure it.
-        formula: whether it follows from published numbers alone.
+        better: whether more or less of it is better; "neither" if it only describes a run; None if the unit decides.
+        loss: whether it is the lost fraction of a throughput or of a time. Two runs of the same code can differ by a
+            fraction of the whole throughput (drift), so losses are compared by their difference, not their ratio.
+        formula: whether it is computed from published numbers alone.
     """
 
     name: str
@@ -96,17 +96,24 @@ def _declared() -> Iterator[Quantity]:
 
 
 QUANTITIES = {quantity.name: quantity for quantity in _declared()}
-"""Quantities by name."""
+"""All quantities, by name."""
 
 
 def declared(name: str) -> Quantity | None:
-    """Return the declaration of a quantity; `predicted_NAME` has the unit of NAME. None if there is none."""
+    """Return the quantity of this name; None if it is not declared.
+
+    For `predicted_NAME`, the quantity NAME is returned unless `predicted_NAME` is declared itself.
+    """
     return QUANTITIES.get(name) or QUANTITIES.get(name.removeprefix(_PREDICTED))
 
 
 def better(name: str, unit: str) -> Better | None:
-    """Return whether more or less is better, from the quantity's declaration or else its unit; None if neither
-    decides.
+    """Return whether more or less of a quantity is better.
+
+    The quantity's declaration decides, or else the unit, such as "s" (less) or "1/s" (more).
+
+    Returns:
+        "more", "less" or "neither"; None if neither declaration nor unit decides.
     """
     known = declared(name)
     return known.better if known and known.better else _BY_UNIT.get(unit)

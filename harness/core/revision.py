@@ -1,4 +1,4 @@
-"""The revision of the code that made a number: the git commit with a hash of uncommitted changes, or the version."""
+"""Names the revision of the running code, which is stored with every number that it measures."""
 
 import hashlib
 import subprocess

@@ -1,4 +1,4 @@
-"""One measurement: what was measured and where, the raw samples, and the provenance of the number."""
+"""Defines a measurement, a row of the store: what was measured and where, the samples, and the number's origin."""
 
 import json
 import math
@@ -21,19 +21,20 @@ def _require(condition: bool, name: str, found: object, allowed: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """One row of the store.
+    """One measurement, which is one row of the store.
 
     Attributes:
-        suite: the purpose of the measurement: "profile", "prediction", "run", "compare", "claim", ...
+        suite: the purpose of the measurement (`harness.core.suites`): "profile", "prediction", "run", "compare",
+            "claim", ...
         workload: the workload's name; empty if there is none.
-        primitive: "sum_tree.sample", "learner.step", "training", ...
+        primitive: what was measured: "sum_tree.sample", "learner.step", "training", ...
         backend: the backend or baseline; empty if there is none.
         device: "cpu", "cuda:0", ...; empty if there is none.
         batch_size: transitions in a batch, 1 or more; None if there is none.
         quantity: a name that `harness.core.quantities` declares, such as "time_per_call"; a store from an earlier
             version or another program may hold other names.
         unit: "s", "1/s", "1", ...; by default the unit of the quantity.
-        provenance: origin of the number.
+        provenance: origin of the number: measured, simulated, modelled or published.
         status: "ok"; "too_noisy" (there is a value, but no verdict may use it); "failed"; "not_run".
         reason: why the status is not "ok", with control characters replaced by blanks; empty if it is "ok".
         value: the median, in `unit`; None if failed or not run.
@@ -131,7 +132,7 @@ class Measurement:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a measurement; the rows measured before it are kept.
+    """Raised at Ctrl-C during a measurement, so that the rows measured before it are not lost.
 
     Args:
         rows: the rows measured before the interruption.

@@ -1,4 +1,4 @@
-"""Warnings of MuJoCo's compiler and solver, as Python warnings."""
+"""Turns the warnings of MuJoCo's compiler and solver into Python warnings."""
 
 import warnings
 
@@ -6,10 +6,10 @@ import gymnasium
 
 
 def route(environment_id: str) -> None:
-    """Turn MuJoCo's warnings into Python warnings; to be called before the environment is made.
+    """Make MuJoCo's warnings Python warnings. Call this before the environment is created.
 
-    MuJoCo prints each warning to standard error each time a model is compiled. The warning that Gymnasium's own
-    models use a deprecated attribute is dropped, because it does not concern users who train on them.
+    By itself, MuJoCo prints each warning to standard error each time a model is compiled. Warnings about deprecated
+    attributes, which Gymnasium's own models use, are dropped, because they do not concern users who train on them.
 
     Args:
         environment_id: ID of a registered environment; for an environment without MuJoCo nothing happens.

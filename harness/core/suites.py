@@ -1,8 +1,8 @@
-"""The suites of rows: the purpose of each, and the quantities that its rows hold. Each suite is declared once,
-here.
+"""Declares the suites: groups of stored rows with one purpose, and the quantities that the rows of each may hold.
 
-A suite is also the text in a store: `Suite.RUN == "run"`. A row created with a member must hold one of its
-quantities (`Measurement` checks this); rows of earlier versions and of other programs may have any suite.
+Each suite is declared once, here. Its value is the text that is stored: `Suite.RUN == "run"`. A row that is created
+with a member of `Suite` must hold one of the suite's quantities (`Measurement` checks this). Rows of earlier versions
+and of other programs may have any text as their suite.
 """
 
 from enum import StrEnum
@@ -24,8 +24,9 @@ class Suite(StrEnum):
     """A group of rows that are measured for one purpose.
 
     Attributes:
-        about: what its rows are about.
-        quantities: quantities that its rows may have, as such or as `predicted_NAME`. "failure" is always allowed.
+        about: description of its rows.
+        quantities: names of the quantities that its rows may hold. `predicted_NAME` is allowed for each NAME of them,
+            and "failure" always.
         predicts: whether its rows are predictions. A prediction of more throughput is not a better result.
     """
 
@@ -80,7 +81,7 @@ class Suite(StrEnum):
         return made
 
     def holds(self, quantity: str) -> bool:
-        """Return whether its rows may hold a quantity."""
+        """Return whether rows of this suite may hold the quantity of this name."""
         return quantity.removeprefix(_PREDICTED) in self.quantities | {"failure"}
 
 
@@ -88,10 +89,11 @@ PREDICTING = frozenset(suite for suite in Suite if suite.predicts)
 
 
 class Experiment(str):
-    """An experiment of suite `claim`, declared once in the file of its figure or table.
+    """An experiment that shows whether a paper's claim holds, declared once in the file of its figure or table.
 
-    It is the text that `details["experiment"]` of its rows holds. A row that is made with it holds one of its
-    quantities (`Measurement` checks it), and readers ask for no other (`harness.papers.evidence.rows_of`).
+    Its rows have suite `claim`, and it is the text in their `details["experiment"]`. A row that is created with it
+    must hold one of its quantities (`Measurement` checks this), and no other may be read from its rows
+    (`harness.papers.evidence.rows_of`).
 
     Args:
         name: name as stored, such as "PAL-F10".
@@ -114,7 +116,15 @@ class Experiment(str):
         return made
 
     def check(self, *quantities: str, known: frozenset[str] | None = None) -> None:
-        """Raise ValueError for the first quantity that its rows do not hold."""
+        """Check that the rows of this experiment may hold the given quantities.
+
+        Args:
+            quantities: names of quantities.
+            known: the names that are allowed; by default the experiment's own.
+
+        Raises:
+            ValueError: a name is not allowed; the message names the first.
+        """
         allowed = self.quantities if known is None else known
         for quantity in quantities:
             if quantity not in allowed:

@@ -1,6 +1,7 @@
-"""Read TOML files from untrusted sources into validated models; every fault is reported as one `UserError`.
+"""Reads TOML files from untrusted sources into validated models, and reports a fault as one `UserError`.
 
-A file is only data: the standard library parses it, its size is bounded, and pydantic checks every field.
+A file is only data, never code: the standard library parses it, its size is limited, and pydantic checks every
+field.
 """
 
 import json
@@ -23,8 +24,10 @@ _FOUND_ALLOWED = re.compile(
 
 
 class TomlTable(BaseModel):
-    """A table of a file: immutable, without unknown fields, without conversion between types, with finite numbers
-    only.
+    """The base class of models for TOML tables.
+
+    A table is immutable. It may have no unknown fields, its values are not converted between types, and its numbers
+    are finite.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -34,7 +37,7 @@ _T = TypeVar("_T", bound=BaseModel)
 
 
 def refusal(field: str, found: object, allowed: str) -> PydanticCustomError:
-    """Return the error for a validator to raise when fields contradict each other.
+    """Return the error that a validator raises if fields of a table contradict each other.
 
     Args:
         field: full path of the wrong field (`replay.capacity`).
@@ -71,7 +74,15 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_toml(content: bytes, source: object) -> dict[str, Any]:
-    """Return the tables of TOML text; for invalid TOML raises `UserError` with `source`, line and column."""
+    """Return the tables of TOML text.
+
+    Args:
+        content: the text, in UTF-8.
+        source: the file or option to name in an error.
+
+    Raises:
+        UserError: the text is not valid TOML; the message names the source, line and column.
+    """
     try:
         return tomllib.loads(content.decode())
     except RecursionError as error:
@@ -85,15 +96,15 @@ def parse_toml(content: bytes, source: object) -> dict[str, Any]:
 
 
 def check(model: type[_T], tables: Any, source: object) -> _T:
-    """Return `tables` as a `model`.
+    """Check tables against a model, and return them as an instance of it.
 
     Args:
-        model: the model of the file's contents.
+        model: class that describes the file's contents.
         tables: nested dicts, lists and scalars, as TOML or JSON give them.
         source: the file or option to name in an error.
 
     Raises:
-        UserError: names the path of the first wrong field.
+        UserError: a field is wrong, missing or unknown; the message gives the path of the first one.
     """
     try:
         # JSON is used because its strict mode forbids conversions but still turns an array into a tuple.

@@ -1,4 +1,4 @@
-"""Environments: Gymnasium's and those that this project adds."""
+"""Creates the environments of workloads: Gymnasium's, and those that this project adds."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +13,13 @@ __all__ = ["Environment", "Seeded", "atari_frames", "check_environment", "contin
 
 
 def make(environment: Environment, seed: int) -> gymnasium.Env[Any, Any]:
-    """Create the environment that a workload describes (`check_environment` reports whether it exists).
+    """Create the environment that a workload describes, and reset it once with a seed.
+
+    Use `check_environment` first to report an environment that does not exist.
 
     Args:
         environment: the workload's `[environment]` table.
-        seed: seed with which the environment has been reset; further resets need no seed.
+        seed: seed of that reset; further resets need no seed.
     """
     simulator_warnings.route(environment.id)
     made: gymnasium.Env[Any, Any] = gymnasium.make(
@@ -29,7 +31,7 @@ def make(environment: Environment, seed: int) -> gymnasium.Env[Any, Any]:
 
 @dataclass(frozen=True)
 class Seeded:
-    """Creates one environment that has been reset with its seed.
+    """Creates, when called, one environment that has been reset with its seed (`make`).
 
     Attributes:
         environment: the workload's `[environment]` table.

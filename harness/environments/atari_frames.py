@@ -1,4 +1,4 @@
-"""AtariFrames-v0: an Atari game as stacks of four 84x84 frames (Mnih et al. 2015, Methods).
+"""AtariFrames-v0: an Atari game whose observations are stacks of four 84x84 frames (Mnih et al. 2015, Methods).
 
 Importing this module registers the environment; creating it needs ale-py, which includes the games. Another
 virtual environment can use it with this folder on `PYTHONPATH`:
@@ -20,8 +20,8 @@ ID = "AtariFrames-v0"
 class AtariFramesEnv(gymnasium.Env[np.ndarray, Any]):
     """One Atari game, preprocessed in C++ by ale-py's vector environment with a single game.
 
-    Every action is repeated for 4 frames, the last two of which are combined by their maximum (flicker),
-    turned grey and scaled to 84x84; actions are never replaced by the previous one (sticky actions off).
+    Every action is repeated for 4 frames. The last two are combined by their maximum, because some sprites flicker,
+    turned grey and scaled to 84x84. Actions are never replaced by the previous one (sticky actions are off).
 
     ## Action space
 

@@ -21,7 +21,7 @@ MAX_EPISODE_STEPS = 500
 
 
 class ContinuousCartPoleEnv(CartPoleEnv):
-    """The cart-pole of MAP Table III with a DDPG agent: state 4, action 1, continuous.
+    """The cart-pole that MAP Table III lists for a DDPG agent, with 4 state variables and 1 continuous action.
 
     MAP does not say which environment it used. This one is Gymnasium's `CartPoleEnv` (CartPole-v1) with one
     change: CartPole-v1 pushes with -10 N or +10 N, this environment pushes with `10 N x action`. Physical

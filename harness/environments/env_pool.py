@@ -1,7 +1,7 @@
-"""EnvPool's environments: one native call steps all environments of an actor (extra `envpool`).
+"""Steps all environments of an actor in one call, with EnvPool (needs the extra `envpool`).
 
-EnvPool implements Gymnasium's environments again in C++; tests compare the trajectories of both for the same id.
-An environment whose episode is over is reset by an explicit call, so that no step of an actor is spent on it.
+EnvPool implements Gymnasium's environments in C++. Tests compare the trajectories of both for the same id. An
+environment whose episode is over is reset by an explicit call, so that no step of an actor is spent on it.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ def check(environment: Environment, source: object) -> None:
 
 
 class EnvironmentPool:
-    """Environments of one kind that are stepped together.
+    """Environments of one kind that EnvPool steps together.
 
     Args:
         environment: the workload's `[environment]` table.
@@ -74,12 +74,23 @@ class EnvironmentPool:
         return cls(makers[0].environment, [maker.seed for maker in makers])
 
     def reset(self, which: npt.NDArray[np.int64] | None = None) -> npt.NDArray:
-        """Return the first observations of new episodes, of all or of the given environments, (n, ...)."""
+        """Begin new episodes, and return their first observations, (n, ...).
+
+        Args:
+            which: (n,) indices of the environments to reset; None for all.
+        """
         observations: npt.NDArray = (self._pool.reset() if which is None else self._pool.reset(which))[0]
         return observations
 
     def step(self, actions: npt.NDArray) -> Stepped:
-        """Step all environments; if an episode is over, the observation is its own last one."""
+        """Step all environments.
+
+        Args:
+            actions: (N,) or (N, A), one action for each environment.
+
+        Returns:
+            Observations, rewards, terminated, truncated. If an episode is over, the observation is its last one.
+        """
         observations, rewards, terminated, truncated, _ = self._pool.step(actions)
         return observations, rewards, terminated, truncated
 

@@ -1,7 +1,7 @@
-"""The native environments for actors: one call to C++ steps all environments of an actor (`primitives.environments`).
+"""Steps all environments of an actor in one call to C++, with the native environments (`primitives.environments`).
 
-Their trajectories are Gymnasium's of the same seeds, bit for bit, so a training differs in speed alone.
-An environment whose episode is over is reset by an explicit call, so that no step of an actor is spent on it.
+Their trajectories equal those of Gymnasium with the same seeds, bit for bit, so a training differs in its speed
+only. An environment whose episode is over is reset by an explicit call, so that no step of an actor is spent on it.
 """
 
 from collections.abc import Sequence
@@ -20,18 +20,29 @@ from primitives import environments
 
 
 class Pool(Protocol):
-    """Environments of one kind that are stepped together: EnvPool's or the native ones."""
+    """The interface of environments of one kind that are stepped together, EnvPool's or the native ones."""
 
     action_space: gymnasium.Space[Any]
 
     def reset(self, which: npt.NDArray[np.int64] | None = None) -> npt.NDArray:
-        """Return the first observations of new episodes, of all or of the given environments, (n, ...)."""
+        """Begin new episodes, and return their first observations, (n, ...).
+
+        Args:
+            which: (n,) indices of the environments to reset; None for all.
+        """
 
     def step(self, actions: npt.NDArray) -> Stepped:
-        """Step all environments; if an episode is over, the observation is its own last one."""
+        """Step all environments.
+
+        Args:
+            actions: (N,) or (N, A), one action for each environment.
+
+        Returns:
+            Observations, rewards, terminated, truncated. If an episode is over, the observation is its last one.
+        """
 
     def close(self) -> None:
-        """Release what the environments hold."""
+        """Release the resources of the environments, such as threads."""
 
 
 def check(environment: Environment, source: object) -> None:
@@ -52,7 +63,7 @@ def check(environment: Environment, source: object) -> None:
 
 
 class NativePool:
-    """Native environments of one kind.
+    """Environments of one kind that C++ steps together.
 
     Args:
         environment: the workload's `[environment]` table.
@@ -85,7 +96,11 @@ class NativePool:
         return cls(makers[0].environment, [maker.seed for maker in makers])
 
     def reset(self, which: npt.NDArray[np.int64] | None = None) -> npt.NDArray:
-        """Return the first observations of new episodes, of all or of the given environments, (n, ...)."""
+        """Begin new episodes, and return their first observations, (n, ...).
+
+        Args:
+            which: (n,) indices of the environments to reset; None for all.
+        """
         mask = None
         if which is not None:
             mask = np.zeros(len(self._rewards), np.bool_)
@@ -98,7 +113,18 @@ class NativePool:
         return (self._observations if which is None else self._observations[which]).copy()
 
     def step(self, actions: npt.NDArray) -> Stepped:
-        """Step all environments; if an episode is over, the observation is its own last one."""
+        """Step all environments.
+
+        Args:
+            actions: (N,) or (N, A), one action for each environment.
+
+        Returns:
+            Observations, rewards, terminated, truncated. The arrays are overwritten by the next step. If an episode is
+            over, the observation is its last one.
+
+        Raises:
+            ValueError: an action is outside the action space.
+        """
         converted = np.ascontiguousarray(actions, self._actions)
         invalid = self._env.first_invalid(converted)
         if invalid >= 0:
@@ -107,4 +133,4 @@ class NativePool:
         return self._observations, self._rewards, self._terminated, self._truncated
 
     def close(self) -> None:
-        """Do nothing: there is neither a thread nor a file."""
+        """Do nothing, because the native environments have neither threads nor files to close."""

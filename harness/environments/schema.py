@@ -1,4 +1,4 @@
-"""The environment of a workload's file, and a check that Gymnasium has it."""
+"""Defines the `[environment]` table of a workload's file, and checks that Gymnasium has the environment."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -29,7 +29,7 @@ Keyword = Annotated[Any, AfterValidator(_plain)]
 
 
 class Environment(TomlTable):
-    """The environment and the sizes of its spaces as seen by an agent."""
+    """The `[environment]` table of a workload: a Gymnasium environment and the sizes of its spaces."""
 
     # "module:Name-v0" is refused: Gymnasium would import that module, and a workload must not run code.
     id: str = Field(
@@ -47,7 +47,11 @@ class Environment(TomlTable):
 
 
 def check_environment(environment: Environment, source: object) -> None:
-    """Create the environment once and compare its spaces with the file.
+    """Create the environment once, and check that its spaces have the sizes that the table states.
+
+    Args:
+        environment: the workload's `[environment]` table.
+        source: the file or option to name in an error.
 
     Raises:
         UserError: the environment is not registered, a library that it needs is missing, or its sizes differ.

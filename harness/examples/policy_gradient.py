@@ -1,4 +1,4 @@
-"""A user's own deterministic policy gradient in plain PyTorch, trained on a pendulum under any mapping."""
+"""Trains a user's own deterministic policy gradient, in plain PyTorch, on a pendulum; `mapping` names the devices."""
 
 import torch
 

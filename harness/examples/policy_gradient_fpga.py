@@ -1,4 +1,4 @@
-"""`policy_gradient` on another platform: the replay management runs on a simulated FPGA."""
+"""Trains the policy gradient of `policy_gradient.py` with another mapping: a simulated FPGA manages the replay."""
 
 import torch
 

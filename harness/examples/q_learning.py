@@ -1,4 +1,4 @@
-"""A user's own Q-learning in plain PyTorch; it trains under any mapping (`placerl doctor` lists the backends)."""
+"""Trains a user's own Q-learning, in plain PyTorch; `mapping` names backends that `placerl doctor` lists."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""`q_learning` on another platform: the replay management runs on a simulated FPGA."""
+"""Trains the Q-learning of `q_learning.py` with another mapping: a simulated FPGA manages the replay."""
 
 import torch
 

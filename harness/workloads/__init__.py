@@ -1,4 +1,4 @@
-"""Workloads: an environment, an algorithm and its training, each described in a TOML file."""
+"""Loads workloads. A workload is an environment, an algorithm and its training, described in a TOML file."""
 
 from harness.workloads.schema import (
     AlgorithmTable,

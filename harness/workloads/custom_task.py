@@ -1,4 +1,4 @@
-"""A task without a workload file: a user's environment and algorithm, given as Python objects."""
+"""Defines a task that needs no workload file: a user's environment and algorithm, given as Python objects."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -23,13 +23,13 @@ MakeEnvironment = Callable[[], gymnasium.Env[Any, Any]]
 
 @dataclass(frozen=True)
 class CustomTask:
-    """The attributes of a workload that the runtime needs.
+    """A user's own environment and algorithm, with the settings that a training needs.
 
     Attributes:
-        name: used in errors.
+        name: name of the task, for error messages.
         make_environment: creates one environment.
-        custom_algorithm: the algorithm.
-        replay, training: as in a workload's file.
+        custom_algorithm: the user's algorithm.
+        replay, training: as the tables `[replay]` and `[training]` of a workload's file.
     """
 
     name: str
@@ -39,7 +39,7 @@ class CustomTask:
     training: TrainingTable
 
     def columns(self) -> dict[str, FieldSpec]:
-        """Return the columns of a transition."""
+        """Return shape and dtype of each column of the stored transitions, by name."""
         algorithm = self.custom_algorithm
         pixels = len(algorithm.observation_shape) > 1
         action = (
@@ -51,7 +51,7 @@ class CustomTask:
 
 
 def prepared(make: MakeEnvironment, name: str) -> tuple[MakeEnvironment, dict[str, Any]]:
-    """Inspect an environment's spaces, and flatten observations that consist of several arrays.
+    """Check that an environment's spaces are supported, and flatten observations that consist of several arrays.
 
     Supported observations are a `Box`, and a `Dict` or `Tuple` of supported ones. A `Dict` or `Tuple` is
     flattened to one vector (`gymnasium.wrappers.FlattenObservation`, in the order of the space), and a line on
@@ -60,11 +60,11 @@ def prepared(make: MakeEnvironment, name: str) -> tuple[MakeEnvironment, dict[st
 
     Args:
         make: creates an environment.
-        name: used in this line and in errors.
+        name: name of the environment in that line and in errors.
 
     Returns:
-        A function that creates the environments for the runtime, and the observation shape and the kind and size
-        of the actions, as `CustomAlgorithm` takes them.
+        A function that creates the environment, with flattened observations if necessary; and the observation
+        shape and the kind and size of the actions, by the names of the arguments of `CustomAlgorithm`.
 
     Raises:
         UserError: the environment has a space that is not supported.

@@ -1,5 +1,6 @@
-"""Workloads: one TOML file each with environment, algorithm and training, and the places in the papers it
-reproduces.
+"""Defines workloads: TOML files, each with an environment, an algorithm, its training, and the papers' places.
+
+The places are the tables, figures and sections of the papers that the workload reproduces:
 
 name = "hopper-ddpg"
 description = "..."
@@ -32,7 +33,7 @@ Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 
 
 class AlgorithmTable(TomlTable):
-    """The algorithm's name and all of its hyper-parameters; those left out get their defaults."""
+    """The `[algorithm]` table: the algorithm's name and its hyper-parameters. Those left out get their defaults."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -57,7 +58,7 @@ class AlgorithmTable(TomlTable):
 
 
 class NetworkTable(TomlTable):
-    """The networks of the agent; actor and critic have the same sizes."""
+    """The `[network]` table, which describes the agent's networks. Actor and critic have the same hidden layers."""
 
     kind: str = Field(default="mlp", description="'mlp' or another kind of primitives.algorithms.networks")
     hidden: tuple[Size, ...] = Field(
@@ -74,7 +75,7 @@ class NetworkTable(TomlTable):
 
 
 class ReplayTable(TomlTable):
-    """Data storage and prioritised replay."""
+    """The `[replay]` table: the replay's capacity, and the parameters of its priorities."""
 
     capacity: int = Field(ge=2, le=2**31, description="transitions stored before the oldest is evicted")
     prioritized: bool = Field(default=True, description="prioritised replay, or uniform")
@@ -91,7 +92,7 @@ class ReplayTable(TomlTable):
 
 
 class TrainingTable(TomlTable):
-    """Parameters of the training loop."""
+    """The `[training]` table: batch sizes, numbers of steps and environments, and seeds."""
 
     batch_size: BatchSize = Field(description="transitions in a gradient step")
     batch_sizes: tuple[BatchSize, ...] = Field(
@@ -111,7 +112,7 @@ class TrainingTable(TomlTable):
 
 
 class StandsFor(TomlTable):
-    """A place in a paper."""
+    """A `[[stands_for]]` table: a place in a paper, such as a table's row, that the workload reproduces."""
 
     paper: Literal["MAP", "PAL", "PRL", "PPO", "FIX"] = Field(description="the paper's key")
     place: str = Field(
@@ -121,7 +122,10 @@ class StandsFor(TomlTable):
 
 
 class Workload(TomlTable):
-    """One workload. Workloads with equal fields are equal; `tables()` returns the contents of a file."""
+    """A workload: an environment, an algorithm and the settings of its training, as its TOML file describes them.
+
+    Workloads with equal fields are equal.
+    """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$", description="lower case, digits and hyphens")
     description: str = Field(default="", max_length=2000)
@@ -139,7 +143,7 @@ class Workload(TomlTable):
         return 2 * math.prod(self.environment.observation_shape) + action + 2
 
     def tables(self) -> dict[str, Any]:
-        """Return every field, including defaults, as JSON and TOML can hold it."""
+        """Return the contents of the workload's file as nested dicts and lists, with every default filled in."""
         return self.model_dump(mode="json")
 
     @model_validator(mode="after")
@@ -197,8 +201,8 @@ def load(name_or_path: str | Path) -> Workload:
         name_or_path: one of `names()`, or a path that ends in `.toml`.
 
     Raises:
-        UserError: unknown, unreadable, malformed or out of range; or its environment is not installed or has
-            other sizes than the file states.
+        UserError: the name is unknown; the file is unreadable, malformed or has a value out of range; or its
+            environment is not installed or has other sizes than the file states.
     """
     text = str(name_or_path)
     if text in names():
@@ -213,14 +217,14 @@ def load(name_or_path: str | Path) -> Workload:
 
 
 def from_tables(tables: Mapping[str, Any], source: object) -> Workload:
-    """Create a workload from nested dicts, as a file or a job holds them.
+    """Create a workload from the contents of its file as nested dicts.
 
     Args:
         tables: as `Workload.tables()` returns them.
         source: the file or option to name in an error.
 
     Raises:
-        UserError: names the first wrong field.
+        UserError: a field is wrong, missing or unknown; the message names the first one.
     """
     return check(Workload, tables, source)
 
@@ -230,12 +234,13 @@ def override(workload: Workload, field: str, value: object, source: object) -> W
 
     Args:
         workload: the workload.
-        field: path of an existing field, `training.batch_size`.
+        field: path of an existing field, such as `training.batch_size`.
         value: its new value.
-        source: the option that set it (`--batch-size`).
+        source: the option that sets it, such as `--batch-size`; it is named in an error.
 
     Raises:
         UserError: the value is not allowed.
+        KeyError: there is no such field.
     """
     tables = workload.tables()
     *parents, last = field.split(".")
@@ -249,12 +254,14 @@ def override(workload: Workload, field: str, value: object, source: object) -> W
 
 
 def with_batch_size(workload: Workload, batch_size: int, source: object) -> Workload:
-    """Return the workload with another batch size; learning starts no earlier than a full batch is stored.
+    """Return the workload with another batch size.
+
+    If the replay would hold less than a batch when learning starts, learning starts later, with a full batch.
 
     Args:
         workload: the workload.
         batch_size: transitions per gradient step.
-        source: the option that set it.
+        source: the option that sets it; it is named in an error.
 
     Raises:
         UserError: the batch size is out of range, or more than the replay can hold.

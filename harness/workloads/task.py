@@ -1,4 +1,4 @@
-"""The algorithm of a task and the columns of its transitions, as the other rooms use them."""
+"""Returns the algorithm of a task, which is a workload or a user's own task, and the columns of its transitions."""
 
 import numpy as np
 import torch
@@ -15,7 +15,12 @@ Task = Workload | CustomTask
 
 
 def algorithm_of(workload: Task, dtype: torch.dtype = torch.float32) -> Algorithm:
-    """Return the task's algorithm for its environment's shapes; `dtype` is that of parameters and batch."""
+    """Return the algorithm of a task, created for the shapes of the task's environment.
+
+    Args:
+        workload: the task.
+        dtype: data type of parameters and batches; a user's own algorithm (`CustomTask`) keeps its own.
+    """
     if isinstance(workload, CustomTask):
         return workload.custom_algorithm
     return algorithms.create(
@@ -30,7 +35,10 @@ def algorithm_of(workload: Task, dtype: torch.dtype = torch.float32) -> Algorith
 
 
 def columns_of(workload: Task) -> dict[str, FieldSpec]:
-    """Return the columns of the task's transitions, as the data storage takes them; frames stay uint8."""
+    """Return shape and dtype of each column of a task's transitions, by name, as the replay's storage takes them.
+
+    Observations are float32, but frames (observations of more than one dimension) are uint8.
+    """
     if isinstance(workload, CustomTask):
         return workload.columns()
     environment = workload.environment
