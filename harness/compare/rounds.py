@@ -117,7 +117,7 @@ class _System:
 
 @dataclass(frozen=True)
 class ComparisonSettings:
-    """Settings of a comparison.
+    """The settings with which this project and other libraries are compared.
 
     Attributes:
         batch_size: transitions per gradient step; by default the workload's.

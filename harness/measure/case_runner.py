@@ -311,7 +311,7 @@ class CaseRunner:
                 self._fail("close", error)
 
     def whole_timing(self) -> Timing:
-        """Return the timing of the whole case so far, without an interval, also if it is timed in parts."""
+        """Return the timing of whole calls so far, without an interval, also if parts of a call are timed."""
         return self._timing(self.whole, {})
 
     def timings(self, details: dict[str, Any]) -> list[Timing]:

@@ -67,7 +67,7 @@ class Samples:
         return bool(np.any(self.exposure))
 
     def taken(self, places: ArrayLike) -> "Samples":
-        """Return the samples at the given positions, with their exposures."""
+        """Return only the samples at the given positions, in the order of these."""
         chosen = np.asarray(places, int)
         return Samples(self.values[chosen], self.exposure[chosen], self.slope_error)
 

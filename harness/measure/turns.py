@@ -43,7 +43,7 @@ def take_turns(
 
 @dataclass(frozen=True)
 class Rounds:
-    """How many rounds to run.
+    """The number of rounds to run, and when to end before that.
 
     Attributes:
         most: most timed rounds, at least 1. An interval needs 5, a comparison 15; the default is 45.

@@ -301,6 +301,8 @@ def busy_core() -> Iterator[bool]:
 def noisy_rows(tier: Tier, when: str, most: float, report: Report) -> list[CalibrationFinding]:
     """Measure a tier's primitive tables, and return how many of their rows are too noisy, in all and for each table.
 
+    A primitive table holds the times of a workload's primitives at one batch size.
+
     Args:
         tier: the tier.
         when: the machine's state in words, such as "with one core busy".

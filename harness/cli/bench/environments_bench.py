@@ -70,7 +70,12 @@ def cases(stepping: Stepping) -> list[Case[Any]]:
 
 
 def environment_steps(name: str, stepping: Stepping) -> int:
-    """Return the number of environment steps in a call of the case with this name."""
+    """Return the number of environment steps in a timed call of one implementation of an environment.
+
+    Args:
+        name: name of the implementation's case, such as "native".
+        stepping: the environments, and the number of steps in a call.
+    """
     return cases_of.gymnasium_steps(stepping) if name == "Gymnasium" else stepping.environment_steps
 
 

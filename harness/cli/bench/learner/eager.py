@@ -110,7 +110,7 @@ class Eager(ABC):
 
 
 class EagerDQN(Eager):
-    """DQN and double DQN in eager PyTorch."""
+    """The gradient step of DQN and double DQN in eager PyTorch."""
 
     def _make(self, state: Any) -> None:
         self.q = self._module("q", state.q)
@@ -136,7 +136,7 @@ class EagerDQN(Eager):
 
 
 class EagerDDPG(Eager):
-    """DDPG in eager PyTorch."""
+    """The gradient step of DDPG in eager PyTorch."""
 
     def _make(self, state: Any) -> None:
         self.actor, self.critic = self._module("actor", state.actor), self._module("critic", state.critic)
@@ -178,7 +178,7 @@ class _TwinCritics(Eager):
 
 
 class EagerTD3(_TwinCritics):
-    """TD3 in eager PyTorch."""
+    """The gradient step of TD3 in eager PyTorch."""
 
     def _make(self, state: Any) -> None:
         super()._make(state)
@@ -204,7 +204,7 @@ class EagerTD3(_TwinCritics):
 
 
 class EagerSAC(_TwinCritics):
-    """SAC in eager PyTorch, with the training of its temperature."""
+    """The gradient step of SAC in eager PyTorch, with the training of its temperature."""
 
     def _make(self, state: Any) -> None:
         super()._make(state)
@@ -240,7 +240,7 @@ class EagerSAC(_TwinCritics):
 
 
 class EagerPPO(Eager):
-    """PPO in eager PyTorch, with separate networks for policy and value, and without an early stop of an update."""
+    """The gradient step of PPO in eager PyTorch, with separate policy and value networks, and without early stop."""
 
     def _make(self, state: Any) -> None:
         self.policy, self.value = self._module("policy", state.policy), self._module("value", state.value)

@@ -64,7 +64,10 @@ def _ready(name: str, case_name: str) -> tuple[Any, list[Any]]:
 
 
 def names() -> list[str]:
-    """Return the names of the cases that this machine can run with this commit; they are the same for all workloads."""
+    """Return the names of all cases, each a primitive on a backend, that this machine can run with this commit.
+
+    They are the same for all workloads.
+    """
     return list(cases(WORKLOADS[0]))
 
 
