@@ -1,4 +1,9 @@
-"""The native learner in fixed point, which also takes each step and each action in one call of the executor."""
+"""The native learner in fixed point, which also takes each step and each action in one call of the executor.
+
+The time of a step depends on its numbers: a product takes as many digits of at most 16 bits as the ranges of its
+operands need (`quantization/native/digit_plan.hpp`). In precision "dynamic", a step of hopper-ddpg took 423 million
+multiply-adds of 16 bits from a trained state (1,000 steps) and 334 million from a fresh one (measured).
+"""
 
 from collections.abc import Mapping
 
