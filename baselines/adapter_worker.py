@@ -25,7 +25,7 @@ from pathlib import Path
 
 
 def load(path):
-    """Return the module at `path`."""
+    """Import the Python file at `path`, and return it as a module."""
     sys.path.insert(0, str(Path(__file__).parent))
     spec = importlib.util.spec_from_file_location("adapter", path)
     module = importlib.util.module_from_spec(spec)
@@ -34,7 +34,13 @@ def load(path):
 
 
 def answer_to(job, module, training):
-    """Return the answer to a job for a training."""
+    """Carry out a job with a training that exists, and return the answer.
+
+    Args:
+        job: asks for environment steps or for facts, as the module says.
+        module: the library's `adapter.py`; not used.
+        training: what its `create` returned.
+    """
     if "environment_steps" in job:
         gc.collect()
         start_s = time.perf_counter()
@@ -44,7 +50,7 @@ def answer_to(job, module, training):
 
 
 def main():
-    """Answer jobs until standard input ends."""
+    """Answer the jobs of standard input until it ends; an error becomes the answer to its job."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints must go to standard error
     module = training = None

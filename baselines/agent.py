@@ -1,4 +1,8 @@
-"""What the training workers share: timed rounds of training, and the workload's environments."""
+"""Defines the base class of the workers' agents, which train in timed rounds, and creates their environments.
+
+A worker trains with one library in the library's virtual environment, and answers jobs, requests for gradient steps
+(`harness/compare/protocol.py`).
+"""
 
 import gc
 import math
@@ -16,14 +20,15 @@ RETURNS: list[float] = []
 
 
 class Agent(ABC):
-    """An agent that trains in rounds: some environment steps, then the gradient steps that belong to them.
+    """The base class of agents, which train in rounds: some environment steps, then the gradient steps for them.
 
     Attributes:
         packages: packages whose versions a result reports.
-        gradient_steps, environment_steps: numbers so far; a subclass counts them.
-        episode_returns: returns of the episodes that ended in this job; a subclass appends to them.
-        notes: how the system departs from the workload, and its own settings.
-        alone: whether learner and replay run without environment steps; only if a subclass sets `learns_alone`.
+        gradient_steps, environment_steps: numbers of steps so far; a subclass counts them.
+        episode_returns: returns of the episodes that ended in the current job; a subclass appends to them.
+        notes: where the library departs from the workload, and settings of its own, by subject.
+        learns_alone: whether the subclass can run learner and replay without environment steps.
+        alone: whether they run so in this job.
     """
 
     packages: tuple[str, ...] = ()
@@ -37,18 +42,18 @@ class Agent(ABC):
 
     @abstractmethod
     def iterate(self) -> None:
-        """Train one round."""
+        """Train one round: environment steps, then the gradient steps that belong to them."""
 
     def learn(self, gradient_steps: int) -> None:
-        """Take gradient steps, at most `gradient_steps`, on what the replay holds."""
+        """Take 1 to `gradient_steps` gradient steps with the transitions in the replay, without environment steps."""
         raise NotImplementedError
 
     def warm_up(self) -> None:
-        """Train until nothing happens for the first time any more."""
+        """Train until everything that happens only once, such as allocations, has happened."""
         self.train_until(WARM_UP_GRADIENT_STEPS)
 
     def train_until(self, gradient_steps: int) -> None:
-        """Train until the total of gradient steps is reached; a subclass may use its library's own loop."""
+        """Train until `self.gradient_steps` is at least `gradient_steps`; a subclass may use its library's own loop."""
         while self.gradient_steps < gradient_steps:
             if self.alone:
                 self.learn(gradient_steps - self.gradient_steps)
@@ -56,7 +61,10 @@ class Agent(ABC):
                 self.iterate()
 
     def advance(self, gradient_steps: int) -> dict[str, Any]:
-        """Continue training for at least `gradient_steps`; returns the fields of a result."""
+        """Continue training for at least `gradient_steps` gradient steps, and return the fields of a job's result.
+
+        These are the steps taken, the seconds, the returns of episodes that ended, versions and notes.
+        """
         gc.collect()
         self.episode_returns.clear()
         before = self.gradient_steps, self.environment_steps
@@ -78,8 +86,13 @@ class Agent(ABC):
 
 
 def cadence(training: dict[str, Any]) -> tuple[int, int]:
-    """Return the steps of all environments in a round and the gradient steps that follow, as the smallest
-    integers.
+    """Return the smallest round that has the workload's ratio of environment steps to gradient steps.
+
+    Args:
+        training: the workload's `[training]` table.
+
+    Returns:
+        How many steps each environment takes in a round, and how many gradient steps follow.
     """
     common = math.gcd(training["actors"], training["update_interval"])
     return training["update_interval"] // common, training["actors"] // common
@@ -88,7 +101,12 @@ def cadence(training: dict[str, Any]) -> tuple[int, int]:
 def hidden_layers(
     workload: dict[str, Any], activations: dict[str, Any], system: str
 ) -> tuple[list[int], Any]:
-    """Return the sizes of the network's hidden layers, and the entry of `activations` for its activation.
+    """Return the sizes of the network's hidden layers, and the library's object for its activation function.
+
+    Args:
+        workload: the workload's tables.
+        activations: the library's objects by name, such as "relu".
+        system: name of the library, for an error.
 
     Raises:
         UnsupportedError: the workload has another kind of network.
@@ -102,7 +120,10 @@ def hidden_layers(
 
 
 def make_environment(environment: dict[str, Any]) -> gymnasium.Env:
-    """Create the workload's environment.
+    """Create the Gymnasium environment of a workload.
+
+    Args:
+        environment: the workload's `[environment]` table.
 
     Raises:
         UnsupportedError: it is not registered in this virtual environment, or needs a package that is not
@@ -119,7 +140,7 @@ def make_environment(environment: dict[str, Any]) -> gymnasium.Env:
 
 
 class KeptReturns(gymnasium.Wrapper):
-    """Keeps the returns of whole episodes in `RETURNS`, for a library that reports them in pieces."""
+    """Appends the return of each episode that ends to `RETURNS`, for a library that does not report whole episodes."""
 
     def __init__(self, environment: gymnasium.Env) -> None:
         super().__init__(environment)
@@ -135,13 +156,19 @@ class KeptReturns(gymnasium.Wrapper):
 
 
 class Environments:
-    """The workload's environments, stepped one after another, without the overhead of a library's vector
-    environment.
+    """The N environments of a workload, stepped one after another in a plain loop.
+
+    This avoids the overhead of a library's vector environment.
+
+    Args:
+        workload: the workload's tables.
+        seed: seed of the first environment; the others count on from it.
+        episode_returns: list to which the undiscounted returns of ended episodes are appended.
 
     Attributes:
         observations: (N, *observation_shape), the current observation of each environment; a new array after each
             step.
-        episode_returns: list to which the undiscounted returns of ended episodes are appended.
+        action_space: action space of each environment.
     """
 
     def __init__(self, workload: dict[str, Any], seed: int, episode_returns: list[float]) -> None:
@@ -158,7 +185,7 @@ class Environments:
         self.action_space.seed(seed)
 
     def random_actions(self) -> np.ndarray:
-        """Draw uniform actions, (N,) or (N, A), continuous ones from [-1, 1]."""
+        """Draw a uniformly random action for each environment: (N,) discrete, or (N, A) continuous in [-1, 1]."""
         drawn = np.stack([self.action_space.sample() for _ in self.environments])
         return drawn if self._scale is None else (drawn - self._scale[1]) / self._scale[0]
 

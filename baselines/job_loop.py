@@ -1,5 +1,7 @@
-"""What every `worker.py` shares: reads jobs and writes results, one line of JSON each
-(`harness/compare/protocol.py`).
+"""Reads jobs from standard input and writes results to standard output, one line of JSON each, for every worker.
+
+A worker (`worker.py`) trains with one library, in the library's virtual environment. A job requests gradient steps of
+a workload, and its result states the steps and the time that they took (`harness/compare/protocol.py`).
 """
 
 import contextlib
@@ -11,18 +13,21 @@ import sys
 
 
 class UnsupportedError(Exception):
-    """The job requires something that this system cannot do."""
+    """Raised if a job requires something that this library cannot do, such as an algorithm that it lacks."""
 
 
 def register_environments():
-    """Register this project's own environments whose requirements are installed."""
+    """Register this project's own environments with Gymnasium, as far as the packages that they need are installed."""
     with contextlib.suppress(ModuleNotFoundError):
         import atari_frames  # noqa: F401 - registers the environment
         import continuous_cartpole  # noqa: F401
 
 
 def versions(*names):
-    """Return the versions of Python, PyTorch, Gymnasium and the named packages, if installed."""
+    """Return the versions of Python, the named packages, PyTorch, Gymnasium, NumPy and MuJoCo, by name.
+
+    Packages that are not installed are left out.
+    """
     found = {"python": platform.python_version()}
     for name in (*names, "torch", "gymnasium", "numpy", "mujoco"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -74,9 +79,10 @@ def serve(make):
     """Answer jobs until standard input ends.
 
     Args:
-        make: creates the agent for a job without its `gradient_steps`; the same agent answers while the rest of
-            the job is the same. Its `advance(gradient_steps)` continues training and returns the fields of a
-            result. If its attribute `learns_alone` is true, it also accepts jobs without an environment.
+        make: a class or function that creates the agent for a job; it gets the job without `gradient_steps`. The same
+            agent answers further jobs as long as they differ in `gradient_steps` only. The agent's
+            `advance(gradient_steps)` continues training and returns the fields of a result. If `make` has a true
+            attribute `learns_alone`, it also accepts jobs without an environment (only replay and learner run).
     """
     # Answers are written to the real standard output; what libraries print goes to standard error.
     output = os.fdopen(os.dup(1), "w")

@@ -2,9 +2,9 @@
 
     baselines/<name>/.venv/bin/python baselines/learner_worker.py baselines/<name>/learner.py
 
-`learner.py` defines `create(workload, batch_size, threads)`. It returns a learner with `time_steps(count)`, the
-seconds of that many gradient steps (for PPO, updates), and `checksum()`, a number that changes when its
-parameters do. `VERSION` names the library, and `NOTE` says what else a step does.
+`learner.py` defines `create(workload, batch_size, threads)`. It returns a learner with two methods. `time_steps(count)`
+takes `count` gradient steps (for PPO, whole updates) and returns their seconds. `checksum()` returns a number that
+changes when the parameters do. `VERSION` names the library, and `NOTE` says what else a step does.
 
 Each line of standard input is a job in JSON; each line of standard output is its answer in JSON:
 {"workload": {...}, "batch_size": B, "threads": n} creates a learner, checks that it learns, and answers
@@ -21,7 +21,7 @@ import sys
 
 
 def load(path):
-    """Return the module at `path`."""
+    """Import the Python file at `path`, and return it as a module."""
     spec = importlib.util.spec_from_file_location("timed_learner", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -29,7 +29,11 @@ def load(path):
 
 
 def check(learner):
-    """Raise `AssertionError` unless steps change the parameters and keep them finite."""
+    """Check that gradient steps change a learner's parameters and keep them finite.
+
+    Raises:
+        AssertionError: they do not.
+    """
     before = learner.checksum()
     learner.time_steps(2)
     after = learner.checksum()
@@ -38,7 +42,7 @@ def check(learner):
 
 
 def main():
-    """Answer jobs until standard input ends."""
+    """Answer the jobs of standard input until it ends; an error becomes the answer to its job."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints must go to standard error
     module = learner = None

@@ -1,4 +1,4 @@
-"""A prioritised replay without training, as a worker: reads jobs and writes results, one line of JSON each.
+"""Times a library's prioritised replay without training, as a worker that reads jobs and writes results in JSON.
 
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=baselines baselines/cpprb/.venv/bin/python -P baselines/replay_worker.py baselines/cpprb/replay.py
@@ -9,11 +9,11 @@ keys of the drawn items, their importance weights and their columns, as NumPy ar
 td_errors)`. `PACKAGES` names the packages whose versions a result reports, `NOTE` says what else its calls do,
 and `STALE_BATCHES` is the number of batches that it may have drawn ahead.
 
-A "gradient step" of a job is the replay's part of one: the insertions of the workload's update interval, one step
-of all actors at a time, then a sample of the batch size and an update of its priorities. Transitions and TD
-errors are random and made before the clock starts. `terms_s` gives the seconds of each kind of call. Before
-anything is timed, the buffer holds `learning_starts` transitions, and it is checked that it draws by the
-priorities given.
+A "gradient step" of a job is what the replay does for one: it inserts the transitions of the workload's update
+interval, those of one step of all actors at a time, then samples a batch and updates its priorities. Transitions and
+TD errors are random and made before the clock starts. A result's `terms_s` gives the seconds of each kind of call.
+Before anything is timed, the buffer is filled with `learning_starts` transitions, and the worker checks that it draws
+items by the priorities given.
 """
 
 import gc
@@ -31,7 +31,7 @@ WARM_UP_CYCLES = 50
 
 
 def load(path: str) -> ModuleType:
-    """Return the module at `path`."""
+    """Import the Python file at `path`, and return it as a module."""
     spec = importlib.util.spec_from_file_location("timed_replay", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -39,7 +39,7 @@ def load(path: str) -> ModuleType:
 
 
 def transitions(workload: dict[str, Any], number: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Return `number` random transitions."""
+    """Return `number` random transitions with the shapes and dtypes of a workload's environment, by column."""
     environment = workload["environment"]
     shape, size = (number, *environment["observation_shape"]), environment["action_size"]
     pixels = len(shape) > 2
@@ -62,11 +62,11 @@ def transitions(workload: dict[str, Any], number: int, rng: np.random.Generator)
 
 
 class Cycles:
-    """A replay that goes through cycles of insertion, sampling and update.
+    """Runs a replay through cycles of insertion, sampling and update, and times them.
 
     Args:
-        job: the first job for this workload, batch size, seed and threads.
-        module: the buffer's module.
+        job: the first request with this workload, batch size, seed and number of threads.
+        module: the library's `replay.py`.
 
     Raises:
         UnsupportedError: the workload has no replay.
@@ -108,7 +108,7 @@ class Cycles:
         self.buffer.update(heavy, np.ones(self.batch_size))
 
     def advance(self, gradient_steps: int) -> dict[str, Any]:
-        """Run `gradient_steps` cycles; returns the fields of a result."""
+        """Run `gradient_steps` cycles, and return the fields of a job's result; see the module."""
         gc.collect()
         inserted = self.inserted
         terms_s = dict.fromkeys(("insert", "sample", "update"), 0.0)

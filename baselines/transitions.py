@@ -1,19 +1,19 @@
-"""Checks whether a replay's transitions are the environment's own, by stepping the environment again from each."""
+"""Checks the transitions in a replay: the environment is stepped again from each, and must give the same result."""
 
 import gymnasium
 import numpy as np
 
 TOLERANCE = 1e-4
-"""Tolerance for numbers rounded to float32; two different transitions differ by far more."""
+"""Relative and absolute tolerance, for numbers rounded to float32. Different transitions differ by far more."""
 
 
 def misfits(name, observation, action, reward, following, terminated):
-    """Return how many of n transitions the environment would not produce.
+    """Return how many of n transitions are wrong: the environment gives another result for the same state and action.
 
     Args:
         name: CartPole-v1 or Pendulum-v1.
         observation, following: (n, S), observations before and after the step.
-        action: (n,) int, or (n, 1) as the environment takes it.
+        action: (n,) int for CartPole-v1; (n, 1) float for Pendulum-v1, in the environment's own range.
         reward, terminated: (n,), results of the step.
     """
     environment = gymnasium.make(name).unwrapped

@@ -2,16 +2,16 @@
 
     baselines/<name>/.venv/bin/python baselines/tree_worker.py baselines/<name>/tree.py
 
-`tree.py` defines `create(capacity)`. It returns a tree with `sample(batch_size, rng)`, which returns leaves drawn
-in proportion to their priorities, including the random numbers; `update(indices, priorities)`; and
-`fill(priorities)`, which sets all leaves at first. `VERSION` names the library, and `NOTE` says what else its
-calls do.
+`tree.py` defines `create(capacity)`. It returns a tree with three methods. `sample(batch_size, rng)` draws the random
+numbers, and returns indices of leaves drawn in proportion to their priorities. `update(indices, priorities)` sets
+the priorities of some leaves. `fill(priorities)` sets those of all leaves, before anything is timed. `VERSION` names
+the library, and `NOTE` says what else its calls do.
 
 Each line of standard input is a job in JSON; each line of standard output is its answer in JSON:
 {"capacity": n} creates a filled tree, checks it, and answers {"version": ..., "note": ...};
 {"operation": "sample" | "update", "batch_size": B, "calls": n, "seed": s} answers {"wall_s": seconds of n calls}.
-Their arguments are new and made before the clock starts; other operations get random leaves. A job that cannot be
-done gets {"error": ...}.
+Each call gets arguments of its own, made before the clock starts. Another operation, if the tree has it, is called
+with random leaves. A job that cannot be done gets {"error": ...}.
 """
 
 import gc
@@ -25,7 +25,7 @@ import numpy as np
 
 
 def load(path):
-    """Return the module at `path`."""
+    """Import the Python file at `path`, and return it as a module."""
     spec = importlib.util.spec_from_file_location("timed_tree", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -33,7 +33,15 @@ def load(path):
 
 
 def check(tree, priorities):
-    """Raise `AssertionError` unless leaves are drawn by the priorities that were set."""
+    """Check that a tree draws leaves by the priorities that were set, before and after an update.
+
+    Args:
+        tree: the tree, filled with `priorities`.
+        priorities: (capacity,) priorities of its leaves.
+
+    Raises:
+        AssertionError: it does not.
+    """
     rng = np.random.default_rng(0)
     capacity = len(priorities)
     heavy = rng.choice(capacity, 64, replace=False)  # among many more leaves
@@ -49,7 +57,7 @@ def check(tree, priorities):
 
 
 def time_calls(tree, capacity, job):
-    """Return the seconds of `job["calls"]` calls."""
+    """Return the seconds that `job["calls"]` calls of the tree take together; the module explains a job."""
     rng = np.random.default_rng(job["seed"])
     size = job["batch_size"]
     if job["operation"] == "sample":
@@ -74,7 +82,7 @@ def time_calls(tree, capacity, job):
 
 
 def main():
-    """Answer jobs until standard input ends."""
+    """Answer the jobs of standard input until it ends; an error becomes the answer to its job."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints must go to standard error
     module = tree = None

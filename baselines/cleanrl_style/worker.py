@@ -1,13 +1,13 @@
-"""DQN, DDPG, TD3, SAC and PPO in one file of plain PyTorch, in the style of CleanRL, as a worker.
+"""Trains with one file of plain PyTorch in the style of CleanRL, as a worker that answers jobs in JSON.
 
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/cleanrl_style/.venv/bin/python -P \\
         baselines/cleanrl_style/worker.py
 
-Written for this project after CleanRL's example, because CleanRL is a collection of files and not a package.
-Settings that favour it: fused Adam, target networks updated by one call for all tensors, environments stepped by
-a plain loop (no Gymnasium vector, no logging), replay in NumPy arrays that PyTorch reads without a copy, the CPU
-as device. As in CleanRL, replay is uniform.
+The file contains DQN, DDPG, TD3, SAC and PPO. It was written for this project after CleanRL's example, because
+CleanRL is a collection of files and not a package. These settings favour it: fused Adam, target networks updated by
+one call for all tensors, environments stepped by a plain loop (no Gymnasium vector, no logging), a replay in NumPy
+arrays that PyTorch reads without a copy, and the CPU as device. As in CleanRL, the replay is uniform.
 """
 
 import copy
@@ -28,7 +28,7 @@ Batch = dict[str, Tensor]
 
 
 def network(workload: dict[str, Any], inputs: int, outputs: int) -> nn.Sequential:
-    """Return the workload's hidden layers between `inputs` and `outputs`."""
+    """Return a network with `inputs` inputs, the workload's hidden layers, and `outputs` outputs."""
     hidden, activation = hidden_layers(workload, ACTIVATIONS, SYSTEM)
     layers: list[nn.Module] = []
     for size in hidden:
@@ -182,7 +182,7 @@ class SAC:
         self.temperature_optimizer = adam(rate, nn.ParameterList([self.log_alpha]))
 
     def draw(self, observation: Tensor) -> tuple[Tensor, Tensor]:
-        """Draw an action for each observation; returns it with its log-probability."""
+        """Draw an action for each observation; returns the actions and their log-probabilities."""
         mean, log_std = self.actor(observation).chunk(2, 1)
         log_std = log_std.clamp(*LOG_STD_RANGE)
         noise = torch.randn_like(mean)
@@ -240,11 +240,19 @@ class PPO:
         self.value_optimizer = adam(self.settings["value_learning_rate"], self.value)
 
     def evaluate(self, observation: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the parameters of the policy's distribution, and the value."""
+        """Return the policy network's output and the value of each observation.
+
+        The output holds the means of the action distribution, or the logits for discrete actions.
+        """
         return self.policy(observation), self.value(observation).squeeze(1)
 
     def judge(self, policy: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the log-probability of each action, and the entropy."""
+        """Return the log-probability of each action, and the entropy of each distribution.
+
+        Args:
+            policy: the policy network's output, a row for each action.
+            action: the actions.
+        """
         if self.continuous:
             normal = Normal(policy, self.log_std.exp(), validate_args=False)
             return normal.log_prob(action).sum(1), normal.entropy().sum(1)
@@ -252,14 +260,16 @@ class PPO:
         return categorical.log_prob(action), categorical.entropy()
 
     def draw(self, policy: Tensor) -> Tensor:
-        """Draw an action for each row."""
+        """Draw an action from each row of the policy network's output."""
         if self.continuous:
             return policy + self.log_std.exp() * torch.randn_like(policy)
         return Categorical(logits=policy, validate_args=False).sample()
 
     def update(self, batch: Batch) -> Tensor:
-        """Take one gradient step of both networks; returns the estimated KL divergence from the policy that
-        acted.
+        """Take one gradient step of both networks on a minibatch.
+
+        Returns:
+            The estimated KL divergence between the policy before the step and the one that collected the samples.
         """
         settings, advantage = self.settings, batch["advantage"]
         if settings["normalize_advantages"]:
@@ -279,7 +289,7 @@ class PPO:
 
 
 class Replay:
-    """A ring of transitions, sampled uniformly."""
+    """A replay with uniform sampling: a ring buffer in which the newest transitions replace the oldest."""
 
     def __init__(self, capacity: int, observation_shape: tuple[int, ...], action: np.ndarray) -> None:
         arrays = {
@@ -307,10 +317,11 @@ class Replay:
 
 
 class Trainer(Agent):
-    """The training of one agent.
+    """Trains one agent; the base class of `OffPolicy` and `OnPolicy`.
 
     Args:
-        job: the first job for this workload, batch size, seed and threads.
+        job: the first request for gradient steps with this workload, batch size, seed and number of threads
+            (`harness/compare/protocol.py`).
 
     Raises:
         UnsupportedError: this worker has no such algorithm, network or environment.
@@ -332,12 +343,12 @@ class Trainer(Agent):
         )
 
     def begin(self) -> None:
-        """Train until the warm-up is over."""
+        """Train until the warm-up is over, before anything is timed."""
         self.warm_up()
 
 
 class OffPolicy(Trainer):
-    """DQN, DDPG, TD3 or SAC."""
+    """Trains DQN, DDPG, TD3 or SAC with a uniform replay."""
 
     learners: ClassVar = {"dqn": DQN, "ddpg": DDPG, "td3": TD3, "sac": SAC}
 
@@ -377,13 +388,16 @@ class OffPolicy(Trainer):
 
 
 class OnPolicy(Trainer):
-    """PPO: a round is an iteration, N T environment steps and K epochs of minibatches of M."""
+    """Trains PPO.
+
+    A round is one iteration of PPO: T steps of each of N environments, then K epochs of minibatches of M samples.
+    """
 
     learners: ClassVar = {"ppo": PPO}
 
     @torch.no_grad()
     def rollout(self) -> Batch:
-        """Collect the samples of an iteration, N T rows, with advantages."""
+        """Collect the N T samples of an iteration, T steps of each of N environments, and compute their advantages."""
         settings, steps = self.workload["algorithm"], []
         for _ in range(settings["trajectory_length"]):
             observation = torch.from_numpy(self.environments.observations).float()
@@ -431,14 +445,14 @@ class OnPolicy(Trainer):
 
 
 def create(job: dict[str, Any]) -> Trainer:
-    """Return the agent for a job after its warm-up."""
+    """Return the agent for a job, with its warm-up done."""
     agent = made(job)
     agent.begin()
     return agent
 
 
 def made(job: dict[str, Any]) -> Trainer:
-    """Return the agent for a job before its warm-up."""
+    """Return the agent for a job; its warm-up is still to be done (`begin`)."""
     hidden_layers(job["workload"], ACTIVATIONS, SYSTEM)  # raises before anything is created
     name = job["workload"]["algorithm"]["name"]
     for kind in (OffPolicy, OnPolicy):

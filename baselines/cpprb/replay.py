@@ -1,4 +1,4 @@
-"""cpprb's prioritised replay buffer, for `baselines/replay_worker.py`."""
+"""Wraps cpprb's prioritised replay buffer for `baselines/replay_worker.py`."""
 
 import numpy as np
 from cpprb import PrioritizedReplayBuffer
@@ -9,8 +9,10 @@ STALE_BATCHES = 0
 
 
 class Buffer:
-    """The buffer with its own settings: columns are declared, so that they are stored as they are, and added in
-    bulk.
+    """A replay in cpprb's buffer, with settings that favour cpprb.
+
+    The columns are declared with shape and dtype, so that they are stored without conversion, and transitions are
+    added in bulk.
     """
 
     def __init__(self, workload, batch_size, seed):
@@ -34,11 +36,11 @@ class Buffer:
         )
 
     def insert(self, columns):
-        """Store N transitions."""
+        """Store the N transitions of `columns`, (N, ...) each."""
         self._buffer.add(**columns)
 
     def sample(self, batch_size):
-        """Return keys, weights and columns."""
+        """Return a batch drawn by priority: indices of the items, importance weights, and columns by name."""
         drawn = self._buffer.sample(batch_size, self._beta)
         return drawn["indexes"], drawn["weights"], drawn
 

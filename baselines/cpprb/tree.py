@@ -1,4 +1,4 @@
-"""cpprb's prioritised replay buffer; its C++ tree has no interface of its own."""
+"""Wraps cpprb's prioritised replay buffer as a sum tree, because its C++ tree has no interface of its own."""
 
 from importlib.metadata import version
 
@@ -10,7 +10,7 @@ NOTE = "a call of the whole buffer: sample also weighs and gathers one column, a
 
 
 class Tree:
-    """The operations that the replay benchmark times."""
+    """cpprb's buffer, with the methods that `baselines/tree_worker.py` calls."""
 
     def __init__(self, capacity):
         # With alpha = 1 and eps = 0 the priorities are the values given.

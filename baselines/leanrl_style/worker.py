@@ -1,4 +1,6 @@
-"""The CleanRL-style file with its steps compiled by `torch.compile`, as LeanRL does with CleanRL's, as a worker.
+"""Trains with the CleanRL-style file, its gradient steps compiled by `torch.compile` as LeanRL compiles CleanRL's.
+
+This is a worker, which answers jobs in JSON (`harness/compare/protocol.py`):
 
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/leanrl_style/.venv/bin/python -P \\
@@ -7,7 +9,7 @@
 Inductor compiles the gradient steps for the CPU, with static shapes, before anything is timed, and caches the
 result in this virtual environment. Losses, gradients and Adam form one graph: with PyTorch's own optimiser and
 `backward()`, which split the graph, a compiled step took longer than an uncompiled one. Compiled inference took
-longer too, so inference is not compiled. Everything else, including the settings, is as described in
+longer too, so inference is not compiled. Everything else, including the settings, is described in
 `cleanrl_style/worker.py`.
 """
 
@@ -28,7 +30,12 @@ BETAS, EPSILON = (0.9, 0.999), 1e-8
 
 
 class Adam:
-    """Adam's state for some parameters, stored as tensors, so that a compiled step can read and write them."""
+    """The state of the optimiser Adam, stored as tensors so that a compiled step can read and write it.
+
+    Args:
+        rate: learning rate.
+        modules: the modules whose parameters are optimised.
+    """
 
     def __init__(self, rate: float, *modules: torch.nn.Module) -> None:
         self.rate = rate
@@ -39,7 +46,13 @@ class Adam:
 
 
 def take_step(adam: Adam, loss: torch.Tensor, norm: float | None = None) -> None:
-    """Take one step along the loss's negative gradient, clipped to a joint norm."""
+    """Take one step of Adam.
+
+    Args:
+        adam: the optimiser's state and parameters.
+        loss: the loss, a scalar.
+        norm: the gradients are scaled down so that their joint norm is at most this; None for no limit.
+    """
     gradients = torch.autograd.grad(loss, adam.parameters)
     with torch.no_grad():
         if norm is not None:
@@ -58,7 +71,7 @@ def take_step(adam: Adam, loss: torch.Tensor, norm: float | None = None) -> None
 
 
 def create(job: dict[str, Any]) -> worker.Trainer:
-    """Return the agent for a job, compiled and after its warm-up."""
+    """Return the agent for a job, with its gradient steps compiled and its warm-up done."""
     agent = worker.made(job)
     for name in agent.learner.steps:
         setattr(agent.learner, name, torch.compile(getattr(agent.learner, name), dynamic=False))

@@ -1,4 +1,4 @@
-"""PFRL with its own prioritised replay and with this project's sum tree in it."""
+"""Trains in PFRL with its own prioritised replay, or with one that uses this project's sum tree."""
 
 from importlib.metadata import version
 
@@ -19,7 +19,7 @@ SETTINGS = {"alpha": 0.6, "beta0": 0.4, "betasteps": 50_000, "num_steps": 1}
 
 
 class Training:
-    """Double DQN on CartPole-v1, advanced by environment steps, one gradient step for each."""
+    """Trains double DQN on CartPole-v1, with one gradient step per environment step."""
 
     def __init__(self, algorithm: str, ours: bool, capacity: int) -> None:
         torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""PFRL's sum tree: nested Python lists."""
+"""Wraps PFRL's sum tree, which consists of nested Python lists, for `baselines/tree_worker.py`."""
 
 from importlib.metadata import version
 
@@ -9,7 +9,7 @@ NOTE = "draws without replacement, from NumPy's global generator"
 
 
 class Tree:
-    """The operations that the replay benchmark times."""
+    """PFRL's sum tree, with the methods that `baselines/tree_worker.py` calls."""
 
     def __init__(self, capacity):
         self._tree = SumTreeQueue()

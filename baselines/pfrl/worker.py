@@ -1,12 +1,12 @@
-"""PFRL as a worker: reads jobs and writes results, one line of JSON each (`harness/compare/protocol.py`).
+"""Trains with PFRL, as a worker that answers jobs in JSON (`harness/compare/protocol.py`).
 
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/pfrl/.venv/bin/python -P baselines/pfrl/worker.py
 
-It trains DQN, DDPG, TD3, SAC or PPO on the workload's environment with the workload's network, hyper-parameters,
-replay capacity, learning starts and update interval, using PFRL's agents through their batch interface. Settings
-that favour it: environments stepped by a plain loop in this process (PFRL's vector uses one process each), no
-evaluation, no hooks, the checks of `gymnasium.make` off, the CPU as device. The result's `notes` say where it
+The worker trains DQN, DDPG, TD3, SAC or PPO with the workload's environment, network, hyper-parameters, replay
+capacity, learning starts and update interval, using PFRL's agents through their batch interface. These settings
+favour PFRL: environments stepped by a plain loop in this process (PFRL's vector uses one process each), no
+evaluation, no hooks, the checks of `gymnasium.make` off, and the CPU as device. The result's `notes` say where PFRL
 departs from the workload.
 """
 
@@ -28,22 +28,27 @@ LOG_STD_RANGE = (-20.0, 2.0)
 
 
 def squashed_gaussian(parameters: torch.Tensor) -> TransformedDistribution:
-    """Return SAC's policy from means and log standard deviations."""
+    """Return the distribution of SAC's actions: a Gaussian, squashed to [-1, 1] by tanh.
+
+    Args:
+        parameters: (N, 2 A), the policy network's output: means, then logarithms of standard deviations.
+    """
     mean, log_std = parameters.chunk(2, 1)
     normal = Independent(Normal(mean, log_std.clamp(*LOG_STD_RANGE).exp()), 1)
     return TransformedDistribution(normal, [TanhTransform(cache_size=1)])
 
 
 def adam(module: nn.Module, rate: float) -> torch.optim.Adam:
-    """Return the optimiser of PFRL's own examples."""
+    """Return the optimiser that PFRL's own examples use, Adam, for a module's parameters."""
     return torch.optim.Adam(module.parameters(), lr=rate)
 
 
 class Training(Agent):
-    """The training of one agent.
+    """Trains one agent of PFRL.
 
     Args:
-        job: the first job for this workload, batch size, seed and threads.
+        job: the first request for gradient steps with this workload, batch size, seed and number of threads
+            (`harness/compare/protocol.py`).
 
     Raises:
         UnsupportedError: PFRL has no such algorithm or network.
@@ -235,7 +240,7 @@ class Training(Agent):
         )
 
     def iterate(self) -> None:
-        """Step every environment; the agent learns when its update interval requires it."""
+        """Step every environment once; PFRL's agent then takes the gradient steps that its update interval requires."""
         actions = self.agent.batch_act(self.environments.observations)
         taken = np.clip(np.asarray(actions), -1, 1) if self.continuous else actions
         following, rewards, terminated, truncated = self.environments.step(taken)

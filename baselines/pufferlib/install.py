@@ -1,9 +1,10 @@
-"""Builds PufferLib 3.0.0 from its source distribution; run by the interpreter of this baseline's environment.
+"""Builds PufferLib 3.0.0 from its source distribution. Run it with the Python of this baseline's virtual environment.
 
-pip alone cannot: `setup.py` downloads, from outside the registry, archives for web browsers and Box2D, and without
-its C environments (`NO_OCEAN=1`) it stops at a name that it never sets. Neither archive is needed for what is built
-here: the trainer with its C++ kernel, and the C environment of the cart-pole, with the library's own flags. Three of
-the environment's constants are set to those of the workload's, CartPole-v1; its arithmetic is not changed.
+pip alone cannot build it. Its `setup.py` downloads archives for web browsers and Box2D from outside the package
+registry. If it is told to leave out the C environments (`NO_OCEAN=1`), it fails with an undefined name. The archives
+are not needed for what is built here, with the library's own flags: the trainer with its C++ kernel, and the C
+environment of the cart-pole. Three of that environment's constants are set to those of CartPole-v1, the workload's
+environment; its arithmetic is not changed.
 """
 
 import os
@@ -31,13 +32,13 @@ CHANGES = (
 
 
 def pip(*arguments: str, **variables: str) -> None:
-    """Run pip with environment variables added."""
+    """Run pip with these arguments, and with `variables` added to the environment variables."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
     subprocess.run(command, check=True, env=os.environ | variables)
 
 
 def source(folder: Path) -> Path:
-    """Download and unpack the source distribution."""
+    """Download the source distribution into `folder`, unpack it there, and return the folder of the source."""
     # pip reads the metadata of what it downloads by running setup.py, which needs the missing name.
     shim = folder / "shim"
     shim.mkdir()
@@ -51,7 +52,12 @@ def source(folder: Path) -> Path:
 
 
 def prepare(tree: Path) -> None:
-    """Leave one C environment in the source, with the workload's constants, and the kernel for the CPU.
+    """Change the unpacked source so that it builds the trainer for the CPU, and of the C environments the cart-pole.
+
+    The cart-pole gets the constants of CartPole-v1.
+
+    Args:
+        tree: folder of the source.
 
     Raises:
         ValueError: the source is not the expected one.
@@ -69,7 +75,7 @@ def prepare(tree: Path) -> None:
 
 
 def main() -> None:
-    """Download, prepare, build and install."""
+    """Download PufferLib's source, prepare it, build it and install it."""
     with TemporaryDirectory() as name:
         tree = source(Path(name))
         prepare(tree)

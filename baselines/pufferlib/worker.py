@@ -1,13 +1,13 @@
-"""PufferLib's trainer as a worker: reads jobs and writes results in JSON (`harness/compare/protocol.py`).
+"""Trains with PufferLib's trainer, as a worker that answers jobs in JSON (`harness/compare/protocol.py`).
 
     echo '{"workload": {...}, "batch_size": 256, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/pufferlib/.venv/bin/python -P \\
         baselines/pufferlib/worker.py
 
-It trains PPO with the workload's networks and hyper-parameters. The cart-pole is PufferLib's own, in C, which steps all
-environments in one call (`install.py` sets its constants to CartPole-v1's); other environments are Gymnasium's in its
-serial vector. Settings that favour it: no dashboard, no checkpoints, episodes logged once an iteration, the CPU as
-device. The result's `notes` say where it departs from the workload.
+The worker trains PPO with the workload's networks and hyper-parameters. The cart-pole is PufferLib's own, in C, which
+steps all environments in one call (`install.py` sets its constants to those of CartPole-v1). Other environments are
+Gymnasium's, in PufferLib's serial vector. These settings favour PufferLib: no dashboard, no checkpoints, episodes
+logged once per iteration, and the CPU as device. The result's `notes` say where PufferLib departs from the workload.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ NO_CHANGE = 1e9  # a limit that is never reached
 
 
 class Policy(nn.Module):
-    """The workload's two networks, as PufferLib's trainer calls them."""
+    """The workload's policy and value networks, in one module, as PufferLib's trainer requires."""
 
     def __init__(self, workload: dict[str, Any]) -> None:
         super().__init__()
@@ -52,7 +52,10 @@ class Policy(nn.Module):
         return nn.Sequential(*layers, nn.Linear(inputs, outputs))
 
     def forward(self, observations: Tensor, state: Any = None) -> tuple[Any, Tensor]:
-        """Return the distribution's parameters, and (N, 1) values, of (N, O) observations."""
+        """Return the policy's output and the (N, 1) values for (N, O) observations.
+
+        The policy's output is a normal distribution for continuous actions, and (N, A) logits for discrete ones.
+        """
         observations = observations.float()
         chosen = self.policy(observations)
         if self.continuous:
@@ -63,18 +66,21 @@ class Policy(nn.Module):
 
 
 class QuietTrainer(pufferl.PuffeRL):
-    """The trainer without what only a person at a terminal needs."""
+    """PufferLib's trainer, but without a dashboard on the terminal and without checkpoints."""
 
     def print_dashboard(self, *_: object, **__: object) -> None:
-        """Print nothing."""
+        """Print nothing, instead of the dashboard."""
 
     def save_checkpoint(self) -> None:
-        """Save nothing."""
+        """Save nothing, instead of a checkpoint."""
 
 
 class NativeCartPole(Cartpole):
-    """PufferLib's cart-pole in C. It logs the mean length of the episodes that ended, their number and no return: a
-    reward is 1 a step, so that the length is the return."""
+    """PufferLib's cart-pole in C, which also appends the returns of ended episodes to `RETURNS`.
+
+    The C code logs only the number and the mean length of the episodes that ended. As each step's reward is 1, the
+    length of an episode is its return.
+    """
 
     def step(self, actions: np.ndarray) -> tuple[Any, ...]:
         answer = super().step(actions)
@@ -85,10 +91,13 @@ class NativeCartPole(Cartpole):
 
 
 class Training(Agent):
-    """The training of one agent: a round is an iteration, N T environment steps and K epochs of minibatches of M.
+    """Trains one PPO agent with PufferLib.
+
+    A round is one iteration of PPO: T steps of each of N environments, then K epochs of minibatches of M samples.
 
     Args:
-        job: the first job for this workload, batch size, seed and threads.
+        job: the first request for gradient steps with this workload, batch size, seed and number of threads
+            (`harness/compare/protocol.py`).
 
     Raises:
         UnsupportedError: PufferLib has no such algorithm, network or environment.
@@ -180,7 +189,7 @@ class Training(Agent):
         }
 
     def iterate(self) -> None:
-        """Train one iteration."""
+        """Train for one iteration: collect samples, then take gradient steps on them."""
         RETURNS.clear()
         self.trainer.evaluate()
         self.trainer.train()

@@ -1,4 +1,4 @@
-"""Reverb's server with a prioritised table, for `baselines/replay_worker.py`."""
+"""Wraps Reverb's server, with a prioritised table, as a buffer for `baselines/replay_worker.py`."""
 
 import os
 
@@ -17,9 +17,10 @@ STALE_BATCHES = 8
 
 
 class Buffer:
-    """The server with its own settings: a writer flushed once per batch, and a dataset that draws ahead.
+    """A replay in a Reverb server, with settings that favour Reverb.
 
-    Updates use its plain client, which took a third of the time of its TensorFlow client.
+    Its writer is flushed once per batch of transitions, and its dataset draws batches ahead. Updates of priorities use
+    Reverb's plain client, which took a third of the time of its TensorFlow client.
     """
 
     def __init__(self, workload, batch_size, seed):
@@ -58,7 +59,7 @@ class Buffer:
         self._batches = dataset.batch(batch_size, drop_remainder=True).as_numpy_iterator()
 
     def insert(self, columns):
-        """Store N transitions, one item each."""
+        """Store the N transitions of `columns`, (N, ...) each, as one item each with the largest priority so far."""
         for row in range(len(columns["reward"])):
             self._writer.append({name: column[row] for name, column in columns.items()})
             trajectory = {name: column[-1:] for name, column in self._writer.history.items()}
@@ -72,7 +73,7 @@ class Buffer:
         self._unflushed = 0
 
     def sample(self, batch_size):
-        """Return keys, weights and columns."""
+        """Return a batch drawn by priority: keys of the items, importance weights, and columns, as NumPy arrays."""
         if not self._written:
             self._flush()
             self._written = 1

@@ -1,4 +1,4 @@
-"""RLlib with its own prioritised replay and with this project's sum tree in it."""
+"""Trains in RLlib with its own prioritised replay, or with one that uses this project's sum tree."""
 
 import logging
 from importlib.metadata import version
@@ -55,7 +55,7 @@ def gradient_steps(result: dict[str, Any]) -> int:
 
 
 class Training:
-    """An algorithm that is advanced by environment steps, with one gradient step each."""
+    """Trains an algorithm of RLlib, with one gradient step per environment step (see `baselines/adapter_worker.py`)."""
 
     def __init__(self, algorithm: str, ours: bool, capacity: int) -> None:
         torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""RLlib's segment tree: a Python list, one leaf at a time."""
+"""Wraps RLlib's segment tree, a Python list that is read and written leaf by leaf, for `baselines/tree_worker.py`."""
 
 from importlib.metadata import version
 
@@ -9,7 +9,7 @@ NOTE = "one call of the tree an item, as RLlib's buffer does"
 
 
 class Tree:
-    """The operations that the replay benchmark times."""
+    """RLlib's sum tree, with the methods that `baselines/tree_worker.py` calls."""
 
     def __init__(self, capacity):
         self._tree = SumSegmentTree(1 << (capacity - 1).bit_length())

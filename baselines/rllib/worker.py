@@ -1,12 +1,12 @@
-"""RLlib's new API stack as a worker: reads jobs and writes results in JSON (`harness/compare/protocol.py`).
+"""Trains with RLlib's new API stack, as a worker that answers jobs in JSON (`harness/compare/protocol.py`).
 
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/rllib/.venv/bin/python -P baselines/rllib/worker.py
 
-It trains DQN or SAC with RLlib's prioritised replay, or PPO, on the workload's environment, network,
-hyper-parameters, replay capacity, learning starts and update interval. Settings that favour it: environment and
-learner in this process (no message per step), no evaluation, no dueling, no minimum time per iteration. The
-result's `notes` say where it departs from the workload.
+The worker trains DQN or SAC with RLlib's prioritised replay, or PPO, with the workload's environment, network,
+hyper-parameters, replay capacity, learning starts and update interval. These settings favour RLlib: environment and
+learner run in this process (no message per step), and there is no evaluation, no dueling and no minimum time per
+iteration. The result's `notes` say where RLlib departs from the workload.
 """
 
 import logging
@@ -26,13 +26,15 @@ ITERATION_STEPS = 64  # environment steps per `train()`, which share its overhea
 
 
 class Cadence:
-    """Replaces RLlib's `calculate_rr_weights`: how often a training step of DQN and its kin stores and trains.
+    """Decides how often a training step of RLlib's off-policy algorithms stores samples, and how often it trains.
 
-    At first it fills the replay. With `store` at 0 a training step is RLlib's own loop of samples, gradient steps
-    and priority updates, without a call of the environment: only learner and replay run.
+    It replaces RLlib's function `calculate_rr_weights`, in jobs in which only learner and replay run. At first,
+    samples are stored to fill the replay. After `store` is set to 0, a training step consists of RLlib's own loop of
+    sampling, gradient steps and priority updates, without a call of the environment.
 
     Attributes:
-        store, train: numbers of store and train steps.
+        store: how often a training step stores new samples.
+        train: how often it samples a batch and takes a gradient step.
     """
 
     def __init__(self) -> None:
@@ -44,10 +46,11 @@ class Cadence:
 
 
 class Training(Agent):
-    """The training of one algorithm.
+    """Trains one algorithm of RLlib.
 
     Args:
-        job: the first job for this workload, batch size, seed and threads.
+        job: the first request for gradient steps with this workload, batch size, seed and number of threads
+            (`harness/compare/protocol.py`).
 
     Raises:
         UnsupportedError: RLlib has no such algorithm or network.
@@ -185,7 +188,7 @@ class Training(Agent):
         )
 
     def iterate(self) -> None:
-        """Run one `train()`."""
+        """Call RLlib's `train()` once, and update the counts of steps."""
         result = self.algorithm.train()
         self.environment_steps = int(result.get("num_env_steps_sampled_lifetime", self.environment_steps))
         if learners := result.get("learners"):
@@ -193,13 +196,13 @@ class Training(Agent):
             self.gradient_steps = int(trained // self.batch_size)
 
     def learn(self, gradient_steps: int) -> None:
-        """Run one `train()` that stores nothing."""
+        """Call RLlib's `train()` once without environment steps, for at most `gradient_steps` gradient steps."""
         self._cadence.train = min(gradient_steps, ITERATION_STEPS)
         self.iterate()
 
 
 def registered(environment: dict[str, Any]) -> str:
-    """Register the workload's environment; returns its name in RLlib.
+    """Register the workload's environment with RLlib, and return its name there.
 
     Raises:
         UnsupportedError: the environment does not exist here.

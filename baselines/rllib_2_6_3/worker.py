@@ -1,14 +1,14 @@
-"""RLlib 2.6.3, the last version with DDPG, as a worker: reads jobs and writes results, one line of JSON each.
+"""Trains with RLlib 2.6.3, the last version with DDPG, as a worker that answers jobs in JSON.
 
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/rllib_2_6_3/.venv/bin/python -P \\
         baselines/rllib_2_6_3/worker.py
 
-MAP and PAL compare with the DDPG and DQN of RLlib at their time, which this version still has. It trains DDPG or
-TD3 with RLlib's prioritised replay on the workload's environment, network, hyper-parameters, replay capacity,
-learning starts and update interval. Settings that favour it: environment and learner in this process (no message
-per step), no evaluation, no logs, no filter of observations, no minimum time per iteration, one OpenMP thread.
-The result's `notes` say where it departs from the workload.
+The papers MAP and PAL compare with the DDPG and DQN of the RLlib of their time, which this version still has. The
+worker trains DDPG or TD3 with RLlib's prioritised replay, with the workload's environment, network, hyper-parameters,
+replay capacity, learning starts and update interval. These settings favour RLlib: environment and learner in this
+process (no message per step), no evaluation, no logs, no filter of observations, no minimum time per iteration, and
+one OpenMP thread. The result's `notes` say where RLlib departs from the workload.
 """
 
 import logging
@@ -37,17 +37,18 @@ EPISODE_RETURNS: list[float] = []
 
 
 class Returns(DefaultCallbacks):
-    """Records the returns of episodes."""
+    """A callback of RLlib that appends the return of each ended episode to `EPISODE_RETURNS`."""
 
     def on_episode_end(self, *, episode: Any, **_: Any) -> None:
         EPISODE_RETURNS.append(float(episode.total_reward))
 
 
 class Training(Agent):
-    """The training of one algorithm.
+    """Trains DDPG or TD3 with RLlib 2.6.3.
 
     Args:
-        job: the first job for this workload, batch size, seed and threads.
+        job: the first request for gradient steps with this workload, batch size, seed and number of threads
+            (`harness/compare/protocol.py`).
 
     Raises:
         UnsupportedError: RLlib 2.6.3 has no such algorithm or network, or the environment does not exist here.
@@ -147,13 +148,16 @@ class Training(Agent):
         )
 
     def iterate(self) -> None:
-        """Run one `train()`."""
+        """Call RLlib's `train()` once, and update the counts of steps."""
         result = self.algorithm.train()
         self.environment_steps = int(result["num_env_steps_sampled"])
         self.gradient_steps = int(result["num_env_steps_trained"] // self.batch_size)
 
     def learn(self, gradient_steps: int) -> None:
-        """Run RLlib's own training steps without the rest of `train()`; no step stores samples."""
+        """Take gradient steps without environment steps, at most `gradient_steps`.
+
+        This calls RLlib's own training step, without the rest of `train()`; no samples are stored.
+        """
         for _ in range(min(gradient_steps, ITERATION_STEPS)):
             self.algorithm.training_step()
         trained = int(self.algorithm._counters[NUM_ENV_STEPS_TRAINED])
@@ -161,7 +165,7 @@ class Training(Agent):
 
 
 def rescaled(environment: dict[str, Any]) -> gymnasium.Env:
-    """Create the workload's environment with actions in [-1, 1]."""
+    """Create the workload's environment, with actions rescaled to [-1, 1]."""
     made = make_environment(environment)
     return gymnasium.wrappers.RescaleAction(made, -1.0, 1.0)
 

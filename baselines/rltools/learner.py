@@ -1,7 +1,8 @@
-"""Gradient steps of RLtools (C++, OpenBLAS), compiled for one network and batch size on first use.
+"""Times gradient steps of RLtools (C++, OpenBLAS), for `baselines/learner_worker.py`.
 
-`rltools.TD3` and similar classes offer a loop of environment steps and training. `gradient_step.cpp` times only
-the training, on batches gathered beforehand. It is compiled with RLtools' own compiler call and flags.
+`rltools.TD3` and similar classes only offer a loop of environment steps and training. `gradient_step.cpp` times the
+training alone, on batches gathered beforehand. It is compiled for a network and batch size at their first use, with
+RLtools' own compiler call and flags.
 """
 
 import contextlib
@@ -124,7 +125,15 @@ SETTINGS = {"td3": _td3, "sac": _sac, "ppo": _ppo}
 
 
 def compiled(source, module, name, settings, flags):
-    """Return the Python module of a C++ source with an algorithm's settings; compiled if it does not exist yet."""
+    """Compile a C++ source with an algorithm's settings, unless that has been done before, and import the result.
+
+    Args:
+        source: path of the C++ file.
+        module: name of the Python module; it must differ if settings or flags do.
+        name: "td3", "sac" or "ppo".
+        settings: values of the constants in RLtools' template for the algorithm.
+        flags: further arguments of the compiler.
+    """
     rendered = Path(os.environ["TMPDIR"]) / module
     rendered.mkdir(exist_ok=True)
     template = PACKAGE / "interface" / "algorithms" / name / "template.h"
@@ -150,7 +159,7 @@ def compiled(source, module, name, settings, flags):
 
 
 class Learner:
-    """Takes steps on its own batches; for PPO a step is a whole update of several gradient steps."""
+    """Takes gradient steps on batches gathered beforehand. For PPO, a step is an update of several gradient steps."""
 
     def __init__(self, workload, batch_size, threads):  # OpenBLAS reads its threads from the environment
         name, environment = workload["algorithm"]["name"], workload["environment"]
@@ -175,11 +184,11 @@ class Learner:
         self._trainer = made.Trainer(0, samples)
 
     def checksum(self):
-        """Return the sum of the trained first-layer weights."""
+        """Return the sum of the first layer's weights, which changes when the network learns."""
         return self._trainer.checksum()
 
     def time_steps(self, count):
-        """Return the seconds of `count` steps."""
+        """Take `count` steps, and return the seconds that they took."""
         return self._trainer.train(count)
 
 

@@ -1,13 +1,13 @@
-"""RLtools' own training loop in C++ as a worker: reads jobs and writes results (`harness/compare/protocol.py`).
+"""Trains with RLtools' own loop in C++, as a worker that answers jobs in JSON (`harness/compare/protocol.py`).
 
     echo '{"workload": {...}, "batch_size": 64, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/rltools/.venv/bin/python -P baselines/rltools/worker.py
 
-It trains TD3, SAC or PPO on the workload's environment, which it calls in Python as its interface requires, with
-the workload's network, hyper-parameters, replay capacity, learning starts and update interval. Settings that
-favour it: compiled for this workload with its own compiler call (-O3 -march=native -ffast-math) and OpenBLAS
-before anything is timed; no evaluation, no statistics, no log. The result's `notes` say where it departs from the
-workload.
+The worker trains TD3, SAC or PPO with the workload's environment, network, hyper-parameters, replay capacity,
+learning starts and update interval. RLtools calls the environment in Python, as its interface requires. These
+settings favour RLtools: the loop is compiled for this workload before anything is timed, with RLtools' own compiler
+call (-O3 -march=native -ffast-math) and OpenBLAS; there is no evaluation, no statistics and no log. The result's
+`notes` say where RLtools departs from the workload.
 """
 
 import os
@@ -30,7 +30,10 @@ NO_END = 10**12
 
 
 class Counted(gymnasium.Wrapper):
-    """Counts steps and records the returns of episodes; RLtools begins a new episode with `reset` only."""
+    """Counts the steps of an environment, and appends the return of an episode to the agent's list at its end.
+
+    The end of an episode is the next `reset`, because RLtools does not announce it otherwise.
+    """
 
     def __init__(self, environment: gymnasium.Env, agent: "Training", seed: int) -> None:
         super().__init__(environment)
@@ -51,10 +54,11 @@ class Counted(gymnasium.Wrapper):
 
 
 class Training(Agent):
-    """The training of one agent with RLtools' loop.
+    """Trains one agent with RLtools' own loop, compiled for the workload.
 
     Args:
-        job: the first job for this workload, batch size, seed and threads.
+        job: the first request for gradient steps with this workload, batch size, seed and number of threads
+            (`harness/compare/protocol.py`).
 
     Raises:
         UnsupportedError: RLtools has no such algorithm or network, or cannot keep this ratio of steps.
@@ -143,7 +147,7 @@ class Training(Agent):
             self.state.step()
 
     def iterate(self) -> None:
-        """Take the steps of the loop that belong to one gradient step; for PPO one iteration."""
+        """Run RLtools' loop until one more gradient step is taken; for PPO, for one iteration."""
         for _ in range(self.vector_steps):
             self.state.step()
         self.gradient_steps += self.updates

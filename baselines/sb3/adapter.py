@@ -1,4 +1,4 @@
-"""Stable-Baselines3 with its own (uniform) replay and with this project's prioritised replay."""
+"""Trains in Stable-Baselines3 with its own (uniform) replay, or with this project's prioritised replay."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,7 +19,7 @@ ALGORITHMS = {"dqn": (DQN, PrioritizedDQN, "CartPole-v1"), "ddpg": (DDPG, Priori
 
 
 class Training:
-    """A model that is advanced by environment steps, with one gradient step each."""
+    """Trains a model of SB3, with one gradient step per environment step (see `baselines/adapter_worker.py`)."""
 
     def __init__(self, algorithm: str, ours: bool, capacity: int) -> None:
         torch.set_num_threads(1)
@@ -71,12 +71,16 @@ class Training:
         return misfits(self.environment, observation, action, reward[:, 0], following, terminated[:, 0])
 
     def step_difference(self) -> float:
-        """Return the relative difference of the parameters after SB3's gradient steps and after the weighted steps.
+        """Return how much this project's weighted gradient steps differ from SB3's own when both should be equal.
 
         SB3's steps use 32 transitions. The weighted steps use 64: the first 32 with weight 2 and the others with
         weight 0, so that losses and gradients are equal. The actor's loss has no weights, so the other
         transitions repeat the first ones' observations. Adam is not used: it would turn a gradient of pure
         rounding errors into a full step.
+
+        Returns:
+            The largest difference between parameters after four steps of each, divided by the largest change that
+            SB3's steps made.
         """
         plain = {"optimizer_class": torch.optim.SGD, **self.settings["policy_kwargs"]}
         kinds = (self.own_kind, type(self.model))

@@ -1,4 +1,4 @@
-"""Gradient steps of Stable-Baselines3: its `train()`, on transitions from the workload's environment."""
+"""Times gradient steps of Stable-Baselines3, its `train()`, on transitions from the workload's environment."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ NOTE = "a call of train(), which also samples its replay, or deals out minibatch
 
 
 class Learner:
-    """Takes steps on batches of SB3's own replay; for PPO a step is a whole update of several gradient steps."""
+    """Takes gradient steps on batches from SB3's own replay. For PPO, a step is an update of several gradient steps."""
 
     def __init__(self, workload, batch_size, threads):
         if workload["network"]["kind"] == "nature_cnn":
@@ -23,11 +23,11 @@ class Learner:
         self._model, self._batch_size = self._agent.model, batch_size
 
     def checksum(self):
-        """Return the sum of all parameters."""
+        """Return the sum of all parameters, which changes when the model learns."""
         return float(sum(parameter.detach().double().sum() for parameter in self._model.policy.parameters()))
 
     def time_steps(self, count):
-        """Return the seconds of `count` calls."""
+        """Call SB3's `train()` `count` times, and return the seconds that the calls took."""
         model, on_policy = self._model, self._agent.on_policy
         start_s = time.perf_counter()
         for _ in range(count):

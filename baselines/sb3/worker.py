@@ -1,12 +1,12 @@
-"""Stable-Baselines3 as a worker: reads jobs and writes results in JSON (`harness/compare/protocol.py`).
+"""Trains with Stable-Baselines3, as a worker that answers jobs in JSON (`harness/compare/protocol.py`).
 
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/sb3/.venv/bin/python -P baselines/sb3/worker.py
 
-It trains DQN, DDPG, TD3, SAC or PPO on the workload's environment with the workload's network, hyper-parameters,
-replay capacity, learning starts and update interval. Settings that favour it: no logging, the checks of
-`gymnasium.make` off, batches of steps in its own `DummyVecEnv`, the CPU as device. The result's `notes` say where
-it departs from the workload.
+The worker trains DQN, DDPG, TD3, SAC or PPO with the workload's environment, network, hyper-parameters, replay
+capacity, learning starts and update interval. These settings favour SB3: no logging, the checks of `gymnasium.make`
+off, environments stepped in batches by its own `DummyVecEnv`, and the CPU as device. The result's `notes` say where
+SB3 departs from the workload.
 """
 
 import math
@@ -30,7 +30,7 @@ ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
 
 
 class OwnRates:
-    """Gives each optimiser its own learning rate; SB3 sets one rate for all before every step."""
+    """A mix-in that keeps a separate learning rate for each optimiser; SB3 would set one for all before every step."""
 
     def _update_learning_rate(self, optimizers: object) -> None:
         pass
@@ -55,7 +55,7 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 class Returns(BaseCallback):
-    """Collects the returns of episodes that end in a call of `learn`.
+    """A callback of SB3 that collects the returns of episodes that end in a call of the model's `learn`.
 
     Args:
         episode_returns: list to which the returns are appended.
@@ -73,10 +73,11 @@ class Returns(BaseCallback):
 
 
 class Training(Agent):
-    """The training of one model.
+    """Trains one model of SB3.
 
     Args:
-        job: the first job for this workload, batch size, seed and threads.
+        job: the first request for gradient steps with this workload, batch size, seed and number of threads
+            (`harness/compare/protocol.py`).
 
     Raises:
         UnsupportedError: SB3 has no such algorithm or network.
@@ -266,11 +267,11 @@ class Training(Agent):
         self._count()
 
     def iterate(self) -> None:
-        """Train one round in SB3's loop."""
+        """Train one round in SB3's own loop: environment steps, then the gradient steps that belong to them."""
         self._run(self.round_environment_steps)
 
     def train_until(self, gradient_steps: int) -> None:
-        """Train until the total of gradient steps is reached, in as few calls of SB3's loop as possible."""
+        """Train until `self.gradient_steps` is at least `gradient_steps`, in as few calls of SB3's loop as possible."""
         # PPO's early stop skips steps of an iteration.
         while (missing := gradient_steps - self.gradient_steps) > 0:
             if self.alone:
@@ -279,13 +280,16 @@ class Training(Agent):
                 self._run(self._steps_for(missing))
 
     def learn(self, gradient_steps: int) -> None:
-        """Take only gradient steps, in one call of SB3's `train`; DQN's target network is not updated meanwhile."""
+        """Take gradient steps without environment steps, in one call of SB3's `train`.
+
+        DQN's target network is not updated meanwhile.
+        """
         self.model.train(gradient_steps, self.batch_size)
         self._count()
 
 
 def make_environments(environment: dict[str, Any], number: int) -> DummyVecEnv:
-    """Create `number` of the workload's environments, stepped one after another by SB3."""
+    """Create `number` environments of the workload in SB3's `DummyVecEnv`, which steps them one after another."""
     return DummyVecEnv([lambda: Monitor(make_environment(environment))] * number)
 
 

@@ -1,12 +1,12 @@
-"""SBX, Stable-Baselines3's algorithms in JAX, as a worker (`harness/compare/protocol.py`).
+"""Trains with SBX, Stable-Baselines3's algorithms in JAX, as a worker (`harness/compare/protocol.py`).
 
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/sbx/.venv/bin/python -P baselines/sbx/worker.py
 
-It trains DQN, DDPG, TD3, SAC or PPO in SB3's own loop (`sb3/worker.py`), with SBX's compiled steps and inference.
-Settings that favour it, besides those of SB3: XLA's code for the CPU without a pool of threads, and calls that run in
-the calling thread, which for networks this small take less time than a hand-over to another one; its steps are
-compiled before anything is timed. The result's `notes` say how long that took, and where it departs from the
+The worker trains DQN, DDPG, TD3, SAC or PPO in SB3's own loop (`sb3/worker.py`), with SBX's compiled gradient steps
+and inference. These settings favour SBX, in addition to those of SB3: XLA uses no pool of threads, and a call runs in
+the calling thread, which for networks this small takes less time than a hand-over to another thread. The steps are
+compiled before anything is timed. The result's `notes` say how long that took, and where SBX departs from the
 workload.
 """
 
@@ -45,10 +45,11 @@ class OwnRatesPPO(worker.OwnRates, sbx.PPO):
 
 
 class Training(worker.Training):
-    """The training of one model of SBX in SB3's loop.
+    """Trains one model of SBX in SB3's loop.
 
     Args:
-        job: the first job for this workload, batch size, seed and threads.
+        job: the first request for gradient steps with this workload, batch size, seed and number of threads
+            (`harness/compare/protocol.py`).
 
     Raises:
         UnsupportedError: SBX has no such algorithm or network, or another number of threads is asked for.
@@ -65,7 +66,7 @@ class Training(worker.Training):
             self.notes["replay"] = "uniform: SBX has no prioritised replay"
 
     def advance(self, gradient_steps: int) -> dict[str, Any]:
-        """Continue training; see `Agent.advance`."""
+        """Continue training for at least `gradient_steps`, and note how long XLA compiled; see `Agent.advance`."""
         before = sum(_compile_s)
         self.notes.setdefault("compiled", f"by XLA, in {before:.1f} s before anything is timed")
         result = super().advance(gradient_steps)

@@ -1,4 +1,4 @@
-"""tianshou with its own prioritised replay and with this project's sum tree in it."""
+"""Trains in tianshou with its own prioritised replay, or with one that uses this project's sum tree."""
 
 from importlib.metadata import version
 
@@ -57,7 +57,7 @@ ALGORITHMS = {"dqn": (made_dqn, "CartPole-v1"), "ddpg": (made_ddpg, "Pendulum-v1
 
 
 class Training:
-    """An algorithm, its environments and its buffer, advanced by environment steps."""
+    """Trains an algorithm of tianshou, with its environments and its buffer (see `baselines/adapter_worker.py`)."""
 
     def __init__(self, algorithm: str, ours: bool, capacity: int) -> None:
         torch.set_num_threads(1)
@@ -76,7 +76,7 @@ class Training:
         self.gradient_steps = 0
 
     def advance(self, environment_steps: int) -> int:
-        """Take one gradient step per environment step."""
+        """Take `environment_steps` environment steps, with a gradient step for each; returns the gradient steps."""
         before = self.gradient_steps
         for _ in range(environment_steps // ENVIRONMENTS):
             with policy_within_training_step(self.algorithm.policy):

@@ -1,4 +1,4 @@
-"""tianshou's segment tree: NumPy arrays, compiled by numba."""
+"""Wraps tianshou's segment tree, NumPy arrays with code that numba compiles, for `baselines/tree_worker.py`."""
 
 from importlib.metadata import version
 
@@ -10,7 +10,7 @@ NOTE = ""
 
 
 class Tree:
-    """The operations that the replay benchmark times."""
+    """tianshou's sum tree, with the methods that `baselines/tree_worker.py` calls."""
 
     def __init__(self, capacity):
         self._tree = SegmentTree(capacity)

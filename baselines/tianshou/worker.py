@@ -1,13 +1,13 @@
-"""tianshou as a worker: reads jobs and writes results, one line of JSON each (`harness/compare/protocol.py`).
+"""Trains with tianshou, as a worker that answers jobs in JSON (`harness/compare/protocol.py`).
 
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/tianshou/.venv/bin/python -P baselines/tianshou/worker.py
 
-It trains DQN, DDPG, TD3, SAC or PPO on the workload's environment with the workload's network, hyper-parameters,
-prioritised or uniform replay, learning starts and update interval. It calls tianshou's algorithms, buffers and
-collector as tianshou's trainer does. Settings that favour it: no logging and no progress bar (the trainer has
-both), no search for NaN through the whole buffer after each step, the checks of `gymnasium.make` off, its own
-`DummyVectorEnv`, the CPU as device. The result's `notes` say where it departs from the workload.
+The worker trains DQN, DDPG, TD3, SAC or PPO with the workload's environment, network, hyper-parameters, prioritised
+or uniform replay, learning starts and update interval. It calls tianshou's algorithms, buffers and collector as
+tianshou's trainer does. These settings favour tianshou: no logging and no progress bar (the trainer has both), no
+search for NaN through the whole buffer after each step, the checks of `gymnasium.make` off, its own
+`DummyVectorEnv`, and the CPU as device. The result's `notes` say where tianshou departs from the workload.
 """
 
 import warnings
@@ -46,7 +46,7 @@ ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
 
 
 class Networks:
-    """The workload's networks, built from tianshou's parts."""
+    """Builds the workload's networks from tianshou's network classes."""
 
     def __init__(self, workload: dict[str, Any]) -> None:
         self._hidden, self._activation = hidden_layers(workload, ACTIVATIONS, "tianshou")
@@ -54,33 +54,34 @@ class Networks:
         self._actions = workload["environment"]["action_size"]
 
     def body(self, **more: Any) -> Net:
-        """Return the hidden layers."""
+        """Return the network's hidden layers; keyword arguments are passed on to tianshou's `Net`."""
         return Net(
             state_shape=self._observation, hidden_sizes=self._hidden, activation=self._activation, **more
         )
 
     def q(self) -> Net:
-        """Return the Q network of discrete actions."""
+        """Return a network that outputs the Q value of each discrete action."""
         return self.body(action_shape=self._actions)
 
     def critic(self) -> ContinuousCritic:
-        """Return a critic of observation and action."""
+        """Return a critic, which outputs the value of an observation and a continuous action."""
         return ContinuousCritic(preprocess_net=self.body(action_shape=self._actions, concat=True))
 
     def actor(self, kind: type, **more: Any) -> torch.nn.Module:
-        """Return an actor of continuous actions."""
+        """Return an actor for continuous actions, of tianshou's class `kind`; further arguments are passed on to it."""
         return kind(preprocess_net=self.body(), action_shape=(self._actions,), **more)
 
     def discrete_actor(self) -> DiscreteActor:
-        """Return an actor that outputs logits."""
+        """Return an actor for discrete actions, which outputs a logit for each."""
         return DiscreteActor(preprocess_net=self.body(), action_shape=self._actions, softmax_output=False)
 
 
 class Training(Agent):
-    """The training of one algorithm.
+    """Trains one algorithm of tianshou.
 
     Args:
-        job: the first job for this workload, batch size, seed and threads.
+        job: the first request for gradient steps with this workload, batch size, seed and number of threads
+            (`harness/compare/protocol.py`).
 
     Raises:
         UnsupportedError: tianshou has no such algorithm or network.
@@ -248,7 +249,7 @@ class Training(Agent):
             PrioritizedReplayBuffer.set_beta(self.buffer, beta)
 
     def iterate(self) -> None:
-        """Collect and learn as the workload's update interval requires; for PPO, one iteration."""
+        """Train one round: environment steps, and the gradient steps that belong to them; for PPO, one iteration."""
         with policy_within_training_step(self.algorithm.policy):
             if self.on_policy:
                 self._collect(self.settings["trajectory_length"])

@@ -1,4 +1,4 @@
-"""TorchRL's segment tree in C++."""
+"""Wraps TorchRL's segment tree in C++ for `baselines/tree_worker.py`."""
 
 from importlib.metadata import version
 
@@ -10,7 +10,7 @@ NOTE = ""
 
 
 class Tree:
-    """The operations that the replay benchmark times."""
+    """TorchRL's sum tree, with the methods that `baselines/tree_worker.py` calls."""
 
     def __init__(self, capacity):
         self._tree = SumSegmentTreeFp32(capacity)

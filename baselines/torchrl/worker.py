@@ -1,12 +1,13 @@
-"""TorchRL as a worker: reads jobs and writes results in JSON (`harness/compare/protocol.py`).
+"""Trains with TorchRL, as a worker that answers jobs in JSON (`harness/compare/protocol.py`).
 
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/torchrl/.venv/bin/python -P baselines/torchrl/worker.py
 
-It trains DQN, DDPG, SAC or PPO with TorchRL's losses, replay buffers (the prioritised one with its C++ sum tree),
-target updates and advantage estimation. Settings that favour it: environments stepped by a plain loop, because one
-step of its collector takes longer than a gradient step; contiguous storage in memory; fused Adam; its losses
-compiled by `torch.compile` before anything is timed, as its own examples do; the CPU as device.
+The worker trains DQN, DDPG, SAC or PPO with TorchRL's losses, replay buffers (the prioritised one with its C++ sum
+tree), target updates and advantage estimation. These settings favour TorchRL: environments are stepped by a plain
+loop, because one step of its collector takes longer than a gradient step; storage is contiguous in memory; Adam is
+fused; the losses are compiled by `torch.compile` before anything is timed, as TorchRL's own examples do; the device is
+the CPU.
 """
 
 import os
@@ -42,7 +43,7 @@ ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
 
 def network(workload: dict[str, Any], inputs: int, outputs: int) -> MLP:
-    """Return the workload's hidden layers between `inputs` and `outputs`."""
+    """Return a network with `inputs` inputs, the workload's hidden layers, and `outputs` outputs."""
     hidden, activation = hidden_layers(workload, ACTIVATIONS, "TorchRL")
     return MLP(in_features=inputs, out_features=outputs, num_cells=hidden, activation_class=activation)
 
@@ -52,7 +53,10 @@ def adam(rate: float, parameters: Any) -> torch.optim.Adam:
 
 
 class DQN:
-    """TorchRL's DQN loss; its epsilon-greedy exploration is written out, so that it does not read a tensordict."""
+    """A DQN learner with TorchRL's loss.
+
+    Epsilon-greedy exploration is written out here, because TorchRL's own would need a tensordict.
+    """
 
     def __init__(self, workload: dict[str, Any], observations: int, actions: int) -> None:
         self.settings = settings = workload["algorithm"]
@@ -87,7 +91,7 @@ class DQN:
 
 
 class DDPG:
-    """TorchRL's DDPG loss, with Gaussian exploration."""
+    """A DDPG learner with TorchRL's loss, and with Gaussian noise as exploration."""
 
     def __init__(self, workload: dict[str, Any], observations: int, actions: int) -> None:
         self.settings = settings = workload["algorithm"]
@@ -113,7 +117,7 @@ class DDPG:
 
 
 class SAC:
-    """TorchRL's SAC loss with two critics; their learning rates and the temperature's are the workload's."""
+    """An SAC learner with TorchRL's loss and two critics. All learning rates are the workload's."""
 
     def __init__(self, workload: dict[str, Any], observations: int, actions: int) -> None:
         self.settings = settings = workload["algorithm"]
@@ -149,16 +153,17 @@ class SAC:
         self.targets = SoftUpdate(self.loss, tau=settings["tau"])
 
     def act(self, observations: Tensor, rng: np.random.Generator, environment_steps: int) -> np.ndarray:
-        """Return a drawn action for each row of `observations`."""
+        """Draw an action from the policy's distribution for each row of `observations`."""
         loc, scale = self.policy(observations)
         return torch.tanh(loc + scale * torch.randn_like(loc)).numpy()
 
 
 class Trainer(Agent):
-    """The training of one agent.
+    """Trains one agent with TorchRL; the base class of `OffPolicy` and `OnPolicy`.
 
     Args:
-        job: the first job for this workload, batch size, seed and threads.
+        job: the first request for gradient steps with this workload, batch size, seed and number of threads
+            (`harness/compare/protocol.py`).
 
     Raises:
         UnsupportedError: the algorithm, network or environment is not mapped to TorchRL.
@@ -180,7 +185,11 @@ class Trainer(Agent):
         self.losses = torch.compile(self.learner.loss, dynamic=False)
 
     def step(self, batch: TensorDict) -> TensorDict:
-        """Take one step of every optimiser along the sum of the losses; returns what the loss returned."""
+        """Take one gradient step: one step of every optimiser, on the sum of the losses of a batch.
+
+        Returns:
+            What TorchRL's loss module returned: the losses and other values, by name.
+        """
         losses = self.losses(batch)
         total = sum(value for name, value in losses.items() if name.startswith("loss"))
         for optimizer in self.learner.optimizers:
@@ -194,7 +203,7 @@ class Trainer(Agent):
         return losses
 
     def begin(self) -> None:
-        """Train until the warm-up is over; the first gradient step compiles."""
+        """Take a first gradient step, in which the losses are compiled, then train until the warm-up is over."""
         start_s = time.perf_counter()
         self.train_until(self.gradient_steps + 1)
         self.notes["compiled"] = (
@@ -204,7 +213,7 @@ class Trainer(Agent):
 
 
 class OffPolicy(Trainer):
-    """DQN, DDPG or SAC."""
+    """Trains DQN, DDPG or SAC with TorchRL's replay buffer."""
 
     learners: ClassVar = {"dqn": DQN, "ddpg": DDPG, "sac": SAC}
 
@@ -232,7 +241,7 @@ class OffPolicy(Trainer):
         super().begin()
 
     def collect(self, actions: np.ndarray) -> None:
-        """Take one step in every environment and store it."""
+        """Take one step in every environment, and store the transitions in the replay."""
         before = torch.from_numpy(self.environments.observations).float()
         following, rewards, terminated, truncated = self.environments.step(actions)
         self.replay.extend(
@@ -262,7 +271,7 @@ def transitions(
     terminated: np.ndarray,
     truncated: np.ndarray,
 ) -> TensorDict:
-    """Return N transitions under TorchRL's names."""
+    """Return N transitions as a tensordict with the names that TorchRL expects, such as ("next", "reward")."""
     return TensorDict(
         {
             "observation": before,
@@ -282,7 +291,10 @@ def transitions(
 
 
 class PPO:
-    """TorchRL's clipped PPO loss with two networks, and its generalised advantage estimation."""
+    """A PPO learner with TorchRL's clipped loss and generalised advantage estimation.
+
+    Policy and value function have separate networks.
+    """
 
     def __init__(self, workload: dict[str, Any], observations: int, actions: int) -> None:
         self.settings = settings = workload["algorithm"]
@@ -321,7 +333,10 @@ class PPO:
 
 
 class OnPolicy(Trainer):
-    """PPO: a round is an iteration, N T environment steps and K epochs of minibatches of M."""
+    """Trains PPO.
+
+    A round is one iteration of PPO: T steps of each of N environments, then K epochs of minibatches of M samples.
+    """
 
     learners: ClassVar = {"ppo": PPO}
 
@@ -337,7 +352,7 @@ class OnPolicy(Trainer):
 
     @torch.no_grad()
     def rollout(self) -> TensorDict:
-        """Collect the samples of an iteration, with advantages: (N T,)."""
+        """Collect the N T samples of an iteration, T steps of each of N environments, and compute their advantages."""
         steps = []
         for _ in range(self.workload["algorithm"]["trajectory_length"]):
             present = torch.from_numpy(self.environments.observations).float()
@@ -363,7 +378,7 @@ class OnPolicy(Trainer):
 
 
 def create(job: dict[str, Any]) -> Trainer:
-    """Return the agent for a job after its warm-up."""
+    """Return the agent for a job, with its warm-up done."""
     name = job["workload"]["algorithm"]["name"]
     hidden_layers(job["workload"], ACTIVATIONS, "TorchRL")  # raises before anything is created
     kinds: tuple[Callable[..., Any], ...] = (OffPolicy, OnPolicy)
