@@ -1,4 +1,4 @@
-"""Trains in one library with its own replay or with this project's, in the library's virtual environment.
+"""Trains with one library, in its virtual environment, and times it with its own replay or with this project's.
 
     PYTHONPATH=<folder that contains primitives> baselines/<name>/.venv/bin/python baselines/adapter_worker.py \\
         baselines/<name>/adapter.py

@@ -45,7 +45,7 @@ class Buffer:
         return drawn["indexes"], drawn["weights"], drawn
 
     def update(self, keys, td_errors):
-        """Set the priorities of items from their TD errors."""
+        """Set the priorities of the items with indices `keys` from their (B,) TD errors."""
         self._buffer.update_priorities(keys, td_errors)
 
 

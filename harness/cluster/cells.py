@@ -57,7 +57,12 @@ class OtherCode(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """The answer of a task that measured its cell: the rows, and Ray's name of the machine (`node`)."""
+    """The answer of a task that measured its cell, a piece of the plan.
+
+    Attributes:
+        node: Ray's name of the machine.
+        rows: the measurements.
+    """
 
     node: str
     rows: list[Measurement]

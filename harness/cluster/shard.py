@@ -128,7 +128,7 @@ class Shard:
         self._inserted = 0
 
     def insert(self, transitions: Mapping[str, npt.NDArray]) -> int:
-        """Insert items with the largest priority; returns their number."""
+        """Insert transitions, (n, ...) by column, with the largest priority so far, and return their number n."""
         rows = len(self._replay.insert(transitions))
         self._inserted += rows
         return rows

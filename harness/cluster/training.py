@@ -178,12 +178,12 @@ class ClusterTraining:
 
     @property
     def gradient_steps_a_round(self) -> int:
-        """Gradient steps of all learners together per round."""
+        """The number of gradient steps that all learners together take in a round (see the class)."""
         return self._steps_a_call * len(self._learners)
 
     @property
     def environment_steps_an_actor(self) -> float:
-        """Environment steps of one actor per round, on average."""
+        """The number of environment steps that one actor takes in a round (see the class), on average."""
         return self._vector_steps * self._environments / len(self._actors)
 
     def weights_bytes(self) -> int:

@@ -1,1 +1,1 @@
-"""What every room uses: errors, progress, provenance, rows of the store, the revision of the code."""
+"""Holds what all of the harness uses: errors, progress bars, provenance, rows of the store, the code's revision."""

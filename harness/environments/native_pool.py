@@ -92,7 +92,7 @@ class NativePool:
 
     @classmethod
     def of(cls, makers: Sequence[Seeded]) -> "NativePool":
-        """Return a pool of the environments that `makers` would create one by one."""
+        """Return a pool with the environments that `makers`, all for the same workload, would create one by one."""
         return cls(makers[0].environment, [maker.seed for maker in makers])
 
     def reset(self, which: npt.NDArray[np.int64] | None = None) -> npt.NDArray:

@@ -50,7 +50,7 @@ class Cache(_Part):
 
 
 class Cpu(_Part):
-    """The processor."""
+    """The processor of a machine, its caches, and the size of the main memory."""
 
     model: str
     architecture: str
@@ -65,7 +65,7 @@ class Cpu(_Part):
 
 
 class Accelerator(_Part):
-    """A CUDA or OpenCL device."""
+    """A CUDA or OpenCL device of a machine, and whether it can be used."""
 
     kind: str  # "cuda" or "opencl"
     device: str  # its name in a mapping

@@ -47,7 +47,7 @@ class Cell:
         return any(row.status != "failed" for row in self.rows(run))
 
     def rows(self, run: Run) -> list[Measurement]:
-        """Return the rows of the cell's last attempt; empty if there was none."""
+        """Return the rows of the last time that this cell was measured in the run; empty if it never was."""
         made = list(takewhile(run.finished, self._attempts()))
         return run.measurements(cell=made[-1]) if made else []
 

@@ -101,7 +101,7 @@ class Run:
         return self._store.path
 
     def finished(self, cell: str) -> bool:
-        """Return whether the run holds the cell of this name, from this process or from an earlier one."""
+        """Return whether a cell (a unit of work, by its name) is finished, in this process or in an earlier one."""
         with self._store.reading() as database:
             query = "SELECT 1 FROM cell WHERE run_id = ? AND name = ?"
             return database.execute(query, (self.record.id, cell)).fetchone() is not None
@@ -111,7 +111,9 @@ class Run:
         return self._store.measurements(run=self.record.id, **chosen)
 
     def finish(self, cell: str, measurements: Sequence[Measurement]) -> None:
-        """Commit a cell with all its measurements: either all of it is durable when this returns, or nothing is.
+        """Store a finished cell (a unit of work) with all its measurements.
+
+        Either all of it is stored durably when this returns, or nothing is.
 
         Args:
             cell: the cell's name, unique within the run.
@@ -224,7 +226,7 @@ class Store:
         """Begin a run, or resume the last one of the same tier, revision and machine.
 
         Args:
-            tier: what is run: "quick", "standard", "full", ...
+            tier: the size of the plan that is run: "quick", "standard", "full", or another name.
             revision: from `harness.core.revision.revision()`.
             machine: from `harness.platforms.this_machine.describe()`, or as JSON; its "fingerprint" identifies it.
             fresh: whether to begin a new run even if there is one to resume.

@@ -41,7 +41,7 @@ class AlgorithmTable(TomlTable):
 
     @property
     def hyperparameters(self) -> dict[str, Any]:
-        """Return the hyper-parameters by name, as `primitives.algorithms.create` takes them."""
+        """The algorithm's hyper-parameters by name, without the algorithm's name."""
         return dict(self.model_extra or {})
 
     @model_validator(mode="before")
@@ -138,7 +138,10 @@ class Workload(TomlTable):
 
     @property
     def item_words(self) -> int:
-        """Number of 32-bit words of a stored transition: both observations, action, reward, terminated."""
+        """The size of a stored transition in 32-bit words, one for each number.
+
+        These are the observations before and after the step, the action, the reward, and the terminated flag.
+        """
         action = self.environment.action_size if self.environment.action_kind == "continuous" else 1
         return 2 * math.prod(self.environment.observation_shape) + action + 2
 
