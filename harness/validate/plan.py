@@ -150,7 +150,9 @@ def cell(item: Workload, batch_size: int, budget_s: float, precisions: Sequence[
 def mappings(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
     """Return every mapping (backends of learner, replay management and storage) that can run on this machine.
 
-    Those with the simulated FPGA are last. An on-policy algorithm has no replay management to place.
+    The storage is on the host, or on the device of the learner or of the replay management: strategies choose among
+    these (`harness.mapping.base.candidates`). Those with the simulated FPGA are last. An on-policy algorithm has no
+    replay management to place.
 
     Args:
         item: the workload that is trained.
@@ -187,8 +189,9 @@ def _of_this_machine(item: Workload, precisions: Sequence[str] = ()) -> list[Pla
     return found + [
         Placement(learner, rmm, storage)
         for storage in storing_devices()
-        for learner in at_storage(learners, storage)
-        for rmm in (NATIVE, *at_storage(rmms, storage))
+        for learner in learners
+        for rmm in rmms
+        if at_storage((learner, rmm), storage)
     ]
 
 

@@ -34,6 +34,7 @@ early stopping.
 | `beside_learner.insert`, `.sample`, `.update`, `.runtime` | the native replay's parts, and the loop's | the learner |
 | `beside_replay.collect`, `.learn`, `.runtime` | the native learner's parts, and the loop's | the replay management |
 | `opencl_round`, `cuda_round` | each part of `round`, with learner and storage on that device | as for `round` |
+| `opencl_apart_round`, `cuda_apart_round` | the same with replay management, not learner, there | as for `round` |
 | `cold_round` | each part of `round`, the caches emptied before it | as for `round` |
 | `strict_round.insert`, `.sample`, `.update` | the separate calls if `round` has them fused | replay management |
 | `fused_round.collect`, `.insert` | a round's calls if gradient steps are fused | learner and replay management |
@@ -276,8 +277,10 @@ def _in_turn(table: PerformanceTable, problem: Problem, mapping: Mapping, *, apa
 
 
 def _stored(mapping: Mapping, steps: int) -> _Composed:
-    """Return a round with learner and storage on one device, whose parts were profiled together."""
-    learner, rmm, place = mapping.learner, mapping.rmm, f"{mapping.storage}_round"
+    """Return a round with the storage on a device, whose parts were profiled together."""
+    learner, rmm = mapping.learner, mapping.rmm
+    there = learner.device == mapping.storage.device
+    place = f"{mapping.storage}_round" if there else f"{mapping.storage}_apart_round"
     return _Composed(
         {
             "actor": ((f"{place}.collect", learner), 1),
@@ -434,8 +437,9 @@ def composed_candidates(table: PerformanceTable) -> list[Mapping]:
     stored = [
         Mapping(learner, rmm, Target(place))
         for place in STORING_DEVICES
-        for learner in table.targets(f"{place}_round.learn")
-        for rmm in table.targets(f"{place}_round.sample")
+        for rounds in (f"{place}_round", f"{place}_apart_round")
+        for learner in table.targets(f"{rounds}.learn")
+        for rmm in table.targets(f"{rounds}.sample")
     ]
     return found + stored
 

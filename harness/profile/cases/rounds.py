@@ -232,21 +232,43 @@ def at_storage(targets: Iterable[Target], storage: Target) -> list[Target]:
 def _stored_rounds(
     made: Sequences, precisions: Sequence[str], rows: int, batch: int
 ) -> Iterator[PrimitiveCase]:
-    """Yield the rounds with storage and learner on one device; each manager's parts with the first learner."""
+    """Yield the rounds with the storage on a device, and on it the learner, or only the replay management."""
+    learners, rmms = learner_targets(precisions), managers(made.workload)
     for storage in storing_devices():
-        learners, rmms = at_storage(learner_targets(precisions), storage), managers(made.workload)
-        for learner in learners:
-            for manager in (NATIVE, *at_storage(rmms, storage)):
-                if manager != NATIVE and learner != learners[0]:
-                    continue
-                name = f"round of {learner}-{manager}-{storage}"
-                case = made.case(name, learner, manager, Variant(storage=storage))
-                if manager == NATIVE:
-                    yield PrimitiveCase(f"{storage}_round.collect", learner, rows, case, "collect")
-                    yield PrimitiveCase(f"{storage}_round.learn", learner, batch, case, "learn")
-                if learner == learners[0]:
-                    for part, items in (("insert", rows), ("sample", batch), ("update", batch)):
-                        yield PrimitiveCase(f"{storage}_round.{part}", manager, items, case, part)
+        there, rmms_there = at_storage(learners, storage), at_storage(rmms, storage)
+        elsewhere = [learner for learner in learners if learner not in there]
+        yield from _stored(made, storage, f"{storage}_round", there, rmms, (rows, batch))
+        yield from _stored(made, storage, f"{storage}_apart_round", elsewhere, rmms_there, (rows, batch))
+
+
+def _stored(
+    made: Sequences,
+    storage: Target,
+    primitive: str,
+    learners: Sequence[Target],
+    rmms: Sequence[Target],
+    items: tuple[int, int],
+) -> Iterator[PrimitiveCase]:
+    """Yield each learner's parts with the first replay management, and each replay management's with the first learner.
+
+    Args:
+        made: creates the cases.
+        storage: target of the storage.
+        primitive: prefix of the primitives' names.
+        learners, rmms: the targets of learners and replay managements.
+        items: rows that a round inserts, and the batch size.
+    """
+    rows, batch = items
+    for learner in learners:
+        for manager in rmms if learner == learners[0] else rmms[:1]:
+            name = f"round of {learner}-{manager}-{storage}"
+            case = made.case(name, learner, manager, Variant(storage=storage))
+            if manager == rmms[0]:
+                yield PrimitiveCase(f"{primitive}.collect", learner, rows, case, "collect")
+                yield PrimitiveCase(f"{primitive}.learn", learner, batch, case, "learn")
+            if learner == learners[0]:
+                for part, count in (("insert", rows), ("sample", batch), ("update", batch)):
+                    yield PrimitiveCase(f"{primitive}.{part}", manager, count, case, part)
 
 
 def _cold_replay(target: Target, case: Case[Round], rows: int, batch: int) -> Iterator[PrimitiveCase]:

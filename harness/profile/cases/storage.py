@@ -20,10 +20,10 @@ from primitives.replay.storage import Storage
 
 LARGEST_REPLAY_BYTES = 2**28
 """Largest replay or storage that a case fills, bytes; so far beyond most caches that a larger one is no slower."""
-AT_ONCE = 11
+AT_ONCE = 13
 """Number of full replays for which memory is planned.
 
-A table's cases hold a storage, up to five full replays, their batches and learners, and a storage and two replays on
+A table's cases hold a storage, up to five full replays, their batches and learners, and a storage and four replays on
 a device, which may use the host's memory.
 """
 

@@ -433,6 +433,15 @@ STORED_S = {
 }
 
 
+APART_S = {
+    ("opencl_apart_round.collect", "torch"): 80e-6,
+    ("opencl_apart_round.learn", "torch"): 9e-4,
+    ("opencl_apart_round.insert", "opencl"): 8e-5,
+    ("opencl_apart_round.sample", "opencl"): 7e-5,
+    ("opencl_apart_round.update", "opencl"): 9e-5,
+}
+
+
 def test_parts_with_learner_and_storage_on_one_device_are_those_profiled_there() -> None:
     placed, problem = Mapping.parse("opencl-native-opencl"), Problem(32, 27)
     stored = table(PIECES_S | STORED_S)
@@ -449,6 +458,14 @@ def test_parts_with_learner_and_storage_on_one_device_are_those_profiled_there()
             )
     with pytest.raises(KeyError, match="overlapped"):
         ComposedLoop(Loop.OVERLAPPED).predict(stored, problem, PLATFORM, placed)
+
+
+def test_without_the_learner_they_are_those_profiled_without_it() -> None:
+    profiled, mapping = table(PIECES_S | STORED_S | APART_S), Mapping.parse("torch-opencl-opencl")
+    prediction = ComposedLoop().predict(profiled, Problem(32, 27), PLATFORM, mapping)
+    assert 1 / prediction.gps == pytest.approx(80e-6 + 9e-4 + 8e-5 + 7e-5 + 9e-5 + 3e-6)
+    stored = [str(one) for one in composed_candidates(profiled) if one.storage != CPU]
+    assert stored == ["opencl-native-opencl", "torch-opencl-opencl"]
 
 
 def test_candidates_store_on_a_device_with_a_learner_there() -> None:

@@ -58,8 +58,9 @@ def test_every_primitive_passes_its_own_check_and_is_timed(small_cases: list[Pri
         "round.runtime",
         "fused_round.runtime",
         *(
-            f"{storage}_round.{part}"
+            f"{storage}_{rounds}.{part}"
             for storage in storing_devices()
+            for rounds in ("round", "apart_round")
             for part in ("collect", "insert", "sample", "learn", "update")
         ),
     }
