@@ -209,8 +209,8 @@ def loops(item: Workload, mapping: Placement) -> tuple[Loop, ...]:
     | loop | is run for |
     |---|---|
     | strict | mappings in which something can be fused, without the FPGA |
-    | overlapped | native replay management with the storage on the host and no FPGA; the FPGA for all parts |
-    | relaxed | mappings with a prioritised replay, and its storage on the host or the FPGA |
+    | overlapped | native replay management with a learner that is not the FPGA; the FPGA for all parts |
+    | relaxed | mappings with a prioritised replay |
 
     The FPGA's mappings do not run in the strict loop, because the other mappings show what fusing saves on the host,
     and a simulated step takes as long as many real ones. MAP's strategy describes the relaxed loop. Learners in
@@ -223,17 +223,11 @@ def loops(item: Workload, mapping: Placement) -> tuple[Loop, ...]:
     fuses = fusions(item, mapping, 0)[-1] is not Fusion.NONE
     apart = (Loop.STRICT,) if fuses and FPGA not in devices else ()
     beside = (
-        (Loop.OVERLAPPED,)
-        if (mapping.rmm == NATIVE and mapping.storage == CPU and mapping.learner != FPGA) or devices == {FPGA}
-        else ()
+        (Loop.OVERLAPPED,) if (mapping.rmm == NATIVE and mapping.learner != FPGA) or devices == {FPGA} else ()
     )
     if mapping.learner.precision not in IN_FLOATS:  # their actors' part of an iteration is not profiled
         beside = ()
     managed = item.replay.prioritized and mapping.learner.precision in IN_FLOATS
-    managed &= mapping.storage in (
-        CPU,
-        FPGA,
-    )  # gathering from a real device's memory is not tried in a thread
     return (Loop.FUSED, *apart, *beside, *((Loop.RELAXED,) if managed else ()))
 
 

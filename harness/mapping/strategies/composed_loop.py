@@ -42,6 +42,7 @@ early stopping.
 | `overlapped_round.collect` | an iteration's vector steps in a process, requested and awaited | cpu |
 | `overlapped_round.collect` | an iteration's vector steps, alongside a simulated learner | the learner |
 | `overlapped_round.insert`, `.steps`, `.write` | these calls of an iteration | replay management; both; the storage |
+| `opencl_overlapped_round.insert`, `cuda_...` | the same, with the storage on that device | replay management |
 | `overlapped_round.publish` | the weights handed to the actors | learner |
 | `relaxed_round.learn`, `.sample`, `.update` | a gradient step, learner and manager in a thread each | both |
 | `round.prepare` | advantages and returns of an iteration | cpu |
@@ -82,6 +83,8 @@ NAMES = {
     Loop.OVERLAPPED: "overlapped-loop",
     Loop.RELAXED: "relaxed-loop",
 }
+HOSTED = "round"
+"""Rounds with the storage on the host, or on a simulated device, whose data is there too."""
 BESIDE = (Loop.OVERLAPPED, Loop.RELAXED)
 """Loops in which the actors run in parallel with the rest."""
 
@@ -259,15 +262,16 @@ def _in_turn(table: PerformanceTable, problem: Problem, mapping: Mapping, *, apa
             },
             steps,
         )
-    if mapping.storage.backend in STORING_DEVICES:
-        return _stored(mapping, steps)
-    replay = "strict_round" if apart and ("strict_round.sample", rmm) in table else "round"
+    rounds = _rounds_of(mapping)
+    replay = (
+        "strict_round" if rounds == HOSTED and apart and ("strict_round.sample", rmm) in table else rounds
+    )
     return _Composed(
         {
-            "actor": (("round.collect", learner), 1),
+            "actor": ((f"{rounds}.collect", learner), 1),
             "insert": ((f"{replay}.insert", rmm), 1),
             "sample and gather": ((f"{replay}.sample", rmm), steps),
-            "learner": (("round.learn", learner), steps),
+            "learner": ((f"{rounds}.learn", learner), steps),
             "update": ((f"{replay}.update", rmm), steps),
             "loop": (("round.runtime", CPU), 1),
         },
@@ -276,22 +280,12 @@ def _in_turn(table: PerformanceTable, problem: Problem, mapping: Mapping, *, apa
     )
 
 
-def _stored(mapping: Mapping, steps: int) -> _Composed:
-    """Return a round with the storage on a device, whose parts were profiled together."""
-    learner, rmm = mapping.learner, mapping.rmm
-    there = learner.device == mapping.storage.device
-    place = f"{mapping.storage}_round" if there else f"{mapping.storage}_apart_round"
-    return _Composed(
-        {
-            "actor": ((f"{place}.collect", learner), 1),
-            "insert": ((f"{place}.insert", rmm), 1),
-            "sample and gather": ((f"{place}.sample", rmm), steps),
-            "learner": ((f"{place}.learn", learner), steps),
-            "update": ((f"{place}.update", rmm), steps),
-            "loop": (("round.runtime", CPU), 1),
-        },
-        steps,
-    )
+def _rounds_of(mapping: Mapping) -> str:
+    """Return the rounds in which a mapping's parts were profiled; with the storage on a device, together."""
+    storage = mapping.storage
+    if storage.backend not in STORING_DEVICES:
+        return HOSTED
+    return f"{storage}_round" if mapping.learner.device == storage.device else f"{storage}_apart_round"
 
 
 _SLOWED_BY = {
@@ -307,8 +301,10 @@ _SLOWED_BY = {
 
 
 def _disturbed(table: PerformanceTable, mapping: Mapping) -> dict[str, _Disturbed]:
-    """Return the terms of a mapping that run with a part that is not native."""
-    found = {}
+    """Return the terms of a mapping that run with a part that is not native, unless all were profiled together."""
+    found: dict[str, _Disturbed] = {}
+    if _rounds_of(mapping) != HOSTED:
+        return found
     for term, names in _SLOWED_BY.items():
         partners = []
         part = names[0].partition(".")[2]
@@ -334,14 +330,14 @@ def _overlapped(
     In the relaxed loop, replay manager and learner have a core each, so that neither displaces the other's data.
     """
     learner, rmm = mapping.learner, mapping.rmm
-    if mapping.storage.backend in STORING_DEVICES:
-        raise KeyError(f"overlapped rounds with the storage on {mapping.storage}")
+    rounds_of = _rounds_of(mapping)
     simulated = _simulated(table, "round.learn", learner) or _simulated(table, "round.sample", rmm)
     rounds = problem.overlapped_rounds(simulated)
     steps = rounds * problem.round_gradient_steps
-    calls: Calls = {"insert": (("overlapped_round.insert", rmm), 1)}
+    insertion = "overlapped_round" if rounds_of == HOSTED else f"{mapping.storage}_overlapped_round"
+    calls: Calls = {"insert": ((f"{insertion}.insert", rmm), 1)}
     if calls["insert"][0] not in table:
-        calls["insert"] = (("round.insert", rmm), rounds)
+        calls["insert"] = ((f"{rounds_of}.insert", rmm), rounds)
     if (
         "overlapped_round.collect",
         learner,
@@ -363,9 +359,9 @@ def _overlapped(
         calls |= {"step": (("overlapped_round.steps", learner), 1), "loop": (("fused_round.runtime", CPU), 1)}
     else:
         calls |= {
-            "sample and gather": (("round.sample", rmm), steps),
-            "learner": (("round.learn", learner), steps),
-            "update": (("round.update", rmm), steps),
+            "sample and gather": ((f"{rounds_of}.sample", rmm), steps),
+            "learner": ((f"{rounds_of}.learn", learner), steps),
+            "update": ((f"{rounds_of}.update", rmm), steps),
             "loop": (("round.runtime", CPU), rounds),
         }
     slowed = {} if relaxed else _disturbed(table, mapping)

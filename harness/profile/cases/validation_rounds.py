@@ -1,7 +1,7 @@
 """Benchmark cases that only a validation times: the calls in the runtime's other loops, and on a simulated FPGA."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -13,8 +13,17 @@ from harness.measure.protocol import Case
 from harness.profile.cases.base import CPU, PrimitiveCase
 from harness.profile.cases.learners import LATE, learner_targets
 from harness.profile.cases.round_checks import check_steps
-from harness.profile.cases.rounds import NATIVE, Sequences, Variant, actor_for, beside_learner, beside_replay
-from harness.profile.cases.shared_parts import SharedParts
+from harness.profile.cases.rounds import (
+    NATIVE,
+    Sequences,
+    Variant,
+    actor_for,
+    at_storage,
+    beside_learner,
+    beside_replay,
+)
+from harness.profile.cases.shared_parts import SharedParts, managers
+from harness.profile.cases.storage import storing_devices
 from harness.profile.cases.training import LateActors
 from harness.runtime import time_provenance
 from harness.runtime.actors.actor import Actor
@@ -184,6 +193,18 @@ def _overlapped(
     yield PrimitiveCase("overlapped_round.insert", NATIVE, rounds * rows, case, "insert")
     yield PrimitiveCase("overlapped_round.publish", NATIVE, 1, case, "publish")
     yield PrimitiveCase("overlapped_round.steps", NATIVE, problem.batch_size, case, "steps")
+    inserting = Variant(rounds=rounds, gradient_steps=1, overlapped=True)
+    for manager in managers(workload):
+        if manager != NATIVE:
+            case = made.case(f"overlapped round of replay {manager}", NATIVE, manager, inserting)
+            yield PrimitiveCase("overlapped_round.insert", manager, rounds * rows, case, "insert")
+    for storage in storing_devices():
+        trainee, *_ = [*at_storage(learner_targets(), storage), NATIVE]
+        for manager in managers(workload):
+            name = f"overlapped round of {trainee}-{manager}-{storage}"
+            case = made.case(name, trainee, manager, replace(inserting, storage=storage))
+            primitive = f"{storage}_overlapped_round.insert"
+            yield PrimitiveCase(primitive, manager, rounds * rows, case, "insert")
     publishing = Variant(
         acting=lambda trainee: Publishing(
             actor_for(workload, problem.round_vector_steps, columns_of(workload)), trainee

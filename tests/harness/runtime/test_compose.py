@@ -152,11 +152,22 @@ def test_data_on_a_device(short, monkeypatch):
 
 
 @needs_opencl
-def test_the_place_of_the_data_changes_no_training(short):
-    """The learner of OpenCL takes the same steps where the batches do not pass the host."""
+@pytest.mark.parametrize(
+    ("learner", "options"),
+    [
+        ("opencl", {}),
+        ("opencl", {"overlap": 4}),
+        ("opencl", {"overlap": 4, "presampled_batches": 3, "replay_beside": True}),
+        ("torch", {"overlap": 4, "presampled_batches": 3, "replay_beside": True}),
+    ],
+)
+def test_the_place_of_the_data_changes_no_training(short, learner, options):
+    """In every loop, with rows overwritten while batches wait: the batches need not pass the host."""
     ends = []
-    for mapping in ("opencl-opencl-cpu", "opencl-opencl-opencl"):
-        training = Training(short("cartpole-dqn"), Mapping.parse(mapping), batch_size=8, seed=3)
+    task = workloads.override(short("cartpole-dqn"), "replay.capacity", 60, "test")
+    for storage in ("cpu", "opencl"):
+        mapping = Mapping.parse(f"{learner}-opencl-{storage}")
+        training = Training(task, mapping, batch_size=8, seed=3, options=Options(**options))
         training.advance(30)
         ends.append(training.learner.state_dict())
         training.close()

@@ -194,7 +194,8 @@ def test_the_quick_grid_fits_into_eight_minutes() -> None:
         ("torch-fpga-cpu", (Loop.FUSED, Loop.RELAXED)),
         ("fpga-fpga-cpu", (Loop.FUSED, Loop.RELAXED)),
         ("fpga-fpga-fpga", (Loop.FUSED, Loop.OVERLAPPED, Loop.RELAXED)),
-        ("opencl-native-opencl", (Loop.FUSED,)),
+        ("opencl-native-opencl", (Loop.FUSED, Loop.OVERLAPPED, Loop.RELAXED)),
+        ("torch-opencl-opencl", (Loop.FUSED, Loop.RELAXED)),
         ("native[fixed32]-native-cpu", (Loop.FUSED, Loop.STRICT)),
     ],
 )

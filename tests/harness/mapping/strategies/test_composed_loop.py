@@ -460,6 +460,24 @@ def test_parts_with_learner_and_storage_on_one_device_are_those_profiled_there()
         ComposedLoop(Loop.OVERLAPPED).predict(stored, problem, PLATFORM, placed)
 
 
+@pytest.mark.parametrize(
+    ("loop", "step_s"), [(Loop.OVERLAPPED, 31e-6 + 3e-4 + 6e-6), (Loop.RELAXED, 3e-4 + 3e-6 / 32)]
+)
+def test_the_storage_on_a_device_is_overlapped_too(loop: Loop, step_s: float) -> None:
+    """An iteration of 32 rounds inserts once, in 40 us if that was profiled; a manager beside the learner hides."""
+    own = {("overlapped_round.publish", "opencl"): 25e-6}
+    pieces = PIECES_S | STORED_S | OVERLAPPED_S | own
+    placed, problem = Mapping.parse("opencl-native-opencl"), Problem(32, 27)
+    for inserted_s, more in (
+        (40e-6, {("opencl_overlapped_round.insert", "native"): 40e-6}),
+        (32 * 21e-6, {}),
+    ):
+        found = ComposedLoop(loop).predict(table(pieces | more), problem, PLATFORM, placed)
+        shown_s = 32 * step_s + inserted_s + 25e-6
+        assert found.terms_s["insert"] == pytest.approx(inserted_s / 32)
+        assert 32 / found.gps == pytest.approx(shown_s, rel=0.02)
+
+
 def test_without_the_learner_they_are_those_profiled_without_it() -> None:
     profiled, mapping = table(PIECES_S | STORED_S | APART_S), Mapping.parse("torch-opencl-opencl")
     prediction = ComposedLoop().predict(profiled, Problem(32, 27), PLATFORM, mapping)

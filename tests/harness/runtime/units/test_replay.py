@@ -14,9 +14,13 @@ from harness.runtime.training import Training
 from harness.runtime.units import replay
 from harness.runtime.units.replay import TimeBeside
 from harness.runtime.units.unit import UnitError
+from primitives import opencl_runtime
 
 NATIVE, FLAT = Mapping.parse("native-native-cpu"), Mapping.parse("torch-flat-cpu")
 LIMIT_S = 120.0  # never waited for, unless something is broken
+needs_opencl = pytest.mark.skipif(
+    bool(opencl_runtime.unavailable_reason()), reason=opencl_runtime.unavailable_reason() or "available"
+)
 
 
 def small(name, **training):
@@ -45,6 +49,9 @@ def trained(beside, ahead, mapping, **arguments):
         (NATIVE, 0, {"fusion": Fusion.REPLAY}),
         (NATIVE, 2, {"fusion": Fusion.NONE}),
         (FLAT, 2, {}),
+        pytest.param(Mapping.parse("opencl-native-opencl"), 0, {}, marks=needs_opencl),
+        pytest.param(Mapping.parse("opencl-opencl-opencl"), 3, {"overlap": 8}, marks=needs_opencl),
+        pytest.param(Mapping.parse("native-opencl-opencl"), 7, {}, marks=needs_opencl),
     ],
 )
 def test_it_trains_as_in_turns_bit_for_bit(mapping, ahead, arguments):
