@@ -97,6 +97,7 @@ class Parts:
         rng: source of the random numbers of sampling.
         fusion: which calls are joined into one native call.
         steps: runs whole gradient steps in one call, if `fusion` is `Fusion.STEP`.
+        acting: actors to use instead of starting those of the plan; None: start them.
     """
 
     actors: ActorPlan
@@ -106,6 +107,7 @@ class Parts:
     rng: np.random.Generator
     fusion: Fusion
     steps: FusedSteps | None = None
+    acting: Actors | None = None
 
 
 def fusions(

@@ -196,7 +196,7 @@ class Training:
         )
         self._actors = settings.actors
         self.gradient_steps = 0
-        self._acting = self._started_actors(workload, parts.actors, processes, overlap > 0)
+        self._acting = parts.acting or self._started_actors(workload, parts.actors, processes, overlap > 0)
         shape = Shape(self._vector_steps, self._gradient_steps_a_round, self._batch_size, overlap > 0, ahead)
         units = Units(self._acting, self._storage, self.replay, self.learner, parts.rng, parts.steps)
         self._loop = TrainingLoop(self._time, units, shape, traffic)

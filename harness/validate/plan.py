@@ -19,6 +19,7 @@ on it (`harness.runtime.time_provenance`). A strategy chooses once without and o
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 
 from harness import workloads
@@ -279,11 +280,12 @@ def validate(
         threads=THREADS,
         caller_core=default_core(),
     )
-    timings = measure.measure(
-        [*distinct(pieces), *(one.case for one in trainings.values())],
-        protocol,
-        progress=lambda done, total: report(done, total, "interleaved rounds"),
-    )
+    with closing(parts):
+        timings = measure.measure(
+            [*distinct(pieces), *(one.case for one in trainings.values())],
+            protocol,
+            progress=lambda done, total: report(done, total, "interleaved rounds"),
+        )
     fields = {"workload": item.name, "batch_size": batch_size}
     details = {"replay_capacity": small.replay.capacity}
     ran = {

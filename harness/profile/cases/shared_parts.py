@@ -1,4 +1,4 @@
-"""Learners and full replays that the cases of one table use in turn.
+"""Learners, full replays and actors that the cases of one table use in turn.
 
 The learners are in a state of real training, and the replays are full of its transitions (`trained.py`). A replay is
 larger than the caches, so each user sees the same cache contents as if it had its own. To create each part only once
@@ -13,13 +13,17 @@ import numpy.typing as npt
 from harness.mapping import Mapping, Problem, Target
 from harness.profile.cases.base import block_rows, random_transitions, targets
 from harness.profile.cases.learners import created
+from harness.profile.cases.shared_actors import BorrowedActors, late_pool
 from harness.profile.cases.trained import TrainedStart, profiled_start
+from harness.runtime.actors.in_process import Actors
+from harness.runtime.actors.pool import ActorPool
 from harness.runtime.compose import STORING_DEVICES, fusions, replay_of, storage_of
 from harness.runtime.options import Fusion
 from harness.workloads import Workload
 from primitives import sum_tree
 from primitives.learner import Learner
 from primitives.learner.fused import FusedSteps
+from primitives.quantization.precision import IN_FLOATS
 from primitives.replay import ConcurrentReplay, PrioritizedReplay
 from primitives.replay.base import Replay
 
@@ -45,9 +49,10 @@ class SharedParts:
     """
 
     def __init__(self, workload: Workload, problem: Problem) -> None:
-        self.workload, self._batch_size = workload, problem.batch_size
+        self.workload, self._problem, self._batch_size = workload, problem, problem.batch_size
         self._learners: dict[Target, Learner] = {}
         self._replays: dict[tuple[Target, Target, Fusion], Replay] = {}
+        self._pools: dict[Target, ActorPool] = {}
 
     def learner(self, target: Target) -> Learner:
         """Return the learner on a backend and device, in a trained state."""
@@ -73,6 +78,23 @@ class SharedParts:
             fill(made, np.random.default_rng(0), profiled_start(self.workload))
             self._replays[target, storage, form] = made
         return self._replays[target, storage, form]
+
+    def actors(self, target: Target) -> Actors:
+        """Return an actor in a process, late in training, for the learner on a target.
+
+        Learners in floating point, which have one policy, share a process. Close these parts to end it.
+        """
+        kind = target if target.precision not in IN_FLOATS else CPU
+        trainee = self.learner(target)
+        if kind not in self._pools:
+            self._pools[kind] = late_pool(self.workload, self._problem, trainee)
+        return BorrowedActors(self._pools[kind], trainee)
+
+    def close(self) -> None:
+        """End the actors' processes. Idempotent."""
+        for pool in self._pools.values():
+            pool.close()
+        self._pools.clear()
 
     def steps(self, learner: Target, manager: Target) -> FusedSteps:
         """Return an object that runs whole gradient steps of a learner and a replay in one call.

@@ -1,23 +1,19 @@
 """How whole training under a mapping is timed, in the same rounds as the pieces from which it is predicted."""
 
 from collections import defaultdict
-from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
 from math import inf
 from time import perf_counter
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.core.provenance import Provenance
 from harness.mapping import Loop, Mapping, Problem
 from harness.measure.protocol import Case
 from harness.profile.cases.base import PrimitiveCase
-from harness.profile.cases.learners import LATE
+from harness.profile.cases.shared_actors import LateActors
 from harness.profile.cases.shared_parts import SharedParts
-from harness.runtime.actors.actor import Actor
-from harness.runtime.actors.pool import ActorPlan, ActorPool
 from harness.runtime.clock import simulated_s
 from harness.runtime.compose import Parts, TimedStorage, actors_of, fusions, is_simulated, steps_of
 from harness.runtime.on_policy import OnPolicyTraining
@@ -201,15 +197,6 @@ def _size(run: TimedTraining, problem: Problem, loop: Loop) -> None:
         run.gradient_steps = round(wanted / least) * least
 
 
-class LateActors(ActorPlan):
-    """The plan of an actor whose exploration rate already has its final value, as late in training."""
-
-    def build(self, columns: MappingABC[str, npt.NDArray] | None = None) -> Actor:
-        actor = super().build(columns)
-        actor.environment_steps = LATE
-        return actor
-
-
 def _least_step_s(run: TimedTraining) -> float:
     """Return the seconds per gradient step, the minimum of three calls, or of two long ones: one may be
     disturbed.
@@ -250,20 +237,13 @@ def _off_policy(
         rng=np.random.default_rng(sampling_seed),
         fusion=fusion,
         steps=steps_of(replay, learner, ahead, relaxed) if fusion is Fusion.STEP else None,
+        # Actors in a thread would share the host's GIL.
+        acting=shared.actors(mapping.learner) if overlap and not simulated else None,
     )
-    training = Training(
+    return Training(
         workload,
         mapping,
         batch_size=problem.batch_size,
-        # Actors in a thread would share the host's GIL.
-        options=Options(
-            presampled_batches=ahead,
-            overlap=overlap,
-            processes=int(overlap > 0 and not simulated),
-            replay_beside=relaxed,
-        ),
+        options=Options(presampled_batches=ahead, overlap=overlap, replay_beside=relaxed),
         parts=parts,
     )
-    if isinstance(training._acting, ActorPool):
-        training._acting.environment_steps = LATE
-    return training

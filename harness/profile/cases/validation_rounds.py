@@ -11,7 +11,7 @@ from harness.mapping import Problem, Target
 from harness.mapping.base import OVERLAPPED_GRADIENT_STEPS
 from harness.measure.protocol import Case
 from harness.profile.cases.base import CPU, PrimitiveCase
-from harness.profile.cases.learners import LATE, learner_targets
+from harness.profile.cases.learners import learner_targets
 from harness.profile.cases.round_checks import check_steps
 from harness.profile.cases.rounds import (
     NATIVE,
@@ -24,12 +24,9 @@ from harness.profile.cases.rounds import (
 )
 from harness.profile.cases.shared_parts import SharedParts, managers
 from harness.profile.cases.storage import storing_devices
-from harness.profile.cases.training import LateActors
 from harness.runtime import time_provenance
 from harness.runtime.actors.actor import Actor
 from harness.runtime.actors.in_process import InlineActors
-from harness.runtime.actors.pool import ActorPool
-from harness.runtime.compose import actors_of
 from harness.runtime.options import Fusion
 from harness.runtime.units.shared_arrays import SharedArrays
 from harness.workloads import Workload
@@ -42,21 +39,6 @@ from primitives.replay import ConcurrentReplay
 
 FPGA = Target("fpga")
 SIMULATED = {"round.learn", "round.insert", "round.sample", "round.update", "overlapped_round.insert"}
-
-
-def pool_of(workload: Workload, vector_steps: int, learner: Learner) -> ActorPool:
-    """Return an actor in a process of its own, whose exploration rate already has its final value.
-
-    Args:
-        workload: the workload whose environments are stepped.
-        vector_steps: most vector steps per call.
-        learner: the learner whose weights it uses.
-    """
-    environment_seed, exploration_seed = np.random.SeedSequence(0).spawn(2)
-    plan = actors_of(workload, environment_seed, exploration_seed, columns_of(workload), vector_steps)
-    pool = ActorPool(LateActors(**vars(plan)), learner, 1)
-    pool.environment_steps = LATE
-    return pool
 
 
 class Publishing(InlineActors):
@@ -177,7 +159,6 @@ def _overlapped(
     """Yield an iteration whose actors are requested and awaited, so that each unit is timed alone."""
     workload, problem = made.workload, made.problem
     rounds = problem.overlapped_rounds()
-    steps = rounds * problem.round_vector_steps
     case = made.case(
         "overlapped round native",
         NATIVE,
@@ -186,7 +167,7 @@ def _overlapped(
             Fusion.STEP,
             rounds,
             overlapped=True,
-            acting=lambda trainee: pool_of(workload, max(2, steps), trainee),
+            acting=lambda trainee: parts.actors(NATIVE),
         ),
     )
     yield PrimitiveCase("overlapped_round.collect", CPU, rounds * rows, case, "collect")

@@ -126,6 +126,7 @@ class ActorPool(Actors):
         processes: number of processes, at least 1 and at most one per environment.
 
     Attributes:
+        learner: the learner whose weights are used.
         active: number of actors that step, 1 to `processes`. The environments of the others pause, and the active
             ones take as many more steps.
         environment_steps: steps taken so far, over all environments.
@@ -145,7 +146,7 @@ class ActorPool(Actors):
         if not 1 <= processes <= len(plan.environments):
             raise ValueError(f"processes: found {processes}; allowed: 1 to {len(plan.environments)}")
         plans = plan.split(processes)
-        self._learner = learner
+        self.learner = learner
         self._plan = plan
         self._widths = [len(part.environments) for part in plans]
         self._columns = {name: np.zeros(field.shape, field.dtype) for name, field in plan.columns().items()}
@@ -176,8 +177,13 @@ class ActorPool(Actors):
 
     def publish(self) -> None:
         """Copy the learner's weights to the buffer that no actor reads, for the next requests; see `Actors.publish`."""
-        self._weights[1 - self._read].fill(self._learner.policy_parameters())
+        self._weights[1 - self._read].fill(self.learner.policy_parameters())
         self._read = 1 - self._read
+
+    def follow(self, learner: Learner) -> None:
+        """Make the next requests use the current weights of another learner, whose policy is the same."""
+        self.learner = learner
+        self.publish()
 
     def submit(self, steps: int, explore: bool = True) -> None:
         """Request `steps` vector steps from the active actors, with random actions unless `explore`.

@@ -91,7 +91,7 @@ def test_rows_come_in_the_order_of_one_actor(short):
 def test_actions_follow_the_weights_that_were_published(short, learner):
     mapping = Mapping.parse(f"{learner}-native-cpu")
     pool = pool_of(short("cartpole-dqn"), [lambda: Counter(0)] * 2, 2, mapping)
-    learner = pool._learner
+    learner = pool.learner
     state = learner.state_dict()
     state |= {name: np.zeros_like(value) for name, value in state.items() if name != "generator"}
     for wanted in (1, 0):
@@ -361,7 +361,7 @@ def test_those_who_are_active_take_the_steps_of_all(here):
 
 def test_requests_explore_with_what_was_published_last_unless_they_are_random(here):
     pool = here(Counter(0), Counter(1), processes=2)
-    learner = pool._learner
+    learner = pool.learner
     for weights in (0.5, 0.75, 1.0):
         before = learner.weights
         learner.weights = weights

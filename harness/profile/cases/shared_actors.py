@@ -1,0 +1,97 @@
+"""An actor in a process that all the overlapped trainings of a cell use in turn.
+
+A process of its own for each training takes seconds to start, and 200 MB. The trainings of a cell take turns, so the
+process always works for one of them.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.mapping import Problem
+from harness.profile.cases.learners import LATE
+from harness.runtime.actors.actor import Actor, Episode
+from harness.runtime.actors.in_process import Actors, Transitions
+from harness.runtime.actors.pool import ActorPlan, ActorPool
+from harness.runtime.compose import actors_of
+from harness.runtime.units.unit import STALL_LIMIT_S
+from harness.workloads import Workload
+from harness.workloads.task import columns_of
+from primitives.learner import Learner
+
+FEWEST_STEPS = 256
+"""Vector steps that the actor has room for, at least: the check of a case and the warm-up ask for some."""
+
+
+class LateActors(ActorPlan):
+    """The plan of an actor whose exploration rate already has its final value, as late in training."""
+
+    def build(self, columns: Mapping[str, npt.NDArray] | None = None) -> Actor:
+        actor = super().build(columns)
+        actor.environment_steps = LATE
+        return actor
+
+
+def late_pool(workload: Workload, problem: Problem, learner: Learner) -> ActorPool:
+    """Return an actor in a process of its own, whose exploration rate already has its final value.
+
+    Args:
+        workload: the workload whose environments are stepped.
+        problem: gives the steps of an iteration.
+        learner: the learner whose weights it uses first.
+    """
+    environment_seed, exploration_seed = np.random.SeedSequence(0).spawn(2)
+    room = max(FEWEST_STEPS, problem.overlapped_rounds() * problem.round_vector_steps)
+    plan = actors_of(workload, environment_seed, exploration_seed, columns_of(workload), room)
+    pool = ActorPool(LateActors(**vars(plan)), learner, 1)
+    pool.environment_steps = LATE
+    return pool
+
+
+class BorrowedActors(Actors):
+    """The actors of a pool, for one of the learners that use it in turn.
+
+    Args:
+        pool: the pool; its owner closes it.
+        learner: the learner whose weights are used; its policy is that of the pool's other learners.
+    """
+
+    def __init__(self, pool: ActorPool, learner: Learner) -> None:
+        self._pool, self._learner = pool, learner
+
+    @property
+    def environment_steps(self) -> int:  # type: ignore[override]
+        """Steps taken so far, for all learners."""
+        return self._pool.environment_steps
+
+    @property
+    def environment_s(self) -> float:  # type: ignore[override]
+        """Seconds spent so far in environments, for all learners."""
+        return self._pool.environment_s
+
+    @property
+    def inference_s(self) -> float:  # type: ignore[override]
+        """Seconds spent so far in choosing actions, for all learners."""
+        return self._pool.inference_s
+
+    def submit(self, steps: int, explore: bool = True) -> None:
+        """See `Actors.submit`; first hands over this learner's weights if another learner used the actors last."""
+        if self._pool.learner is not self._learner:
+            self._pool.follow(self._learner)
+        self._pool.submit(steps, explore)
+
+    def result(self, limit_s: float = STALL_LIMIT_S) -> Transitions:
+        """See `Actors.result`."""
+        return self._pool.result(limit_s)
+
+    def publish(self) -> None:
+        """See `Actors.publish`."""
+        self._pool.follow(self._learner)
+
+    def take_episodes(self) -> list[Episode]:
+        """See `Actors.take_episodes`."""
+        return self._pool.take_episodes()
+
+    def close(self) -> None:
+        """Do nothing: the pool's owner closes it."""
