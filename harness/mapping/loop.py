@@ -211,6 +211,8 @@ class Traffic(NamedTuple):
             and writing are then charged to the storage.
         gather_s: seconds that a separate storage on a simulated device takes to gather a batch; 0: the storage is on
             the host, and its measured seconds count.
+        stored_bytes: bytes of one inserted transition, from the host to a storage on a device without the replay
+            management.
     """
 
     row_bytes: int = 0
@@ -218,6 +220,7 @@ class Traffic(NamedTuple):
     weights_bytes: int = 0
     storage_apart: bool = False
     gather_s: float = 0.0
+    stored_bytes: int = 0
 
 
 class Presampled(NamedTuple):
@@ -275,7 +278,14 @@ class TrainingLoop:
     def __init__(self, clock: Clock, units: Units, shape: Shape, traffic: Traffic) -> None:
         self._clock, self.units = clock, units
         self._vector_steps, self._gradient_steps, self._batch_size, self._overlapped, self._ahead = shape
-        self._row_bytes, self._items_bytes, self._weights_bytes, self._storage_apart, self._gather_s = traffic
+        (
+            self._row_bytes,
+            self._items_bytes,
+            self._weights_bytes,
+            self._storage_apart,
+            self._gather_s,
+            self._stored_bytes,
+        ) = traffic
         self.presampled: deque[Presampled] = deque()
         self.outcome: Any = None
         self._spare: list[Any] = []
@@ -371,12 +381,14 @@ class TrainingLoop:
         _ = made.value  # the actors overwrite their transitions, so wait until they are inserted
         if self._storage_apart and not self._gather_s:
             self._written(units.storage.write_s - written_s)
+        elif self._stored_bytes:
+            self._written(0.0, {HOST: rows * self._stored_bytes})
         self._inserted += rows
 
-    def _written(self, write_s: float) -> None:
-        """Wait until the host has written the transitions, if the replay management is on another unit."""
+    def _written(self, write_s: float, *sent: Mapping[str, int]) -> None:
+        """Wait until the transitions are written by the host, or sent to a device without the replay management."""
         clock = self._clock
-        clock.wait(clock.charge(STORAGE, "write", write_s, clock.now_s()))
+        clock.wait(clock.charge(STORAGE, "write", write_s, clock.now_s(), *sent))
 
     def _sampled(self) -> Presampled:
         units = self.units

@@ -32,6 +32,7 @@ from primitives.learner import Learner
 _NO_LINKS: MappingABC[tuple[str, str], float] = {}
 _SENT = (
     (HOST, RMM),  # priorities of new items, and the items if the storage is there too
+    (HOST, STORAGE),  # new items, if the storage is on a device without the replay management
     (HOST, LEARNER),  # on-policy samples
     (RMM, STORAGE),  # sampled indices
     (RMM, LEARNER),  # importance weights
@@ -167,6 +168,8 @@ class VirtualTime(RealTime):
         provenance: provenance of the devices' seconds.
         beside: units on the host that work in parallel with the rest of it, each on a core of its own. The actors
             always do. Their calls take their real time.
+        stored_s: returns the seconds that the host has worked so far in place of a simulated storage; within calls of
+            units on the host they do not count.
     """
 
     def __init__(
@@ -176,9 +179,11 @@ class VirtualTime(RealTime):
         provenance: Provenance = Provenance.SIMULATED,
         latencies_s: MappingABC[tuple[str, str], float] = _NO_LINKS,
         beside: Collection[str] = (),
+        stored_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         super().__init__()
         self.provenance = provenance
+        self._stored_s = stored_s
         self._devices = dict(devices)
         self._beside = {ACTORS, *beside}
         self._links_bytes_per_s = dict(links_bytes_per_s)
@@ -219,10 +224,15 @@ class VirtualTime(RealTime):
         """
         device = self._devices.get(unit)
         links_s = sum(self.link_s(source, unit, sent) for source, sent in input_bytes.items())
+        stored_s = self._stored_s()
         if device is None and unit not in self._beside:
             self.wait(max(self.now_s(), after_s) + links_s)
             self.terms_s[term] += links_s
-            return Made(super().call(unit, term, work).value, self.now_s())
+            value = super().call(unit, term, work).value
+            stored_s = self._stored_s() - stored_s
+            self.terms_s[term] -= stored_s
+            self._ahead_s -= stored_s
+            return Made(value, self.now_s())
         made_s, start_s = self.now_s(), perf_counter()
         before_s = device.simulated_s() if device else 0.0
         value = work()
@@ -232,7 +242,7 @@ class VirtualTime(RealTime):
                 raise RuntimeError(f"{unit}: device {device.name} told {took_s:g} s for a call")
             took_s += links_s
         else:
-            took_s = perf_counter() - start_s + links_s
+            took_s = perf_counter() - start_s + links_s - (self._stored_s() - stored_s)
         self._ahead_s = made_s - perf_counter()  # the host has only made the call
         return Made(value, self.charge(device.name if device else unit, term, took_s, max(made_s, after_s)))
 
@@ -308,8 +318,10 @@ def time_of(
     if not devices:
         return RealTime()
     places = {unit: device.name for unit, device in devices.items()}
-    if mapping.storage.device != "cpu":
+    stored: dict[str, Callable[[], float]] = {}
+    if mapping.storage.backend == "fpga":
         places[STORAGE] = mapping.storage.device
+        stored["stored_s"] = lambda: replay.storage.gather_s + replay.storage.write_s
     links = platform()
     ends = {
         (source, unit): (places.get(source, "cpu"), places.get(unit, "cpu"))
@@ -322,6 +334,7 @@ def time_of(
         weakest(Provenance.SIMULATED, time_provenance.of_mapping(mapping)),
         {pair: links.latency_s(*between) for pair, between in ends.items()},
         beside,
+        **stored,
     )
 
 

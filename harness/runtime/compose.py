@@ -85,6 +85,22 @@ class TimedDeviceStorage(TimedStorage, DeviceStorage):
     """A `TimedStorage` in a device's memory."""
 
 
+class FetchedStorage(TimedDeviceStorage):
+    """The same, whose batches are copied to the host: a simulated learner reads them there."""
+
+    def gather(
+        self, indices: npt.ArrayLike, out: MappingABC[str, npt.NDArray] | None = None
+    ) -> dict[str, npt.NDArray]:
+        """See `Storage.gather`."""
+        return super().gather(
+            indices, Storage.allocate(self, len(np.asarray(indices))) if out is None else out
+        )
+
+    def allocate(self, batch_size: int) -> dict[str, npt.NDArray]:
+        """See `Storage.allocate`."""
+        return Storage.allocate(self, batch_size)
+
+
 @dataclass(frozen=True)
 class Parts:
     """The parts of one training.
@@ -411,15 +427,12 @@ def _precision_of(mapping: Mapping, delay: int | None) -> dict[str, Any]:
 
 
 def _check_storage(mapping: Mapping) -> None:
-    allowed = ["cpu"]
     # simulated: the data is on the host, its time is that of the board's memory
-    if mapping.rmm.backend == "fpga":
-        allowed.append(str(mapping.rmm))
+    boards = [str(target.in_floats) for target in (mapping.rmm, mapping.learner) if target.backend == "fpga"]
+    allowed = list(dict.fromkeys(["cpu", *boards]))
     if str(mapping.storage) in allowed:
         return
-    usable = (
-        [status.name for status in device.backends() if status.available] if not is_simulated(mapping) else []
-    )
+    usable = [status.name for status in device.backends() if status.available]
     if mapping.storage.backend in usable:
         _memory(mapping)
         return
@@ -437,8 +450,9 @@ def storage_of(workload: Task, mapping: Mapping) -> TimedStorage:
     settings = workload.replay.capacity, columns_of(workload)
     if mapping.storage.backend not in STORING_DEVICES:
         return TimedStorage(*settings)
+    simulated = time_provenance.of_learner(mapping.learner) is not Provenance.MEASURED
     try:
-        return TimedDeviceStorage(*settings, _memory(mapping))
+        return (FetchedStorage if simulated else TimedDeviceStorage)(*settings, _memory(mapping))
     except MemoryError as error:
         raise UserError(mapping, "storage", mapping.storage, f"a smaller replay.capacity: {error}") from error
 

@@ -185,12 +185,14 @@ class Training:
         item_bytes = self._storage.nbytes // self._storage.capacity
         items_bytes = self._batch_size * item_bytes
         device, simulated = mapping.storage.device, mapping.storage.backend == "fpga"
+        together = simulated and self._time.is_simulated(RMM)
+        self._storage_apart = simulated or self._time.is_simulated(RMM)
         traffic = Traffic(
-            # A simulated storage is on the replay management's device.
-            row_bytes=PRIORITY_BYTES + (item_bytes if simulated else 0),
+            row_bytes=PRIORITY_BYTES + (item_bytes if together else 0),
+            stored_bytes=item_bytes if simulated and not together else 0,
             items_bytes=items_bytes,
             weights_bytes=weights_bytes(self._time, self.learner),
-            storage_apart=self._time.is_simulated(RMM),
+            storage_apart=self._storage_apart,
             # A storage on a simulated device has its memory's bandwidth; every other one is measured.
             gather_s=items_bytes / platform().bytes_per_s(device, device) if simulated else 0.0,
         )
@@ -308,7 +310,7 @@ class Training:
             terms_s |= {name: spent_s[name] for name in ("sample", "learner", "update")}
         if self._time.is_simulated(LEARNER):
             terms_s["publish"] = spent_s["publish"]
-        if self._time.is_simulated(RMM):
+        if self._storage_apart:
             terms_s |= {name: spent_s[name] for name in ("gather", "write")}
         elif self.fusion is Fusion.NONE:
             terms_s["gather"] = self._storage.gather_s

@@ -28,7 +28,7 @@ early stopping.
 | `round.collect` | the vector steps of one round (on-policy: one vector step) | the learner, whose policy acts |
 | `round.insert` | the insertion of a round's transitions | the replay management |
 | `round.sample` | sampling, gathering, importance weights (simulated: without gathering) | the replay management |
-| `round.gather`, `.write` | with simulated replay management: gathering, writing the transitions | the storage |
+| `round.gather`, `.write` | with a part on a simulated device: gathering, writing the transitions | the storage |
 | `round.learn` | a step on a batch just gathered (on-policy: a minibatch dealt and learnt) | the learner |
 | `round.update` | the priority update | the replay management |
 | `beside_learner.insert`, `.sample`, `.update`, `.runtime` | the native replay's parts, and the loop's | the learner |
@@ -83,6 +83,8 @@ NAMES = {
     Loop.OVERLAPPED: "overlapped-loop",
     Loop.RELAXED: "relaxed-loop",
 }
+JOINT = "sample and gather"
+"""The term of sampling where the same call gathers."""
 HOSTED = "round"
 """Rounds with the storage on the host, or on a simulated device, whose data is there too."""
 BESIDE = (Loop.OVERLAPPED, Loop.RELAXED)
@@ -201,6 +203,8 @@ class ComposedLoop:
         # gathering uses a simulated device's memory
         if "gather" in simulated.transfers_s and "gather" not in seconds:
             seconds["gather"] = made.gradient_steps * simulated.transfers_s["gather"]
+        if "write" in simulated.transfers_s:
+            seconds["write"] = simulated.transfers_s["write"]
         if "publish" in simulated.transfers_s:
             seconds["publish"] = simulated.transfers_s["publish"]
         ahead = problem.ahead if self.loop is Loop.RELAXED else 0
@@ -229,7 +233,7 @@ class ComposedLoop:
         return schedule.ScheduledRound(
             act=call("actor", ACTORS if overlapped else HOST),
             insert=call("insert"),
-            sample=call("sample" if "sample" in seconds else "sample and gather", manager, times),
+            sample=call("sample" if "sample" in seconds else JOINT, manager, times),
             gather=call("gather", STORAGE, times),
             write=call("write", STORAGE),
             learn=call(learn, times=times),
@@ -263,14 +267,13 @@ def _in_turn(table: PerformanceTable, problem: Problem, mapping: Mapping, *, apa
             steps,
         )
     rounds = _rounds_of(mapping)
-    replay = (
-        "strict_round" if rounds == HOSTED and apart and ("strict_round.sample", rmm) in table else rounds
-    )
+    apart = rounds == HOSTED and (apart or mapping.storage != CPU)  # apart from a storage on a board, too
+    replay = "strict_round" if apart and ("strict_round.sample", rmm) in table else rounds
     return _Composed(
         {
             "actor": ((f"{rounds}.collect", learner), 1),
             "insert": ((f"{replay}.insert", rmm), 1),
-            "sample and gather": ((f"{replay}.sample", rmm), steps),
+            JOINT: ((f"{replay}.sample", rmm), steps),
             "learner": ((f"{rounds}.learn", learner), steps),
             "update": ((f"{replay}.update", rmm), steps),
             "loop": (("round.runtime", CPU), 1),
@@ -292,7 +295,7 @@ _SLOWED_BY = {
     "actor": ("beside_replay.collect",),
     "learner": ("beside_replay.learn",),
     "insert": ("beside_learner.insert",),
-    "sample and gather": ("beside_learner.sample",),
+    JOINT: ("beside_learner.sample",),
     "update": ("beside_learner.update",),
     "loop": ("beside_learner.runtime", "beside_replay.runtime"),
 }
@@ -350,7 +353,7 @@ def _overlapped(
         calls["publish"] = (("overlapped_round.publish", learner), 1)
     if relaxed and _fuses(table, mapping) and ("relaxed_round.learn", learner) in table:
         calls |= {
-            "sample and gather": (("relaxed_round.sample", rmm), steps),
+            JOINT: (("relaxed_round.sample", rmm), steps),
             "learner": (("relaxed_round.learn", learner), steps),
             "update": (("relaxed_round.update", rmm), steps),
             "loop": (("fused_round.runtime", CPU), 1),
@@ -358,10 +361,12 @@ def _overlapped(
     elif not relaxed and _fuses(table, mapping):
         calls |= {"step": (("overlapped_round.steps", learner), 1), "loop": (("fused_round.runtime", CPU), 1)}
     else:
+        on_board = rounds_of == HOSTED and mapping.storage != CPU and ("strict_round.sample", rmm) in table
+        replay = "strict_round" if on_board else rounds_of
         calls |= {
-            "sample and gather": ((f"{rounds_of}.sample", rmm), steps),
+            JOINT: ((f"{replay}.sample", rmm), steps),
             "learner": ((f"{rounds_of}.learn", learner), steps),
-            "update": ((f"{rounds_of}.update", rmm), steps),
+            "update": ((f"{replay}.update", rmm), steps),
             "loop": (("round.runtime", CPU), rounds),
         }
     slowed = {} if relaxed else _disturbed(table, mapping)
@@ -373,7 +378,7 @@ def _overlapped(
 def _with_simulated(
     made: _Composed, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
 ) -> _Composed:
-    """Add the times of links to and from simulated devices, and separate a simulated replay's gathering."""
+    """Add the times of links to and from simulated devices, and separate gathering by a replay or a storage there."""
     calls, slowed = dict(made.calls), dict(made.disturbed)
     learner = mapping.learner if _simulated(table, "round.learn", mapping.learner) else CPU
     rmm = mapping.rmm if _simulated(table, "round.sample", mapping.rmm) else CPU
@@ -395,11 +400,19 @@ def _with_simulated(
         rounds = made.gradient_steps // problem.round_gradient_steps
         rows = rounds * problem.round_vector_steps * problem.actors
         transfers_s["insert"] = link_s(CPU, rmm, rows * PRIORITY_BYTES)
-        transfers_s["insert"] += link_s(CPU, storage, rows * problem.item_bytes)
+        stored_s = link_s(CPU, storage, rows * problem.item_bytes)
+        if rmm != CPU:
+            transfers_s["insert"] += stored_s
+        elif storage != CPU:  # the board gathers, and not the host
+            transfers_s["write"] = stored_s
+            transfers_s["gather"] = link_s(CPU, storage, batch * INDEX_BYTES)
+            transfers_s["gather"] += link_s(storage, storage, batch_bytes)
+            sampled_s, gathered_s = (table.time_s(*cell) for cell in (calls[JOINT][0], ("round.gather", CPU)))
+            transfers_s[JOINT] = -min(sampled_s, gathered_s)
         transfers_s["learner"] += link_s(rmm, learner, batch * WEIGHT_BYTES)
         transfers_s["update"] = link_s(learner, rmm, batch * PRIORITY_BYTES)
     if rmm != CPU:
-        calls["sample"] = calls.pop("sample and gather")
+        calls["sample"] = calls.pop(JOINT)
         for term in ("insert", "update"):  # a device's clock does not depend on the host's caches
             slowed.pop(term, None)
         transfers_s["gather"] = link_s(rmm, storage, batch * INDEX_BYTES)
@@ -428,7 +441,7 @@ def composed_candidates(table: PerformanceTable) -> list[Mapping]:
         Mapping(learner, rmm, storage)
         for learner in table.targets("round.learn")
         for rmm in managers
-        for storage in (CPU, *([rmm] if _simulated(table, "round.sample", rmm) else []))
+        for storage in dict.fromkeys((CPU, *_boards(table, learner, rmm)))
     ]
     stored = [
         Mapping(learner, rmm, Target(place))
@@ -438,6 +451,12 @@ def composed_candidates(table: PerformanceTable) -> list[Mapping]:
         for rmm in table.targets(f"{rounds}.sample")
     ]
     return found + stored
+
+
+def _boards(table: PerformanceTable, learner: Target, rmm: Target) -> list[Target]:
+    """Return the simulated devices of replay management and learner, which can hold the storage."""
+    parts = (("round.sample", rmm), ("round.learn", learner))
+    return [target for primitive, target in parts if _simulated(table, primitive, target)]
 
 
 def _on_policy(problem: Problem, mapping: Mapping) -> _Composed:

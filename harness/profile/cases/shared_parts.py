@@ -5,6 +5,7 @@ larger than the caches, so each user sees the same cache contents as if it had i
 saves memory, and the minutes of filling a replay for every mapping.
 """
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -17,7 +18,7 @@ from harness.profile.cases.shared_actors import BorrowedActors, late_pool
 from harness.profile.cases.trained import TrainedStart, profiled_start
 from harness.runtime.actors.in_process import Actors
 from harness.runtime.actors.pool import ActorPool
-from harness.runtime.compose import STORING_DEVICES, fusions, replay_of, storage_of
+from harness.runtime.compose import STORING_DEVICES, fusions, is_simulated, replay_of, storage_of
 from harness.runtime.options import Fusion
 from harness.workloads import Workload
 from primitives import sum_tree
@@ -51,7 +52,7 @@ class SharedParts:
     def __init__(self, workload: Workload, problem: Problem) -> None:
         self.workload, self._problem, self._batch_size = workload, problem, problem.batch_size
         self._learners: dict[Target, Learner] = {}
-        self._replays: dict[tuple[Target, Target, Fusion], Replay] = {}
+        self._replays: dict[tuple[Target, Target, Fusion, bool], Replay] = {}
         self._pools: dict[Target, ActorPool] = {}
 
     def learner(self, target: Target) -> Learner:
@@ -61,23 +62,28 @@ class SharedParts:
             self._learners[target] = created(self.workload, self._batch_size, target, start)
         return self._learners[target]
 
-    def replay(self, target: Target, fusion: Fusion | None = None, storage: Target = CPU) -> Replay:
+    def replay(
+        self, target: Target, fusion: Fusion | None = None, storage: Target = CPU, learner: Target = NATIVE
+    ) -> Replay:
         """Return a full replay as the runtime would compose it.
 
         Args:
             target: backend and device of the replay management.
             fusion: `NONE` keeps tree and storage separate; otherwise they are fused if possible.
             storage: target of the storage; a simulated one has its data on the host.
+            learner: target of the learner; if it is simulated, batches of a real device are copied to the host.
         """
-        storage = storage if storage.backend in STORING_DEVICES else CPU
-        mapping = Mapping(NATIVE, target, storage)
-        possible = Fusion.REPLAY in fusions(self.workload, mapping, 0)
+        real = storage.backend in STORING_DEVICES
+        fetched = real and is_simulated(Mapping(learner, NATIVE, CPU))
+        mapping = Mapping(learner if fetched else NATIVE, target, storage if real else CPU)
+        possible = Fusion.REPLAY in fusions(self.workload, replace(mapping, storage=storage), 0)
         form = Fusion.REPLAY if possible and fusion is not Fusion.NONE else Fusion.NONE
-        if (target, storage, form) not in self._replays:
+        key = target, mapping.storage, form, fetched
+        if key not in self._replays:
             made = replay_of(self.workload, mapping, storage_of(self.workload, mapping), form)
             fill(made, np.random.default_rng(0), profiled_start(self.workload))
-            self._replays[target, storage, form] = made
-        return self._replays[target, storage, form]
+            self._replays[key] = made
+        return self._replays[key]
 
     def actors(self, target: Target) -> Actors:
         """Return an actor in a process, late in training, for the learner on a target.

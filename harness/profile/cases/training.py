@@ -221,7 +221,8 @@ def _off_policy(
     if simulated:
         ahead = min(ahead, SIMULATED_AHEAD)
     fusion = Fusion.NONE if loop is Loop.STRICT else fusions(workload, mapping, ahead, relaxed)[-1]
-    replay, learner = shared.replay(mapping.rmm, fusion, mapping.storage), shared.learner(mapping.learner)
+    learner = shared.learner(mapping.learner)
+    replay = shared.replay(mapping.rmm, fusion, mapping.storage, mapping.learner)
     overlap = 0
     if loop in BESIDE:
         overlap = problem.overlapped_rounds(simulated) * problem.round_gradient_steps

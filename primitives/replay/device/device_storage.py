@@ -256,7 +256,7 @@ class DeviceStorage(Storage):
             TypeError, ValueError: as `Storage.gather`.
         """
         rows = as_indices(indices, self.size)
-        batch = out if isinstance(out, DeviceBatch) else self.allocate(len(rows))
+        batch = out if isinstance(out, DeviceBatch) else DeviceBatch(self, len(rows))
         if batch._storage is not self or batch.batch_size != len(rows):
             raise ValueError(
                 f"out: found a batch of shape {batch.batch_size}; allowed: {len(rows)} items of this storage"

@@ -234,10 +234,11 @@ def test_the_links_of_a_run_are_those_between_the_devices_of_its_mapping():
     assert time.link_s(HOST, LEARNER, 260) == 260 / (2 * 13)
     assert time.link_s(STORAGE, LEARNER, 390) == 390 / (3 * 13)
     assert time.link_s(RMM, STORAGE, 330) == 330 / (3 * 11)
-    assert time.link_s(HOST, STORAGE, 1) == 0
+    assert time.link_s(HOST, STORAGE, 220) == 220 / (2 * 11)
     on_host = time_of(Mapping.parse("fpga:u50-native-cpu"), PART, object(), Speeds)
     assert on_host.link_s(STORAGE, LEARNER, 260) == 260 / (2 * 13)
     assert on_host.link_s(RMM, STORAGE, 100) == 0
+    assert on_host.link_s(HOST, STORAGE, 100) == 0
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ class Links:
     ("learner", "rmm", "storage"),
     [
         (True, False, "cpu"),
+        (True, False, "fpga"),
         (False, True, "cpu"),
         (False, True, "fpga"),
         (True, True, "cpu"),
@@ -77,7 +78,8 @@ def test_the_prediction_knows_the_links_of_the_clock(
     made = training(
         workload, boards=1, links=Links, learner=learner, rmm=rmm, storage=storage, overlap=overlap
     )
-    writes_take(made, WRITE_S)
+    if rmm:  # the host's writing in the board's place does not count
+        writes_take(made, WRITE_S)
     on = {"learn": "fpga" if learner else "native", "collect": "fpga" if learner else "native"}
     on |= dict.fromkeys(("insert", "sample", "update"), "fpga" if rmm else "native")
     told_s = {"insert": INSERT_S, "sample": SAMPLE_S, "learn": LEARN_S, "update": UPDATE_S}

@@ -154,6 +154,17 @@ def test_transfers_take_the_links_time(short):
     [
         (True, False, "cpu", {"learner": 8 * (ITEM_BYTES + WEIGHT_BYTES), "update": 8 * PRIORITY_BYTES}),
         (
+            True,
+            False,
+            "fpga",
+            {
+                "write": ITEM_BYTES,
+                "gather": 8 * INDEX_BYTES,
+                "learner": 8 * WEIGHT_BYTES,
+                "update": 8 * PRIORITY_BYTES,
+            },
+        ),
+        (
             False,
             True,
             "cpu",
@@ -192,7 +203,7 @@ def test_every_byte_between_host_and_board_is_counted(short, learner, rmm, stora
     progress = made.advance(10)
     told_s = {"insert": INSERT_S, "sample": SAMPLE_S, "update": UPDATE_S} if rmm else {}
     told_s |= {"learner": LEARN_S} if learner else {}
-    for term in ("insert", "sample", "gather", "learner", "update"):
+    for term in ("insert", "write", "sample", "gather", "learner", "update"):
         expected_s = 10 * (told_s.get(term, 0.0) + sent_bytes.get(term, 0) / 1e-6)
         assert progress.terms_s.get(term, 0.0) == pytest.approx(expected_s, rel=1e-6, abs=60.0), term
     made.close()
@@ -249,6 +260,36 @@ def test_gathering_takes_what_it_took_on_the_host_or_the_boards_memory(short, st
     made._storage.gather = timed
     made.warm_up()
     assert made.advance(10).terms_s["gather"] == pytest.approx(10 * gather_s)
+    made.close()
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_what_the_host_does_for_a_storage_on_the_board_is_no_part_of_the_time(short, monkeypatch, beside):
+    """The clock moves by 3 s in each sampling, of which 2 s are gathering; the board gathers at its own speed."""
+    clock_s = 0.0
+    monkeypatch.setattr(clock, "perf_counter", lambda: clock_s)
+    options = {"ahead": 1, "replay_beside": True} if beside else {}
+    made = training(short("cartpole-dqn"), rmm=False, storage="fpga", **options)
+    gather, draw = made._storage.gather, made.replay.tree.sample
+
+    def gathered(*arguments):
+        nonlocal clock_s
+        clock_s += 2.0
+        batch = gather(*arguments)
+        made._storage.gather_s += 2.0
+        return batch
+
+    def drawn(*arguments):
+        nonlocal clock_s
+        clock_s += 1.0
+        return draw(*arguments)
+
+    monkeypatch.setattr(made._storage, "gather", gathered)
+    monkeypatch.setattr(made.replay.tree, "sample", drawn)
+    made.warm_up()
+    progress = made.advance(10)
+    assert progress.terms_s["sample"] == pytest.approx(10.0, abs=0.1)
+    assert progress.wall_s == pytest.approx(10 * LEARN_S + (0.0 if beside else 10.0), abs=1.0)
     made.close()
 
 

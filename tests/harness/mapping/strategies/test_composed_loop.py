@@ -327,6 +327,23 @@ def test_a_simulated_learner_beside_a_replay_on_the_host_has_its_batch_brought()
     )
 
 
+def test_a_storage_beside_a_simulated_learner_gathers_for_a_replay_on_the_host() -> None:
+    """Separate calls of the replay take 8, 20 and 10 ms, of which the host's gathering was 11 ms."""
+    apart_s = {
+        f"strict_round.{part}": s for part, s in (("insert", 8e-3), ("sample", 20e-3), ("update", 10e-3))
+    }
+    apart = table({(name, "native"): s for name, s in apart_s.items()})
+    for loop, inserted_s in ((Loop.FUSED, 8e-3 / 2), (Loop.OVERLAPPED, 15e-3 / 8)):
+        found = predicted("fpga-native-fpga", loop, PerformanceTable([*PROFILE, *apart]))
+        assert found.terms_s["insert"] == pytest.approx(inserted_s)
+        assert found.terms_s["write"] == pytest.approx(100 / 1e6)
+        assert found.terms_s["sample and gather"] == pytest.approx(20e-3 - 11e-3)
+        assert found.terms_s["gather"] == pytest.approx(32 * 8 / 1e6 + 3200 / 4e6)
+        assert found.terms_s["learner"] == pytest.approx(30e-3 + 3200 / 4e6 + 32 * 4 / 1e6)
+        assert found.terms_s["update"] == pytest.approx(10e-3 + 32 * 12 / 2e6)
+    assert predicted("fpga-native-fpga").terms_s["sample and gather"] == 0, "never less than nothing"
+
+
 def test_on_the_host_alone_there_is_no_link() -> None:
     found = predicted("native-native-cpu")
     assert 2 / found.gps == pytest.approx(6e-3 + 8e-3 + 2 * (9e-3 + 7e-3 + 10e-3) + 13e-3)
@@ -418,6 +435,7 @@ def test_candidates_store_on_the_host_and_with_a_simulated_replay_on_its_device_
         "fpga-fpga-cpu",
         "fpga-fpga-fpga",
         "fpga-native-cpu",
+        "fpga-native-fpga",
         "native-fpga-cpu",
         "native-fpga-fpga",
         "native-native-cpu",
