@@ -58,7 +58,7 @@ from harness.validate import rows as made
 from harness.validate.regret import regrets
 from harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, Profile
 from harness.workloads import Workload
-from primitives.quantization.precision import FLOAT_32, IN_FLOATS
+from primitives.quantization.precision import FLOAT_32
 
 PRECISION_SUITE = Suite.PRECISION_VALIDATION
 CPU, NATIVE = Target("cpu"), Target("native")
@@ -164,10 +164,14 @@ def mappings(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
         return found
     learners = list(dict.fromkeys(mapping.learner for mapping in found))
     rmms = list(dict.fromkeys(mapping.rmm for mapping in found))
-    boards = [Placement(FPGA, rmm, CPU) for rmm in rmms]
-    for learner in (*learners, FPGA):
-        boards += [Placement(learner, FPGA, storage) for storage in (CPU, FPGA)]
-    return found + boards
+    pairs = [(FPGA, rmm) for rmm in rmms] + [(learner, FPGA) for learner in (*learners, FPGA)]
+    places = [CPU, FPGA, *dict.fromkeys(mapping.storage for mapping in found if mapping.storage != CPU)]
+    return found + [
+        Placement(*pair, storage)
+        for pair in pairs
+        for storage in places
+        if storage == CPU or at_storage(pair, storage)
+    ]
 
 
 def unsupported(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
@@ -207,29 +211,16 @@ def _can_run(item: Workload, mapping: Placement) -> bool:
 def loops(item: Workload, mapping: Placement) -> tuple[Loop, ...]:
     """Return the loops (orders of calls) in which a mapping is run: the fused loop, and others that differ from it.
 
-    | loop | is run for |
-    |---|---|
-    | strict | mappings in which something can be fused, without the FPGA |
-    | overlapped | native replay management with a learner that is not the FPGA; the FPGA for all parts |
-    | relaxed | mappings with a prioritised replay |
-
-    The FPGA's mappings do not run in the strict loop, because the other mappings show what fusing saves on the host,
-    and a simulated step takes as long as many real ones. MAP's strategy describes the relaxed loop. Learners in
-    fixed point run in neither the overlapped nor the relaxed loop, because their actors' part is not profiled.
-    On-policy training runs only in the fused loop.
+    Strategies choose for the strict, the overlapped or the relaxed loop among all mappings, so every mapping runs in
+    all of them. The strict loop differs where something can be fused; the relaxed loop needs a prioritised replay to
+    manage. On-policy training runs only in the fused loop.
     """
     if item.algorithm.name == "ppo":
         return (Loop.FUSED,)
-    devices = {mapping.learner, mapping.rmm, mapping.storage}
     fuses = fusions(item, mapping, 0)[-1] is not Fusion.NONE
-    apart = (Loop.STRICT,) if fuses and FPGA not in devices else ()
-    beside = (
-        (Loop.OVERLAPPED,) if (mapping.rmm == NATIVE and mapping.learner != FPGA) or devices == {FPGA} else ()
-    )
-    if mapping.learner.precision not in IN_FLOATS:  # their actors' part of an iteration is not profiled
-        beside = ()
-    managed = item.replay.prioritized and mapping.learner.precision in IN_FLOATS
-    return (Loop.FUSED, *apart, *beside, *((Loop.RELAXED,) if managed else ()))
+    apart = (Loop.STRICT,) if fuses else ()
+    managed = (Loop.RELAXED,) if item.replay.prioritized else ()
+    return (Loop.FUSED, *apart, Loop.OVERLAPPED, *managed)
 
 
 def validate(

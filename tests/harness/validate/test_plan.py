@@ -2,6 +2,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from harness import platforms, workloads
@@ -10,17 +11,30 @@ from harness.core.errors import UserError
 from harness.core.progress import silent
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
-from harness.mapping import VALIDATED, Loop, Mapping, Problem, Target, predict
+from harness.mapping import (
+    VALIDATED,
+    Entry,
+    Loop,
+    Mapping,
+    PerformanceTable,
+    Problem,
+    Target,
+    predict,
+)
+from harness.mapping.problem import problem_of
 from harness.mapping.strategies.composed_loop import NAMES, ComposedLoop
 from harness.measure import protocol as measure
 from harness.measure.protocol import Case, Timing
 from harness.profile import simulated
-from harness.profile.cases import validation_rounds
+from harness.profile.cases import piece_cases, primitive_cases, validation_rounds
+from harness.profile.cases.shared_parts import SharedParts
 from harness.profile.cases.training import case_name
 from harness.runtime import compose
+from harness.runtime.options import Fusion
 from harness.validate import plan
 from harness.validate import rows as made
 from harness.validate.rows import HERE, WITH_SIMULATED
+from primitives.quantization.precision import FLOAT_32
 from tests.harness.validate.achieved import NEVER_FUSED, choice, ran, regrets_of, training_row, unmoved
 
 
@@ -93,8 +107,7 @@ def test_regret_overhead_and_portability_are_those_of_the_mappings_that_ran(rows
     in_turn = [row.value for (_, loop), row in achieved_by(rows).items() if loop == "fused"]
     lost = {row.backend: row for row in rows if row.quantity == "regret"}
     assert set(lost) == set(VALIDATED)
-    assert all(row.status == "not_run" or 0 <= (row.value or 0) < 1 for row in lost.values())
-    assert all(lost[name].value is not None for name in NAMES.values())
+    assert all(row.value is not None and 0 <= row.value < 1 for row in lost.values())
     overheads = {row.device for row in rows if row.quantity == "runtime_overhead"}
     assert {"native-native-cpu", "torch-native-cpu"} <= overheads
     found = {row.backend: row for row in rows if row.quantity == "portability"}
@@ -185,24 +198,64 @@ def test_the_quick_grid_fits_into_eight_minutes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mapping", "expected"),
+    ("mapping", "fuses"),
     [
-        ("native-native-cpu", (Loop.FUSED, Loop.STRICT, Loop.OVERLAPPED, Loop.RELAXED)),
-        ("torch-native-cpu", (Loop.FUSED, Loop.STRICT, Loop.OVERLAPPED, Loop.RELAXED)),
-        ("torch-flat-cpu", (Loop.FUSED, Loop.RELAXED)),
-        ("fpga-native-cpu", (Loop.FUSED, Loop.RELAXED)),
-        ("torch-fpga-cpu", (Loop.FUSED, Loop.RELAXED)),
-        ("fpga-fpga-cpu", (Loop.FUSED, Loop.RELAXED)),
-        ("fpga-fpga-fpga", (Loop.FUSED, Loop.OVERLAPPED, Loop.RELAXED)),
-        ("opencl-native-opencl", (Loop.FUSED, Loop.OVERLAPPED, Loop.RELAXED)),
-        ("torch-opencl-opencl", (Loop.FUSED, Loop.RELAXED)),
-        ("native[fixed32]-native-cpu", (Loop.FUSED, Loop.STRICT)),
+        ("native-native-cpu", True),
+        ("torch-native-cpu", True),
+        ("torch-flat-cpu", False),
+        ("fpga-native-cpu", True),
+        ("torch-fpga-cpu", False),
+        ("fpga-fpga-fpga", False),
+        ("opencl-native-opencl", False),
+        ("torch-opencl-opencl", False),
+        ("native[fixed32]-native-cpu", True),
     ],
 )
-def test_a_mapping_is_run_under_each_loop_that_differs(mapping: str, expected: tuple[Loop, ...]) -> None:
-    placement = Mapping.parse(mapping)
-    assert plan.loops(workloads.load("hopper-ddpg"), placement) == expected
+def test_a_mapping_is_run_under_each_loop_that_differs(mapping: str, fuses: bool) -> None:
+    placement, item = Mapping.parse(mapping), workloads.load("hopper-ddpg")
+    apart = (Loop.STRICT,) if fuses else ()
+    assert plan.loops(item, placement) == (Loop.FUSED, *apart, Loop.OVERLAPPED, Loop.RELAXED)
+    uniform = workloads.override(item, "replay.prioritized", False, "test")
+    assert plan.loops(uniform, placement) == (Loop.FUSED, Loop.OVERLAPPED)
     assert plan.loops(workloads.load("hopper-ppo"), placement) == (Loop.FUSED,)
+
+
+@pytest.mark.slow  # relaxed schedules of every mapping, several times
+@pytest.mark.parametrize("precisions", [(), ("fixed32",)])
+def test_whatever_a_strategy_may_choose_is_run_under_its_loop(precisions: tuple[str, ...]) -> None:
+    """From tables of random times, on this machine's devices and the simulated board."""
+    item, every = workloads.load("cartpole-dqn"), (FLOAT_32, *precisions)
+    problem = problem_of(item, 32)
+    parts = SharedParts(item, problem)
+    pieces = [
+        *primitive_cases(item, 32, every),
+        *piece_cases(item, 32, parts, every),
+        *validation_rounds.validation_cases(item, problem, parts, every),
+    ]
+    timed = [one for one in pieces if one.target.backend not in plan.BESIDE]
+    cells = [(one.primitive, one.target, validation_rounds.provenance_of(one)) for one in timed]
+    platform = platforms.of_this_machine()
+    if not validation_rounds.fpga_unavailable_reason():
+        of_trees = [f"sum_tree.{name}" for name in ("sample", "update", "insert")]
+        of_board = ("learner.step", *of_trees, "storage.gather", "storage.insert")
+        cells += [(name, validation_rounds.FPGA, Provenance.SIMULATED) for name in of_board]
+        platform = simulated.with_device(platform, plan.BOARD)
+    loops = {mapping: plan.loops(item, mapping) for mapping in plan.mappings(item, precisions)}
+    rng = np.random.default_rng(0)
+    chosen = set()
+    for _ in range(4):
+        times_s = np.exp(rng.normal(-9, 2, len(cells))).tolist()
+        entries = [
+            Entry(name, target, 32, time_s, time_s, time_s, provenance)
+            for (name, target, provenance), time_s in zip(cells, times_s, strict=True)
+        ]
+        for strategy in VALIDATED.values():
+            mapping = strategy.choose(PerformanceTable(entries), problem, platform).mapping
+            never_fused = compose.fusions(item, mapping, 0) == (Fusion.NONE,)
+            same = strategy.loop is Loop.STRICT and never_fused
+            assert (Loop.FUSED if same else strategy.loop) in loops[mapping], (strategy.name, str(mapping))
+            chosen.add(mapping)
+    assert len(chosen) > 5
 
 
 def test_the_data_is_stored_on_a_device_of_learner_or_replay(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,8 +276,8 @@ def test_the_board_s_mappings_come_after_those_of_this_machine(monkeypatch: pyte
     monkeypatch.setattr(plan, "managers", lambda item: [Target("flat"), Target("native"), Target("binary")])
     monkeypatch.setattr(compose, "check", lambda item, mapping: None)
     here = ["torch-flat-cpu", "torch-native-cpu", "native-flat-cpu", "native-native-cpu"]
-    board = ["fpga-flat-cpu", "fpga-native-cpu"]
-    board += [f"{name}-fpga-{where}" for name in ("torch", "native", "fpga") for where in ("cpu", "fpga")]
+    pairs = ["fpga-flat", "fpga-native", "torch-fpga", "native-fpga", "fpga-fpga"]
+    board = [f"{pair}-{where}" for pair in pairs for where in ("cpu", "fpga")]
     item = workloads.load("hopper-ddpg")
     monkeypatch.setattr(plan, "fpga_unavailable_reason", lambda: "")
     assert list(map(str, plan.mappings(item))) == here + board
@@ -393,6 +446,7 @@ def test_a_cell_measures_pieces_and_mappings_together_and_sets_predictions_besid
     for row in beside:
         assert row.details["error"] == pytest.approx(row.value / 1000 - 1)
     assert {row.backend for row in by["regret"]} == set(VALIDATED)
+    assert not [row.reason for row in by["regret"] if row.status == "not_run"], "every choice was run"
     assert {row.value for row in by["regret"] if row.value is not None} == {0}
     assert by["runtime_overhead"]
     ours = [row for row in by["portability"] if row.backend == "placerl"]
