@@ -40,7 +40,7 @@ early stopping.
 | `fused_round.collect`, `.insert` | a round's calls if gradient steps are fused | learner and replay management |
 | `fused_round.steps` | the gradient steps of a round, fused | learner and replay management |
 | `overlapped_round.collect` | an iteration's vector steps in a process, requested and awaited | cpu |
-| `overlapped_round.collect` | an iteration's vector steps, alongside a simulated learner | the learner |
+| `overlapped_round.collect` | the same alongside a simulated learner, or of a policy in fixed point | the learner |
 | `overlapped_round.insert`, `.steps`, `.write` | these calls of an iteration | replay management; both; the storage |
 | `opencl_overlapped_round.insert`, `cuda_...` | the same, with the storage on that device | replay management |
 | `overlapped_round.publish` | the weights handed to the actors | learner |
@@ -341,15 +341,17 @@ def _overlapped(
     calls: Calls = {"insert": ((f"{insertion}.insert", rmm), 1)}
     if calls["insert"][0] not in table:
         calls["insert"] = ((f"{rounds_of}.insert", rmm), rounds)
-    if (
+    collected = (
         "overlapped_round.collect",
         learner,
-    ) in table:  # with a simulation, only the first step has cold caches
-        calls["actor"] = (("overlapped_round.collect", learner), 1)
+    )  # with a simulation, only the first step has cold caches
+    if collected in table:
+        calls["actor"] = (collected, 1)
     elif simulated:
         calls["actor"] = (("round.collect", learner), rounds)
     else:
         calls["actor"] = (("overlapped_round.collect", CPU), 1)
+    if not simulated:
         calls["publish"] = (("overlapped_round.publish", learner), 1)
     if relaxed and _fuses(table, mapping) and ("relaxed_round.learn", learner) in table:
         calls |= {

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from harness.core.provenance import Provenance
-from harness.mapping import Problem, Target
+from harness.mapping import Mapping, Problem, Target
 from harness.mapping.base import OVERLAPPED_GRADIENT_STEPS
 from harness.measure.protocol import Case
 from harness.profile.cases.base import CPU, PrimitiveCase
@@ -26,7 +26,8 @@ from harness.profile.cases.shared_parts import SharedParts, managers
 from harness.profile.cases.storage import storing_devices
 from harness.runtime import time_provenance
 from harness.runtime.actors.actor import Actor
-from harness.runtime.actors.in_process import InlineActors
+from harness.runtime.actors.in_process import Actors, InlineActors
+from harness.runtime.compose import fusions
 from harness.runtime.options import Fusion
 from harness.runtime.units.shared_arrays import SharedArrays
 from harness.workloads import Workload
@@ -34,7 +35,7 @@ from harness.workloads.task import columns_of
 from primitives import learner, sum_tree
 from primitives.learner import Learner
 from primitives.learner.relaxed import RelaxedSteps
-from primitives.quantization.precision import FLOAT_32
+from primitives.quantization.precision import FLOAT_32, IN_FLOATS
 from primitives.replay import ConcurrentReplay
 
 FPGA = Target("fpga")
@@ -159,21 +160,22 @@ def _overlapped(
     """Yield an iteration whose actors are requested and awaited, so that each unit is timed alone."""
     workload, problem = made.workload, made.problem
     rounds = problem.overlapped_rounds()
-    case = made.case(
-        "overlapped round native",
-        NATIVE,
-        NATIVE,
-        Variant(
-            Fusion.STEP,
-            rounds,
-            overlapped=True,
-            acting=lambda trainee: parts.actors(NATIVE),
-        ),
-    )
-    yield PrimitiveCase("overlapped_round.collect", CPU, rounds * rows, case, "collect")
-    yield PrimitiveCase("overlapped_round.insert", NATIVE, rounds * rows, case, "insert")
-    yield PrimitiveCase("overlapped_round.publish", NATIVE, 1, case, "publish")
-    yield PrimitiveCase("overlapped_round.steps", NATIVE, problem.batch_size, case, "steps")
+    for target in learner_targets(precisions):
+        if Fusion.STEP not in fusions(workload, Mapping(target, NATIVE, CPU), 0):
+            continue
+
+        def acting(_: Learner, target: Target = target) -> Actors:
+            return parts.actors(target)
+
+        variant = Variant(Fusion.STEP, rounds, overlapped=True, acting=acting)
+        case = made.case(f"overlapped round {target}", target, NATIVE, variant)
+        yield PrimitiveCase("overlapped_round.publish", target, 1, case, "publish")
+        yield PrimitiveCase("overlapped_round.steps", target, problem.batch_size, case, "steps")
+        if target == NATIVE:
+            yield PrimitiveCase("overlapped_round.collect", CPU, rounds * rows, case, "collect")
+            yield PrimitiveCase("overlapped_round.insert", NATIVE, rounds * rows, case, "insert")
+        elif target.precision not in IN_FLOATS:  # whose actors compute in fixed point
+            yield PrimitiveCase("overlapped_round.collect", target, rounds * rows, case, "collect")
     inserting = Variant(rounds=rounds, gradient_steps=1, overlapped=True)
     for manager in managers(workload):
         if manager != NATIVE:
@@ -192,7 +194,7 @@ def _overlapped(
         )
     )
     for target in learner_targets(precisions):
-        if target != NATIVE:
+        if Fusion.STEP not in fusions(workload, Mapping(target, NATIVE, CPU), 0):
             case = made.case(f"publishing round of learner {target}", target, NATIVE, publishing)
             yield PrimitiveCase("overlapped_round.publish", target, 1, case, "publish")
 

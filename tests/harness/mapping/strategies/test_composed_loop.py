@@ -478,6 +478,19 @@ def test_parts_with_learner_and_storage_on_one_device_are_those_profiled_there()
         ComposedLoop(Loop.OVERLAPPED).predict(stored, problem, PLATFORM, placed)
 
 
+def test_actors_that_compute_in_fixed_point_take_seconds_of_their_own() -> None:
+    learner = "native[fixed32]"
+    own = {(f"overlapped_round.{part}", learner): s for part, s in (("steps", 12e-3), ("publish", 30e-6))}
+    own |= {("fused_round.steps", learner): 4e-4}
+    mapping = Mapping.parse(f"{learner}-native-cpu")
+    for more, actor_s in (({}, 2e-3), ({("overlapped_round.collect", learner): 90e-3}, 90e-3)):
+        profile = table(PIECES_S | OVERLAPPED_S | own | more)
+        found = ComposedLoop(Loop.OVERLAPPED).predict(profile, Problem(32, 27), PLATFORM, mapping)
+        assert found.terms_s["actor"] == pytest.approx(actor_s / 32)
+        assert found.terms_s["publish"] == pytest.approx(30e-6 / 32)
+        assert 32 / found.gps == pytest.approx(max(12e-3 + 30e-6, actor_s) + 20e-6 + 1e-6, rel=0.01)
+
+
 @pytest.mark.parametrize(
     ("loop", "step_s"), [(Loop.OVERLAPPED, 31e-6 + 3e-4 + 6e-6), (Loop.RELAXED, 3e-4 + 3e-6 / 32)]
 )
