@@ -1,5 +1,6 @@
 """The command `placerl map`, which chooses the device of each part of a training and predicts the throughput."""
 
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -26,7 +27,9 @@ from harness.cli.common import (
 )
 from harness.core.errors import UserError
 from harness.core.row import Measurement
+from harness.core.suites import Suite
 from harness.mapping import absent_platforms
+from harness.mapping.answer import answer
 from harness.plan import tiers
 from harness.profile import simulated
 from primitives.quantization.precision import FLOAT_32
@@ -58,21 +61,32 @@ def map_command(
         allowed = f"{FLOAT_32} with another --platform, whose times are modelled"
         raise UserError("command line", "--precision", ", ".join(precisions), allowed)
     inputs: list[Measurement] = []
+    elsewhere: list[Measurement] = []
     if device is not None:
         simulated.checked_device(device)
         if platform_name != platforms.THIS_MACHINE:
             raise UserError("command line", "--device", device, "none with another --platform")
         rows = predicted_with(begin(results, tier), item, size, tier, device)
     elif platform_name == platforms.THIS_MACHINE:
-        rows = predicted(begin(results, tier), item, size, tier, precisions)
+        run = begin(results, tier)
+        rows = predicted(run, item, size, tier, precisions)
+        if not precisions:
+            elsewhere = run.measurements(suite=Suite.PREDICTION, workload=item.name)
     else:
-        inputs, rows = absent_platforms.predictions(item, size, platforms.load(platform_name))
+        platform = platforms.load(platform_name)
+        inputs, rows = absent_platforms.predictions(item, size, platform)
+        if not as_json:
+            for other in set(item.training.batch_sizes) - {size}:
+                with suppress(UserError):  # a platform of published tables has some batch sizes alone
+                    elsewhere += absent_platforms.predictions(item, other, platform)[1]
     if as_json:
         print_json([row.to_json() for row in (*inputs, *rows)])
         return
     if inputs:
         _show_inputs(inputs)
     _show_predictions(rows, f"{item.name}, batch size {size}, {platform_name}: mappings Learner-RMM-Storage")
+    for line in answer(rows, elsewhere):
+        out.print(line, markup=False)
     if platform_name == "map-tpds23":
         for cell in absent_platforms.map_table_5(item.name, size):
             same = "the same" if cell.ours == cell.published else "another"

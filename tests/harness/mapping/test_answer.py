@@ -1,0 +1,90 @@
+"""The answer that `placerl map` gives, from predictions whose numbers can be added up by hand."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.mapping.answer import ANSWERING, answer
+
+
+def predicted(device, gps, *, chosen=False, batch_size=32, backend=ANSWERING, width=0.0, terms_s=None):
+    """A prediction, of which the learner takes three quarters."""
+    return Measurement(
+        suite="prediction",
+        workload="hopper-ddpg",
+        primitive="training",
+        backend=backend,
+        device=device,
+        batch_size=batch_size,
+        quantity="gradient_steps_per_s",
+        provenance=Provenance.MODELLED,
+        value=gps,
+        low=gps * (1 - width),
+        high=gps * (1 + width),
+        details={"chosen": chosen, "terms_s": terms_s or {"learner": 0.75 / gps, "actor": 0.25 / gps}},
+    )
+
+
+FAST = predicted("native-native-cpu", 1000.0, chosen=True, width=0.1)
+SLOW = predicted("torch-native-cpu", 500.0, width=0.1)
+SLOWEST = predicted("torch-flat-cpu", 100.0)
+
+
+def test_the_answer_has_choice_rate_runner_up_and_what_would_change_it():
+    choice, runner_up, change, sizes = answer([SLOWEST, SLOW, FAST])
+    assert choice == f"{ANSWERING} chooses native-native-cpu: 1,000.0 gradient steps/s (900.0 to 1,100.0)."
+    assert runner_up == "Runner-up: torch-native-cpu: 500.0 gradient steps/s (450.0 to 550.0), 50.0% less."
+    # 2 ms - 1 ms more, on top of 0.75 ms
+    assert change == (
+        "The runner-up would be as fast if learner took 2.33 times its 750.0 us under native-native-cpu."
+    )
+    assert "--batch-size N" in sizes
+
+
+def test_intervals_that_overlap_are_no_answer():
+    close = predicted("torch-native-cpu", 950.0, width=0.1)
+    assert "Their intervals overlap, so that noise alone may change the answer." in answer([FAST, close])
+    apart = predicted("torch-native-cpu", 800.0, width=0.1)
+    assert not any("overlap" in line for line in answer([FAST, apart]))
+
+
+def test_terms_that_do_not_add_up_promise_nothing():
+    """Where parts overlap, a longer term need not make the step longer."""
+    hidden = replace(FAST, details={**FAST.details, "terms_s": {"learner": 1e-3, "rmm": 0.9e-3}})
+    assert not any("would be as fast" in line for line in answer([hidden, SLOW]))
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        ({256: "native-native-cpu"}, "The choice is the same at batch sizes 32, 256."),
+        (
+            {8: "torch-native-cpu", 512: "opencl-native-cpu", 2048: "opencl-native-cpu"},
+            "At batch size 8 it is torch-native-cpu, from batch size 32 on native-native-cpu, from batch size 512 on "
+            "opencl-native-cpu (of 8, 32, 512, 2048).",
+        ),
+    ],
+)
+def test_other_batch_sizes_are_part_of_the_answer(others, said):
+    elsewhere = [predicted(name, 10.0, chosen=True, batch_size=size) for size, name in others.items()]
+    not_chosen = predicted("torch-flat-cpu", 9.0, batch_size=64)
+    another = predicted("torch-flat-cpu", 9.0, chosen=True, batch_size=64, backend="pearl24")
+    assert answer([FAST, SLOW], [*elsewhere, not_chosen, another, FAST])[-1] == said
+
+
+def test_another_strategy_answers_where_the_runtime_s_own_cannot():
+    asked = [predicted("G-C-G".lower(), 5.0, chosen=True, backend="map-tpds23"), replace(SLOW, backend="x")]
+    choice, runner_up, *_ = answer(asked)
+    assert choice.startswith("map-tpds23 chooses g-c-g")
+    assert "no other mapping" in runner_up
+    assert answer([SLOW]) == []
+
+
+def test_ties_and_times_without_an_interval_are_told_as_such():
+    tied = predicted("torch-native-cpu", 1000.0)
+    choice, runner_up, ties, *_ = answer([replace(FAST, low=1000.0, high=1000.0), tied])
+    assert choice == f"{ANSWERING} chooses native-native-cpu: 1,000.0 gradient steps/s."
+    assert runner_up == "Runner-up: torch-native-cpu: 1,000.0 gradient steps/s, 0.0% less."
+    assert ties == "Both are predicted to be equally fast: the strategy's rule for ties decides."
