@@ -1,4 +1,4 @@
-"""Wraps cpprb's prioritised replay buffer for `baselines/replay_worker.py`."""
+"""Wraps cpprb's prioritised replay buffer, which `baselines/replay_worker.py` times."""
 
 import numpy as np
 from cpprb import PrioritizedReplayBuffer

@@ -1,4 +1,4 @@
-"""Wraps PFRL's sum tree, which consists of nested Python lists, for `baselines/tree_worker.py`."""
+"""Wraps PFRL's sum tree, which consists of nested Python lists; `baselines/tree_worker.py` times it."""
 
 from importlib.metadata import version
 

@@ -1,4 +1,4 @@
-"""Wraps Reverb's server, with a prioritised table, as a buffer for `baselines/replay_worker.py`."""
+"""Wraps Reverb's server, with a prioritised table, as a replay buffer that `baselines/replay_worker.py` times."""
 
 import os
 

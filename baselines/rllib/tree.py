@@ -1,4 +1,4 @@
-"""Wraps RLlib's segment tree, a Python list that is read and written leaf by leaf, for `baselines/tree_worker.py`."""
+"""Wraps RLlib's segment tree, a Python list accessed leaf by leaf, which `baselines/tree_worker.py` times."""
 
 from importlib.metadata import version
 

@@ -1,4 +1,4 @@
-"""Wraps tianshou's segment tree, NumPy arrays with code that numba compiles, for `baselines/tree_worker.py`."""
+"""Wraps tianshou's segment tree, NumPy arrays with code that numba compiles; `baselines/tree_worker.py` times it."""
 
 from importlib.metadata import version
 

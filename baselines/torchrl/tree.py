@@ -1,4 +1,4 @@
-"""Wraps TorchRL's segment tree in C++ for `baselines/tree_worker.py`."""
+"""Wraps TorchRL's segment tree in C++, which `baselines/tree_worker.py` times."""
 
 from importlib.metadata import version
 

@@ -4,7 +4,7 @@
 
 `LIFELINE_FD` is the reading end of a pipe. The kernel closes its writing end when the process that started the
 cluster ends for any reason. Ray's own processes then end too. The children of a Ray process that was killed do
-not, and Ray does not remove its folder; this program does both.
+not end, and Ray does not remove its folder. This program ends them and removes it.
 """
 
 import contextlib
