@@ -149,6 +149,18 @@ class ThreadedTraining:
         self.training.run(gradient_steps)
         return self._progress(before)
 
+    def collect(self, environment_steps: int) -> Progress:
+        """Run the actors alone for at least `environment_steps`; see `ParallelTraining.collect`."""
+        before = self._counts()
+        self.training.collect(environment_steps)
+        return self._progress(before)
+
+    def learn(self, gradient_steps: int) -> Progress:
+        """Run the learners alone for `gradient_steps`; see `ParallelTraining.learn`."""
+        before = self._counts()
+        self.training.learn(gradient_steps)
+        return self._progress(before)
+
     def close(self) -> None:
         """Do nothing: no thread runs, and memory is freed with the object."""
 

@@ -31,7 +31,7 @@ from primitives.training.phases import is_mean, phase_graphs
 COLUMNS = ("observation", "action", "reward", "next_observation", "terminated")
 LONGEST_PERIOD = 1 << 15
 _COLUMN, _WEIGHT, _NOISE, _GIVEN = range(4)
-_ALONE = "full step"
+_BOTH, _ACTORS, _LEARNERS = range(3)
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class ParallelTraining:
     def fill(self) -> None:
         """Let the actors take the `learning_starts` random steps, unless they have taken them."""
         if not self.filled:
-            self._threads.run(0)
+            self._threads.run(0, _BOTH)
 
     def run(self, gradient_steps: int) -> None:
         """Run all threads until the given number of further gradient steps are taken; calls `fill` first.
@@ -153,7 +153,25 @@ class ParallelTraining:
         """
         checks.whole("gradient_steps", gradient_steps, 1)
         self.fill()
-        self._threads.run(gradient_steps)
+        self._threads.run(gradient_steps, _BOTH)
+
+    def collect(self, environment_steps: int) -> None:
+        """Run the actors alone, with the current policy, until at least `environment_steps` more are inserted.
+
+        Learners then count as having kept in step. Ctrl-C and errors as in `run`.
+        """
+        checks.whole("environment_steps", environment_steps, 1)
+        self.fill()
+        self._threads.run(environment_steps, _ACTORS)
+
+    def learn(self, gradient_steps: int) -> None:
+        """Run the learners alone until `gradient_steps` more are taken.
+
+        Actors then count as having kept in step. Ctrl-C and errors as in `run`.
+        """
+        checks.whole("gradient_steps", gradient_steps, 1)
+        self.fill()
+        self._threads.run(gradient_steps, _LEARNERS)
 
     def take_episodes(self) -> list[tuple[int, float]]:
         """Return (environment step, return) of each episode that has ended since the last call."""

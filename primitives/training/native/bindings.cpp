@@ -98,9 +98,9 @@ class Threads {
     }
 
     // Ctrl-C is looked for meanwhile: the threads then end their steps before it is raised.
-    void run(int64_t gradient_steps) {
+    void run(int64_t steps, int working) {
         const int64_t before = training_->gradient_steps();
-        training_->start(gradient_steps);
+        training_->start(steps, static_cast<Working>(working));
         bool ended = false, interrupted = false;
         while (!ended) {
             {

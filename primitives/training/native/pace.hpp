@@ -10,6 +10,9 @@
 
 namespace placerl::training {
 
+// Who works in a run.
+enum class Working : int { both, actors, learners };
+
 class Pace {
   public:
     // `starts`: environment steps before the first gradient step, at random.
@@ -21,11 +24,14 @@ class Pace {
     bool filled() const { return claimed_.load(std::memory_order_acquire) >= starts_; }
     bool stopped() const { return stopped_.load(std::memory_order_acquire); }
 
-    // Between runs, when no thread is in here.
-    void begin() {
+    // Between runs, when no thread is in here. Actors alone take `steps` environment steps, learners alone
+    // wait for none. After either the other side counts as having kept in step.
+    void begin(Working working = Working::both, int64_t steps = 0) {
         stopped_.store(false, std::memory_order_release);
-        if (filled() && base_ < 0)
-            base_ = environment_steps();
+        if (filled() && (base_ < 0 || working_ != Working::both))
+            base_ = environment_steps() - interval_ * gradient_steps();
+        working_ = working;
+        last_ = claimed_.load(std::memory_order_acquire) + steps;
     }
     // Goes on from counts of an earlier training.
     void restore(int64_t environment_steps, int64_t gradient_steps) {
@@ -39,16 +45,20 @@ class Pace {
     }
 
     // An actor's next `count` environment steps: waits until they may be taken, and returns how many were
-    // taken before them; -1 once stopped, or where the replay is filled and nothing is learnt yet.
+    // taken before them; -1 once stopped, or where the replay is filled and nothing is learnt yet, or where
+    // actors alone have taken theirs.
     int64_t claim(int64_t count) {
         for (;;) {
             const uint32_t seen = events_.load(std::memory_order_acquire);
             if (stopped())
                 return -1;
             int64_t before = claimed_.load(std::memory_order_acquire);
-            if (base_ < 0 && before >= starts_)
+            const bool alone = base_ < 0 || working_ == Working::actors;
+            const int64_t limit = !alone      ? base_ + interval_ * (gradient_steps() + 1) + lead_
+                                  : base_ < 0 ? starts_
+                                              : last_;
+            if (alone && before >= limit)
                 return -1;
-            const int64_t limit = base_ < 0 ? starts_ : base_ + interval_ * (gradient_steps() + 1) + lead_;
             if (before < limit) {
                 if (claimed_.compare_exchange_weak(before, before + count, std::memory_order_acq_rel))
                     return before;
@@ -68,7 +78,8 @@ class Pace {
             const uint32_t seen = events_.load(std::memory_order_acquire);
             if (stopped())
                 return false;
-            if (environment_steps() >= base_ + interval_ * (gradient_step + 1))
+            if (working_ == Working::learners ||
+                environment_steps() >= base_ + interval_ * (gradient_step + 1))
                 return true;
             events_.wait(seen, std::memory_order_acquire);
         }
@@ -85,7 +96,9 @@ class Pace {
     }
 
     const int64_t starts_, interval_, lead_;
-    int64_t base_ = -1; // environment steps when learning began; negative before
+    int64_t base_ = -1; // environment steps that belong to no gradient step; negative before learning
+    Working working_ = Working::both;
+    int64_t last_ = 0; // environment step at which actors alone end
     alignas(64) std::atomic<int64_t> claimed_{0};
     std::atomic<int64_t> inserted_{0};
     alignas(64) std::atomic<int64_t> learnt_{0};

@@ -64,18 +64,21 @@ class ParallelTraining {
     int64_t gradient_steps() const { return pace_.gradient_steps(); }
     bool filled() const { return pace_.filled(); }
 
-    // Starts the threads: until `gradient_steps` more are taken; where the replay is not filled yet, until it
-    // is, at random and without learning.
-    void start(int64_t gradient_steps) {
+    // Starts the threads: until `steps` more gradient steps are taken, or, with actors alone, environment
+    // steps; where the replay is not filled yet, until it is, at random and without learning.
+    void start(int64_t steps, Working working = Working::both) {
         const bool fill = !pace_.filled();
-        pace_.begin();
+        const bool acting = fill || working != Working::learners;
+        const bool learning = !fill && working != Working::actors;
+        pace_.begin(working, working == Working::actors ? steps : 0);
         learners_[0]->publish(mailbox_);
-        until_ = pace_.gradient_steps() + gradient_steps;
-        running_ = int(actors_.size()) + (fill ? 0 : int(learners_.size()));
-        learning_ = fill ? 0 : int(learners_.size());
-        for (const auto &actor : actors_)
-            begin([this, &actor, fill] { actor->run(pace_, mailbox_, replay_, fill); });
-        if (!fill)
+        until_ = pace_.gradient_steps() + steps;
+        learning_ = learning ? int(learners_.size()) : 0;
+        running_ = (acting ? int(actors_.size()) : 0) + learning_;
+        if (acting)
+            for (const auto &actor : actors_)
+                begin([this, &actor, fill] { actor->run(pace_, mailbox_, replay_, fill); });
+        if (learning)
             for (size_t rank = 0; rank < learners_.size(); ++rank)
                 begin([this, rank] { learn(rank); });
     }

@@ -93,6 +93,17 @@ def test_a_stretch_reports_its_steps() -> None:
     training.close()
 
 
+def test_each_side_alone_reports_its_steps() -> None:
+    options = asked(actors=2, learners=2)
+    training = ThreadedTraining(options.applied(workloads.load("cartpole-dqn")), NATIVE, options=options)
+    training.warm_up()
+    collected, learnt = training.collect(100), training.learn(20)
+    assert (collected.gradient_steps, learnt.gradient_steps) == (0, 20)
+    assert 100 <= collected.environment_steps < 104
+    assert learnt.environment_steps == 0
+    assert (collected.terms_s["learner"], learnt.terms_s["environment"]) == (0, 0)
+
+
 def test_a_measured_run_has_its_rows() -> None:
     options = asked(actors=2)
     item = options.applied(workloads.load("cartpole-ddpg"))

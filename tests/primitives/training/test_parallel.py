@@ -94,6 +94,25 @@ def test_counts_hold_and_learners_stay_equal(
     assert all(value >= 0 for value in spent_s.values())
 
 
+@pytest.mark.parametrize(("actors", "learners"), [(1, 1), (2, 2)])
+def test_actors_and_learners_work_alone(actors: int, learners: int) -> None:
+    made = training(actors=actors, learners=learners, pacing=Pacing(50, 3, 16))
+    made.collect(40)  # fills first
+    collected = made.environment_steps
+    assert 50 + 40 <= collected < 50 + 40 + 2 * actors
+    assert (made.gradient_steps, len(made.replay)) == (0, collected)
+    before = made.state_dict()
+    made.learn(30)
+    assert (made.gradient_steps, made.environment_steps) == (30, collected)
+    assert any((value != before[name]).any() for name, value in made.state_dict().items())
+    made.run(10)
+    assert made.gradient_steps == 40
+    assert 3 * 10 <= made.environment_steps - collected < 3 * 11 + 16 + actors
+    for call in (made.collect, made.learn):
+        with pytest.raises(ValueError, match="steps: found 0"):
+            call(0)
+
+
 def test_what_is_stored_are_transitions_of_the_environment() -> None:
     made = training(CONTINUOUS, actors=2, count=2, pacing=Pacing(200, 1, 16))
     made.run(100)

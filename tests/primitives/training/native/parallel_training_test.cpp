@@ -130,8 +130,8 @@ struct Setup {
             ParallelTraining::Schedule{64, 2, lead, {0.4, 1.0, 100}, {0, 1}, 7});
     }
 
-    void run(int64_t gradient_steps) {
-        training->start(gradient_steps);
+    void run(int64_t steps, Working working = Working::both) {
+        training->start(steps, working);
         while (!training->wait_for(0.01)) {
         }
         training->join();
@@ -170,6 +170,26 @@ void counts_hold(int actors, int learners, int64_t lead) {
     }
     CHECK(last > 0);
     CHECK(setup.training->take_episodes().empty());
+}
+
+void sides_work_alone_and_keep_in_step_afterwards() {
+    constexpr int64_t lead = 16;
+    Setup setup(2, 2, lead);
+    setup.run(0);
+    int64_t environment_steps = setup.training->environment_steps();
+    setup.run(101, Working::actors);
+    CHECK(setup.training->gradient_steps() == 0);
+    CHECK(setup.training->environment_steps() >= environment_steps + 101);
+    CHECK(setup.training->environment_steps() < environment_steps + 101 + 2 * 2);
+    environment_steps = setup.training->environment_steps();
+    setup.run(30, Working::learners);
+    CHECK(setup.training->gradient_steps() == 30);
+    CHECK(setup.training->environment_steps() == environment_steps);
+    setup.run(10);
+    CHECK(setup.training->gradient_steps() == 40);
+    CHECK(setup.training->environment_steps() >= environment_steps + 2 * 10);
+    CHECK(setup.training->environment_steps() < environment_steps + 2 * 11 + lead + 2 * 2);
+    CHECK(setup.steps[0]->steps() == 40 && setup.steps[1]->steps() == 40);
 }
 
 void stops_in_the_middle_and_goes_on() {
@@ -244,6 +264,7 @@ int main() {
         for (const int learners : {1, 2, 3})
             for (const int64_t lead : {0, 32})
                 counts_hold(actors, learners, lead);
+    sides_work_alone_and_keep_in_step_afterwards();
     stops_in_the_middle_and_goes_on();
     a_failure_stops_all_and_says_what();
     weights_are_copied_between_layouts();
