@@ -83,7 +83,8 @@ def run(  # noqa: PLR0913 (a command: its options)
         bool,
         typer.Option(
             "--native-environments",
-            help="Step the environments in C++, with Gymnasium's trajectories.",
+            help="Step the environments in C++, with Gymnasium's trajectories. PPO's iterations are then native calls "
+            "if the learner is native too.",
         ),
     ] = False,
     loop: Annotated[

@@ -1,6 +1,6 @@
 """Runs this project's trainings as a worker process, which answers the jobs of `harness.compare.protocol`.
 
-python -m harness.compare.own_worker MAPPING [--envpool]
+python -m harness.compare.own_worker MAPPING [--envpool | --native-environments | --threads-native]
 """
 
 import gc
@@ -16,6 +16,8 @@ from harness import workloads
 from harness.compare.protocol import WorkerJob, WorkerResult
 from harness.core.errors import UserError
 from harness.mapping import Mapping
+from harness.runtime.native_iterations import NativeIterations
+from harness.runtime.native_threads import ThreadedTraining
 from harness.runtime.on_policy import OnPolicyTraining, start
 from harness.runtime.options import Options
 from harness.runtime.training import Training
@@ -26,7 +28,10 @@ _VERSIONS = {
 }
 
 
-def _train(training: Training | OnPolicyTraining, job: WorkerJob, mapping: str) -> dict[str, Any]:
+Trained = Training | OnPolicyTraining | NativeIterations | ThreadedTraining
+
+
+def _train(training: Trained, job: WorkerJob, mapping: str) -> dict[str, Any]:
     gc.collect()  # as the baselines' workers do, so that no garbage is collected during another system's time
     if job.environment:
         progress = training.advance(job.gradient_steps)
@@ -45,16 +50,33 @@ def _train(training: Training | OnPolicyTraining, job: WorkerJob, mapping: str) 
     ).model_dump()
 
 
-def answers(mapping: str, envpool: bool = False) -> Iterator[dict[str, Any]]:
+FLAGS = ("envpool", "native_environments", "threads_native")
+"""Options of the training that flags of the command set."""
+
+
+def _started(job: WorkerJob, mapping: str, flags: dict[str, Any]) -> Trained:
+    """Return the training of a job. C++ threads are one learner, and actors on the other cores."""
+    item = workloads.from_tables(job.workload, "job")
+    asked: dict[str, Any] = {"batch_size": job.batch_size, "seed": job.seed}
+    if not flags.get("threads_native"):
+        return start(item, Mapping.parse(mapping), **asked, options=Options(threads=job.threads, **flags))
+    environments = item.training.actors
+    actors = max(count for count in range(1, max(2, job.threads)) if environments % count == 0)
+    return ThreadedTraining(
+        item, Mapping.parse(mapping), **asked, options=Options(processes=actors, threads_native=True)
+    )
+
+
+def answers(mapping: str, **flags: bool) -> Iterator[dict[str, Any]]:
     """Do each job that standard input holds, one line of JSON each, and yield the answers.
 
     A training goes on from job to job if only the number of gradient steps differs; otherwise a new one starts.
 
     Args:
         mapping: the targets of learner, replay management and storage, such as "native-native-cpu".
-        envpool: whether EnvPool steps the environments.
+        flags: options of the training, of `FLAGS`.
     """
-    training: Training | OnPolicyTraining | None = None
+    training: Trained | None = None
     key = None
     for line in sys.stdin:
         job = WorkerJob.model_validate_json(line)
@@ -63,13 +85,7 @@ def answers(mapping: str, envpool: bool = False) -> Iterator[dict[str, Any]]:
             if training is None or asked != key:
                 if training is not None:
                     training.close()
-                training = start(
-                    workloads.from_tables(job.workload, "job"),
-                    Mapping.parse(mapping),
-                    batch_size=job.batch_size,
-                    seed=job.seed,
-                    options=Options(threads=job.threads, envpool=envpool),
-                )
+                training = _started(job, mapping, flags)
                 training.warm_up()
                 key = asked
             yield _train(training, job, mapping)
@@ -82,7 +98,8 @@ def main() -> None:
     # Answers are written to the real standard output; what libraries print goes to standard error.
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    for answer in answers(sys.argv[1], "--envpool" in sys.argv[2:]):
+    flags = {name: f"--{name.replace('_', '-')}" in sys.argv[2:] for name in FLAGS}
+    for answer in answers(sys.argv[1], **flags):
         print(json.dumps(answer), file=output, flush=True)
 
 

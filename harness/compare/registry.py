@@ -188,16 +188,21 @@ def baseline_worker(name: str, cpus: Sequence[int] | None = None) -> Worker:
     return Worker([str(python), "-P", *script], environment_variables={"PYTHONPATH": modules}, cpus=cpus)
 
 
-def own_worker(mapping: str, cpus: Sequence[int] | None = None, *, envpool: bool = False) -> Worker:
+def own_worker(
+    mapping: str,
+    cpus: Sequence[int] | None = None,
+    **flags: bool,
+) -> Worker:
     """Start a worker that trains with this project's runtime; it answers the same jobs as a baseline's.
 
     Args:
         mapping: the targets of learner, replay management and storage, such as "native-native-cpu".
         cpus: processors that it may use; all by default.
-        envpool: whether EnvPool steps the environments.
+        flags: options of the training by name (`own_worker.FLAGS`); none by default.
     """
     command = [sys.executable, "-P", "-m", "harness.compare.own_worker", mapping]
-    return Worker([*command, "--envpool"] if envpool else command, cpus=cpus)
+    command += [f"--{name.replace('_', '-')}" for name, is_set in flags.items() if is_set]
+    return Worker(command, cpus=cpus)
 
 
 def own_replay_worker(cpus: Sequence[int] | None = None) -> Worker:

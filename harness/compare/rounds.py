@@ -9,11 +9,11 @@ When whole trainings are compared, both systems then train from the start to the
 (`harness.compare.equal_steps`): the verdict is "faster" only if this project learns no less by then.
 
 The comparison covers the whole training or a part of it: learner and replay without environment steps, or only
-the replays. The baseline's name in the rows shows this, and also whether only this project uses EnvPool.
+the replays. The baseline's name in the rows shows this, and also what only this project uses (`OurSide`).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import partial
 from time import monotonic
@@ -57,16 +57,42 @@ FLUSHED = ", subnormals flushed"
 """Added to the name of a baseline that flushes subnormal numbers."""
 
 
-def label(baseline: str, part: ComparedPart = ComparedPart.TRAINING, envpool: bool = False) -> str:
+@dataclass(frozen=True)
+class OurSide:
+    """What only this project uses in a comparison; at most one of them.
+
+    Attributes:
+        envpool: whether EnvPool steps its environments.
+        native_environments: whether C++ does.
+        threads_native: whether its actors and learner are C++ threads, on native environments.
+    """
+
+    envpool: bool = False
+    native_environments: bool = False
+    threads_native: bool = False
+
+    def __str__(self) -> str:
+        words = {
+            "envpool": "EnvPool",
+            "native_environments": "native environments",
+            "threads_native": "C++ threads",
+        }
+        return " and ".join(word for name, word in words.items() if getattr(self, name))
+
+
+PLAIN = OurSide()
+
+
+def label(baseline: str, part: ComparedPart = ComparedPart.TRAINING, ours: OurSide = PLAIN) -> str:
     """Return the name that a baseline has in the rows of a comparison.
 
     Args:
         baseline: the baseline's own name.
         part: the part of the training that is compared; added to the name if it is not the whole training.
-        envpool: whether this project uses EnvPool, which is added too.
+        ours: what only this project uses, which is added too.
     """
     alone = "" if part is ComparedPart.TRAINING else f", {part} alone"
-    return f"{baseline}{alone}" + (", this project with EnvPool" if envpool else "")
+    return f"{baseline}{alone}" + (f", this project with {ours}" if str(ours) else "")
 
 
 @dataclass
@@ -126,7 +152,7 @@ class ComparisonSettings:
         rounds: most rounds; fewer if the budget ends first.
         environment: whether environments are stepped. If not, only learner and replay run, on the transitions that
             the replay holds when learning may start.
-        envpool: whether EnvPool steps this project's environments; a baseline keeps its own.
+        ours: what only this project uses; a baseline keeps its own environments.
         returns: how long both systems are trained again to compare their returns; by default they are not compared.
         flushed: whether each baseline also runs with `WorkerJob.flush_subnormals`, as a further system.
     """
@@ -136,7 +162,7 @@ class ComparisonSettings:
     threads: int = 1
     rounds: int = statistics.PAIRS
     environment: bool = True
-    envpool: bool = False
+    ours: OurSide = PLAIN
     returns: StepExtent | None = None
     flushed: bool = False
 
@@ -199,7 +225,7 @@ def compare(
     def start() -> Worker:
         if part is ComparedPart.REPLAY:
             return registry.own_replay_worker()
-        return registry.own_worker(str(mapping), envpool=settings.envpool)
+        return registry.own_worker(str(mapping), **asdict(settings.ours))
 
     ours = _System(OURS, start, job)
     theirs = [_System(name, partial(registry.baseline_worker, name), job) for name in baselines]
@@ -239,7 +265,7 @@ def compare(
             system,
             shared,
             part,
-            label(system.name, part, settings.envpool),
+            label(system.name, part, settings.ours),
             learnt[system.name],
         ).all()
     return rows + _stood_in_for(workload, size, baselines, shared)

@@ -11,7 +11,7 @@ from functools import cache
 
 from harness import papers, platforms, workloads
 from harness.compare import rounds
-from harness.compare.rounds import ComparedPart, label
+from harness.compare.rounds import ComparedPart, OurSide, label
 from harness.core.progress import Report, part
 from harness.core.provenance import Provenance
 from harness.core.row import Interrupted
@@ -214,8 +214,10 @@ def compare_cell(
         baseline: the other library, a folder under `baselines/`.
         tier: gives the times to spend.
         batch_size: a batch size other than the workload's own.
-        environment, envpool, flushed: see `rounds.ComparisonSettings`.
+        environment, flushed: see `rounds.ComparisonSettings`.
+        envpool: see `rounds.OurSide`.
     """
+    ours = OurSide(envpool=envpool)
     size = batch_size or item.training.batch_size
 
     def measure(run: Run, report: Report) -> list[Measurement]:
@@ -229,14 +231,14 @@ def compare_cell(
             settings=rounds.ComparisonSettings(
                 batch_size=size,
                 environment=environment,
-                envpool=envpool,
+                ours=ours,
                 returns=tier.returns,
                 flushed=flushed,
             ),
         )
 
     part = ComparedPart.TRAINING if environment else ComparedPart.LEARNER_AND_REPLAY
-    key = f"compare/{item.name}/{label(baseline, part, envpool)}" + (f"/{batch_size}" if batch_size else "")
+    key = f"compare/{item.name}/{label(baseline, part, ours)}" + (f"/{batch_size}" if batch_size else "")
     key += "/flushed" if flushed else ""
     needs = (_prediction_key(item, size),)
     estimate_s = tier.compare_s + (tier.returns.budget_s if tier.returns and environment else 0.0)

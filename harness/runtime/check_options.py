@@ -4,7 +4,7 @@ import os
 
 from harness.core.errors import UserError
 from harness.mapping import Mapping
-from harness.runtime import compose, memory, native_threads
+from harness.runtime import compose, memory, native_iterations, native_threads
 from harness.runtime.iteration import check_overlap, collected_rows
 from harness.runtime.options import STRICT, Options, is_on_policy
 from harness.runtime.reallocation import check_learners
@@ -38,6 +38,7 @@ def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> No
         compose.check_native_environments(task, options.envpool)
     if is_on_policy(task):
         _check_on_policy(options, task)
+        native_iterations.chosen_fusion(task, mapping, options)
     else:
         compose.check_batches(task, batch_size, options.ahead(task))
         compose.chosen_fusion(task, mapping, options.ahead(task), options)
@@ -58,7 +59,7 @@ def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> No
 def _check_on_policy(options: Options, task: Task) -> None:
     """Refuse options of a replay, or of running in parallel with one, for an algorithm without a replay."""
     why = "for PPO, which learns from its own latest samples"
-    for name in ("presampled_batches", "overlap", "learners", "reallocate", "replay_beside", "fusion"):
+    for name in ("presampled_batches", "overlap", "learners", "reallocate", "replay_beside"):
         if (found := getattr(options, name)) != getattr(STRICT, name):
             raise UserError(task.name, name, found, f"{getattr(STRICT, name)} {why}")
 

@@ -316,15 +316,19 @@ def actors_of(
         check_envpool(workload)
     if native:
         check_native_environments(workload, envpool)
-    seeds = environment_seed.generate_state(workload.training.actors)
     return ActorPlan(
-        tuple(make(int(seed >> 1)) for seed in seeds),  # some environments take seeds of at most 31 bits
+        tuple(make(seed) for seed in environment_seeds(environment_seed, workload.training.actors)),
         exploration_seed,
         fields,
         local_storage,
         clip,
         EnvironmentPool.of if envpool else NativePool.of if native else None,
     )
+
+
+def environment_seeds(seed: np.random.SeedSequence, count: int) -> list[int]:
+    """Return the seed of each of `count` environments, some of which take at most 31 bits."""
+    return [int(one >> 1) for one in seed.generate_state(count)]
 
 
 def check_processes(workload: Task, processes: int) -> None:

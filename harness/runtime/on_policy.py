@@ -1,28 +1,28 @@
 """The training loop of algorithms that learn only from their own latest samples (PPO 2.1)."""
 
 from collections.abc import Callable
-from math import ceil, prod
-from typing import cast
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.mapping.base import Platform
 from harness.mapping.loop import HOST, LEARNER
+from harness.runtime.actors.actor import Episode
 from harness.runtime.clock import time_of, weights_bytes
-from harness.runtime.compose import actors_of, check_processes, learner_of, start_actors
+from harness.runtime.compose import actors_of, check_processes, start_actors
+from harness.runtime.native_iterations import NativeIterations, chosen_fusion
+from harness.runtime.on_policy_loop import OnPolicyLoop
 from harness.runtime.options import STRICT, Fusion, Options, is_on_policy
-from harness.runtime.training import Progress, Training, links_of_map
+from harness.runtime.training import Training, links_of_map
 from harness.workloads import Workload
 from harness.workloads.task import columns_of
-from primitives.algorithms.ppo import PPO, Rollout
+from primitives.algorithms.ppo import Rollout
 from primitives.replay import FieldSpec
 
 
-class OnPolicyTraining:
+class OnPolicyTraining(OnPolicyLoop):
     """On-policy training in iterations of sample generation and model update.
 
     N actors take T steps each with the current policy, followed by K epochs of minibatches of M samples. If the
@@ -50,8 +50,6 @@ class OnPolicyTraining:
         UserError: mapping, batch size and workload are not compatible, or something is not installed.
     """
 
-    fusion = Fusion.NONE
-
     def __init__(
         self,
         workload: Workload,
@@ -62,27 +60,17 @@ class OnPolicyTraining:
         options: Options = STRICT,
         platform: Callable[[], Platform] = links_of_map,
     ) -> None:
-        # With another learner, PyTorch only runs a small forward pass in `prepare`.
-        threads, settings = options.threads, workload.training
-        torch.set_num_threads(threads if mapping.learner.backend == "torch" else 1)
-        options.check_applied(workload)
+        threads = options.threads
         processes = options.processes
         if processes is None:
-            processes = min(threads, settings.actors) if threads > 1 else 0
+            processes = min(threads, workload.training.actors) if threads > 1 else 0
         check_processes(workload, processes)
-        size = settings.batch_size if batch_size is None else batch_size
-        self._length = workload.algorithm.hyperparameters["trajectory_length"]
-        self._actors = settings.actors
-        if size > self._length * self._actors:
-            allowed = f"1 to actors * trajectory_length, {self._length * self._actors}"
-            raise UserError(workload.name, "batch_size", size, allowed)
-        environment_seed, exploration_seed, dealing_seed, learner_seed = np.random.SeedSequence(seed).spawn(4)
+        super().__init__(workload, mapping, batch_size, seed, options)
         fields = columns_of(workload) | {"truncated": FieldSpec((), np.bool_)}
-        self.learner = learner_of(workload, mapping, size, learner_seed, threads, options.delay)
         plan = actors_of(
             workload,
-            environment_seed,
-            exploration_seed,
+            self._environment_seed,
+            self._exploration_seed,
             fields,
             self._length,
             clip=True,
@@ -90,59 +78,24 @@ class OnPolicyTraining:
             native=options.native_environments,
         )
         self._acting = start_actors(plan, self.learner, processes)
-        self._algorithm = cast(PPO, self.learner.algorithm)
-        self._rng = np.random.default_rng(dealing_seed)
+        self._rng = np.random.default_rng(self._dealing_seed)
         self._time = time_of(mapping, self.learner, None, platform)
         self.provenance = self._time.provenance
         self._weights_bytes = weights_bytes(self._time, self.learner)
+        size = self.learner.batch_size
         self._batch_bytes = size * sum(
             prod(shape[1:]) * dtype.itemsize for shape, dtype in self._algorithm.columns(size).values()
         )
-        self._losses: dict[str, float] = {}
-        self.gradient_steps = 0
+        self._found: dict[str, float] = {}
 
     @property
     def environment_steps(self) -> int:
         """Steps taken so far, over all environments."""
         return self._acting.environment_steps
 
-    def warm_up(self) -> Progress:
-        """Run one iteration, which is part of the training but not of its throughput."""
-        return self._advance(1)
-
-    def advance(self, gradient_steps: int) -> Progress:
-        """Continue training for at least `gradient_steps`, in whole iterations, and return what happened.
-
-        The first call also runs the warm-up, which the result does not include.
-
-        Raises:
-            ValueError: `gradient_steps` is below 1.
-        """
-        if gradient_steps < 1:
-            raise ValueError(f"gradient_steps: found {gradient_steps}; allowed: at least 1")
-        if not self.gradient_steps:
-            self.warm_up()
-        samples = self._length * self._actors
-        steps = samples // self.learner.batch_size * self._algorithm.hyperparameters.epochs
-        return self._advance(ceil(gradient_steps / steps))
-
     def close(self) -> None:
         """End the actors' processes, if there are any, and close the environments."""
         self._acting.close()
-
-    def _advance(self, iterations: int) -> Progress:
-        before_s, before_terms_s = self._time.now_s(), self._terms_s()
-        before = self.gradient_steps, self.environment_steps
-        for _ in range(iterations):
-            self._iterate()
-        return Progress(
-            gradient_steps=self.gradient_steps - before[0],
-            environment_steps=self.environment_steps - before[1],
-            wall_s=self._time.now_s() - before_s,
-            episodes=self._acting.take_episodes(),
-            terms_s={name: value - before_terms_s[name] for name, value in self._terms_s().items()},
-            losses=self._losses,
-        )
 
     def samples(self) -> dict[str, npt.NDArray]:
         """Collect the transitions of one iteration, and return the samples to learn from, by column."""
@@ -154,14 +107,14 @@ class OnPolicyTraining:
         prepared = self._time.call(HOST, "prepare", lambda: self._algorithm.prepare(parameters, rollout))
         return prepared.value
 
-    def _iterate(self) -> None:
-        samples = self.samples()
+    def _iterate(self, iterations: int) -> None:
+        for _ in range(iterations):
+            self._learn(self.samples())
+
+    def _learn(self, samples: dict[str, npt.NDArray]) -> None:
         self._variant = "full"
         minibatches = self._algorithm.minibatches(samples, self.learner.batch_size, self._rng)
-        steps = (
-            self._length * self._actors // self.learner.batch_size * self._algorithm.hyperparameters.epochs
-        )
-        for _ in range(steps):
+        for _ in range(self._gradient_steps_each):
             made = self._time.call(
                 LEARNER, "learner", lambda: self._step(next(minibatches)), 0.0, {HOST: self._batch_bytes}
             )
@@ -170,9 +123,15 @@ class OnPolicyTraining:
 
     def _step(self, batch: dict[str, npt.NDArray]) -> None:
         losses = self.learner.step(batch, variant=self._variant).losses
-        self._losses = self._losses | losses
+        self._found = self._found | losses
         if self._algorithm.early_stop(losses):
             self._variant = "value"
+
+    def _losses(self) -> dict[str, float]:
+        return self._found
+
+    def _take_episodes(self) -> list[Episode]:
+        return self._acting.take_episodes()
 
     def _terms_s(self) -> dict[str, float]:
         spent_s = self._time.terms_s
@@ -191,7 +150,7 @@ def start(
     batch_size: int | None = None,
     seed: int = 0,
     options: Options = STRICT,
-) -> Training | OnPolicyTraining:
+) -> Training | OnPolicyTraining | NativeIterations:
     """Create the training that a workload's algorithm needs: on-policy, or with a replay.
 
     Args:
@@ -201,5 +160,8 @@ def start(
     Raises:
         UserError: settings are not compatible, or something is not installed.
     """
-    make = OnPolicyTraining if is_on_policy(workload) else Training
+    make: type[Training | OnPolicyTraining | NativeIterations] = Training
+    if is_on_policy(workload):
+        fused = chosen_fusion(workload, mapping, options) is Fusion.ITERATION
+        make = NativeIterations if fused else OnPolicyTraining
     return make(workload, mapping, batch_size=batch_size, seed=seed, options=options)

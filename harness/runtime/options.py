@@ -16,6 +16,9 @@ class Fusion(StrEnum):
     NONE = "none"  # replay management, data storage and learner are called one after the other
     REPLAY = "replay"  # replay management and data storage in one native call: `ConcurrentReplay`
     STEP = "step"  # the learner too: whole gradient steps in one native call, `FusedSteps`
+    ITERATION = (
+        "iteration"  # of PPO: environments, policy and learner in one native call, `OnPolicyIterations`
+    )
 
 
 @dataclass(frozen=True)

@@ -356,10 +356,26 @@ class PPO(base.Algorithm):
         self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
     ) -> Array:
         """Return an action drawn from the policy."""
+        return self._drawn(parameters, self._policy_output(parameters, observation), draws)
+
+    def _drawn(self, parameters: Mapping[str, Array], output: Array, draws: Mapping[str, Array]) -> Array:
+        """Return actions drawn from the distribution that the policy network's output describes."""
         if self.discrete:  # the argmax of logits plus Gumbel noise is a draw from their softmax
-            return (self._policy_output(parameters, observation) + draws["gumbel"]).argmax(-1)
-        mean = self.act(parameters, observation)
-        return mean + networks.exp(parameters["policy.log_std"]) * draws["noise"]
+            return (output + draws["gumbel"]).argmax(-1)
+        return output + networks.exp(parameters["policy.log_std"]) * draws["noise"]
+
+    def drawn_with_probability(
+        self, parameters: Parameters, observation: Tensor, draws: base.Batch
+    ) -> tuple[Tensor, Tensor]:
+        """Return the actions of `explored` and their log-probabilities, (n,) in nats."""
+        output = self._policy_output(parameters, observation)
+        action = self._drawn(parameters, output, draws)
+        return action, self.distribution(networks.part(parameters, "policy"), output, action)[0]
+
+    def values(self, parameters: Mapping[str, Array], observation: Array) -> Array:
+        """Return the values of observations, (n,)."""
+        features = self._features(parameters, observation)
+        return self.networks["value"](networks.part(parameters, "value"), features)[:, 0]
 
     def prepare(self, parameters: Mapping[str, np.ndarray], rollout: Rollout) -> dict[str, np.ndarray]:
         """Turn a rollout into samples: compute advantages, value targets and the actions' log-probabilities.

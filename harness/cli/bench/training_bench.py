@@ -1,7 +1,9 @@
 """Compares whole trainings without a GPU: this project and other libraries on the same workload, in interleaved rounds.
 
-    placerl bench training [--cells cartpole-ppo] [--mapping native-native-cpu]
+    placerl bench training [--cells cartpole-ppo] [--mapping native-native-cpu] [--gymnasium]
 
+This project steps native environments, whose trajectories are Gymnasium's to the last bit; with `--gymnasium` it steps
+Gymnasium's. Other libraries step what they come with: Gymnasium's, except for PufferLib's and RLtools' own.
 `harness.compare.rounds` describes the rounds, the comparison of this project with itself, and that of the returns after
 the same number of steps. The seconds before a system learns (imports, compilation, its first steps) have a column of
 their own and count in no rate. The table also has the measured peak arithmetic of a core, and says whether a goal that
@@ -183,6 +185,7 @@ def measure(
     baselines: Sequence[str],
     budget_s: float,
     extent: StepExtent | None,
+    native_environments: bool,
     report: Report,
 ) -> list[Measurement]:
     """Time this project and other libraries on a workload in the same rounds, and compare what they learn.
@@ -193,12 +196,15 @@ def measure(
         baselines: the other libraries, some of `cell.baselines`.
         budget_s: seconds of the rounds.
         extent: how long both systems of each comparison are trained for their returns; None: not at all.
+        native_environments: whether C++ steps this project's environments.
         report: called with the progress.
 
     Returns:
         The rows of `harness.compare.rounds.compare`.
     """
-    settings = rounds.ComparisonSettings(returns=extent)
+    settings = rounds.ComparisonSettings(
+        returns=extent, ours=rounds.OurSide(native_environments=native_environments)
+    )
     return rounds.compare(
         cell.item(), mapping, baselines, budget_s=budget_s, progress=report, settings=settings
     )
@@ -214,7 +220,7 @@ def judged(cell: TrainingCell, rows: Sequence[Measurement]) -> str:
         rows: its rows from `measure`.
     """
     if cell.level_with:
-        ratio = _find(rows, cell.level_with, "throughput_ratio")
+        ratio = next((row for row in _ratios(rows) if _name(row) == cell.level_with), None)
         return f"{cell.goal}: {_against(ratio, 1.0, ratio.value if ratio else None, 'x its throughput')}"
     ours = next((row for row in rows if row.details["part"] == "ours" and row.value is not None), None)
     if not cell.rate:
@@ -231,6 +237,15 @@ def _against(row: Measurement | None, at_least: float, value: float | None, unit
     low, high = row.low or row.value, row.high or row.value
     verdict = "met" if low >= at_least else "missed" if high < at_least else "no verdict"
     return f"{value:,.4g}{unit}, {verdict}"
+
+
+def _name(row: Measurement) -> str:
+    """Return the baseline of a comparison, without what is said of this project."""
+    return str(row.details["baseline"]).partition(",")[0]
+
+
+def _ratios(rows: Sequence[Measurement]) -> list[Measurement]:
+    return [row for row in rows if row.quantity == "throughput_ratio" and row.value is not None]
 
 
 def _find(
@@ -257,7 +272,7 @@ def lines(rows: Sequence[Measurement], batch_size: int) -> list[list[str]]:
     made = [_side(OURS, rows, (name, "ours"), batch_size) for name in baselines]
     table = [next((line for line in made if line[1]), [OURS, *[""] * (len(_COLUMNS) - 1)])]
     for name in baselines:
-        line = _side(name, rows, (name, "theirs"), batch_size)
+        line = _side(name.partition(",")[0], rows, (name, "theirs"), batch_size)
         ratio = _find(rows, name, "throughput_ratio")
         if ratio and ratio.low is not None and ratio.high is not None:
             line[4] = f"{ratio.value:.3g} [{ratio.low:.3g}, {ratio.high:.3g}]"
@@ -293,7 +308,10 @@ def _shown(row: Measurement | None, scaled: Callable[[float], float]) -> str:
 
 
 def table(
-    found: Sequence[tuple[TrainingCell, Sequence[Measurement]]], mapping: str, peak_gflops: float
+    found: Sequence[tuple[TrainingCell, Sequence[Measurement]]],
+    mapping: str,
+    peak_gflops: float,
+    native_environments: bool,
 ) -> str:
     """Return the results as Markdown: a table for each workload, its goal, and notes.
 
@@ -303,11 +321,13 @@ def table(
         found: the workloads, each with its rows from `measure`.
         mapping: this project's mapping, for the text.
         peak_gflops: measured peak arithmetic of one core in float32, GFLOP/s.
+        native_environments: whether C++ stepped this project's environments.
     """
     text = [
         "# Training without a GPU",
         "",
-        f"One thread a side, in interleaved rounds; this project under {mapping}. Peak of one core: {peak_gflops:.4g} "
+        f"One thread a side, in interleaved rounds; this project under {mapping}, with "
+        f"{'native environments' if native_environments else 'Gymnasium'}. Peak of one core: {peak_gflops:.4g} "
         "GFLOP/s in float32. Medians; the ratio is of the faster halves' means, from pairs of the same rounds. Start: "
         "imports, compilation and the steps before learning, in no rate. Provenance: measured.",
         "",
@@ -319,7 +339,7 @@ def table(
     return "\n".join(text)
 
 
-def main(
+def main(  # noqa: PLR0913 (a command: its options)
     cells: Annotated[str, typer.Option("--cells", help="Only cells whose name contains this.")] = "",
     baselines: Annotated[
         str, typer.Option("--baselines", help="Other libraries, separated by commas.")
@@ -328,6 +348,9 @@ def main(
     budget_s: Annotated[
         float, typer.Option("--budget-s", min=0, help="Seconds of one cell's rounds; 15 are the fewest.")
     ] = 90.0,
+    gymnasium: Annotated[
+        bool, typer.Option("--gymnasium", help="Step Gymnasium's environments in this project too.")
+    ] = False,
     no_returns: Annotated[
         bool, typer.Option("--no-returns", help="Leave out the trainings for the returns.")
     ] = False,
@@ -354,6 +377,6 @@ def main(
         if not others:
             typer.echo(f"left out: {cell.name}, which is compared with {', '.join(cell.baselines)}", err=True)
             continue
-        timed = partial(measure, cell, side, others, budget_s, extent)
+        timed = partial(measure, cell, side, others, budget_s, extent, not gymnasium)
         found.append((cell, session.measure(f"bench-training/{cell.name}", timed)))
-    session.write(table(found, mapping, peak_gflops))
+    session.write(table(found, mapping, peak_gflops, not gymnasium))

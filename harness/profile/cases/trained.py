@@ -18,6 +18,7 @@ from harness import workloads
 from harness.mapping import Mapping
 from harness.profile.cases.base import block_rows
 from harness.runtime.on_policy import OnPolicyTraining, start
+from harness.runtime.training import Training
 from harness.workloads import Workload
 
 MAPPING = Mapping.parse("torch-native-cpu")
@@ -78,6 +79,7 @@ def train(
         state = training.learner.state_dict()
         if isinstance(training, OnPolicyTraining):
             return TrainedStart(done, state, training.samples())
+        assert isinstance(training, Training), "of the default options no iteration is fused"
         rows = min(ROWS, block_rows(training.replay.storage))
         columns = training.replay.sample(rows, np.random.default_rng(5)).batch
         return TrainedStart(done, state, {name: np.array(column) for name, column in columns.items()})

@@ -18,11 +18,6 @@ struct TransitionColumns {
     size_t observation, action, reward, next_observation, terminated;
 };
 
-struct Episode {
-    int64_t environment_step; // of the training, at about which it ended
-    double total_reward;
-};
-
 class Actor {
   public:
     // `environments` begin their next episode in the same step.

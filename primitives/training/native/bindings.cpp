@@ -9,33 +9,15 @@
 #include "environments/native/bindings.hpp"
 #include "replay/native/bindings.hpp"
 #include "training/native/bindings.hpp"
+#include "training/native/blocks.hpp"
 #include "training/native/executor_parts.hpp"
+#include "training/native/iterations_bindings.hpp"
 #include "training/native/parallel_training.hpp"
 
 namespace nb = nanobind;
 
 namespace placerl::training {
 namespace {
-
-std::vector<Block> blocks_of(const nb::list &arrays) {
-    std::vector<Block> blocks;
-    for (nb::handle object : arrays) {
-        auto *array = reinterpret_cast<PyArrayObject *>(object.ptr());
-        if (!PyArray_Check(object.ptr()) || PyArray_TYPE(array) != NPY_FLOAT32 || PyArray_NDIM(array) > 2)
-            throw nb::type_error("weights: allowed: float32 matrices and vectors");
-        const int dimensions = PyArray_NDIM(array);
-        const auto stride = [&](int axis) {
-            return int64_t(PyArray_STRIDE(array, axis)) / int64_t(sizeof(float));
-        };
-        if (dimensions == 2)
-            blocks.push_back({numpy::data<float>(array), PyArray_DIM(array, 0), PyArray_DIM(array, 1),
-                              stride(0), stride(1)});
-        else
-            blocks.push_back({numpy::data<float>(array), 1, PyArray_SIZE(array), PyArray_SIZE(array),
-                              dimensions ? stride(0) : 1});
-    }
-    return blocks;
-}
 
 // (kind, index, name) of each input
 using PhaseArguments = std::pair<int, std::vector<std::tuple<int, int, std::string>>>;
@@ -175,6 +157,7 @@ void bind_training(nb::module_ &parent) {
         .def_prop_ro("filled", [](const Threads &t) { return t.training().filled(); })
         .def_prop_ro("environment_steps", [](const Threads &t) { return t.training().environment_steps(); })
         .def_prop_ro("gradient_steps", [](const Threads &t) { return t.training().gradient_steps(); });
+    bind_iterations(m);
 }
 
 } // namespace placerl::training

@@ -70,6 +70,11 @@ class GradientStep {
     virtual void publish(Mailbox &mailbox) = 0;
 };
 
+struct Episode {
+    int64_t environment_step; // of the training, at about which it ended
+    double total_reward;
+};
+
 // Seconds by what a thread did.
 struct Spent {
     double environment = 0, infer = 0, insert = 0, actor_wait = 0;

@@ -110,10 +110,32 @@ def test_without_the_environment_it_learns_alone(answered):
     assert trainings.calls == [(0, "warm_up"), (0, "learn", 20)]
 
 
-@pytest.mark.parametrize(("options", "envpool"), [({}, False), ({"envpool": True}, True)])
-def test_a_training_is_made_as_the_job_asks(answered, options, envpool):
+@pytest.mark.parametrize("options", [{}, {"envpool": True}, {"native_environments": True}])
+def test_a_training_is_made_as_the_job_asks(answered, options):
     _, trainings = answered(job(20, threads=3, seed=5), **options)
-    assert trainings.made == [("native-native-cpu", 32, 5, Options(threads=3, envpool=envpool))]
+    assert trainings.made == [("native-native-cpu", 32, 5, Options(threads=3, **options))]
+
+
+@pytest.mark.parametrize(
+    ("threads", "environments", "actors"), [(1, 4, 1), (2, 4, 1), (3, 4, 2), (4, 4, 2), (5, 4, 4)]
+)
+def test_cpp_threads_are_a_learner_and_actors_on_the_other_cores(
+    answered, monkeypatch, threads, environments, actors
+):
+    made = []
+
+    def threaded(item, mapping, **options):
+        made.append((str(mapping), options))
+        return Trainings().start(item, mapping, **options)
+
+    monkeypatch.setattr(own_worker, "ThreadedTraining", threaded)
+    tables = job().workload | {}
+    tables["training"]["actors"] = environments
+    answers, trainings = answered(job(20, workload=tables, threads=threads), threads_native=True)
+    asked = {"batch_size": 32, "seed": 0, "options": Options(processes=actors, threads_native=True)}
+    assert made == [("native-native-cpu", asked)]
+    assert trainings.made == []
+    assert answers[0]["gradient_steps"] == 20
 
 
 def test_a_refusal_is_an_answer_and_the_next_job_is_tried(answered):
@@ -124,24 +146,25 @@ def test_a_refusal_is_an_answer_and_the_next_job_is_tried(answered):
     assert trainings.calls == []
 
 
-@pytest.mark.parametrize(("flags", "envpool"), [([], False), (["--envpool"], True)])
-def test_answers_have_standard_output_to_themselves(monkeypatch, capfd, flags, envpool):
+@pytest.mark.parametrize("flags", [[], *([name] for name in own_worker.FLAGS)])
+def test_answers_have_standard_output_to_themselves(monkeypatch, capfd, flags):
     """What libraries print, in C too, goes to standard error."""
     asked = []
 
-    def answers(mapping, with_envpool):
-        asked.append((mapping, with_envpool))
+    def answers(mapping, **given):
+        asked.append((mapping, [name for name, is_set in given.items() if is_set]))
         for number in (1, 2):
             os.write(1, b"a library's greeting\n")
             yield {"answer": number}
             assert capfd.readouterr().out == json.dumps({"answer": number}) + "\n", "at once"
 
     monkeypatch.setattr(own_worker, "answers", answers)
-    monkeypatch.setattr(sys, "argv", ["--envpool", "native-native-cpu", *flags])
+    given = [f"--{flag.replace('_', '-')}" for flag in flags]
+    monkeypatch.setattr(sys, "argv", ["--envpool", "native-native-cpu", *given])
     output = os.dup(1)
     try:
         own_worker.main()
     finally:
         os.dup2(output, 1)
         os.close(output)
-    assert asked == [("native-native-cpu", envpool)]
+    assert asked == [("native-native-cpu", flags)]

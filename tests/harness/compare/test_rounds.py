@@ -212,9 +212,9 @@ def test_environments_of_envpool_are_no_secret(systems, monkeypatch):
     monkeypatch.setattr(
         registry, "own_worker", lambda mapping, **options: (asked.append(options), own(mapping))[1]
     )
-    rows = compared(["slow"], envpool=True)
+    rows = compared(["slow"], ours=compare.OurSide(envpool=True))
     assert {baseline for baseline, _, _ in rows} == {"slow, this project with EnvPool"}
-    assert asked == [{"envpool": True}]
+    assert asked == [{"envpool": True, "native_environments": False, "threads_native": False}]
 
 
 def test_a_baseline_that_flushes_is_a_side_of_its_own(systems):

@@ -357,7 +357,7 @@ def test_a_comparison_is_of_the_chosen_mapping_at_its_batch_size(
     settings = named["settings"]
     assert (named["budget_s"], settings.batch_size, settings.environment) == (17, size, environment)
     part = ComparedPart.TRAINING if environment else ComparedPart.LEARNER_AND_REPLAY
-    assert cell.key == (key or f"compare/cartpole-dqn/{label('sb3', part, False)}")
+    assert cell.key == (key or f"compare/cartpole-dqn/{label('sb3', part)}")
     assert cell.key != "compare/cartpole-dqn/sb3" or environment
     assert (cell.estimate_s, cell.baselines) == (17, ("sb3",))
     assert cell.needs == (f"prediction/cartpole-dqn/{size}",)

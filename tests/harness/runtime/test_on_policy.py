@@ -183,7 +183,7 @@ def test_the_seed_is_0_unless_it_is_given(loop):
 def test_pytorch_has_the_threads_of_its_learner(monkeypatch, mapping, options, expected):
     asked = []
     monkeypatch.setattr("os.cpu_count", lambda: 3)
-    monkeypatch.setattr(on_policy.torch, "set_num_threads", lambda threads: asked.append(threads))
+    monkeypatch.setattr("torch.set_num_threads", lambda threads: asked.append(threads))
     OnPolicyTraining(small(), mapping, options=Options(**options)).close()
     assert asked == [expected]
 
@@ -213,7 +213,7 @@ def test_where_nothing_else_has_work_meanwhile_each_thread_steps_environments(
 
     for module in (on_policy, off_policy):
         monkeypatch.setattr(module, "start_actors", note)
-        monkeypatch.setattr(module.torch, "set_num_threads", lambda threads: None)
+        monkeypatch.setattr("torch.set_num_threads", lambda threads: None)
     for item in (small(), workloads.override(workloads.load("cartpole-dqn"), "training.actors", 2, "test")):
         with pytest.raises(Started):
             start(item, MAPPING, options=Options(**options))

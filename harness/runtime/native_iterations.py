@@ -1,0 +1,108 @@
+"""PPO whose iterations are native calls: `primitives.training.on_policy` as a training."""
+
+import numpy as np
+
+from harness.core.errors import UserError
+from harness.core.provenance import Provenance
+from harness.mapping import Mapping, Target
+from harness.runtime.actors.actor import Episode
+from harness.runtime.compose import check_native_environments, environment_seeds
+from harness.runtime.on_policy_loop import OnPolicyLoop
+from harness.runtime.options import STRICT, Fusion, Options
+from harness.workloads import Workload
+from harness.workloads.task import Task, algorithm_of
+from primitives.environments import make_native
+from primitives.training.on_policy import OnPolicyIterations, Sources, refusal
+
+NATIVE = Target("native")
+
+
+def fusions(task: Task, mapping: Mapping, options: Options) -> tuple[Fusion, ...]:
+    """Return the fusions that an on-policy task allows under a mapping, in ascending order.
+
+    Whole iterations are one call if environments and learner are native and no process is asked for.
+    """
+    alone = not options.processes and (options.processes is not None or options.threads == 1)
+    able = options.native_environments and mapping.learner == NATIVE and alone
+    return (Fusion.NONE, Fusion.ITERATION) if able and not refusal(algorithm_of(task)) else (Fusion.NONE,)
+
+
+def chosen_fusion(task: Task, mapping: Mapping, options: Options) -> Fusion:
+    """Return the requested fusion, or by default the most that is possible; UserError if it is not possible."""
+    possible = fusions(task, mapping, options)
+    chosen = possible[-1] if options.fusion is None else options.fusion
+    if chosen not in possible:
+        needed = (
+            ""
+            if chosen is not Fusion.ITERATION
+            else (f"; {chosen} with --native-environments, a native learner, two networks and no processes")
+        )
+        raise UserError(task.name, "fusion", chosen, ", ".join(possible) + needed)
+    return chosen
+
+
+class NativeIterations(OnPolicyLoop):
+    """The iterations of `OnPolicyTraining` in native calls.
+
+    The same seed draws the same random numbers as `OnPolicyTraining`: both train the same until the differences of
+    rounding have grown (`primitives.training.on_policy`).
+
+    Args:
+        workload, mapping, batch_size, seed: see `OnPolicyTraining`.
+        options: as `fusions` allows `Fusion.ITERATION`.
+
+    Attributes:
+        gradient_steps: gradient steps taken so far.
+        learner: the learner.
+        fusion: always "iteration".
+        provenance: always "measured".
+
+    Raises:
+        UserError: mapping, batch size and workload are not compatible, or something is not installed.
+    """
+
+    fusion = Fusion.ITERATION
+    provenance = Provenance.MEASURED
+
+    def __init__(
+        self,
+        workload: Workload,
+        mapping: Mapping,
+        *,
+        batch_size: int | None = None,
+        seed: int = 0,
+        options: Options = STRICT,
+    ) -> None:
+        check_native_environments(workload, options.envpool)
+        super().__init__(workload, mapping, batch_size, seed, options)
+        sources = Sources(
+            np.array(environment_seeds(self._environment_seed, self._actors), np.uint64),
+            np.random.default_rng(self._exploration_seed),
+            np.random.default_rng(self._dealing_seed),
+        )
+        environments = make_native(workload.environment.id, self._actors, autoreset="same_step")
+        self._iterations = OnPolicyIterations(self.learner, environments, sources)
+
+    @property
+    def environment_steps(self) -> int:
+        """Steps taken so far, over all environments."""
+        return self._iterations.environment_steps
+
+    def close(self) -> None:
+        """Do nothing: memory is freed with the object."""
+
+    def _iterate(self, iterations: int) -> None:
+        before = self.learner.gradient_steps
+        try:
+            self._iterations.run(iterations)
+        finally:
+            self.gradient_steps += self.learner.gradient_steps - before
+
+    def _take_episodes(self) -> list[Episode]:
+        return [Episode(step, total) for step, total in self._iterations.take_episodes()]
+
+    def _terms_s(self) -> dict[str, float]:
+        return self._iterations.spent_s()
+
+    def _losses(self) -> dict[str, float]:
+        return self._iterations.losses

@@ -1,0 +1,122 @@
+"""What trainings of algorithms that learn only from their own latest samples share (PPO 2.1): seeds and counts."""
+
+from abc import ABC, abstractmethod
+from math import ceil
+from typing import cast
+
+import numpy as np
+import torch
+
+from harness.core.errors import UserError
+from harness.mapping import Mapping
+from harness.runtime.actors.actor import Episode
+from harness.runtime.clock import RealTime
+from harness.runtime.compose import learner_of
+from harness.runtime.options import Fusion, Options
+from harness.runtime.training import Progress
+from harness.workloads import Workload
+from primitives.algorithms.ppo import PPO
+
+
+class OnPolicyLoop(ABC):
+    """Iterations of N T environment steps and K epochs of minibatches of M of these samples.
+
+    Args:
+        workload: the workload to train.
+        mapping: the mapping.
+        batch_size: M; None for the workload's.
+        seed: seed of everything random.
+        options: how the mapping is run.
+
+    Attributes:
+        fusion: the parts that are fused.
+        gradient_steps: gradient steps taken so far.
+        learner: the learner.
+
+    Raises:
+        UserError: mapping, batch size and workload are not compatible, or something is not installed.
+    """
+
+    fusion = Fusion.NONE
+
+    def __init__(
+        self, workload: Workload, mapping: Mapping, batch_size: int | None, seed: int, options: Options
+    ) -> None:
+        # With another learner, PyTorch only runs a small forward pass in `PPO.prepare`.
+        threads, settings = options.threads, workload.training
+        torch.set_num_threads(threads if mapping.learner.backend == "torch" else 1)
+        options.check_applied(workload)
+        size = settings.batch_size if batch_size is None else batch_size
+        self._length = workload.algorithm.hyperparameters["trajectory_length"]
+        self._actors = settings.actors
+        if size > self._length * self._actors:
+            allowed = f"1 to actors * trajectory_length, {self._length * self._actors}"
+            raise UserError(workload.name, "batch_size", size, allowed)
+        seeds = np.random.SeedSequence(seed).spawn(4)
+        self._environment_seed, self._exploration_seed, self._dealing_seed, learner_seed = seeds
+        self.learner = learner_of(workload, mapping, size, learner_seed, threads, options.delay)
+        self._algorithm = cast(PPO, self.learner.algorithm)
+        self._time = RealTime()
+        self.gradient_steps = 0
+
+    @property
+    @abstractmethod
+    def environment_steps(self) -> int:
+        """Steps taken so far, over all environments."""
+
+    @property
+    def _gradient_steps_each(self) -> int:
+        """Gradient steps of an iteration."""
+        samples = self._length * self._actors
+        return samples // self.learner.batch_size * self._algorithm.hyperparameters.epochs
+
+    @abstractmethod
+    def _iterate(self, iterations: int) -> None:
+        """Run iterations, and count their gradient steps."""
+
+    @abstractmethod
+    def _take_episodes(self) -> list[Episode]:
+        """Return the episodes that ended since the last call, oldest first."""
+
+    @abstractmethod
+    def _terms_s(self) -> dict[str, float]:
+        """Return the seconds spent so far, by term."""
+
+    @abstractmethod
+    def _losses(self) -> dict[str, float]:
+        """Return each loss of the last gradient step that has it, by name."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the actors' processes, if there are any, and close the environments."""
+
+    def warm_up(self) -> Progress:
+        """Run one iteration, which is part of the training but not of its throughput."""
+        return self._advance(1)
+
+    def advance(self, gradient_steps: int) -> Progress:
+        """Continue training for at least `gradient_steps`, in whole iterations, and return what happened.
+
+        The first call also runs the warm-up, which the result does not include.
+
+        Raises:
+            ValueError: `gradient_steps` is below 1.
+        """
+        if gradient_steps < 1:
+            raise ValueError(f"gradient_steps: found {gradient_steps}; allowed: at least 1")
+        if not self.gradient_steps:
+            self.warm_up()
+        return self._advance(ceil(gradient_steps / self._gradient_steps_each))
+
+    def _advance(self, iterations: int) -> Progress:
+        before_s, before_terms_s = self._time.now_s(), self._terms_s()
+        before = self.gradient_steps, self.environment_steps
+        self._iterate(iterations)
+        return Progress(
+            gradient_steps=self.gradient_steps - before[0],
+            environment_steps=self.environment_steps - before[1],
+            wall_s=self._time.now_s() - before_s,
+            episodes=self._take_episodes(),
+            terms_s={name: value - before_terms_s[name] for name, value in self._terms_s().items()},
+            losses=self._losses(),
+        )
