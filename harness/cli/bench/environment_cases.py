@@ -14,10 +14,16 @@ import numpy as np
 import numpy.typing as npt
 from primitives._native import environments as native
 
+from harness.compare import registry
+from harness.compare.protocol import Worker
 from harness.environments import continuous_cartpole
 from harness.measure.timed_case import Case
 from primitives.environments import make_native, mujoco_simulations
 
+PUFFERLIB, PUFFERLIB_IDS = "pufferlib", ("CartPole-v1",)
+"""Its folder in `baselines/`, and Gymnasium's ids of the environments that are built there."""
+ENVIRONMENT_WORKER = registry.BASELINES / "environment_worker.py"
+WORKER_LIMIT_S = 60.0
 RECORDED_STEPS = 128
 """Vector steps of MuJoCo environments that are recorded; the native environments and mj_step alone then repeat them."""
 
@@ -40,6 +46,17 @@ class Stepping:
     def environment_steps(self) -> int:
         """The number of environment steps in a call, `count` times `steps`."""
         return self.count * self.steps
+
+
+SINES = {
+    "CartPole-v1": (2, 0.2),
+    "ContinuousCartPole-v0": (2, 0.2),
+    "Pendulum-v1": (2, 2 * np.pi),
+    "MountainCar-v0": (1, 3.6),
+    "MountainCarContinuous-v0": (1, 3.6),
+    "Acrobot-v1": (19, 1.5 * np.pi),
+}
+"""Sines and cosines in double precision of a step, and the largest of their angles in radians, by Gymnasium's id."""
 
 
 @dataclass
@@ -135,6 +152,25 @@ def native_case(stepping: Stepping) -> Case[NativeState]:
     )
 
 
+def sines_case(stepping: Stepping) -> Case[tuple[int, float]]:
+    """Return as many sines and cosines as a call's environment steps need, by the function that they call."""
+    each, largest = SINES[stepping.id]
+    count = stepping.environment_steps * each
+
+    def check(_: object) -> None:
+        angles = np.random.default_rng(0).uniform(-largest, largest, 1000)
+        expected = np.sin(angles[::2]).sum() + np.cos(angles[1::2]).sum()
+        assert np.isclose(native.sum_of_sines(angles), expected, rtol=1e-12), "the sum differs from NumPy's"
+
+    return Case(
+        name="sines alone",
+        setup=lambda: (count, largest),
+        check=check,
+        inputs=lambda state, rng: rng.uniform(-state[1], state[1], state[0]),
+        call=lambda _, angles: native.sum_of_sines(angles),
+    )
+
+
 def gymnasium_case(stepping: Stepping) -> Case[Any]:
     """Return the case that steps one environment of Gymnasium in a Python loop, and resets it when an episode ends."""
 
@@ -214,6 +250,49 @@ def envpool_case(stepping: Stepping) -> Case[Any]:
             pool.step(one)
 
     return Case("EnvPool", setup, check, inputs, call, close=lambda pool: pool.close())
+
+
+def pufferlib_reason(id: str) -> str:
+    """Return why PufferLib's environments in C cannot be stepped here, empty if they can."""
+    if id not in PUFFERLIB_IDS:
+        return (
+            f"PufferLib's {id} is not built: {', '.join(PUFFERLIB_IDS)} is (baselines/pufferlib/install.py)"
+        )
+    if not registry.baseline_python(PUFFERLIB).exists():
+        return "it needs its environment, which --build makes"
+    return ""
+
+
+def _end(worker: Worker) -> None:
+    worker.close()
+
+
+def pufferlib_case(stepping: Stepping) -> Case[Worker]:
+    """Return PufferLib's environments in a process of their own environment and by its clock; checked for shapes and
+    finite numbers, since their rules and their float32 are their own.
+    """
+    draws = np.random.default_rng(0)
+
+    def setup() -> Worker:
+        folder = registry.BASELINES / PUFFERLIB
+        script = [str(ENVIRONMENT_WORKER), str(folder / "environment.py")]
+        worker = Worker([str(registry.baseline_python(PUFFERLIB)), *script])
+        worker.ask_json({"id": stepping.id, "count": stepping.count}, WORKER_LIMIT_S)
+        return worker
+
+    def block(worker: Worker, calls: int) -> float:
+        job = {"calls": calls * stepping.steps, "seed": int(draws.integers(2**32))}
+        return float(worker.ask_json(job, WORKER_LIMIT_S)["wall_s"])
+
+    return Case(
+        name="PufferLib",
+        setup=setup,
+        check=lambda _: None,  # by the worker, when it creates them
+        inputs=lambda worker, rng: None,
+        call=lambda worker, _: None,
+        close=_end,
+        block=block,
+    )
 
 
 @dataclass

@@ -2,14 +2,14 @@
 
     placerl bench environments [--environments CartPole-v1,Hopper-v5] [--count 1024]
 
-It times this project's native environments, Gymnasium's, EnvPool's and, for MuJoCo, `mj_step` alone (the simulator
-without the rest of the environment). Those of one environment take turns. Before they are timed, the native ones
-must equal Gymnasium's bit for bit. `mj_step` alone repeats a run that was recorded from the native environments,
-and must end in the same states, bit for bit. PufferLib's environments in C are not timed: they have rules of their
-own, and are installed only with its trainer (`baselines/pufferlib`).
+It times this project's native environments, Gymnasium's, EnvPool's, PufferLib's and, for MuJoCo, `mj_step` alone (the
+simulator without the rest of the environment). Those of one environment take turns. Before they are timed, the native
+ones must equal Gymnasium's bit for bit. `mj_step` alone repeats a run that was recorded from the native environments,
+and must end in the same states, bit for bit. PufferLib's environments in C have rules of their own; they run in the
+environment of its trainer (`baselines/pufferlib`), which `--build` creates.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -20,6 +20,7 @@ from harness.cli.bench import environment_cases as cases_of
 from harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, section
 from harness.cli.bench.environment_cases import Recording, Stepping
 from harness.cli.common import RESULTS, ResultsOption
+from harness.compare import registry
 from harness.core import simulator_warnings
 from harness.core.progress import Report
 from harness.core.row import Measurement
@@ -39,7 +40,12 @@ GOALS_PER_S = {
 """Environment steps per second on one core that the native environments should reach."""
 GOAL_OF_BARE = 0.95
 """Fraction of the rate of `mj_step` alone that the native MuJoCo environments should reach."""
-COLUMNS = ("native", "Gymnasium", "EnvPool", "mj_step alone")
+COLUMNS = ("native", "Gymnasium", "EnvPool", "PufferLib", "mj_step alone", "sines alone")
+OTHERS: dict[str, Callable[[str], str]] = {
+    "EnvPool": cases_of.envpool_reason,
+    "PufferLib": cases_of.pufferlib_reason,
+}
+"""Libraries that may be missing, and why each cannot step an environment here; empty if it can."""
 
 Found = dict[str, dict[str, Timing]]
 
@@ -61,11 +67,13 @@ def cases(stepping: Stepping) -> list[Case[Any]]:
     if stepping.id in native.mujoco_files():
         made: list[Case[Any]] = [*cases_of.repeated_cases(stepping, Recording.of(stepping))]
     else:
-        made = [cases_of.native_case(stepping)]
+        made = [cases_of.native_case(stepping), cases_of.sines_case(stepping)]
     made.append(cases_of.gymnasium_case(stepping))
     # ContinuousCartPole-v0 is this project's; EnvPool says itself what it has.
     if not cases_of.envpool_reason(stepping.id):
         made.append(cases_of.envpool_case(stepping))
+    if not cases_of.pufferlib_reason(stepping.id):
+        made.append(cases_of.pufferlib_case(stepping))
     return made
 
 
@@ -98,17 +106,17 @@ def rows_of(stepping: Stepping, timings: Mapping[str, Timing]) -> list[Measureme
         )
         for name, timing in timings.items()
     ]
-    if reason := cases_of.envpool_reason(stepping.id):
-        absent = Timing("EnvPool", "failed", reason)
-        row = absent.measurement(
-            suite=Suite.BENCH_ENVIRONMENTS,
-            workload=stepping.id,
-            primitive="environment.step",
-            backend="EnvPool",
-            device="cpu",
-            batch_size=stepping.environment_steps,
-        )
-        rows.append(replace(row, status="not_run"))
+    for name, reason_of in OTHERS.items():
+        if reason := reason_of(stepping.id):
+            row = Timing(name, "failed", reason).measurement(
+                suite=Suite.BENCH_ENVIRONMENTS,
+                workload=stepping.id,
+                primitive="environment.step",
+                backend=name,
+                device="cpu",
+                batch_size=stepping.environment_steps,
+            )
+            rows.append(replace(row, status="not_run"))
     return rows
 
 
@@ -148,7 +156,11 @@ def verdict(id: str, rates: Mapping[str, tuple[float, float, float] | None]) -> 
     else:
         return "-", "-"
     said = "met" if low >= 1 else "missed" if high < 1 else "no verdict"
-    return text, said if said == "met" else f"{said}: {share:.0%} of the goal"
+    sines = rates.get("sines alone")
+    bound = (
+        f", where sines alone reach {sines[0] / mine[0] * share:.0%}" if sines and id in GOALS_PER_S else ""
+    )
+    return text, said if said == "met" else f"{said}: {share:.0%} of the goal{bound}"
 
 
 def _text(found: tuple[float, float, float] | None, timing: Timing | None) -> str:
@@ -169,7 +181,9 @@ def table(found: Found, steppings: Mapping[str, Stepping]) -> str:
         "# Environments on one core",
         "",
         "Environment steps per second, median and 95% interval over the rounds; provenance: measured; ~ too noisy. "
-        f"Native and EnvPool step vectors, Gymnasium one environment in a loop. Sine: {environments.sine_source()}.",
+        "Native, EnvPool and PufferLib step vectors, Gymnasium one environment in a loop. "
+        f"Sine: {environments.sine_source()}. Sines alone: those of a step, by the function that the environments "
+        "call for Gymnasium's bits; no step is faster than they are.",
         "",
     ]
     rows, failures = [], set()
@@ -181,8 +195,9 @@ def table(found: Found, steppings: Mapping[str, Stepping]) -> str:
         share = f"{mine[0] / bare[0]:.3f}" if mine and bare else "-"
         rows.append([id, str(stepping.count), *cells, share, *verdict(id, rates)])
         failures |= {f"- {id}, {t.name}: {t.reason}" for t in timings.values() if t.status == "failed"}
-        if reason := cases_of.envpool_reason(id):
-            failures.add(f"- {id}, EnvPool: not run: {reason}")
+        for name, reason_of in OTHERS.items():
+            if reason := reason_of(id):
+                failures.add(f"- {id}, {name}: not run: {reason}")
     columns = ("environment", "N", *COLUMNS, "native / mj_step alone", "goal", "verdict")
     return "\n".join([*lines, *section("steps per second", columns, rows), *sorted(failures)])
 
@@ -203,7 +218,7 @@ def measured(steppings: Sequence[Stepping], rounds: int, report: Report) -> tupl
     for done, stepping in enumerate(steppings):
         report(done, len(steppings), stepping.id)
         simulator_warnings.route(stepping.id)
-        # One core for everything, EnvPool's thread too.
+        # One core for everything, EnvPool's thread and PufferLib's process too.
         timings = measure(cases(stepping), Protocol(rounds=rounds, largest_block=64))
         found[stepping.id] = timings
         rows += rows_of(stepping, timings)
@@ -219,6 +234,7 @@ def main(
     mujoco_count: Annotated[
         int, typer.Option("--mujoco-count", min=1, help="Environments of a vector of MuJoCo's.")
     ] = 16,
+    build: Annotated[bool, typer.Option("--build", help="Build PufferLib's environment first.")] = False,
     out: OutOption = RESULTS / "bench-environments",
     results: ResultsOption = RESULTS,
     tier: TierOption = "quick",
@@ -227,6 +243,8 @@ def main(
     names = chosen("--environments", ids, environments.ids())
     able = [id for id in names if not environments.unavailable_reason(id)]
     steppings = [stepping_of(id, count, mujoco_count) for id in able]
+    if build:
+        registry.build_baselines([cases_of.PUFFERLIB])  # without it the table says what is missing
     session = Session.begin(out, results, tier)
     timings: Found = {}
 

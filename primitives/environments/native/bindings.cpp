@@ -279,6 +279,16 @@ void bind_environments(nb::module_ &parent) {
         return skips;
     });
     m.def("classic_ids", &classic_ids);
+    m.def(
+        "sum_of_sines",
+        [](const Array<const double> &angles) {
+            nb::gil_scoped_release free;
+            double sum = 0;
+            for (size_t k = 0; k + 1 < angles.size(); k += 2)
+                sum += sine(angles.data()[k]) + cosine(angles.data()[k + 1]);
+            return sum;
+        },
+        "angles"_a, "Of the sines and cosines of angles in turns: what they cost.");
     m.def("sine_source", &source, "Whose double-precision sine is used: 'C library' or 'NumPy'.");
 }
 

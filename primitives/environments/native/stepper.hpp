@@ -6,12 +6,14 @@
 //   bool step(int64_t i, const Action *action, double &reward), which says whether the episode has
 //   terminated, or void step_block(int64_t first, int count, const Action *actions, double *rewards, bool
 //   *terminated), for at most
-//     `block` environments, of which those may be stepped too whose reset follows
+//     `block` environments without info, of which those may be stepped too whose reset follows
 //   void observe(int64_t i, Number *row), for float and double
 //   void info(int64_t i, double *row, bool after_reset)
 #pragma once
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -84,15 +86,14 @@ class Stepper final : public VectorEnv {
         else
             action = actions.continuous;
         const int64_t limit = spec_.episode_steps ? spec_.episode_steps : INT64_MAX;
-        const int action_width = spec_.action_width;
-        double rewards[block];
-        bool terminated[block];
-        for (int64_t first = 0; first < count_; first += block) {
-            const int count = int(std::min<int64_t>(block, count_ - first));
-            if constexpr (in_blocks)
-                physics_.step_block(first, count, action + first, rewards, terminated);
-            for (int k = 0; k < count; ++k) {
-                const int64_t i = first + k;
+        if constexpr (in_blocks) {
+            for (int64_t first = 0; first < count_; first += block)
+                step_block(first, int(std::min<int64_t>(block, count_ - first)), action + first, limit,
+                           outputs);
+            return;
+        } else {
+            const int action_width = spec_.action_width;
+            for (int64_t i = 0; i < count_; ++i) {
                 if (over_[i] && autoreset_ == Autoreset::next_step) {
                     begin(i);
                     over_[i] = false;
@@ -100,13 +101,60 @@ class Stepper final : public VectorEnv {
                     write(i, outputs, 0, false, false);
                     continue;
                 }
-                if constexpr (!in_blocks)
-                    terminated[k] = physics_.step(i, action + i * action_width, rewards[k]);
+                double reward;
+                const bool terminated = physics_.step(i, action + i * action_width, reward);
                 const bool truncated = ++lengths_[i] >= limit;
-                returns_[i] += rewards[k];
+                returns_[i] += reward;
                 write_info(i, outputs.info, false);
-                write(i, outputs, rewards[k], terminated[k], truncated);
+                write(i, outputs, reward, terminated, truncated);
             }
+        }
+    }
+
+    // All of a block go through the same loops, and those whose episode is over or begins through more.
+    template <typename Action, typename Number>
+    void step_block(int64_t first, int count, const Action *actions, int64_t limit,
+                    const Outputs<Number> &outputs) {
+        double *const rewards = outputs.rewards + first;
+        bool *const terminated = outputs.terminated + first, *const truncated = outputs.truncated + first;
+        bool ended[block] = {};
+        physics_.step_block(first, count, actions, rewards, terminated);
+        advance(count, limit, rewards, terminated, lengths_.data() + first, returns_.data() + first,
+                truncated, ended);
+        if (autoreset_ == Autoreset::next_step)
+            for (int k = 0; k < count; ++k)
+                if (over_[first + k]) {
+                    begin(first + k);
+                    over_[first + k] = ended[k] = terminated[k] = truncated[k] = false;
+                    rewards[k] = 0;
+                }
+        for (int64_t i = first; i < first + count; ++i)
+            physics_.observe(i, outputs.observations + i * int64_t(spec_.observation_width));
+        if (outputs.episode_returns)
+            std::copy_n(returns_.data() + first, count, outputs.episode_returns + first);
+        if (outputs.episode_lengths)
+            std::copy_n(lengths_.data() + first, count, outputs.episode_lengths + first);
+        for (int k = 0; k < count; k += 8) {
+            uint64_t any;
+            std::memcpy(&any, ended + k, sizeof any);
+            for (; any; any &= any - 1) { // a byte of each that ended is 1
+                const int64_t i = first + k + std::countr_zero(any) / 8;
+                finish(i, outputs);
+                physics_.observe(i, outputs.observations + i * int64_t(spec_.observation_width));
+            }
+        }
+    }
+
+    static void advance(int count, int64_t limit, const double *__restrict rewards,
+                        const bool *__restrict terminated, int64_t *__restrict lengths,
+                        double *__restrict returns, bool *__restrict truncated, bool *__restrict ended) {
+        for (int k = 0; k < count; ++k) {
+            lengths[k] += 1;
+            returns[k] += rewards[k];
+        }
+        for (int k = 0; k < count; ++k) {
+            truncated[k] = lengths[k] >= limit;
+            ended[k] = terminated[k] | truncated[k];
         }
     }
 

@@ -1,5 +1,6 @@
 """The benchmark of environments: what it times is checked, what it stores has its reason, and verdicts follow goals."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,10 @@ import pytest
 
 from harness.cli.bench import environment_cases, environments_bench
 from harness.cli.bench.environment_cases import Recording, Stepping
-from harness.measure.timed_case import Timing
+from harness.compare import registry
+from harness.compare.protocol import WorkerFailure
+from harness.measure.protocol import measure
+from harness.measure.timed_case import Protocol, Timing
 from harness.store.store import Store
 from primitives import environments
 from tests.harness.cli.command_line import Placerl
@@ -23,10 +27,10 @@ def test_cart_poles_are_timed_and_stored(placerl: Placerl, tmp_path: Path) -> No
     assert "| CartPole-v1 | 32 |" in text
     with Store.open(tmp_path / "placerl.sqlite", read_only=True) as store:
         measurements = {m.backend: m for m in store.measurements(suite="bench-environments")}
-    assert {"native", "Gymnasium", "EnvPool"} == set(measurements)
+    assert {"native", "Gymnasium", "EnvPool", "PufferLib", "sines alone"} == set(measurements)
     assert measurements["native"].status in ("ok", "too_noisy"), measurements["native"]
-    if environment_cases.envpool_reason("CartPole-v1"):
-        assert measurements["EnvPool"].status == "not_run"
+    for name, reason_of in environments_bench.OTHERS.items():
+        assert (measurements[name].status == "not_run") == bool(reason_of("CartPole-v1"))
 
 
 def test_mj_step_alone_repeats_the_recorded_run() -> None:
@@ -40,6 +44,58 @@ def test_mj_step_alone_repeats_the_recorded_run() -> None:
     recording.last[0, 0] += 1e-15
     with pytest.raises(AssertionError, match="other states"):
         case.check(case.setup())
+
+
+MOVING = """
+import numpy as np
+
+VERSION, NOTE = "moving 1", "nothing"
+
+
+class Moving:
+    def __init__(self, count, rewards):
+        self.at, self.rewards = np.zeros((count, 4)), np.zeros(rewards)
+
+    def draw(self, rng):
+        return rng.random(self.at.shape)
+
+    def step(self, actions):
+        self.at += actions
+        return self.at, self.rewards
+
+
+def create(id, count):
+    return Moving(count, count if id == "CartPole-v1" else 1)
+"""
+
+
+def test_another_librarys_environments_are_timed_by_their_own_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "BASELINES", tmp_path)
+    monkeypatch.setattr(registry, "baseline_python", lambda name: Path(sys.executable))
+    (tmp_path / "pufferlib").mkdir()
+    (tmp_path / "pufferlib" / "environment.py").write_text(MOVING)
+    assert environment_cases.pufferlib_reason("CartPole-v1") == ""
+    case = environment_cases.pufferlib_case(Stepping("CartPole-v1", 8, 2))
+    (found,) = measure([case], Protocol(rounds=5)).values()
+    assert found.status in ("ok", "too_noisy"), found
+    assert found.median_s is not None
+    assert 0 < found.median_s < 1e-3
+    # One that gives rewards of another number of environments is no vector of them.
+    with pytest.raises(WorkerFailure, match="rewards of another number"):
+        environment_cases.pufferlib_case(Stepping("Pendulum-v1", 8, 2)).setup()
+
+
+def test_environments_that_are_not_built_have_their_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "baseline_python", lambda name: Path("/nowhere"))
+    assert "--build makes" in environment_cases.pufferlib_reason("CartPole-v1")
+    assert "is not built" in environment_cases.pufferlib_reason("Acrobot-v1")
+    names = [case.name for case in environments_bench.cases(Stepping("CartPole-v1", 2, 1))]
+    assert "PufferLib" not in names
+    monkeypatch.setattr(registry, "baseline_python", lambda name: Path(sys.executable))
+    names = [case.name for case in environments_bench.cases(Stepping("CartPole-v1", 2, 1))]
+    assert "PufferLib" in names
 
 
 def timing(name: str, seconds: float) -> Timing:
@@ -64,6 +120,9 @@ def test_verdicts_compare_with_the_goals() -> None:
     ):
         rates = {"native": (96.0, 96.0, 96.0), "mj_step alone": bare}
         assert environments_bench.verdict("Ant-v5", rates) == ("95% of mj_step alone", said)
+    rates = {"native": (4e7, 3e7, 4.9e7), "sines alone": (8e7, 8e7, 8e7)}
+    words = "missed: 80% of the goal, where sines alone reach 160%"
+    assert environments_bench.verdict("CartPole-v1", rates) == ("50 million/s", words)
     assert environments_bench.verdict("Ant-v5", {"native": None}) == ("-", "not measured")
 
 

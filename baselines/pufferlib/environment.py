@@ -1,0 +1,32 @@
+"""PufferLib's cart-pole in C, which steps all environments in one call."""
+
+from importlib.metadata import version
+
+import numpy as np
+from pufferlib.ocean.cartpole.cartpole import Cartpole
+
+VERSION = f"pufferlib {version('pufferlib')}"
+NOTE = "float32, with constants of CartPole-v1 (install.py); logs once in 1,024 steps"
+
+
+class CartPoles:
+    """The operations that the benchmark of environments times."""
+
+    def __init__(self, count):
+        self._made = Cartpole(num_envs=count, report_interval=1024, seed=0)
+        self._made.reset(seed=0)
+        self._count = count
+
+    def draw(self, rng):
+        return rng.integers(0, 2, self._count).astype(np.int32)
+
+    def step(self, actions):
+        observations, rewards, *_ = self._made.step(actions)
+        return observations, rewards
+
+
+def create(id, count):
+    """Return `count` environments of Gymnasium's id."""
+    if id != "CartPole-v1":
+        raise ValueError(f"id: found {id}; allowed: CartPole-v1, the one that install.py builds")
+    return CartPoles(count)
