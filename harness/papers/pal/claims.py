@@ -25,7 +25,7 @@ CLAIMS = (
         from_text("PAL.convergence_speedup_low", "PAL.convergence_speedup_high"),
         figure_8.NEEDS_CONVERGENCE,
         figure_8.convergence,
-        beside(*RLLIB),
+        (*beside(*RLLIB), "claim/PAL-F8"),
     ),
     Claim(
         "PAL-V-B",

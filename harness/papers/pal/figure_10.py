@@ -1,24 +1,28 @@
 """Measures throughput over cores: of actors, of learners and of whole trainings (PAL Fig. 10 and 12).
 
 First the two curves of PAL's Equation 5 are measured (V-D): the environment steps per second that x cores collect,
-each with one actor process, and the gradient steps per second that x cores take, each with one learner process. Then
+each with one actor thread, and the gradient steps per second that x cores take, each with one learner thread. Then
 whole trainings are run (VI-E, VI-G): on one core, where actor and learner take turns; on each number of cores, with
-the split that Equation 5 gives for the curves; and on all cores with every split. Every configuration has one core
-per process, to which the process is pinned. All configurations of a phase take turns, one stretch of time each, in
-interleaved rounds.
+the split that Equation 5 gives for the curves; and on all cores with every split that divides environments and batch.
+The threads are C++ threads on one replay (`primitives.training.parallel`), as many as a configuration has cores, to
+which they are pinned. All configurations of a phase take turns, one stretch of time each, in interleaved rounds. PAL's
+LunarLander has no native environment: the cart-pole takes its place.
+
+Numbers for more cores than the machine has are modelled, and marked so: each curve continues with the contention that
+was measured on it (`extrapolated`), Equation 5 splits the cores, and the result is scaled by the ratio of the largest
+training that was run to what Equation 5 predicts for it.
 """
 
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
 
 from harness import workloads
 from harness.core.progress import Report, part
@@ -27,7 +31,7 @@ from harness.core.row import Measurement
 from harness.core.suites import Experiment, Suite
 from harness.mapping import Mapping
 from harness.mapping.strategies.actors_learners import CoreAllocation, allocate
-from harness.measure.conditions import conditions, pinned, set_blas_threads
+from harness.measure.conditions import conditions, pinned
 from harness.measure.rows import summary_row
 from harness.measure.turns import Rounds, in_rounds
 from harness.papers import charts, evidence
@@ -36,13 +40,10 @@ from harness.papers.cells import TierLimits, claim_cell
 from harness.papers.charts import Panel
 from harness.papers.evidence import detail, noisy, number, select
 from harness.papers.number import Number, checked_baseline, from_text, ratio
-from harness.profile.cases.shared_parts import fill
-from harness.profile.cases.storage import fitted
-from harness.runtime.actors.pool import ActorPool
-from harness.runtime.compose import compose
-from harness.runtime.learners.processes import LearnerProcesses
+from harness.runtime import native_threads
+from harness.runtime.native_threads import LEAD, ThreadedTraining
 from harness.runtime.options import Options
-from harness.runtime.training import Training
+from harness.runtime.training import Progress
 from harness.store.cell import Cell
 from harness.workloads import Workload
 
@@ -52,12 +53,13 @@ if TYPE_CHECKING:
 EXPERIMENT = Experiment(
     "PAL-F10", "actors and learners over cores", "environment_steps_per_s gradient_steps_per_s"
 )
-WORKLOADS = ("lunarlander-dqn", "ant-ddpg")  # PAL VI-A
+WORKLOADS = ("cartpole-dqn", "ant-ddpg")  # PAL VI-A
 TIERS = ("standard", "full")
-MAPPING = Mapping.parse("torch-native-cpu")
+MAPPING = Mapping.parse(native_threads.MAPPING)
 CORES = (1, 2, 4, 6, 8)  # PAL's machine has 8
-ACTORS = 8  # environments, divided among the actor processes
-OVERLAP = 16
+ACTORS = 8  # environments, divided among the actor threads
+CAPACITY, STARTS = 20_000, 1_000
+"""Of every training's replay, and environment steps before it learns, so that filling takes no time."""
 STRETCHES = 9
 STRETCH_S = 0.5
 COLLECTION, CONSUMPTION, TRAINING = "collection", "consumption", "training"
@@ -107,13 +109,13 @@ def measure(
         One measurement per configuration: `environment_steps_per_s` of the actors alone, `gradient_steps_per_s` of
         the learners alone and of training. The details hold the numbers of cores.
     """
-    item = workloads.override(fitted(workloads.load(name)), "training.actors", ACTORS, EXPERIMENT)
+    item = workloads.load(name)
+    changes = ("training.actors", ACTORS), ("replay.capacity", CAPACITY), ("training.learning_starts", STARTS)
+    for place, value in changes:
+        item = workloads.override(item, place, value, EXPERIMENT)
     usable = len(os.sched_getaffinity(0))
-    cores = [count for count in CORES if count <= usable]
+    cores = [count for count in CORES if count <= usable and _divides(count, count, item)]
     rows: list[Measurement] = []
-    # Cores are processes here: a further thread of a library would use the core of another process.
-    torch.set_num_threads(1)
-    set_blas_threads(1)
     with ExitStack() as stack:
         curves = [_collection(item, count, stack) for count in cores]
         curves += [_consumption(item, count, stack) for count in cores]
@@ -145,7 +147,12 @@ def splits(rows: Sequence[Measurement], item: Workload, cores: Sequence[int]) ->
         if total >= 2:
             chosen = allocate(collected, consumed, total, interval)
             found.add((chosen.actor_cores, chosen.learner_cores))
-    return sorted(found)
+    return sorted(split for split in found if _divides(*split, item))
+
+
+def _divides(actors: int, learners: int, item: Workload) -> bool:
+    """Whether so many threads each get the same number of environments, or of a batch's transitions."""
+    return item.training.actors % actors == 0 and item.training.batch_size % learners == 0
 
 
 def curve(rows: Sequence[Measurement], kind: str) -> Callable[[int], float]:
@@ -165,64 +172,46 @@ def curve(rows: Sequence[Measurement], kind: str) -> Callable[[int], float]:
     return lambda cores: float(np.interp(cores, xs, ys))
 
 
+def _threads(
+    item: Workload, actors: int, learners: int, stack: ExitStack, lead: int = LEAD
+) -> ThreadedTraining:
+    options = Options(processes=actors, learners=learners, threads_native=True)
+    with pinned(_first(actors + learners)):
+        training = ThreadedTraining(item, MAPPING, options=options, lead=lead)
+        stack.callback(training.close)
+        training.warm_up()
+    return training
+
+
+def _adapting(kind: str, cores: tuple[int, int], advance: Callable[[int], Progress]) -> Subject:
+    """Return a subject whose stretches have about the asked length, from the rate of the last one."""
+    rate = 10.0
+
+    def steps_of(done: Progress) -> int:
+        return done.environment_steps if kind == COLLECTION else done.gradient_steps
+
+    def stretch(seconds: float) -> Count:
+        nonlocal rate
+        progress = advance(max(1, round(rate * seconds)))
+        rate = steps_of(progress) / progress.wall_s
+        return Count(steps_of(progress), progress.wall_s)
+
+    return Subject(kind, *cores, stretch)
+
+
 def _collection(item: Workload, cores: int, stack: ExitStack) -> Subject:
-    parts = compose(item, MAPPING, batch_size=item.training.batch_size, seed=0, local_storage=256)
-    with pinned(_first(cores)):
-        pool = ActorPool(parts.actors, parts.learner, cores)
-    stack.callback(pool.close)
-
-    def advance(seconds: float) -> Count:
-        before, begin_s = pool.environment_steps, perf_counter()
-        while perf_counter() - begin_s < seconds:
-            pool.collect(64)
-        return Count(pool.environment_steps - before, perf_counter() - begin_s)
-
-    return Subject(COLLECTION, cores, 0, advance)
+    return _adapting(COLLECTION, (cores, 0), _threads(item, cores, 1, stack).collect)
 
 
 def _consumption(item: Workload, cores: int, stack: ExitStack) -> Subject:
-    size = item.training.batch_size
-    parts = compose(item, MAPPING, batch_size=size, seed=0, local_storage=1)
-    fill(parts.replay, np.random.default_rng(0))
-    learner = parts.learner
-    if cores > 1:
-        with pinned(_first(cores)):
-            made = LearnerProcesses(learner.algorithm, processes=cores, batch_size=size)
-        stack.callback(made.close)
-        learner = made
-
-    def advance(seconds: float) -> Count:
-        steps, begin_s = 0, perf_counter()
-        while perf_counter() - begin_s < seconds:
-            sample = parts.replay.sample(size, parts.rng)
-            outcome = learner.step(sample.batch, sample.weights)
-            parts.replay.update_priorities(sample.indices, outcome.td_errors)
-            steps += 1
-        return Count(steps, perf_counter() - begin_s)
-
-    return Subject(CONSUMPTION, 0, cores, advance)
+    return _adapting(CONSUMPTION, (0, cores), _threads(item, 1, cores, stack).learn)
 
 
 def _training(item: Workload, actor_cores: int, learner_cores: int, stack: ExitStack) -> Subject:
-    with pinned(_first(actor_cores + learner_cores)):
-        training = Training(
-            item,
-            MAPPING,
-            options=Options(
-                processes=actor_cores, overlap=OVERLAP if actor_cores else 0, learners=learner_cores
-            ),
-        )
-        stack.callback(training.close)
-        training.warm_up()
-    rate = 10.0
-
-    def advance(seconds: float) -> Count:
-        nonlocal rate
-        progress = training.advance(max(1, round(rate * seconds)))
-        rate = progress.gradient_steps / progress.wall_s
-        return Count(progress.gradient_steps, progress.wall_s)
-
-    return Subject(TRAINING, actor_cores, learner_cores, advance)
+    """Return a training; without cores of their own the actors take turns with the learner on its core."""
+    lead = LEAD if actor_cores else 0
+    training = _threads(item, max(1, actor_cores), learner_cores, stack, lead)
+    return _adapting(TRAINING, (actor_cores, learner_cores), training.advance)
 
 
 def _first(cores: int) -> list[int]:
@@ -307,6 +296,55 @@ def found_split(frame: pd.DataFrame, workload: str, cores: int) -> CoreAllocatio
     return allocate(curves[0], curves[1], cores, interval)
 
 
+def extrapolated(measured: Sequence[tuple[int, float]]) -> Callable[[int], float]:
+    """Return a curve that goes on, beyond the cores that were measured, with the contention seen there.
+
+    f(n) = n f(1) / (1 + s (n - 1)), where s >= 0 is such that the curve meets its last point (Gunther 2007, "Guerrilla
+    Capacity Planning", chapter 4, without coherence).
+
+    Args:
+        measured: (cores, throughput) of at least two numbers of cores, one core among them, ascending.
+    """
+    xs, ys = zip(*measured, strict=True)
+    most, last = xs[-1], ys[-1]
+    serial = max(0.0, (most * ys[0] / last - 1) / (most - 1))
+
+    def at(cores: int) -> float:
+        if cores <= most:
+            return float(np.interp(cores, xs, ys))
+        return cores * ys[0] / (1 + serial * (cores - 1))
+
+    return at
+
+
+def modelled(frame: pd.DataFrame, name: str) -> list[CoreAllocation]:
+    """Return what Equation 5 gives on the extrapolated curves for PAL's numbers of cores beyond those of this machine.
+
+    Its throughput is scaled as the training on the most cores that were run compares with what Equation 5 predicts
+    there: both sides together are slower than each alone.
+    """
+    rows = {cores_of(row): row for row in rows_of(frame, name, TRAINING)}
+    curves = [
+        extrapolated(points)
+        for kind in (COLLECTION, CONSUMPTION)
+        if len(points := sorted((sum(cores_of(row)), row.value) for row in rows_of(frame, name, kind))) > 1
+    ]
+    most = max(map(sum, rows))
+    if len(curves) < 2 or most < 2:
+        return []
+    interval = int(detail(rows_of(frame, name, TRAINING)[0], "update_interval"))
+    seen = found_split(frame, name, most)
+    ran = rows.get((seen.actor_cores, seen.learner_cores))
+    if ran is None:
+        return []
+    scale = ran.value / seen.gradient_steps_per_s
+    found = [allocate(curves[0], curves[1], cores, interval) for cores in CORES if cores > most]
+    return [replace(one, gradient_steps_per_s=scale * one.gradient_steps_per_s) for one in found]
+
+
+MODELLED = "equation 5 on curves that go on with the contention measured on fewer cores"
+
+
 def _checked_alone(frame: pd.DataFrame, workload: str, alone: Number) -> Number:
     """Return the training in turns on one core, suspect if collection and consumption imply a much higher rate.
 
@@ -348,6 +386,17 @@ def scaling(frame: pd.DataFrame) -> Finding:
             if cores < linear_below:
                 linear.append(ratio(f"{words}, over proportion", gain, _exactly(LINEAR * cores)))
         most = max(most, *rates)
+        ours += [
+            Number(
+                f"{name}, {one.actor_cores + one.learner_cores} cores ({one.actor_cores} for actors): throughput over "
+                "1 core",
+                one.gradient_steps_per_s / alone.value,
+                "ratio",
+                Provenance.MODELLED,
+                MODELLED,
+            )
+            for one in modelled(frame, name)
+        ]
         if max(rates) > saturated_above:
             before = max(cores for cores in rates if cores <= saturated_above)
             words = f"{name}: throughput on {max(rates)} cores over {before}"
@@ -381,6 +430,13 @@ def draw(frame: pd.DataFrame) -> "Figure | None":
     panels = []
     for name in workloads_of(frame):
         rows = {cores_of(row): row for row in rows_of(frame, name, TRAINING)}
+        beyond = [
+            (
+                one.actor_cores + one.learner_cores,
+                Number("modelled", one.gradient_steps_per_s, "1/s", Provenance.MODELLED, MODELLED),
+            )
+            for one in modelled(frame, name)
+        ]
         trained = [(1, rows[0, 1])] if (0, 1) in rows else []
         for cores in sorted({sum(split) for split in rows} - {1}):
             split = found_split(frame, name, cores)
@@ -401,7 +457,8 @@ def draw(frame: pd.DataFrame) -> "Figure | None":
                         ("collection alone, environment steps", curves[COLLECTION]),
                         ("consumption alone, gradient steps", curves[CONSUMPTION]),
                     )
-                ],
+                ]
+                + ([charts.line("training beyond this machine", beyond)] if beyond else []),
                 name,
                 log_y=True,
                 published_x=[

@@ -10,7 +10,16 @@ from harness.papers.base import Finding, Outcome
 from harness.papers.charts import Panel
 from harness.papers.evidence import noisy, number
 from harness.papers.number import Number, merge_rows, shortfall
-from harness.papers.pal.figure_10 import NEEDS_CURVES, TRAINING, cores_of, found_split, rows_of, workloads_of
+from harness.papers.pal.figure_10 import (
+    MODELLED,
+    NEEDS_CURVES,
+    TRAINING,
+    cores_of,
+    found_split,
+    modelled,
+    rows_of,
+    workloads_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,6 +50,16 @@ def split_of_cores(frame: pd.DataFrame) -> Finding:
             ours.append(achieved)
             rivals = [number(row, f"{words}: another") for place, row in tried.items() if place != split]
             losses += [shortfall(f"{name}: slower than another split", achieved, rival) for rival in rivals]
+        ours += [
+            Number(
+                f"{name}, {one.actor_cores} cores for actors, {one.learner_cores} for learners: predicted",
+                one.gradient_steps_per_s,
+                "1/s",
+                Provenance.MODELLED,
+                MODELLED,
+            )
+            for one in modelled(frame, name)
+        ]
     if not ours:
         return Finding(Outcome.NOT_RUN, needs=NEEDS_CURVES)
     if not losses:

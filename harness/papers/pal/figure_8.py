@@ -1,21 +1,111 @@
-"""Compares convergence over cores with RLlib's (PAL VI-C, Fig. 8)."""
+"""PAL VI-C, Fig. 8: convergence over cores, compared with RLlib's and tianshou's.
+
+This project trains with C++ threads (`primitives.training.parallel`) on all cores of the machine, the other library
+with as many threads. Both are timed in interleaved rounds and trained to the same number of environment steps: where
+what is learnt is no less, the ratio of the throughputs is that of the times to the same return
+(`harness.compare.rounds`).
+"""
+
+import os
+from functools import partial
 
 import pandas as pd
 
+from harness import workloads
+from harness.compare import registry, rounds
+from harness.compare.equal_steps import StepExtent
 from harness.compare.registry import RLLIB
+from harness.core.progress import Report
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.core.suites import Suite
+from harness.mapping import Mapping
 from harness.papers.base import Finding, Outcome
+from harness.papers.cells import TierLimits, claim_cell
 from harness.papers.comparisons import gains
+from harness.runtime import native_threads
+from harness.store.cell import Cell
 
+PEERS = (*RLLIB, "tianshou")
+WORKLOADS = ("cartpole-dqn", "ant-ddpg")
+"""PAL's DQN on LunarLander has no native environment: the cart-pole takes its place."""
+TIERS = ("full",)
+OURS = rounds.OurSide(threads_native=True)
+EXTENT = StepExtent(environment_steps=100_000, seeds=3, budget_s=600.0)
 NEEDS_CONVERGENCE = (
-    "a CUDA device; returns over wall time beside RLlib's, on several numbers of cores: comparisons with RLlib give "
-    "throughput on one core, `placerl learn` returns by environment steps"
+    "returns over wall time next to RLlib's on several numbers of cores: `placerl reproduce --only PAL-F8 --tier full` "
+    "compares C++ threads on all cores with RLlib and tianshou where their environments are built, comparisons have "
+    "one core, and `placerl learn` returns by environment steps"
 )
+NEEDS_CORES = "the same on other numbers of cores: this machine's, all at once, are one point of the figure"
+
+
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return a cell for each workload and library that trains its algorithm; none below the full tier."""
+    if tier.name not in TIERS:
+        return []
+    return [
+        claim_cell(
+            f"PAL-F8/{name}/{baseline}",
+            tier.experiment_s + EXTENT.budget_s,
+            partial(measure, name, baseline, tier.experiment_s),
+        )
+        for name in WORKLOADS
+        for baseline in PEERS
+        if registry.trains(baseline, workloads.load(name).algorithm.name)
+    ]
+
+
+def measure(
+    name: str, baseline: str, budget_s: float, report: Report, extent: StepExtent = EXTENT
+) -> list[Measurement]:
+    """Compare this project's C++ threads with a library on all cores.
+
+    Args:
+        name: name of the workload.
+        baseline: folder under `baselines/`; it is not built here.
+        budget_s: seconds of the timed rounds.
+        report: called with the progress.
+        extent: how long both sides are trained for their returns.
+
+    Returns:
+        Rows of suite `compare`, as `rounds.compare` returns them; one that was not run if the library's environment is
+        not built.
+    """
+    item, cores = workloads.load(name), len(os.sched_getaffinity(0))
+    settings = rounds.ComparisonSettings(threads=cores, ours=OURS, returns=extent)
+    if not registry.baseline_python(baseline).exists():
+        return [
+            Measurement(
+                suite=Suite.COMPARE,
+                workload=name,
+                primitive=rounds.ComparedPart.TRAINING,
+                backend=baseline,
+                device="cpu",
+                batch_size=item.training.batch_size,
+                quantity="throughput_ratio",
+                provenance=Provenance.MEASURED,
+                status="not_run",
+                reason=f"not run: needs the environment of {baseline}: placerl baselines --build {baseline}",
+                details={"baseline": label_of(baseline), "part": "ours / theirs"},
+            )
+        ]
+    mapping = Mapping.parse(native_threads.MAPPING)
+    return rounds.compare(item, mapping, [baseline], budget_s=budget_s, progress=report, settings=settings)
+
+
+def label_of(baseline: str) -> str:
+    """Return a library's name in the rows of this comparison."""
+    return rounds.label(baseline, ours=OURS)
 
 
 def convergence(frame: pd.DataFrame) -> Finding:
-    """Check PAL Fig. 8: training converges faster than with RLlib.
-
-    The outcome is always "not run", because only throughput is measured. The finding lists its gains.
+    """Check PAL Fig. 8: faster convergence than RLlib's. C++ threads may refute it; one number of cores shows no
+    more.
     """
-    ours = tuple(gain.ratio for gain in gains(frame, *RLLIB))
-    return Finding(Outcome.NOT_RUN, ours, needs=NEEDS_CONVERGENCE)
+    threaded = gains(frame, *map(label_of, PEERS))
+    ours = tuple(gain.ratio for gain in (*threaded, *gains(frame, *RLLIB)))
+    if any(gain.verdict == "slower" for gain in threaded):
+        words = "C++ threads take longer than another library on the same cores."
+        return Finding(Outcome.NOT_REPRODUCED, ours, words)
+    return Finding(Outcome.NOT_RUN, ours, needs=NEEDS_CORES if threaded else NEEDS_CONVERGENCE)
