@@ -94,7 +94,7 @@ def _next_round(
     """
     if done < protocol.fewest_rounds:
         return list(runners)
-    if left_s < 0:
+    if left_s < (sum(one.round_s for one in runners) if protocol.ends_within else 0.0):
         return []
     alike = min(protocol.rounds, statistics.FEWEST_PAIRS)
     if not protocol.settle or (done < alike and left_s >= rounds_s / 2):

@@ -21,6 +21,7 @@ on it (`harness.runtime.time_provenance`). A strategy chooses once without and o
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from time import perf_counter
 
 from harness import workloads
 from harness.core.errors import UserError
@@ -76,14 +77,16 @@ GRIDS: dict[str, dict[str, tuple[int, ...]]] = {
 }
 """Batch sizes to validate, by tier (how long a run may take) and workload."""
 BUDGETS_S = {
-    "quick": {"cartpole-ddpg": 45.0, "cartpole-dqn": 45.0, "hopper-ddpg": 85.0},
+    "quick": {"cartpole-ddpg": 60.0, "cartpole-dqn": 60.0, "hopper-ddpg": 85.0},
     "standard": dict.fromkeys(GRIDS["standard"], 300.0),
     "full": dict.fromkeys(GRIDS["full"], 600.0),
 }
-"""Seconds for one workload at one batch size, checks and warm-up included, by tier and workload.
+"""Seconds for one workload at one batch size, by tier and workload: for set-up, checks, rounds and predictions.
 
 The quick grid takes at most 8 minutes; a round of Hopper takes several times as long as one of the cart-pole.
 """
+PREDICTING_SHARE = 0.1
+"""Share of a cell's seconds that is kept for its predictions, which follow the rounds."""
 BESIDE = ("binary", REFERENCE)
 """Backends that exist only to be compared with, and take no part in mappings."""
 THREADS = 1  # of PyTorch; a mapping's other parts have cores of their own
@@ -238,12 +241,14 @@ def validate(
 
     Args:
         item, batch_size: the workload and the batch size.
-        budget_s: no further round begins after this time, seconds.
+        budget_s: seconds for set-up, checks, rounds and predictions. There is at least one round; no other begins
+            that is expected to end after the time for rounds.
         report: called with the progress.
         platform: this machine, as the strategies see it.
         baselines: gradient steps per second of the baselines that ran on this workload and batch size.
         precisions: precisions of the learners in addition to float32.
     """
+    end_s = perf_counter() + budget_s
     every = (FLOAT_32, *precisions)
     problem, small = problem_of(item, batch_size), fitted(item)
     parts = SharedParts(small, problem)
@@ -255,6 +260,8 @@ def validate(
     if not problem.on_policy and item.replay.prioritized:
         pieces += validation_cases(small, problem, parts, every)
     pieces = [one for one in pieces if one.target.backend not in BESIDE]
+    simulates = any(FPGA in (mapping.learner, mapping.rmm) for mapping in chosen)
+    board = list(_board_rows(item, batch_size, problem)) if simulates else []
     runs: dict[str, TimedTraining] = {}
     trainings = {
         (mapping, loop): training_case(small, problem, mapping, runs, loop, parts)
@@ -267,7 +274,8 @@ def validate(
         lead_in_calls=1,
         largest_block=1024,
         long_block_s=LONG_BLOCK_S,
-        budget_s=budget_s,
+        budget_s=(1 - PREDICTING_SHARE) * max(0.0, end_s - perf_counter()),
+        ends_within=True,
         threads=THREADS,
         caller_core=default_core(),
     )
@@ -290,9 +298,7 @@ def validate(
     rounds = [
         dict(zip(t.clock_rounds, t.clock_s, strict=True)) for t in (one.timing(timings) for one in pieces)
     ]
-    if any(FPGA in (mapping.learner, mapping.rmm) for mapping in chosen):
-        told = list(_board_rows(item, batch_size, problem))
-        profile, rounds = [*profile, *told], [*rounds, *({} for _ in told)]
+    profile, rounds = [*profile, *board], [*rounds, *({} for _ in board)]
     table = Profile(profile, rounds, batch_size)
     predicted = _predictions(item, problem, profile, table, platform, ran)
     overlapped = VALIDATED[NAMES[Loop.OVERLAPPED]]

@@ -224,6 +224,17 @@ def test_the_budget_ends_the_rounds(world):
     assert len(timing.samples_s) == 1
 
 
+@pytest.mark.parametrize(("within", "most_s"), [(False, 15.0), (True, 10.0)])
+def test_a_round_that_would_end_after_the_budget_begins_only_if_that_is_allowed(world, within, most_s):
+    """A round of both cases takes 4 s, of which the budget of 10 s has no whole number."""
+    cases = (world.case("a", 1.5), world.case("b", 2.5))
+    begin_s = world.now_s
+    timings = world.measure(*cases, rounds=50, budget_s=10.0, warm_up_calls=0, ends_within=within)
+    taken = len(timings["a"].samples_s)
+    assert taken == (1 if within else 2)
+    assert world.now_s - begin_s <= most_s
+
+
 @pytest.mark.parametrize(("budget_s", "fewest", "most"), [(None, 10, 10), (8.0, 5, 7), (24.0, 5, 15)])
 def test_long_blocks_take_part_in_fewer_rounds_but_in_enough_of_those_that_the_budget_holds(
     world, budget_s, fewest, most

@@ -424,10 +424,15 @@ def test_a_cell_measures_pieces_and_mappings_together_and_sets_predictions_besid
     item, said = workloads.load("cartpole-dqn"), []
     size = item.training.batch_size
     platform = platforms.load("map-tpds23")
-    rows = plan.validate(item, size, 9.0, lambda *progress: said.append(progress), platform, {"sb3": 50.0})
+    rows = plan.validate(item, size, 900.0, lambda *progress: said.append(progress), platform, {"sb3": 50.0})
     assert said == [(3, 7, "interleaved rounds")]
     (protocol,) = protocols
-    assert (protocol.budget_s, protocol.threads) == (9, 1)
+    assert protocol.budget_s is not None
+    most_s = 900 * (1 - plan.PREDICTING_SHARE)
+    assert 0.8 * most_s < protocol.budget_s < most_s, (
+        "without what was spent before, and what predictions take"
+    )
+    assert (protocol.ends_within, protocol.threads) == (True, 1)
     assert protocol.block_s < protocol.long_block_s, "a usual block is no long one"
     assert {(row.suite, row.workload, row.batch_size) for row in rows} == {("validation", item.name, size)}
     by = {quantity: [r for r in rows if r.quantity == quantity] for quantity in {r.quantity for r in rows}}
