@@ -153,7 +153,10 @@ def native_case(stepping: Stepping) -> Case[NativeState]:
 
 
 def sines_case(stepping: Stepping) -> Case[tuple[int, float]]:
-    """Return as many sines and cosines as a call's environment steps need, by the function that they call."""
+    """Return as many sines and cosines as a call's environment steps need, by the function that they call.
+
+    Their angles are drawn uniformly up to the largest that occurs: small ones, which a step may have, take less time.
+    """
     each, largest = SINES[stepping.id]
     count = stepping.environment_steps * each
 

@@ -182,8 +182,8 @@ def table(found: Found, steppings: Mapping[str, Stepping]) -> str:
         "",
         "Environment steps per second, median and 95% interval over the rounds; provenance: measured; ~ too noisy. "
         "Native, EnvPool and PufferLib step vectors, Gymnasium one environment in a loop. "
-        f"Sine: {environments.sine_source()}. Sines alone: those of a step, by the function that the environments "
-        "call for Gymnasium's bits; no step is faster than they are.",
+        f"Sine: {environments.sine_source()}. Sines alone: as many sines and cosines as a step needs, by the "
+        "function whose bits Gymnasium has, of angles drawn uniformly; those of a step may be smaller, and take less.",
         "",
     ]
     rows, failures = [], set()
