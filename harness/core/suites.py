@@ -66,6 +66,7 @@ class Suite(StrEnum):
     BENCH_ENVIRONMENTS = "bench-environments", "steps of environments in every library", _ANY
     BENCH_LAYOUTS = "bench-layouts", "layouts of the sum tree", _ANY
     BENCH_LEARNER = "bench-learner", "gradient steps of every library", _ANY
+    BENCH_MAPPING = "bench-mapping", "the best choice of each cell, and what strategies lose", _VALIDATION
     BENCH_QUANTIZATION = "bench-quantization", "gradient steps in fixed point", _ANY
     BENCH_RETURNS = (
         "bench-returns",

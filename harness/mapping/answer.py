@@ -74,9 +74,7 @@ def _by_batch_size(chosen: Measurement, elsewhere: Iterable[Measurement]) -> lis
     assert chosen.batch_size is not None
     choices[chosen.batch_size] = chosen.device
     if len(choices) == 1:
-        return [
-            "Other batch sizes may change it: `--batch-size N` predicts another one, and both are compared."
-        ]
+        return ["Another batch size may change the choice: `--batch-size N` predicts it."]
     sizes = sorted(choices)
     listed = ", ".join(map(str, sizes))
     changes = [

@@ -227,6 +227,9 @@ class Problem:
         stored_bytes: bytes of a transition as the runtime stores it; 0: E words.
         ahead: D of the relaxed loop, batches sampled ahead: `RELAXED_AHEAD`, or fewer if the replay does not hold
             so many.
+        learner_threads: threads of a native or PyTorch learner.
+        overlapped_gradient_steps: gradient steps of an iteration with concurrent actors, at least.
+        actor_processes: processes that step the environments of an on-policy iteration; 0: the learner's process.
     """
 
     batch_size: int
@@ -238,6 +241,9 @@ class Problem:
     acting_words: int = 0
     stored_bytes: int = 0
     ahead: int = RELAXED_AHEAD
+    learner_threads: int = 1
+    overlapped_gradient_steps: int = OVERLAPPED_GRADIENT_STEPS
+    actor_processes: int = 0
 
     @property
     def item_bytes(self) -> int:
@@ -267,7 +273,7 @@ class Problem:
         Args:
             simulated: whether a part is simulated, so that time is virtual.
         """
-        steps = SIMULATED_OVERLAPPED_GRADIENT_STEPS if simulated else OVERLAPPED_GRADIENT_STEPS
+        steps = SIMULATED_OVERLAPPED_GRADIENT_STEPS if simulated else self.overlapped_gradient_steps
         return -(-steps // self.round_gradient_steps)
 
 

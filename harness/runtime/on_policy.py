@@ -10,6 +10,8 @@ from harness.mapping import Mapping
 from harness.mapping.base import Platform
 from harness.mapping.loop import HOST, LEARNER
 from harness.runtime.actors.actor import Episode
+from harness.runtime.actors.in_process import Actors
+from harness.runtime.actors.pool import ActorPlan
 from harness.runtime.clock import time_of, weights_bytes
 from harness.runtime.compose import actors_of, check_processes, start_actors
 from harness.runtime.native_iterations import NativeIterations, chosen_fusion
@@ -19,6 +21,7 @@ from harness.runtime.training import Training, links_of_map
 from harness.workloads import Workload
 from harness.workloads.task import columns_of
 from primitives.algorithms.ppo import Rollout
+from primitives.learner import Learner
 from primitives.replay import FieldSpec
 
 
@@ -39,6 +42,7 @@ class OnPolicyTraining(OnPolicyLoop):
             have the requested number of actors (`Options.applied`). By default, with several threads there is one
             actor process per thread, up to the number of environments.
         platform: gives the bandwidth of links to simulated devices.
+        starting: starts the actors of a plan for a learner, in a number of processes; None: `start_actors`.
 
     Attributes:
         gradient_steps: gradient steps taken so far.
@@ -59,6 +63,7 @@ class OnPolicyTraining(OnPolicyLoop):
         seed: int = 0,
         options: Options = STRICT,
         platform: Callable[[], Platform] = links_of_map,
+        starting: Callable[[ActorPlan, Learner, int], Actors] | None = None,
     ) -> None:
         threads = options.threads
         processes = options.processes
@@ -77,7 +82,7 @@ class OnPolicyTraining(OnPolicyLoop):
             envpool=options.envpool,
             native=options.native_environments,
         )
-        self._acting = start_actors(plan, self.learner, processes)
+        self._acting = (starting or start_actors)(plan, self.learner, processes)
         self._rng = np.random.default_rng(self._dealing_seed)
         self._time = time_of(mapping, self.learner, None, platform)
         self.provenance = self._time.provenance

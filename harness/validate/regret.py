@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.core.provenance import Provenance, weakest
 from harness.core.row import Measurement
 from harness.mapping import Loop
 from harness.mapping.metrics import regret
 from harness.measure import statistics
-from harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, under
+from harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, Rounds, under
 
 
 def regrets(predicted: Sequence[Measurement], ran: Mapping[tuple[str, Loop], Achieved]) -> list[Measurement]:
@@ -78,29 +78,53 @@ def _regret(row: Measurement, chosen: Achieved, others: Iterable[Achieved], devi
     rivals = [one for one in others if one.row.value is not None and (every or one.measured)]
     best = max(rivals, key=lambda one: one.row.value or 0.0)
     value = regret(chosen.row.value or 0.0, [best.row.value or 0.0])
-    low = high = None
-    verdict, reason = "best", ""
-    if best.mapping != chosen.mapping:
-        shared = sorted(set(best.rounds) & set(chosen.rounds))
-        verdict, reason = "no verdict", f"{len(shared)} rounds with both"
-        if len(shared) >= statistics.FEWEST_SAMPLES:
-            lost = [1 - chosen.rounds[number] / best.rounds[number] for number in shared]
-            low, high = statistics.interval(lost)
-            verdict = "lost" if low > 0 else "no verdict"
-            reason = "" if low > 0 else f"the interval, {low:.1%} to {high:.1%}, holds 0"
+    lost = BEST if best.mapping == chosen.mapping else loss(chosen.rounds, best.rounds)
     return Measurement(
         **_fields(row),
         provenance=weakest(chosen.row.provenance, best.row.provenance),
         value=value,
-        low=low,
-        high=high,
+        low=lost.low,
+        high=lost.high,
         details={
             "chosen": row.device,
             "best": str(best.mapping),
             "loop": row.details["loop"],
             "ran": str(chosen.loop),
             "devices": devices,
-            "verdict": verdict,
-            "why_no_verdict": reason if verdict == "no verdict" else "",
+            "verdict": lost.verdict,
+            "why_no_verdict": lost.reason,
         },
     )
+
+
+class Loss(NamedTuple):
+    """What a choice loses against the best one, round by round.
+
+    Attributes:
+        low, high: the interval of the loss; None with too few rounds, or if the choice is the best one.
+        verdict: "best", "lost" or "no verdict".
+        reason: why there is no verdict; empty otherwise.
+    """
+
+    low: float | None
+    high: float | None
+    verdict: str
+    reason: str
+
+
+BEST = Loss(None, None, "best", "")
+
+
+def loss(chosen: Rounds, best: Rounds) -> Loss:
+    """Return what a choice loses against another one that was better in the median.
+
+    Args:
+        chosen, best: gradient steps per second by round.
+    """
+    shared = sorted(set(best) & set(chosen))
+    if len(shared) < statistics.FEWEST_SAMPLES:
+        return Loss(None, None, "no verdict", f"{len(shared)} rounds with both")
+    low, high = statistics.interval([1 - chosen[number] / best[number] for number in shared])
+    if low > 0:
+        return Loss(low, high, "lost", "")
+    return Loss(low, high, "no verdict", f"the interval, {low:.1%} to {high:.1%}, holds 0")

@@ -17,7 +17,8 @@ the same fraction of the warm-to-cold difference.
 
 In the relaxed loop the replay manager is a unit of its own: sampling and updating run in parallel with the learner,
 on D batches ahead, and the slower of the two sets the pace. Each has a core of its own, so neither displaces the
-other's data.
+other's data. A machine with fewer cores than busy threads does no more than its cores can: an iteration takes at least
+the seconds of all of them together, divided by the cores.
 
 On-policy, an iteration is T vector steps of collection, the preparation of the samples (advantages, returns),
 and K epochs of minibatches (PPO 2.1). A gradient step is charged its share of the iteration. The model ignores
@@ -45,6 +46,7 @@ early stopping.
 | `opencl_overlapped_round.insert`, `cuda_...` | the same, with the storage on that device | replay management |
 | `overlapped_round.publish` | the weights handed to the actors | learner |
 | `relaxed_round.learn`, `.sample`, `.update` | a gradient step, learner and manager in a thread each | both |
+| `iteration.collect` | an iteration's vector steps in processes (on-policy) | the learner, whose policy acts |
 | `round.prepare` | advantages and returns of an iteration | cpu |
 | `round.runtime`, `fused_round.runtime` | a round of the runtime whose parts do nothing | cpu |
 """
@@ -193,7 +195,7 @@ class ComposedLoop:
     ) -> Prediction:
         """Return the predicted throughput of a mapping; KeyError if a needed call was not profiled."""
         if problem.on_policy:
-            made = _on_policy(problem, mapping)
+            made = _on_policy(table, problem, mapping)
         elif self.loop in BESIDE:
             made = _overlapped(table, problem, mapping, relaxed=self.loop is Loop.RELAXED)
         else:
@@ -209,6 +211,8 @@ class ComposedLoop:
             seconds["publish"] = simulated.transfers_s["publish"]
         ahead = problem.ahead if self.loop is Loop.RELAXED else 0
         round_s = self._round(simulated, table, seconds, ahead).period_s
+        if self.loop in BESIDE and simulated is made:
+            round_s = max(round_s, _busy_s(seconds, problem) / platform.cpu_cores)
         return Prediction(
             mapping=mapping,
             model=self.name,
@@ -244,6 +248,12 @@ class ComposedLoop:
             overlapped=overlapped,
             ahead=ahead,
         )
+
+
+def _busy_s(seconds: MappingABC[str, float], problem: Problem) -> float:
+    """Return the seconds that a round keeps cores of the host busy; each thread of the learner takes a core."""
+    learning_s = sum(seconds.get(term, 0.0) for term in ("learner", "step"))
+    return sum(seconds.values()) + (problem.learner_threads - 1) * learning_s
 
 
 def _fuses(table: PerformanceTable, mapping: Mapping) -> bool:
@@ -461,10 +471,13 @@ def _boards(table: PerformanceTable, learner: Target, rmm: Target) -> list[Targe
     return [target for primitive, target in parts if _simulated(table, primitive, target)]
 
 
-def _on_policy(problem: Problem, mapping: Mapping) -> _Composed:
+def _on_policy(table: PerformanceTable, problem: Problem, mapping: Mapping) -> _Composed:
     steps = problem.epochs * (problem.trajectory_length * problem.actors // problem.batch_size)
+    collect: tuple[Cell, float] = (("round.collect", mapping.learner), problem.trajectory_length)
+    if ("iteration.collect", mapping.learner) in table:
+        collect = (("iteration.collect", mapping.learner), 1)
     calls: Calls = {
-        "actor": (("round.collect", mapping.learner), problem.trajectory_length),
+        "actor": collect,
         "prepare": (("round.prepare", CPU), 1),
         "learner": (("round.learn", mapping.learner), steps),
     }

@@ -26,6 +26,7 @@ from primitives.replay import FieldSpec
 
 FRESH_STEP = "fresh_learner.step"
 """Name of the primitive that is a step from a fresh state on random batches; `learner.step` is from a trained state."""
+NATIVE = "native"
 TRAINED, FRESH = "trained", "fresh"
 """Values of `state` in the details of a learner's row: the state that the timed steps start from."""
 EMULATED = "emulated"
@@ -176,7 +177,7 @@ def definition_of(made: FixedPointLearner) -> FixedPointLearner:
 
 
 def created(
-    workload: Workload, batch_size: int, target: Target, start: TrainedStart | None = None
+    workload: Workload, batch_size: int, target: Target, start: TrainedStart | None = None, threads: int = 1
 ) -> Learner:
     """Return the workload's learner on a backend and device, ready to be timed.
 
@@ -185,8 +186,11 @@ def created(
     Args:
         workload, batch_size, target: what is learnt, and where.
         start: the trained state from which it continues; None: a fresh one.
+        threads: threads of a native learner; PyTorch's are set for the process.
     """
     options = options_of(target) | {"precision": target.precision}
+    if threads > 1 and target.backend == NATIVE:
+        options["threads"] = threads
     if target.precision != DYNAMIC:
         made = learner.create(algorithm_of(workload), batch_size=batch_size, seed=0, **options)
         if start:

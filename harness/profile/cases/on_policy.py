@@ -12,8 +12,12 @@ from harness.mapping import Problem, Target
 from harness.measure.protocol import Case
 from harness.profile.cases.base import CPU, PrimitiveCase, expect_equal, random_transitions
 from harness.profile.cases.learners import check_step, created, learner_targets
+from harness.profile.cases.round_checks import check_collect
 from harness.profile.cases.rounds import collect_case
+from harness.profile.cases.shared_parts import SharedParts
 from harness.profile.cases.trained import profiled_start
+from harness.runtime.actors.in_process import Actors
+from harness.runtime.compose import actors_of
 from harness.workloads import Workload
 from harness.workloads.task import columns_of
 from primitives.algorithms.ppo import PPO, Rollout
@@ -43,26 +47,62 @@ class _Dealt:
 
 
 def on_policy_cases(
-    workload: Workload, problem: Problem, precisions: Sequence[str] = (FLOAT_32,)
+    workload: Workload,
+    problem: Problem,
+    precisions: Sequence[str] = (FLOAT_32,),
+    parts: SharedParts | None = None,
 ) -> Iterator[PrimitiveCase]:
     """Yield the benchmark cases of the calls in an on-policy iteration.
 
     `round.collect` is one vector step of the actors, `round.learn` a step on a minibatch, both for every learner's
-    backend and device; `round.prepare` computes the advantages and returns of an iteration, on the CPU.
+    backend and device; `round.prepare` computes the advantages and returns of an iteration, on the CPU. With actors in
+    processes, `iteration.collect` is the vector steps of an iteration.
 
     Args:
         workload, problem: define the sizes.
         precisions: precisions of the learners.
+        parts: starts the actors' processes, for several learners; None: each learner has its own.
     """
     for target in learner_targets(precisions):
-        learner = cache(partial(_created, workload, problem.batch_size, target))
+        learner = cache(partial(_created, workload, problem, target))
         yield collect_case(workload, target, learner, _fields(workload), clip=True)
+        if problem.actor_processes:
+            yield _iteration_case(problem, target, learner, parts or SharedParts(workload, problem))
         yield _learn_case(workload, problem, target, learner)
     yield _prepare_case(workload, problem, learner)
 
 
-def _created(workload: Workload, batch_size: int, target: Target) -> Learner:
-    return created(workload, batch_size, target, profiled_start(workload))
+def _created(workload: Workload, problem: Problem, target: Target) -> Learner:
+    start = profiled_start(workload)
+    return created(workload, problem.batch_size, target, start, problem.learner_threads)
+
+
+def _iteration_case(problem: Problem, target: Target, learner: Any, parts: SharedParts) -> PrimitiveCase:
+    """Return the case of an iteration's vector steps in processes, the hand-over of the weights included."""
+    workload, length = parts.workload, problem.trajectory_length
+
+    def setup() -> Actors:
+        environment_seed, exploration_seed = np.random.SeedSequence(0).spawn(2)
+        plan = actors_of(workload, environment_seed, exploration_seed, _fields(workload), length, clip=True)
+        return parts.on_policy_actors(plan, learner(), problem.actor_processes)
+
+    def call(acting: Actors) -> None:
+        acting.publish()
+        acting.collect(length)
+
+    return PrimitiveCase(
+        "iteration.collect",
+        target,
+        length * problem.actors,
+        Case(
+            name=f"iteration.collect {target}",
+            setup=setup,
+            check=lambda acting: check_collect(acting.collect),
+            inputs=lambda acting, rng: None,
+            call=lambda acting, _: call(acting),
+            close=lambda acting: acting.close(),
+        ),
+    )
 
 
 def _fields(workload: Workload) -> dict[str, FieldSpec]:

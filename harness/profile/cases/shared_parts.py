@@ -17,7 +17,7 @@ from harness.profile.cases.learners import created
 from harness.profile.cases.shared_actors import BorrowedActors, late_pool
 from harness.profile.cases.trained import TrainedStart, profiled_start
 from harness.runtime.actors.in_process import Actors
-from harness.runtime.actors.pool import ActorPool
+from harness.runtime.actors.pool import ActorPlan, ActorPool
 from harness.runtime.compose import STORING_DEVICES, fusions, is_simulated, replay_of, storage_of
 from harness.runtime.options import Fusion
 from harness.workloads import Workload
@@ -46,21 +46,25 @@ class SharedParts:
 
     Args:
         workload: a workload whose replay fits the memory several times.
-        problem: gives the batch size.
+        problem: gives the batch size, and the threads of the learners.
+        like: parts of the same workload and batch size with another number of actors or threads: the replays, the
+            learners of as many threads and the processes of as many actors are used here too.
     """
 
-    def __init__(self, workload: Workload, problem: Problem) -> None:
+    def __init__(self, workload: Workload, problem: Problem, like: "SharedParts | None" = None) -> None:
         self.workload, self._problem, self._batch_size = workload, problem, problem.batch_size
-        self._learners: dict[Target, Learner] = {}
-        self._replays: dict[tuple[Target, Target, Fusion, bool], Replay] = {}
-        self._pools: dict[Target, ActorPool] = {}
+        self._learners: dict[tuple[Target, int], Learner] = like._learners if like else {}
+        self._replays: dict[tuple[Target, Target, Fusion, bool], Replay] = like._replays if like else {}
+        self._pools: dict[tuple[Target, int, int], ActorPool] = like._pools if like else {}
 
     def learner(self, target: Target) -> Learner:
         """Return the learner on a backend and device, in a trained state."""
-        if target not in self._learners:
+        threads = self._problem.learner_threads
+        if (target, threads) not in self._learners:
             start = profiled_start(self.workload)
-            self._learners[target] = created(self.workload, self._batch_size, target, start)
-        return self._learners[target]
+            made = created(self.workload, self._batch_size, target, start, threads)
+            self._learners[target, threads] = made
+        return self._learners[target, threads]
 
     def replay(
         self, target: Target, fusion: Fusion | None = None, storage: Target = CPU, learner: Target = NATIVE
@@ -91,13 +95,26 @@ class SharedParts:
         Learners in floating point, which have one policy, share a process. Close these parts to end it.
         """
         kind = target if target.precision not in IN_FLOATS else CPU
-        trainee = self.learner(target)
-        if kind not in self._pools:
-            self._pools[kind] = late_pool(self.workload, self._problem, trainee)
-        return BorrowedActors(self._pools[kind], trainee)
+        trainee, key = self.learner(target), (kind, self._problem.actors, 1)
+        if key not in self._pools:
+            self._pools[key] = late_pool(self.workload, self._problem, trainee)
+        return BorrowedActors(self._pools[key], trainee)
+
+    def on_policy_actors(self, plan: ActorPlan, learner: Learner, processes: int) -> Actors:
+        """Return actors that collect whole iterations, in processes that learners in floating point share.
+
+        Args:
+            plan: the plan of the actors, the same in every call.
+            learner: the learner whose weights they use.
+            processes: number of processes.
+        """
+        key = CPU, len(plan.environments), processes
+        if key not in self._pools:
+            self._pools[key] = ActorPool(plan, learner, processes)
+        return BorrowedActors(self._pools[key], learner)
 
     def close(self) -> None:
-        """End the actors' processes. Idempotent."""
+        """End the actors' processes, also those of the parts that these are like. Idempotent."""
         for pool in self._pools.values():
             pool.close()
         self._pools.clear()

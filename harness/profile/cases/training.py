@@ -1,7 +1,7 @@
 """How whole training under a mapping is timed, in the same rounds as the pieces from which it is predicted."""
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from time import perf_counter
 from typing import cast
@@ -14,12 +14,23 @@ from harness.measure.protocol import Case
 from harness.profile.cases.base import PrimitiveCase
 from harness.profile.cases.shared_actors import LateActors
 from harness.profile.cases.shared_parts import SharedParts
+from harness.runtime.actors.in_process import Actors
+from harness.runtime.actors.pool import ActorPlan
 from harness.runtime.clock import simulated_s
-from harness.runtime.compose import Parts, TimedStorage, actors_of, fusions, is_simulated, steps_of
+from harness.runtime.compose import (
+    Parts,
+    TimedStorage,
+    actors_of,
+    fusions,
+    is_simulated,
+    start_actors,
+    steps_of,
+)
 from harness.runtime.on_policy import OnPolicyTraining
 from harness.runtime.options import Fusion, Options
 from harness.runtime.training import Progress, Training
 from harness.workloads import Workload
+from primitives.learner import Learner
 from primitives.quantization.precision import DYNAMIC
 
 SIMULATED_GRADIENT_STEPS = 8
@@ -101,6 +112,7 @@ def training_case(
     runs: dict[str, TimedTraining],
     loop: Loop = Loop.FUSED,
     parts: SharedParts | None = None,
+    step_s: float = 0.0,
 ) -> PrimitiveCase:
     """Return the benchmark case of whole training: gradient steps with all that belongs to them, in the steady state.
 
@@ -113,15 +125,17 @@ def training_case(
         mapping: the mapping.
         runs: dict in which the run is stored under the case's name.
         loop: the loop (order of calls) that is run.
-        parts: learners and replays shared with other cases; None creates them.
+        parts: learners, replays and actors shared with other cases; None creates them.
+        step_s: expected seconds of a gradient step, which give the length of a call; 0: found by trying.
     """
     name = case_name(mapping, loop)
 
     def setup() -> TimedTraining:
+        shared = parts or SharedParts(workload, problem)
         training = (
-            OnPolicyTraining(workload, mapping, batch_size=problem.batch_size, options=_delayed(mapping))
+            _on_policy(workload, problem, mapping, shared)
             if problem.on_policy
-            else _off_policy(workload, problem, mapping, loop, parts or SharedParts(workload, problem))
+            else _off_policy(workload, problem, mapping, loop, shared)
         )
         run = TimedTraining(training)
         if isinstance(
@@ -134,7 +148,7 @@ def training_case(
         if problem.on_policy:
             run.gradient_steps = run.advance().gradient_steps  # whole iterations
         else:
-            _size(run, problem, loop)
+            _size(run, problem, loop, step_s)
         runs[name] = run
         return run
 
@@ -181,7 +195,7 @@ def case_name(mapping: Mapping | str, loop: Loop) -> str:
     return f"training {mapping}, {loop}"
 
 
-def _size(run: TimedTraining, problem: Problem, loop: Loop) -> None:
+def _size(run: TimedTraining, problem: Problem, loop: Loop, step_s: float = 0.0) -> None:
     """Set the gradient steps per call: whole rounds, and long compared with the start and end of one."""
     least = problem.round_gradient_steps
     if loop in BESIDE:
@@ -191,6 +205,10 @@ def _size(run: TimedTraining, problem: Problem, loop: Loop) -> None:
         learns = simulated_s(run.training.learner)
         fewest = SIMULATED_LEARNER_GRADIENT_STEPS if learns else SIMULATED_GRADIENT_STEPS
         run.gradient_steps = least * -(-fewest // least)
+        return
+    if step_s:
+        run.gradient_steps = max(1, round(STRETCH_S / step_s / least)) * least
+        run.long = step_s * run.gradient_steps > LONG_CALL_S
         return
     while (step_s := _least_step_s(run)) * run.gradient_steps < STRETCH_S / 2:
         wanted = min(STRETCH_S / step_s, 10 * run.gradient_steps)
@@ -210,6 +228,19 @@ def _least_step_s(run: TimedTraining) -> float:
             run.long = True
             break
     return least_s
+
+
+def _on_policy(
+    workload: Workload, problem: Problem, mapping: Mapping, shared: SharedParts
+) -> OnPolicyTraining:
+    def starting(plan: ActorPlan, learner: Learner, processes: int) -> Actors:
+        start = shared.on_policy_actors if processes else start_actors
+        return start(plan, learner, processes)
+
+    options = replace(_delayed(mapping), threads=problem.learner_threads, processes=problem.actor_processes)
+    return OnPolicyTraining(
+        workload, mapping, batch_size=problem.batch_size, options=options, starting=starting
+    )
 
 
 def _off_policy(
@@ -245,6 +276,11 @@ def _off_policy(
         workload,
         mapping,
         batch_size=problem.batch_size,
-        options=Options(presampled_batches=ahead, overlap=overlap, replay_beside=relaxed),
+        options=Options(
+            threads=problem.learner_threads,
+            presampled_batches=ahead,
+            overlap=overlap,
+            replay_beside=relaxed,
+        ),
         parts=parts,
     )

@@ -8,7 +8,6 @@ import numpy as np
 
 from harness.core.provenance import Provenance
 from harness.mapping import Mapping, Problem, Target
-from harness.mapping.base import OVERLAPPED_GRADIENT_STEPS
 from harness.measure.protocol import Case
 from harness.profile.cases.base import CPU, PrimitiveCase
 from harness.profile.cases.learners import learner_targets
@@ -87,9 +86,13 @@ def validation_cases(
     yield PrimitiveCase("strict_round.sample", NATIVE, batch, case, "sample")
     yield PrimitiveCase("strict_round.update", NATIVE, batch, case, "update")
     yield from _overlapped(made, parts, rows, precisions)
-    relaxed = relaxed_case(workload, problem, parts)
-    for part in ("sample", "learn", "update"):
-        yield PrimitiveCase(f"relaxed_round.{part}", NATIVE, batch, relaxed, part)
+    for target in learner_targets(precisions):
+        if target.precision in IN_FLOATS and Fusion.STEP in fusions(
+            workload, Mapping(target, NATIVE, CPU), 0
+        ):
+            relaxed = relaxed_case(workload, problem, parts, target)
+            for part in ("sample", "learn", "update") if target == NATIVE else ("learn",):
+                yield PrimitiveCase(f"relaxed_round.{part}", target, batch, relaxed, part)
     if not fpga_unavailable_reason():
         yield from _simulated(made, rows, batch)
 
@@ -104,15 +107,17 @@ class RelaxedRound:
         steps: the gradient steps.
         rng: source of the random numbers of sampling.
         before_s: seconds of each term of `steps` at the last call of `taken`.
+        gradient_steps: gradient steps of an iteration.
     """
 
     steps: RelaxedSteps
     rng: np.random.Generator
     before_s: dict[str, float]
+    gradient_steps: int
 
     def run(self) -> None:
-        """Take `OVERLAPPED_GRADIENT_STEPS` gradient steps, those of one iteration, and wait for their end."""
-        self.steps.run(OVERLAPPED_GRADIENT_STEPS, self.rng)
+        """Take the gradient steps of one iteration, and wait for their end."""
+        self.steps.run(self.gradient_steps, self.rng)
         self.steps.drain()
 
     def taken(self) -> dict[str, float]:
@@ -124,28 +129,31 @@ class RelaxedRound:
         before_s, self.before_s = self.before_s, self.steps.terms_s
         parts = {"sample": "sample", "learn": "learner", "update": "update"}
         return {
-            part: (self.before_s[term] - before_s[term]) / OVERLAPPED_GRADIENT_STEPS
-            for part, term in parts.items()
+            part: (self.before_s[term] - before_s[term]) / self.gradient_steps for part, term in parts.items()
         }
 
 
-def relaxed_case(workload: Workload, problem: Problem, parts: SharedParts) -> Case[RelaxedRound]:
-    """Return the benchmark case of the native learner and the native replay manager, each in its own thread.
+def relaxed_case(
+    workload: Workload, problem: Problem, parts: SharedParts, target: Target = NATIVE
+) -> Case[RelaxedRound]:
+    """Return the benchmark case of a native learner and the native replay manager, each in its own thread.
 
     Args:
         workload, problem, parts: see `validation_cases`.
+        target: the learner.
     """
 
     def setup() -> RelaxedRound:
         replay = cast(ConcurrentReplay, parts.replay(NATIVE))
-        steps = RelaxedSteps(replay, parts.learner(NATIVE), 0)
-        return RelaxedRound(steps, np.random.default_rng(2), steps.terms_s)
+        steps = RelaxedSteps(replay, parts.learner(target), 0)
+        rng, count = np.random.default_rng(2), problem.overlapped_gradient_steps
+        return RelaxedRound(steps, rng, steps.terms_s, count)
 
     def check(made: RelaxedRound) -> None:
-        check_steps(workload, parts.replay(NATIVE), parts.learner(NATIVE), made.steps)
+        check_steps(workload, parts.replay(NATIVE), parts.learner(target), made.steps)
 
     return Case(
-        name="relaxed round native",
+        name=f"relaxed round {target}",
         setup=setup,
         check=check,
         inputs=lambda made, rng: None,

@@ -220,6 +220,18 @@ def test_where_nothing_else_has_work_meanwhile_each_thread_steps_environments(
     assert asked == [on_policy_processes, processes]
 
 
+def test_existing_actors_are_used_instead_of_new_ones():
+    asked = []
+
+    def lend(plan, learner, processes):
+        asked.append((len(plan.environments), processes))
+        raise Started
+
+    with pytest.raises(Started):
+        on_policy.OnPolicyTraining(small(), MAPPING, options=Options(processes=2), starting=lend)
+    assert asked == [(2, 2)]
+
+
 @pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ppo"])
 def test_actors_that_the_workload_does_not_have_are_refused(name):
     item = workloads.load(name)

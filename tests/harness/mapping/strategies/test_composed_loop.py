@@ -543,3 +543,77 @@ def test_a_learner_in_fixed_point_has_fused_steps_of_its_own() -> None:
     apart = {("round.collect", str(mapping.learner)): 1e-4, ("round.learn", str(mapping.learner)): 1e-4}
     found = ComposedLoop().predict(table(PIECES_S | apart), problem, PLATFORM, mapping)
     assert "step" not in found.terms_s
+
+
+class Cores(Links):
+    """The same with some cores."""
+
+    def __init__(self, cores: int) -> None:
+        self.cpu_cores = cores
+
+
+# Of 32 gradient steps: actors 8 ms, fused steps 4 ms, the hand-over 1.5 ms.
+BESIDE_S = {
+    ("fused_round.steps", "native"): 1e-3,
+    ("fused_round.runtime", "cpu"): 0.3e-3,
+    ("overlapped_round.collect", "cpu"): 8e-3,
+    ("overlapped_round.insert", "native"): 1e-3,
+    ("overlapped_round.publish", "native"): 0.2e-3,
+    ("overlapped_round.steps", "native"): 4e-3,
+    ("relaxed_round.sample", "native"): 0.05e-3,
+    ("relaxed_round.learn", "native"): 0.2e-3,
+    ("relaxed_round.update", "native"): 0.05e-3,
+}
+
+
+@pytest.mark.parametrize(
+    ("loop", "cores", "threads", "round_s"),
+    [
+        (Loop.OVERLAPPED, 1, 1, 8e-3 + 4e-3 + 1.5e-3),
+        (Loop.OVERLAPPED, 2, 1, 8e-3 + 1.3e-3),  # the actors set the pace, and the weights go out meanwhile
+        (Loop.OVERLAPPED, 1, 2, 8e-3 + 2 * 4e-3 + 1.5e-3),
+        (Loop.OVERLAPPED, 2, 3, (8e-3 + 3 * 4e-3 + 1.5e-3) / 2),
+        (Loop.RELAXED, 1, 1, 8e-3 + 32 * 0.3e-3 + 1.5e-3),
+        (Loop.RELAXED, 2, 1, (8e-3 + 32 * 0.3e-3 + 1.5e-3) / 2),
+        (Loop.RELAXED, 8, 1, 8e-3 + 1.3e-3),
+    ],
+)
+def test_what_runs_in_parallel_takes_no_less_than_its_cores_need(
+    loop: Loop, cores: int, threads: int, round_s: float
+) -> None:
+    problem = Problem(32, 27, learner_threads=threads)
+    mapping = Mapping.parse("native-native-cpu")
+    found = ComposedLoop(loop).predict(table(BESIDE_S), problem, Cores(cores), mapping)
+    assert 32 / found.gps == pytest.approx(round_s)
+
+
+def test_parts_in_turn_need_one_core() -> None:
+    found = [
+        ComposedLoop()
+        .predict(table(PIECES_S), Problem(32, 27), Cores(cores), Mapping.parse("torch-flat-cpu"))
+        .gps
+        for cores in (1, 8)
+    ]
+    assert found[0] == found[1]
+
+
+def test_overlapped_iterations_are_as_long_as_the_problem_says() -> None:
+    assert Problem(32, 27).overlapped_rounds() == 32
+    assert Problem(32, 27, overlapped_gradient_steps=5, actors=2).overlapped_rounds() == 3
+    assert Problem(32, 27, overlapped_gradient_steps=5).overlapped_rounds(simulated=True) == 8
+
+
+def test_actors_in_processes_collect_an_iteration_at_once() -> None:
+    pieces = {
+        ("round.collect", "native"): 1e-3,
+        ("round.learn", "native"): 2e-3,
+        ("round.prepare", "cpu"): 3e-3,
+    }
+    problem, mapping = (
+        Problem(8, 10, actors=2, trajectory_length=16, epochs=2),
+        Mapping.parse("native-native-cpu"),
+    )
+    alone = ComposedLoop().predict(table(pieces), problem, Links(), mapping)
+    assert 8 / alone.gps == pytest.approx(16 * 1e-3 + 3e-3 + 8 * 2e-3)
+    pooled = table(pieces | {("iteration.collect", "native"): 5e-3})
+    assert 8 / ComposedLoop().predict(pooled, problem, Links(), mapping).gps == pytest.approx(24e-3)

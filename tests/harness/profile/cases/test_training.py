@@ -56,3 +56,20 @@ def test_before_a_long_call_there_is_no_other(monkeypatch):
     before = stub.calls
     assert run.block(3) == pytest.approx(6 * training.LONG_CALL_S)
     assert stub.calls == before + 3
+
+
+@pytest.mark.parametrize(
+    ("step_s", "rounds", "steps", "long"),
+    [
+        (STEP_S, 1, 100, False),
+        (STEP_S, 32, 96, False),
+        (1e-9, 32, 10_000_000, False),
+        (0.2, 1, 1, True),
+        (4e-3, 32, 32, True),
+    ],
+)
+def test_an_expected_time_sets_the_length_of_a_call_without_trying(monkeypatch, step_s, rounds, steps, long):
+    stub = Stub(monkeypatch, STEP_S)
+    run = TimedTraining(stub)
+    training._size(run, SimpleNamespace(round_gradient_steps=rounds), Loop.FUSED, step_s)
+    assert (run.gradient_steps, run.long, stub.calls) == (steps, long, 0)

@@ -1,0 +1,253 @@
+"""A mapping problem worth solving: many cells, each with its best choice found by running, and what strategies lose.
+
+    placerl bench mapping [--cells cartpole] [--budget-s 30]
+
+A cell is a workload, a batch size and a number of cores. Its space is what a user decides (`harness.validate.space`),
+its study successive halving with a long final (`harness.validate.study`). Each workload and number of cores has a
+process of its own, pinned before it starts a thread. A study that was killed goes on with the cell that it was in.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from harness.cli.bench.command import OutOption, Session, TierOption, section
+from harness.cli.bench.training_bench import SMALL, TrainingCell
+from harness.cli.common import RESULTS, ResultsOption
+from harness.core.errors import UserError
+from harness.core.progress import Report, bar
+from harness.core.row import Measurement
+from harness.measure.conditions import pinned
+from harness.plan import plan
+from harness.platforms import PlatformFile, available_memory, of_this_machine
+from harness.runtime.units.process import ProcessUnit
+from harness.store.cell import Cell
+from harness.store.store import Run
+from harness.validate.study import SUITE, StudiedCell, study
+from harness.validate.study_cell import MeasuredCell
+from harness.validate.study_summary import cell_lines, results, summary
+from harness.workloads import Workload
+
+CORES = (1, 2)
+LIMIT_S = 3600.0
+"""Seconds after which the process of a cell counts as stalled."""
+OVERHEAD_S = 30.0
+"""Seconds of a cell beyond its budget: its process, its trained state, creating and checking what is timed."""
+
+
+@dataclass(frozen=True)
+class StudiedWorkload:
+    """A workload of the study.
+
+    Attributes:
+        training: the workload with its changes.
+        batch_sizes: batch sizes of its cells.
+        cores: numbers of cores of its cells.
+    """
+
+    training: TrainingCell
+    batch_sizes: tuple[int, ...]
+    cores: tuple[int, ...] = CORES
+
+    def item(self) -> Workload:
+        """Return the workload; its replay holds every batch."""
+        return self.training.item()
+
+
+def _workload(
+    name: str, shipped: str, sizes: tuple[int, ...], cores: tuple[int, ...] = CORES, **changes: Any
+) -> StudiedWorkload:
+    """Return a workload of the study; `changes` as `TrainingCell` has them, with `__` for a dot."""
+    fields = {field.replace("__", "."): value for field, value in changes.items()}
+    fields["training.batch_sizes"] = list(sizes)
+    return StudiedWorkload(TrainingCell(name, shipped, (), fields), sizes, cores)
+
+
+def _ppo(name: str, shipped: str, sizes: tuple[int, ...], actors: int, length: int) -> StudiedWorkload:
+    """Return PPO with some environments; `length` is T."""
+    samples = actors * length
+    return _workload(
+        name,
+        shipped,
+        sizes,
+        training__actors=actors,
+        training__batch_size=sizes[0],
+        training__learning_starts=samples,
+        training__update_interval=1,
+        algorithm__trajectory_length=length,
+        replay__capacity=samples,
+    )
+
+
+SIZES = (32, 128, 512, 2048)
+WORKLOADS = (
+    _workload("cartpole-dqn-8-8", "cartpole-dqn", (*SIZES, 8192), network__hidden=SMALL["network.hidden"]),
+    _workload("cartpole-ddpg-8-8", "cartpole-ddpg", (*SIZES, 16384)),
+    _workload("hopper-ddpg-256-256", "hopper-ddpg", (*SIZES, 8192)),
+    _workload("hopper-ddpg-400-300", "hopper-ddpg-400-300", SIZES),
+    _workload("pong-dqn-cnn", "pong-dqn", (32, 64, 256)),
+    _ppo("cartpole-ppo-1-env", "cartpole-ppo", (32, 64, 256), 1, 256),
+    _ppo("cartpole-ppo-8-envs", "cartpole-ppo", (32, 64, 256), 8, 32),
+    _ppo("hopper-ppo-1-env", "hopper-ppo", (64,), 1, 2048),
+    _ppo("hopper-ppo-8-envs", "hopper-ppo", (64, 512), 8, 256),
+)
+
+
+@dataclass
+class Processes:
+    """The process of the workload and the number of cores that is studied.
+
+    Attributes:
+        platform: this machine.
+        budget_s: seconds of a cell.
+    """
+
+    platform: PlatformFile
+    budget_s: float
+    _group: tuple[str, int] | None = None
+    _unit: ProcessUnit[StudiedCell, list[Measurement]] | None = None
+
+    def study(self, workload: StudiedWorkload, batch_size: int, cores: int) -> list[Measurement]:
+        """Return the rows of one cell, which are "not_run" if this machine has too few cores.
+
+        Raises:
+            UnitError: the cell failed, or its process ended.
+        """
+        usable = sorted(os.sched_getaffinity(0))
+        cell = StudiedCell(workload.training.name, batch_size, cores)
+        if len(usable) < cores:
+            reason = f"needs: {cores} cores, of which this process may use {len(usable)}"
+            return [
+                cell.row("placerl", None, quantity="gradient_steps_per_s", status="not_run", reason=reason)
+            ]
+        group = workload.training.name, cores
+        if self._unit is None or group != self._group:
+            self.close()
+            with pinned(usable[-cores:]):  # the process inherits it
+                build = partial(studying, workload, self.platform, self.budget_s)
+                self._unit = ProcessUnit(f"{group[0]} on {cores} cores", build, threads=cores)
+            self._group = group
+        try:
+            self._unit.submit(cell)
+            return self._unit.result(LIMIT_S)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the process. Idempotent."""
+        if self._unit is not None:
+            self._unit.close()
+        self._unit = self._group = None
+
+
+def studying(
+    workload: StudiedWorkload, platform: PlatformFile, budget_s: float
+) -> Callable[[StudiedCell], list[Measurement]]:
+    """Return a function that returns the rows of one cell of a workload, measured in its process."""
+
+    def studied(cell: StudiedCell) -> list[Measurement]:
+        timed = MeasuredCell(workload.item(), cell.batch_size, cell.cores, platform)
+        try:
+            return study(cell, timed, budget_s)
+        finally:
+            timed.close()
+            available_memory.release()
+
+    return studied
+
+
+def cells_of(workloads: Sequence[StudiedWorkload], processes: Processes, only: str = "") -> list[Cell]:
+    """Return the cells of the plan whose key contains `only`; neighbours share a process."""
+    made = []
+    for workload in workloads:
+        for cores in workload.cores:
+            for size in workload.batch_sizes:
+
+                def measure(
+                    run: Run,
+                    report: Report,
+                    workload: StudiedWorkload = workload,
+                    size: int = size,
+                    cores: int = cores,
+                ) -> list[Measurement]:
+                    return processes.study(workload, size, cores)
+
+                key = f"{SUITE}/{workload.training.name}/{size}/{cores}-core"
+                made.append(Cell(key, processes.budget_s + OVERHEAD_S, measure, workload.training.name))
+    return [cell for cell in made if only in cell.key]
+
+
+def table(rows: Sequence[Measurement], failures: Sequence[str]) -> str:
+    """Return Markdown: the summary, then a line per cell.
+
+    Args:
+        rows: rows of the cells.
+        failures: why cells have no result.
+    """
+    cells = results(rows)
+    columns = ("cell", "best choice found", "gradient steps/s", "our choice", "its regret", "worst error")
+    return "\n".join(
+        [
+            "# Mappings: choices, predictions and regrets",
+            "",
+            "The papers' strategies choose devices, under the loop that their model describes, with one thread and the "
+            "workload's actors. This project's also chooses loop, D, precision, threads, actors and processes. The "
+            "simulated FPGA takes no part. Provenance: measured.",
+            "",
+            *summary(cells),
+            "",
+            *section("Cells", columns, cell_lines(cells)),
+            *(f"- {line}" for line in failures),
+        ]
+    )
+
+
+def main(
+    cells: Annotated[
+        str,
+        typer.Option("--cells", help="Only cells whose key, such as pong-dqn-cnn/32/1-core, contains this."),
+    ] = "",
+    budget_s: Annotated[
+        float,
+        typer.Option(
+            "--budget-s", min=0, help="Seconds of one cell, besides starting it; 0 is the shortest."
+        ),
+    ] = 30.0,
+    fresh: Annotated[
+        bool, typer.Option("--again", help="Also study cells again that the run holds.")
+    ] = False,
+    out: OutOption = RESULTS / SUITE,
+    results_folder: ResultsOption = RESULTS,
+    tier: TierOption = "quick",
+) -> None:
+    """Find the best choice of many cells by running, and judge predictions and strategies by it (no GPU)."""
+    processes = Processes(of_this_machine(), budget_s)
+    chosen = cells_of(WORKLOADS, processes, cells)
+    if not chosen:
+        raise UserError("command line", "--cells", repr(cells), "a part of a cell's key")
+    session = Session.begin(out, results_folder, tier)
+    try:
+        with bar(str(SUITE)) as report:
+            if fresh:
+                for cell in chosen:
+                    plan.measure_now(session.run, cell, report)
+            else:
+                plan.execute(session.run, chosen, report)
+    finally:
+        processes.close()
+    rows = [row for cell in chosen for row in cell.rows(session.run)]
+    failures = [
+        f"{row.workload}, B = {row.batch_size}: {row.reason}"
+        if row.batch_size
+        else f"{row.primitive}: {row.reason}"
+        for row in rows
+        if row.quantity == "failure" or (row.status == "not_run" and row.backend == "placerl")
+    ]
+    text = table(rows, failures)
+    (out / "table.md").write_text(text, encoding="utf-8")
+    typer.echo("\n".join([*summary(results(rows)), *failures[:5], f"Table: {out / 'table.md'}"]))

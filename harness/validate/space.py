@@ -1,0 +1,150 @@
+"""What a user decides for a training on this machine, and every decision that is worth trying.
+
+The papers' strategies choose devices: Learner-RMM-Storage, under the loop that their model describes. A user also
+decides the loop, the batches sampled ahead, the learner's precision and threads, and the number of actors and of their
+processes. With the native replay on the host, all of these are combined. Elsewhere the mapping alone is tried, in the
+fused loop with one thread and the workload's own actors, and whatever a strategy chooses under its own loop. The
+simulated FPGA takes no part: its seconds are of another clock.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
+
+from harness.mapping import Loop, Mapping, Target
+from harness.mapping.problem import problem_of
+from harness.profile.cases.training import BESIDE
+from harness.runtime.compose import fusions
+from harness.runtime.options import Fusion, is_on_policy
+from harness.validate import plan
+from harness.workloads import Workload
+from primitives.quantization.precision import BFLOAT_16
+
+PRECISIONS = (BFLOAT_16,)
+"""Precisions of learners besides float32."""
+MORE_ACTORS = 8
+FEW_AHEAD = 2
+"""The smaller D of the relaxed loop; the larger one is that of `problem_of`."""
+THREADED = ("native", "torch")
+"""Learners whose number of threads is chosen; others have their own."""
+NATIVE, CPU = Target("native"), Target("cpu")
+
+
+class Setting(NamedTuple):
+    """What the times of a loop's pieces depend on, besides the mapping.
+
+    Attributes:
+        threads: threads of the learner.
+        actors: environments that are stepped together.
+        processes: processes that step the environments of an on-policy iteration; 0: the learner's process.
+    """
+
+    threads: int
+    actors: int
+    processes: int = 0
+
+
+@dataclass(frozen=True, order=True)
+class Decision:
+    """One decision.
+
+    Attributes:
+        mapping: backend of learner, replay and storage; the learner's precision.
+        loop: the loop.
+        ahead: D of the relaxed loop; 0 in others.
+        threads: threads of the learner.
+        actors: environments that are stepped together.
+        processes: processes that step the environments; 0: the learner's process.
+    """
+
+    mapping: Mapping
+    loop: Loop = Loop.FUSED
+    ahead: int = 0
+    threads: int = 1
+    actors: int = 1
+    processes: int = 0
+
+    @property
+    def setting(self) -> Setting:
+        """Return the setting in which its pieces are timed; off-policy, both kinds of actors are timed in each."""
+        return Setting(self.threads, self.actors, self.processes if self.loop not in BESIDE else 0)
+
+    def details(self) -> dict[str, Any]:
+        """Return its parts as JSON, for the details of a row."""
+        return asdict(self) | {"mapping": str(self.mapping), "loop": str(self.loop)}
+
+    def __str__(self) -> str:
+        more = [f"D = {self.ahead}"] if self.loop is Loop.RELAXED else []
+        for count, name in (
+            (self.threads, "threads"),
+            (self.actors, "actors"),
+            (self.processes, "processes"),
+        ):
+            if count > 1 or (count and name == "processes" and self.loop not in BESIDE):
+                more.append(f"{count} {name}")
+        return ", ".join([f"{self.mapping} {self.loop}", *more])
+
+
+def under(item: Workload, mapping: Mapping, loop: Loop, ahead: int) -> Decision:
+    """Return the choice of a strategy that knows mappings alone: one thread, the workload's actors.
+
+    Args:
+        item: the workload.
+        mapping: the mapping that it chose.
+        loop: the loop that it describes. If nothing can be fused, the fused loop is the strict one.
+        ahead: D of the relaxed loop.
+    """
+    if loop is Loop.STRICT and fusions(item, mapping, 0)[-1] is Fusion.NONE:
+        loop = Loop.FUSED
+    return Decision(
+        mapping,
+        loop,
+        ahead if loop is Loop.RELAXED else 0,
+        actors=item.training.actors,
+        processes=int(loop in BESIDE),
+    )
+
+
+def space(item: Workload, batch_size: int, cores: int) -> list[Decision]:
+    """Return every choice, each once.
+
+    Args:
+        item, batch_size: what is trained.
+        cores: cores that the training may use: the most threads of a learner and processes of on-policy actors.
+    """
+    mappings = [one for one in plan.mappings(item, PRECISIONS) if plan.FPGA not in vars(one).values()]
+    made = _on_policy if is_on_policy(item) else _off_policy
+    return list(dict.fromkeys(made(item, batch_size, mappings, cores)))
+
+
+def _on_policy(item: Workload, batch_size: int, mappings: list[Mapping], cores: int) -> Iterator[Decision]:
+    actors = item.training.actors
+    for mapping in mappings:
+        for threads in _threads(mapping, cores):
+            for processes in dict.fromkeys((0, min(cores, actors))):
+                if processes != 1:  # one process would only be another place to wait for
+                    yield Decision(mapping, threads=threads, actors=actors, processes=processes)
+
+
+def _off_policy(item: Workload, batch_size: int, mappings: list[Mapping], cores: int) -> Iterator[Decision]:
+    ahead = problem_of(item, batch_size).ahead
+    for mapping in mappings:
+        if mapping.rmm != NATIVE or mapping.storage != CPU:
+            yield under(item, mapping, Loop.FUSED, ahead)
+            continue
+        for loop in plan.loops(item, mapping):
+            plain = under(item, mapping, loop, ahead)
+            yield plain
+            if loop is Loop.STRICT:
+                continue
+            for threads in _threads(mapping, cores):
+                for actors in dict.fromkeys((plain.actors, max(plain.actors, MORE_ACTORS))):
+                    for depth in dict.fromkeys((min(FEW_AHEAD, plain.ahead), plain.ahead)):
+                        yield replace(plain, threads=threads, actors=actors, ahead=depth)
+
+
+def _threads(mapping: Mapping, cores: int) -> list[int]:
+    """Return the numbers of threads of a mapping's learner: powers of two, and all cores."""
+    if mapping.learner.backend not in THREADED:
+        return [1]
+    return sorted({1, cores, *(2**power for power in range(cores.bit_length()) if 2**power <= cores)})

@@ -1,0 +1,371 @@
+"""Times one cell of the study: the pieces of every setting, short runs of every choice, and the final."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from harness.core.errors import UserError
+from harness.core.progress import Report
+from harness.core.provenance import Provenance
+from harness.mapping import VALIDATED, Entry, PerformanceTable, Platform, Prediction, Problem
+from harness.mapping.problem import problem_of
+from harness.mapping.strategies.composed_loop import NAMES, ComposedLoop
+from harness.measure import protocol as measure
+from harness.measure.conditions import default_core, set_blas_threads
+from harness.profile.cases import PrimitiveCase, distinct, primitive_cases
+from harness.profile.cases.learners import FRESH_STEP
+from harness.profile.cases.on_policy import on_policy_cases
+from harness.profile.cases.rounds import round_cases
+from harness.profile.cases.shared_parts import SharedParts
+from harness.profile.cases.storage import fitted
+from harness.profile.cases.training import TimedTraining, training_case
+from harness.profile.cases.validation_rounds import FPGA, validation_cases
+from harness.runtime.memory import item_bytes
+from harness.validate import plan
+from harness.validate.rows import Profile
+from harness.validate.space import CPU, NATIVE, THREADED, Decision, Setting, space, under
+from harness.validate.space import PRECISIONS as OTHER_PRECISIONS
+from harness.validate.study import SUITE, Final
+from harness.workloads import Workload, override
+from primitives.quantization.precision import FLOAT_32
+
+PRECISIONS = (FLOAT_32, *OTHER_PRECISIONS)
+KEPT_BYTES = 2**23
+"""Most bytes of the batches that wait in a training which stays open between its turns."""
+OVERLAPPED = ((512, 32), (4096, 4), (2**20, 2))
+"""Gradient steps of an iteration with concurrent actors, by the largest batch size: with long steps, a few of them hide
+the hand-over just as well.
+"""
+BLOCK_S, FINAL_BLOCK_S = 5e-3, 20e-3
+
+
+class FewCores:
+    """A platform as a training sees it that may use only some of its cores.
+
+    Args:
+        platform: the platform.
+        cpu_cores: the cores that it may use.
+
+    Attributes:
+        name: the platform's name.
+    """
+
+    def __init__(self, platform: Platform, cpu_cores: int) -> None:
+        self.platform, self.name, self.cpu_cores = platform, platform.name, cpu_cores
+
+    def bytes_per_s(self, source: str, target: str) -> float:
+        """See `Platform.bytes_per_s`."""
+        return self.platform.bytes_per_s(source, target)
+
+    def latency_s(self, source: str, target: str) -> float:
+        """See `Platform.latency_s`."""
+        return self.platform.latency_s(source, target)
+
+
+@dataclass(frozen=True)
+class _At:
+    """What a setting's pieces and trainings share."""
+
+    workload: Workload
+    problem: Problem
+    parts: SharedParts
+    pieces: list[PrimitiveCase]
+
+
+class MeasuredCell:
+    """Times a cell in this process, which must be pinned to the cell's cores before it starts any thread.
+
+    Args:
+        item: the workload.
+        batch_size: transitions per gradient step; the replay holds at least one batch.
+        cores: cores that this process may use.
+        platform: this machine.
+
+    Attributes:
+        choices: the space.
+        failures: why a choice could not be run.
+    """
+
+    def __init__(self, item: Workload, batch_size: int, cores: int, platform: Platform) -> None:
+        self.choices: Sequence[Decision] = space(item, batch_size, cores)
+        self.failures: dict[Decision, str] = {}
+        self._item, self._batch_size = item, batch_size
+        self._platform = FewCores(platform, cores)
+        self._small = fitted(item)
+        self._settings: dict[Setting, _At] = {}
+        self._tables: dict[Setting, PerformanceTable] = {}
+        self._predictions: dict[Decision, Prediction | None] = {}
+        self._open: dict[Decision, TimedTraining] = {}
+        self._checked: set[Decision] = set()
+        self._own = Setting(1, item.training.actors)
+
+    def close(self) -> None:
+        """End every training and process."""
+        self._close_runs()
+        for at in self._settings.values():
+            at.parts.close()
+
+    def profile(self, budget_s: float, report: Report) -> None:
+        """See `Timed.profile`."""
+        settings = list(dict.fromkeys([self._own, *(choice.setting for choice in self.choices)]))
+        pieces = {setting: self._at(setting).pieces for setting in settings}
+        protocol = measure.Protocol(
+            rounds=plan.ROUNDS,
+            block_s=BLOCK_S,
+            warm_up_s=BLOCK_S,
+            lead_in_calls=1,
+            largest_block=1024,
+            long_block_s=plan.LONG_BLOCK_S,
+            budget_s=budget_s,
+            threads=1,
+            caller_core=default_core(),
+        )
+        set_threads(1)
+        timings = measure.measure(
+            distinct(piece for some in pieces.values() for piece in some),
+            protocol,
+            progress=lambda done, total: report(done, total, "interleaved rounds"),
+        )
+        for setting, some in pieces.items():
+            entries = (_entry(piece, piece.timing(timings), self._batch_size) for piece in some)
+            self._tables[setting] = PerformanceTable(entry for entry in entries if entry)
+
+    def predict(self, choice: Decision) -> Prediction | None:
+        """See `Timed.predict`."""
+        if choice not in self._predictions:
+            try:
+                made = self._predicted(choice, self._tables[choice.setting])
+            except KeyError:
+                made = None
+            self._predictions[choice] = made
+        return self._predictions[choice]
+
+    def strategies(self) -> dict[str, Decision | str]:
+        """See `Timed.strategies`; they choose among learners in float32 with one thread, and the workload's actors."""
+        floats = (entry for entry in self._tables[self._own] if entry.target.precision == FLOAT_32)
+        table, problem = PerformanceTable(floats), self._at(self._own).problem
+        found: dict[str, Decision | str] = {}
+        for name, strategy in VALIDATED.items():
+            if name in NAMES.values():
+                continue
+            try:
+                mapping = strategy.choose(table, problem, self._platform).mapping
+            except (ValueError, UserError) as error:
+                found[name] = str(error)
+                continue
+            found[name] = under(self._small, mapping, strategy.loop, problem.ahead)
+        return found
+
+    def turn(self, choice: Decision, seconds: float) -> float | None:
+        """See `Timed.turn`."""
+        if choice in self.failures:
+            return None
+        try:
+            run = self._open.pop(choice, None) or self._started(choice)
+            set_threads(choice.threads)
+            made = self.predict(choice)
+            call_s = run.gradient_steps / made.gps if made else seconds
+            calls = max(1, round(seconds / call_s))
+            rate = calls * run.gradient_steps / run.block(calls)
+        except Exception as error:  # an exception of one choice must not stop the others
+            self.failures[choice] = f"{type(error).__name__}: {error}"
+            return None
+        waiting_bytes = choice.ahead * self._batch_size * item_bytes(self._item)
+        if waiting_bytes > KEPT_BYTES:
+            run.close()
+        else:
+            self._open[choice] = run
+        return rate
+
+    def finals(self, choices: Sequence[Decision], budget_s: float, report: Report) -> dict[Decision, Final]:
+        """See `Timed.finals`."""
+        self._close_runs()
+        runs: dict[Decision, dict[str, TimedTraining]] = {choice: {} for choice in choices}
+        trainings = {choice: self._training(choice, runs[choice]) for choice in choices}
+        pieces = {choice: self._pieces_of(choice) for choice in choices}
+        protocol = measure.Protocol(
+            rounds=plan.ROUNDS,
+            block_s=FINAL_BLOCK_S,
+            lead_in_calls=1,
+            largest_block=1024,
+            long_block_s=plan.LONG_BLOCK_S,
+            budget_s=budget_s,
+            threads=1,
+            caller_core=default_core(),
+        )
+        set_threads(1)
+        timings = measure.measure(
+            distinct([*(piece for some in pieces.values() for piece in some), *trainings.values()]),
+            protocol,
+            progress=lambda done, total: report(done, total, "interleaved rounds"),
+        )
+        found = {}
+        for choice, case in trainings.items():
+            timing = case.timing(timings)
+            if timing.status == "failed":
+                found[choice] = Final(reason=timing.reason)
+                continue
+            steps = next(iter(runs[choice].values())).gradient_steps
+            rates = {n: steps / s for n, s in zip(timing.rounds, timing.samples_s, strict=True)}
+            found[choice] = Final(rates, self._errors(choice, pieces[choice], timings, rates))
+        return found
+
+    def _errors(
+        self,
+        choice: Decision,
+        pieces: Sequence[PrimitiveCase],
+        timings: Mapping[str, measure.Timing],
+        rates: Mapping[int, float],
+    ) -> tuple[float, ...]:
+        """Return the errors of the predictions from each round's pieces, as the clock had them."""
+        timed = [(piece, piece.timing(timings)) for piece in pieces]
+        if not timed or any(timing.median_s is None for _, timing in timed):
+            return ()
+        rows = [
+            timing.measurement(
+                suite=SUITE,
+                primitive=piece.primitive,
+                backend=piece.target.kind,
+                batch_size=self._batch_size,
+                details={"target": str(piece.target)},
+            )
+            for piece, timing in timed
+        ]
+        rounds = [dict(zip(timing.clock_rounds, timing.clock_s, strict=True)) for _, timing in timed]
+        profile, before = Profile(rows, rounds, self._batch_size), self._tables[choice.setting]
+        # A prediction also asks which other pieces there are; it uses the times of the final's alone.
+        tables = {n: PerformanceTable([*before, *profile.at(n)]) for n in rates}
+        return tuple(self._predicted(choice, tables[n]).gps / gps - 1 for n, gps in rates.items())
+
+    def _predicted(self, choice: Decision, table: PerformanceTable) -> Prediction:
+        problem = self._problem(choice)
+        return ComposedLoop(choice.loop).predict(table, problem, self._platform, choice.mapping)
+
+    def _problem(self, choice: Decision) -> Problem:
+        return replace(self._at(choice.setting).problem, ahead=choice.ahead)
+
+    def _pieces_of(self, choice: Decision) -> list[PrimitiveCase]:
+        """Return the pieces from which a choice is predicted."""
+        made = self.predict(choice)
+        cells = set(made.cells) if made else set()
+        return [
+            piece for piece in self._at(choice.setting).pieces if (piece.primitive, piece.target) in cells
+        ]
+
+    def _at(self, setting: Setting) -> _At:
+        if setting not in self._settings:
+            small = override(self._small, "training.actors", setting.actors, "the study")
+            steps = next(steps for largest, steps in OVERLAPPED if self._batch_size <= largest)
+            problem = replace(
+                problem_of(small, self._batch_size),
+                learner_threads=setting.threads,
+                actor_processes=setting.processes,
+                overlapped_gradient_steps=steps,
+            )
+            like = next((at.parts for at in self._settings.values()), None)
+            parts = SharedParts(small, problem, like)
+            self._settings[setting] = _At(small, problem, parts, [])
+            self._settings[setting].pieces.extend(self._pieces(setting))
+        return self._settings[setting]
+
+    def _pieces(self, setting: Setting) -> list[PrimitiveCase]:
+        """Return the pieces of a setting; only the workload's own has those that no combined choice needs."""
+        at = self._settings[setting]
+        if at.problem.on_policy:
+            made = list(on_policy_cases(at.workload, at.problem, PRECISIONS, at.parts))
+        else:
+            made = [
+                *round_cases(at.workload, at.problem, at.parts, PRECISIONS),
+                *validation_cases(at.workload, at.problem, at.parts, PRECISIONS),
+            ]
+        if setting == self._own:
+            primitives = primitive_cases(self._small, self._batch_size)
+            made += [piece for piece in primitives if piece.primitive != FRESH_STEP]
+        else:
+            made = [piece for piece in made if _combined(piece, setting)]
+        simulated = str(FPGA)
+        return [
+            _in_setting(piece, setting)
+            for piece in made
+            if piece.target.backend not in plan.BESIDE
+            and piece.target != FPGA
+            and not piece.case.name.endswith(simulated)
+        ]
+
+    def _training(self, choice: Decision, runs: dict[str, TimedTraining]) -> PrimitiveCase:
+        at, made = self._at(choice.setting), self.predict(choice)
+        case = training_case(
+            at.workload,
+            self._problem(choice),
+            choice.mapping,
+            runs,
+            choice.loop,
+            at.parts,
+            1 / made.gps if made else 0.0,
+        )
+
+        def block(run: TimedTraining, calls: int) -> float:
+            set_threads(choice.threads)
+            return run.block(calls)
+
+        return replace(case, case=replace(case.case, name=str(choice), block=block))
+
+    def _started(self, choice: Decision) -> TimedTraining:
+        """Start a training; the first time, check what it does."""
+        set_threads(choice.threads)
+        case = self._training(choice, {}).case
+        run: TimedTraining = case.setup()
+        try:
+            if choice not in self._checked:
+                case.check(run)
+                self._checked.add(choice)
+        except BaseException:
+            run.close()
+            raise
+        return run
+
+    def _close_runs(self) -> None:
+        while self._open:
+            self._open.popitem()[1].close()
+
+
+def set_threads(threads: int) -> None:
+    """Set the threads of PyTorch and of NumPy's products: settings with several numbers of threads share a process.
+
+    A training that starts sets both, too, so that PyTorch's number tells whether there is anything to do.
+    """
+    if torch.get_num_threads() != threads:
+        torch.set_num_threads(threads)
+        set_blas_threads(threads)
+
+
+def _combined(piece: PrimitiveCase, setting: Setting) -> bool:
+    """Whether a piece is needed where only the native replay on the host is combined with everything else."""
+    name = piece.case.name
+    elsewhere = any(f"round of replay {other}" in name for other in ("flat", "opencl", "cuda"))
+    stored = "round of " in name and name.count("-") >= 2
+    threaded = setting.threads == 1 or piece.target in (CPU, NATIVE) or piece.target.backend in THREADED
+    return threaded and not elsewhere and not stored
+
+
+def _in_setting(piece: PrimitiveCase, setting: Setting) -> PrimitiveCase:
+    """Return a piece under a name of its setting; before each block it sets the threads of PyTorch."""
+    case: measure.Case[Any] = piece.case
+
+    def inputs(state: Any, rng: Any) -> Any:
+        set_threads(setting.threads)
+        return case.inputs(state, rng)
+
+    name = f"{setting.threads} threads, {setting.actors} actors, {setting.processes} processes: {case.name}"
+    return replace(piece, case=replace(case, name=name, inputs=inputs))
+
+
+def _entry(piece: PrimitiveCase, timing: measure.Timing, batch_size: int) -> Entry | None:
+    if timing.median_s is None:
+        return None
+    low_s, high_s = timing.low_s or timing.median_s, timing.high_s or timing.median_s
+    return Entry(
+        piece.primitive, piece.target, batch_size, timing.median_s, low_s, high_s, Provenance.MEASURED
+    )

@@ -1,0 +1,170 @@
+"""What a study says, in a few lines: the cells' best choices, errors of predictions, regrets of strategies."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import log2
+from statistics import median
+from typing import Any
+
+from harness.core.row import Measurement
+from harness.validate.study import OURS
+
+GOAL_MEDIAN, GOAL_WITHIN, GOAL_SHARE, GOAL_WORST = 0.02, 0.05, 0.90, 0.15
+"""Errors of predictions that are aimed at: the median, this share within that, none above that."""
+GOAL_REGRET, GOAL_CELLS = 0.02, 0.95
+"""Regret of this project's choice that is aimed at, and the share of cells."""
+PARTS = ("learner", "replay", "storage", "loop", "ahead", "threads", "actors", "processes")
+
+CellKey = tuple[str, int, int]
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """The rows of one cell that a summary reads.
+
+    Attributes:
+        workload, batch_size, cores: the cell.
+        best: the choice with the highest rate in the final.
+        finalists: the choices of the final.
+        predictions: predictions with an error from the final's rounds.
+        regrets: rows of regret by strategy.
+        failed: choices that failed.
+    """
+
+    workload: str
+    batch_size: int
+    cores: int
+    best: Measurement
+    finalists: tuple[Measurement, ...]
+    predictions: tuple[Measurement, ...]
+    regrets: dict[str, Measurement]
+    failed: int
+
+    def __str__(self) -> str:
+        return f"{self.workload} B = {self.batch_size}, {self.cores} core{'s' if self.cores > 1 else ''}"
+
+
+def results(rows: Iterable[Measurement]) -> list[CellResult]:
+    """Return the cells that have a final, in the order of their rows."""
+    cells: dict[CellKey, list[Measurement]] = {}
+    for row in rows:
+        if row.batch_size is not None and "cores" in row.details:
+            cells.setdefault((row.workload, row.batch_size, row.details["cores"]), []).append(row)
+    found = []
+    for key, some in cells.items():
+        ran = [row for row in some if row.quantity == "gradient_steps_per_s"]
+        final = [row for row in ran if row.details.get("stage") == "final"]
+        if not final:
+            continue
+        found.append(
+            CellResult(
+                *key,
+                best=max(final, key=lambda row: row.value or 0.0),
+                finalists=tuple(final),
+                predictions=tuple(row for row in some if "error" in row.details),
+                regrets={row.backend: row for row in some if row.quantity == "regret"},
+                failed=sum(row.status == "failed" for row in ran),
+            )
+        )
+    return found
+
+
+def entropy(values: Sequence[Any]) -> float:
+    """Return the entropy of how often each value occurs, bits; 0 if all are the same or there are none."""
+    shares = [count / len(values) for count in Counter(values).values()]
+    return sum(-share * log2(share) for share in shares if share < 1)
+
+
+def choice_part(row: Measurement, name: str) -> str:
+    """Return one part of a row's choice, one of `PARTS`."""
+    mapping = dict(zip(PARTS[:3], row.details["mapping"].split("-"), strict=True))
+    return mapping.get(name) or str(row.details[name])
+
+
+def summary(cells: Sequence[CellResult]) -> list[str]:
+    """Return at most 40 lines: entropy, errors and regrets, each next to its goal."""
+    if not cells:
+        return ["No cell has a final."]
+    best = [cell.best.details["choice"] for cell in cells]
+    parts = ((name, entropy([choice_part(cell.best, name) for cell in cells])) for name in PARTS)
+    (commonest, times), *_ = Counter(best).most_common(1)
+    tried = sum(len(cell.finalists) for cell in cells)
+    return [
+        f"{len(cells)} cells; {tried} finalists; {sum(cell.failed for cell in cells)} choices failed.",
+        f"Best choices: {len(set(best))} different, entropy {entropy(best):.2f} bits of at most "
+        f"{log2(len(cells)):.2f}; commonest ({times} of {len(cells)}): {commonest}.",
+        "Entropy by part, bits: " + ", ".join(f"{name} {bits:.2f}" for name, bits in parts) + ".",
+        "",
+        *_errors(cells),
+        "",
+        *_regrets(cells),
+    ]
+
+
+def _verdict(met: bool, goal: str) -> str:
+    return f"goal {goal}: {'met' if met else 'missed'}"
+
+
+def _errors(cells: Sequence[CellResult]) -> list[str]:
+    found = [(abs(row.details["error"]), row, cell) for cell in cells for row in cell.predictions]
+    if not found:
+        return ["No finalist was predicted."]
+    errors = [error for error, _, _ in found]
+    middle, within = median(errors), sum(error <= GOAL_WITHIN for error in errors) / len(errors)
+    worst, row, cell = max(found, key=lambda one: one[0])
+    before = median(abs(row.details["error_before"]) for _, row, _ in found)
+    return [
+        f"Errors of {len(errors)} predictions of finalists, from pieces of the same rounds:",
+        f"- median {middle:.1%} ({_verdict(middle <= GOAL_MEDIAN, f'{GOAL_MEDIAN:.0%}')}); {before:.1%} from the "
+        "pieces timed before",
+        f"- {within:.0%} within {GOAL_WITHIN:.0%} ({_verdict(within >= GOAL_SHARE, f'{GOAL_SHARE:.0%}')})",
+        f"- worst {row.details['error']:+.1%} ({_verdict(worst <= GOAL_WORST, f'none above {GOAL_WORST:.0%}')}): "
+        f"{cell}: {row.details['choice']}",
+    ]
+
+
+def _regrets(cells: Sequence[CellResult]) -> list[str]:
+    names = sorted({name for cell in cells for name in cell.regrets}, key=lambda name: (name != OURS, name))
+    lines = ["Regret against the best choice that was found:"]
+    for name in names:
+        rows = [(cell.regrets[name], cell) for cell in cells if name in cell.regrets]
+        ran = [(row.value, row, cell) for row, cell in rows if row.value is not None]
+        if not ran:
+            lines.append(f"- {name}: not run in {len(rows)} cells: {rows[0][0].reason}")
+            continue
+        values = [value for value, _, _ in ran]
+        small = sum(value <= GOAL_REGRET for value in values) / len(values)
+        unsure = sum(value > GOAL_REGRET and row.details["verdict"] == "no verdict" for value, row, _ in ran)
+        worst, row, cell = max(ran, key=lambda one: one[0])
+        text = f"- {name}: median {median(values):.1%}, worst {worst:.1%}; at most {GOAL_REGRET:.0%} in {small:.0%} of "
+        text += f"{len(ran)} cells"
+        if name == OURS:
+            text += f" ({_verdict(small >= GOAL_CELLS, f'{GOAL_CELLS:.0%}')})"
+        if unsure:
+            text += f"; {unsure} of the others without a verdict"
+        if len(ran) < len(rows):
+            missing = next(row.reason for row, _ in rows if row.value is None)
+            text += f"; not run in {len(rows) - len(ran)}: {missing}"
+        lines.append(text)
+        if worst > 0:
+            lines.append(
+                f"  loses most in {cell}: {row.details['choice']}; best {row.details['best']['choice']}"
+            )
+    return lines
+
+
+def cell_lines(cells: Sequence[CellResult]) -> list[list[str]]:
+    """Return a line per cell for a table: the best choice, its rate, our choice, its regret and error."""
+    lines = []
+    for cell in cells:
+        ours = cell.regrets.get(OURS)
+        value = "" if ours is None or ours.value is None else f"{ours.value:.1%} ({ours.details['verdict']})"
+        errors = [row.details["error"] for row in cell.predictions]
+        chosen = "" if ours is None else str(ours.details.get("choice", ""))
+        rate = f"{cell.best.value:,.4g}"
+        if cell.best.low is not None and cell.best.high is not None:
+            rate += f" [{cell.best.low:,.4g}, {cell.best.high:,.4g}]"
+        worst = f"{max(errors, key=abs):+.1%}" if errors else ""
+        lines.append([str(cell), str(cell.best.details["choice"]), rate, chosen, value, worst])
+    return lines

@@ -1,0 +1,133 @@
+"""The benchmark of mappings: its cells, how it goes on, and one real cell."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.cli.bench import mapping_bench
+from harness.cli.bench.mapping_bench import WORKLOADS, Processes, cells_of
+from harness.mapping import Mapping
+from harness.validate.space import Decision
+from harness.validate.study import OURS, StudiedCell
+from harness.validate.study_summary import results, summary
+from tests.harness.cli.command_line import Placerl, refused
+
+CHOICE = Decision(Mapping.parse("native-native-cpu"))
+
+
+def test_there_are_sixty_cells_of_the_workloads_in_which_answers_differ() -> None:
+    cells = cells_of(WORKLOADS, Processes(None, 30.0))
+    assert len(cells) >= 60
+    assert len({cell.key for cell in cells}) == len(cells)
+    assert sum(cell.estimate_s for cell in cells) <= 3900
+    items = {workload.training.name: workload for workload in WORKLOADS}
+    assert items["cartpole-dqn-8-8"].item().network.hidden == (8, 8)
+    assert items["hopper-ddpg-400-300"].item().network.hidden == (400, 300)
+    assert {32, 16384} <= {size for workload in WORKLOADS for size in workload.batch_sizes}
+    for workload in WORKLOADS:
+        item = workload.item()
+        assert item.training.batch_sizes == workload.batch_sizes, "all are held by the replay"
+    ppo = {name: workload.item() for name, workload in items.items() if "ppo" in name}
+    assert {item.training.actors for item in ppo.values()} == {1, 8}
+    for item in ppo.values():
+        samples = item.training.actors * item.algorithm.hyperparameters["trajectory_length"]
+        assert samples == item.replay.capacity
+        assert all(samples % size == 0 for size in item.training.batch_sizes)
+
+
+def rows_of(workload: str, size: int, cores: int) -> list:
+    """What a study would have found."""
+    cell = StudiedCell(workload, size, cores)
+    achieved = cell.row("placerl", CHOICE, quantity="gradient_steps_per_s", value=100.0)
+    achieved = replace(achieved, details=achieved.details | {"stage": "final"})
+    details = {"best": CHOICE.details() | {"choice": str(CHOICE)}, "verdict": "best"}
+    return [achieved, cell.row(OURS, CHOICE, quantity="regret", value=0.0, details=details)]
+
+
+def test_a_study_goes_on_where_it_stopped(
+    placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    studied: list[tuple[str, int, int]] = []
+    broken = {("cartpole-dqn-8-8", 128, 1)}
+
+    def study(self, workload, size, cores):
+        key = workload.training.name, size, cores
+        studied.append(key)
+        if key in broken:
+            raise MemoryError("no memory")
+        return rows_of(*key)
+
+    monkeypatch.setattr(Processes, "study", study)
+    asked = ("bench", "mapping", "--cells", "cartpole-dqn-8-8", "--results", str(tmp_path))
+    asked += ("--out", str(tmp_path / "out"))
+    first = placerl(*asked)
+    assert first.status == 0
+    assert len(studied) == 10
+    assert "9 cells; 9 finalists" in first.out
+    assert "MemoryError: no memory" in first.out
+    assert len(first.out.splitlines()) <= 40
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert "cartpole-dqn-8-8 B = 32, 2 cores" in text
+    assert "MemoryError: no memory" in text
+    broken.clear()
+    second = placerl(*asked)
+    assert studied[10:] == [("cartpole-dqn-8-8", 128, 1)], "the others are stored"
+    assert "10 cells; 10 finalists" in second.out
+    placerl(*asked[:3], "cartpole-dqn-8-8/32/2", *asked[4:], "--again")
+    assert studied[11:] == [("cartpole-dqn-8-8", 32, 2)]
+
+
+def test_a_cell_of_more_cores_than_there_are_is_not_run() -> None:
+    (row,) = Processes(None, 0.0).study(WORKLOADS[0], 32, 10_000)
+    assert row.status == "not_run"
+    assert row.reason.startswith("needs: 10000 cores")
+    assert summary(results([row])) == ["No cell has a final."]
+
+
+def test_cells_that_are_asked_for_must_exist(placerl: Placerl, tmp_path: Path) -> None:
+    refused(
+        placerl("bench", "mapping", "--cells", "chess", "--results", str(tmp_path)), "--cells: found 'chess'"
+    )
+
+
+class Unit:
+    """A process that runs nothing, and notes the cores that it would inherit."""
+
+    running = 0
+
+    def __init__(self, name, build, threads):
+        Unit.running += 1
+        self.name, self.threads, self.cores = name, threads, os.sched_getaffinity(0)
+
+    def submit(self, cell):
+        self.cell = cell
+
+    def result(self, limit_s):
+        if self.cell.batch_size == 512:
+            raise RuntimeError("died")
+        return [len(self.cores), self.threads]
+
+    def close(self):
+        Unit.running -= 1
+
+
+def test_each_workload_and_number_of_cores_has_a_pinned_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapping_bench, "ProcessUnit", Unit)
+    before = os.sched_getaffinity(0)
+    processes = Processes(None, 0.0)
+    assert processes.study(WORKLOADS[0], 32, 1) == [1, 1]
+    first = processes._unit
+    assert processes.study(WORKLOADS[0], 128, 1) == [1, 1]
+    assert processes._unit is first
+    processes.study(WORKLOADS[1], 32, 1)
+    assert processes._unit.name == "cartpole-ddpg-8-8 on 1 cores"
+    with pytest.raises(RuntimeError, match="died"):
+        processes.study(WORKLOADS[1], 512, 1)
+    assert Unit.running == 0, "the next cell starts another"
+    processes.study(WORKLOADS[1], 32, 1)
+    processes.close()
+    processes.close()
+    assert Unit.running == 0
+    assert os.sched_getaffinity(0) == before

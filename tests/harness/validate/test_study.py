@@ -1,0 +1,193 @@
+"""The study of a cell and its summary, on choices whose times are known."""
+
+from dataclasses import replace
+from statistics import median
+
+import pytest
+
+from harness.core.provenance import Provenance
+from harness.mapping import Loop, Mapping, Prediction
+from harness.validate.space import Decision
+from harness.validate.study import FINALISTS, OURS, Final, StudiedCell, study
+from harness.validate.study_summary import cell_lines, entropy, results, summary
+from tests.harness.validate.achieved import PACE
+
+CELL = StudiedCell("hopper-ddpg", 32, 2)
+NATIVE = Decision(Mapping.parse("native-native-cpu"))
+TORCH = Decision(Mapping.parse("torch-native-cpu"))
+FLAT = Decision(Mapping.parse("native-flat-cpu"))
+
+
+def of_threads(number: int, choice: Decision = NATIVE) -> Decision:
+    return replace(choice, threads=number)
+
+
+class Known:
+    """A cell whose choices have known rates and predictions; the machine changes its pace from round to round.
+
+    Args:
+        rates: gradient steps per second by choice; None fails.
+        predicted: predictions by choice.
+        chosen: what each strategy chooses.
+    """
+
+    def __init__(self, rates, predicted, chosen=None):
+        self.choices = tuple(rates)
+        self.failures = {}
+        self.asked, self.now_s, self.profiled = [], 0.0, 0
+        self._rates, self._predicted, self._chosen = rates, predicted, chosen or {}
+
+    def profile(self, budget_s, report):
+        self.profiled += 1
+
+    def predict(self, choice):
+        assert self.profiled
+        gps = self._predicted.get(choice)
+        if gps is None:
+            return None
+        return Prediction(choice.mapping, "known", gps, {"learner": 1 / gps}, (), Provenance.MEASURED)
+
+    def strategies(self):
+        return dict(self._chosen)
+
+    def turn(self, choice, seconds):
+        self.now_s += seconds
+        if self._rates.get(choice) is None:
+            self.failures[choice] = "OSError: no such device"
+            return None
+        return self._rates[choice]
+
+    def finals(self, choices, budget_s, report):
+        self.asked = list(choices)
+        found = {}
+        for choice in choices:
+            rates = {number: self._rates[choice] * pace for number, pace in enumerate(PACE)}
+            gps = self._predicted.get(choice)
+            errors = () if gps is None else (gps / self._rates[choice] - 1,) * len(PACE)
+            found[choice] = Final(rates, errors)
+        return found
+
+    def rows(self):
+        return study(CELL, self, 10.0, clock=lambda: self.now_s)
+
+
+def by_quantity(rows, quantity):
+    return {(row.backend, row.details.get("choice")): row for row in rows if row.quantity == quantity}
+
+
+def test_the_best_is_found_by_running_and_regrets_are_losses_against_it():
+    rates = {of_threads(n): 100.0 + n for n in range(1, 9)} | {TORCH: 50.0}
+    # Predicted best is 6 threads, of which 8 are faster; the paper's strategy takes the slowest.
+    predicted = {of_threads(n): 100.0 for n in range(1, 9)} | {of_threads(6): 110.0}
+    known = Known(rates, predicted, {"a paper's": TORCH})
+    rows = known.rows()
+    assert set(known.asked) == {of_threads(n) for n in (5, 6, 7, 8)} | {TORCH}
+    assert len(known.asked) == FINALISTS + 1
+    regrets = {row.backend: row for row in rows if row.quantity == "regret"}
+    assert regrets[OURS].value == pytest.approx(1 - 106 / 108)
+    assert regrets[OURS].details["best"]["threads"] == 8
+    assert regrets[OURS].details["verdict"] == "lost", "by rounds the change of pace cancels"
+    assert regrets["a paper's"].value == pytest.approx(1 - 50 / 108)
+    assert regrets["a paper's"].low == pytest.approx(1 - 50 / 108)
+
+
+def test_every_choice_has_a_row_with_the_stage_that_it_reached():
+    rates = {of_threads(n): 100.0 + n for n in range(1, 17)}
+    made = Known(rates, {of_threads(1): 101.0}).rows()
+    rows = by_quantity(made, "gradient_steps_per_s")
+    assert len(rows) == 16
+    stages = [rows["placerl", str(of_threads(n))].details["stage"] for n in (1, 2, 8, 9, 12, 16)]
+    # The slowest was chosen, so it is in the final.
+    assert stages == ["final", "heat 1", "heat 1", "heat 2", "heat 2", "final"]
+    final = rows["placerl", str(of_threads(16))]
+    assert final.value == pytest.approx(116 * median(PACE))
+    assert final.low < final.value < final.high
+    lost = by_quantity(made, "regret")[OURS, str(of_threads(1))]
+    assert lost.value == pytest.approx(1 - 101 / 116)
+
+
+def test_errors_are_those_of_the_final_and_others_are_told_apart():
+    rates = {of_threads(n): 100.0 for n in range(1, 10)} | {TORCH: 10.0}
+    predicted = {of_threads(1): 103.0, TORCH: 5.0}
+    rows = by_quantity(Known(rates, predicted).rows(), "predicted_gradient_steps_per_s")
+    assert rows[OURS, str(NATIVE)].details["error"] == pytest.approx(0.03)
+    assert rows[OURS, str(NATIVE)].provenance is Provenance.MODELLED
+    slow = rows[OURS, str(TORCH)].details
+    assert slow["error_before"] == pytest.approx(-0.5)
+    assert "error" not in slow, "it never came into the final"
+
+
+def test_what_fails_or_chooses_nothing_says_so():
+    chosen = {"cannot": "no pair of targets", "broken": FLAT}
+    rows = Known({NATIVE: 100.0, TORCH: 90.0}, {NATIVE: 100.0}, chosen).rows()
+    regrets = {row.backend: row for row in rows if row.quantity == "regret"}
+    assert (regrets["cannot"].status, regrets["cannot"].reason) == ("not_run", "needs: no pair of targets")
+    assert regrets["broken"].status == "not_run"
+    assert "OSError: no such device" in regrets["broken"].reason
+    assert regrets[OURS].details["verdict"] == "best"
+    failed = by_quantity(rows, "gradient_steps_per_s")["placerl", str(FLAT)]
+    assert (failed.status, failed.reason) == ("failed", "OSError: no such device")
+
+
+def test_without_a_prediction_this_project_chooses_nothing():
+    rows = Known({NATIVE: 100.0}, {}).rows()
+    assert not [row for row in rows if row.quantity == "regret"]
+
+
+@pytest.mark.parametrize(
+    ("values", "bits"), [([], 0), (["a"] * 8, 0), (["a", "b"], 1), (list("aabc"), 1.5), (list("abcd"), 2)]
+)
+def test_entropy_counts_how_often_each_choice_is_best(values, bits):
+    assert entropy(values) == pytest.approx(bits)
+
+
+def cell(workload, rates, predicted, chosen=None):
+    """The rows of a cell of that name."""
+    return [replace(row, workload=workload) for row in Known(rates, predicted, chosen).rows()]
+
+
+def test_the_summary_has_every_goal_with_its_verdict():
+    two = of_threads(2)
+    rows = [
+        *cell("one", {NATIVE: 100.0, two: 50.0}, {NATIVE: 101.0, two: 50.0}, {"map-tpds23": NATIVE}),
+        *cell("two", {NATIVE: 80.0, two: 100.0}, {NATIVE: 80.0, two: 101.0}, {"map-tpds23": NATIVE}),
+    ]
+    found = results(rows)
+    lines = summary(found)
+    text = "\n".join(lines)
+    assert len(lines) <= 40
+    assert text.startswith("2 cells; 4 finalists; 0 choices failed.")
+    assert "2 different, entropy 1.00 bits of at most 1.00" in text
+    assert "threads 1.00, actors 0.00" in text
+    assert "median 0.5% (goal 2%: met)" in text
+    assert "100% within 5% (goal 90%: met)" in text
+    assert "worst +1.0% (goal none above 15%: met)" in text
+    assert f"- {OURS}: median 0.0%, worst 0.0%; at most 2% in 100% of 2 cells (goal 95%: met)" in text
+    assert "- map-tpds23: median 10.0%, worst 20.0%; at most 2% in 50% of 2 cells" in text
+    assert f"loses most in two B = 32, 2 cores: {NATIVE}; best {two}" in text
+    assert [line[:2] for line in cell_lines(found)] == [
+        ["one B = 32, 2 cores", str(NATIVE)],
+        ["two B = 32, 2 cores", str(two)],
+    ]
+
+
+def test_goals_that_are_missed_and_strategies_that_chose_nothing():
+    two = of_threads(2)
+    rows = cell("one", {NATIVE: 100.0, two: 50.0}, {NATIVE: 50.0, two: 60.0}, {"pal21": "two cores"})
+    text = "\n".join(summary(results(rows)))
+    assert "median 35.0% (goal 2%: missed)" in text
+    assert "0% within 5% (goal 90%: missed)" in text
+    assert "worst -50.0% (goal none above 15%: missed)" in text
+    assert "at most 2% in 0% of 1 cells (goal 95%: missed)" in text
+    assert "- pal21: not run in 1 cells: needs: two cores" in text
+    assert summary([]) == ["No cell has a final."]
+
+
+def test_a_choice_names_what_differs_from_the_plainest():
+    assert str(NATIVE) == "native-native-cpu fused"
+    relaxed = replace(TORCH, loop=Loop.RELAXED, ahead=50, threads=2, actors=8, processes=1)
+    assert str(relaxed) == "torch-native-cpu relaxed, D = 50, 2 threads, 8 actors"
+    assert relaxed.setting == (2, 8, 0), "off-policy, pieces with and without processes are timed together"
+    assert str(replace(NATIVE, processes=2)) == "native-native-cpu fused, 2 processes"
+    assert replace(NATIVE, processes=2).setting == (1, 1, 2)
+    assert relaxed.details()["mapping"] == "torch-native-cpu"
