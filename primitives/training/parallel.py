@@ -94,6 +94,8 @@ class ParallelTraining:
             )
         if not environments:
             raise ValueError("environments: found none; allowed: at least one actor's")
+        if len(set(map(id, environments))) < len(environments):
+            raise ValueError("environments: found some twice; allowed: each actor's own")
         _check(algorithm, environments, replay)
         self.algorithm, self.replay = algorithm, replay
         variants = {name: number for number, name in enumerate(algorithm.variants)}

@@ -28,6 +28,7 @@ class Pace {
     // wait for none. After either the other side counts as having kept in step.
     void begin(Working working = Working::both, int64_t steps = 0) {
         stopped_.store(false, std::memory_order_release);
+        claimed_.store(environment_steps(), std::memory_order_release); // an actor that failed inserted none
         if (filled() && (base_ < 0 || working_ != Working::both))
             base_ = environment_steps() - interval_ * gradient_steps();
         working_ = working;

@@ -158,7 +158,8 @@ class ParallelTraining {
             pace_.stop(); // the actors have nothing to wait for
     }
 
-    // False where the learners agreed to stop: then the step has changed nothing.
+    // False where the learners agreed to stop: before the second phase, when the step has changed nothing, or
+    // after one of them failed.
     bool take_step(size_t rank, int64_t number, Laps &laps) {
         GradientStep &step = *learners_[rank];
         Spent &spent = spent_[rank];
@@ -179,16 +180,25 @@ class ParallelTraining {
         }
         if (learners_.size() == 1 && !go_on)
             return false;
+        // A learner that fails keeps every appointment, so that no other waits for it for ever.
         for (int phase = 1; phase < phases; ++phase) {
             if (!meeting_.meet(go_on))
-                return false; // all of them do: only the first phase's meeting can be refused
-            step.average(variant, phase - 1, learners_);
-            laps.lap(spent.aggregate);
-            step.run(variant, phase);
-            laps.lap(spent.learner);
+                return false; // all of them do
+            try {
+                step.average(variant, phase - 1, learners_);
+                laps.lap(spent.aggregate);
+                step.run(variant, phase);
+                laps.lap(spent.learner);
+            } catch (...) {
+                fail(std::current_exception());
+                go_on = false;
+            }
         }
-        if (phases == 2)
-            meeting_.meet(true); // nobody overwrites the gradients of the only phase while another reads them
+        // Nobody overwrites the gradients of the only phase while another reads them.
+        if (phases == 2 && !meeting_.meet(go_on))
+            return false;
+        if (!go_on)
+            return true; // failed in the last phase: at the next step all agree to stop
         if (rank == 0 && (number + 1) % publish_every_ == 0)
             step.publish(mailbox_);
         laps.lap(spent.aggregate);

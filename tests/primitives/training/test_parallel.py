@@ -206,6 +206,11 @@ def test_what_does_not_fit_is_refused_by_name() -> None:
         training(learners=0)
     with pytest.raises(ValueError, match="environments: found none"):
         training(actors=0)
+    shared = native.make_classic("CartPole-v1", 1, native.Autoreset.same_step)
+    with pytest.raises(ValueError, match="environments: found some twice"):
+        ParallelTraining(
+            CARTPOLE, [shared, shared], replay_of(CARTPOLE), learners=1, batch_size=8, pacing=IN_TURNS
+        )
     with pytest.raises(ValueError, match="interval"):
         Pacing(1, 0)
     with pytest.raises(ValueError, match="lead"):

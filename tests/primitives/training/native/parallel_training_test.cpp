@@ -60,6 +60,8 @@ class CountingStep : public GradientStep {
         }
     }
     void run(int, int phase) override {
+        if (phase == phases_ - 1 && throws_at_ == steps_)
+            throw std::out_of_range("index: found 7");
         if (phase == 0)
             gradient_ = float(rank_ + 1);
         if (phase == phases_ - 1) {
@@ -84,11 +86,12 @@ class CountingStep : public GradientStep {
     float sum() const { return sum_; }
     int64_t steps() const { return steps_; }
     void fail_at(int64_t step) { fails_at_ = step; }
+    void throw_in_last_phase_at(int64_t step) { throws_at_ = step; }
 
   private:
     const int rank_, phases_;
     float gradient_ = 0, mean_ = 0, sum_ = 0;
-    int64_t steps_ = 0, fails_at_ = -1;
+    int64_t steps_ = 0, fails_at_ = -1, throws_at_ = -1;
     std::vector<char> batch_[5];
     int64_t indices_[batch_size] = {};
     float importance_[batch_size] = {};
@@ -229,6 +232,33 @@ void a_failure_stops_all_and_says_what() {
     }
 }
 
+void a_failure_after_the_learners_met_stops_all_too() {
+    for (const int learners : {1, 2, 3}) {
+        Setup setup(2, learners, 16);
+        setup.run(0);
+        setup.steps.back()->throw_in_last_phase_at(5);
+        std::string message;
+        try {
+            setup.run(100);
+        } catch (const std::out_of_range &error) {
+            message = error.what();
+        }
+        CHECK(message == "index: found 7");
+        CHECK(setup.training->gradient_steps() == 5);
+    }
+}
+
+void steps_that_an_actor_claimed_and_lost_are_claimed_again() {
+    Pace pace(4, 2, 0);
+    pace.begin();
+    CHECK(pace.claim(4) == 0);
+    pace.inserted(4);
+    pace.begin();
+    CHECK(pace.claim(2) == 4); // and fails before it inserts
+    pace.begin();
+    CHECK(pace.claim(2) == 4);
+}
+
 void weights_are_copied_between_layouts() {
     const float rows[6] = {1, 2, 3, 4, 5, 6}; // 2 x 3
     float columns[6] = {};
@@ -267,6 +297,8 @@ int main() {
     sides_work_alone_and_keep_in_step_afterwards();
     stops_in_the_middle_and_goes_on();
     a_failure_stops_all_and_says_what();
+    a_failure_after_the_learners_met_stops_all_too();
+    steps_that_an_actor_claimed_and_lost_are_claimed_again();
     weights_are_copied_between_layouts();
     environments_that_reset_later_are_refused();
     return 0;
