@@ -26,9 +26,7 @@ struct Extremes {
     // Of the digits when there are `count` of them; 0 where they do not fit 16 bits.
     int bits(int count) const {
         if (count == 1)
-            return std::max(std::abs(int64_t(low) - offset()), std::abs(int64_t(high) - offset())) <= 32768
-                       ? 16
-                       : 0;
+            return int64_t(low) - offset() >= -32768 && int64_t(high) - offset() <= 32767 ? 16 : 0;
         if (offset())
             return 0; // one digit does
         const int width = 1 + std::bit_width(static_cast<uint64_t>(magnitude()));

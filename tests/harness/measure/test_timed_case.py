@@ -18,6 +18,7 @@ def test_what_a_protocol_leaves_out_is_as_documented() -> None:
         "warm_up_s": 20e-3,
         "warm_up_calls": 3,
         "budget_s": None,
+        "ends_within": False,
         "fewest_rounds": 1,
         "settle": False,
         "resolve": None,

@@ -68,7 +68,7 @@ def test_what_cannot_run_is_refused(options, mapping, words):
         ({"overlap": 4}, "overlap: found 4; allowed: 0 for PPO"),
         ({"replay_beside": True}, "replay_beside: found True; allowed: False for PPO"),
         ({"learners": 2}, "learners: found 2; allowed: 1 for PPO"),
-        ({"fusion": Fusion.NONE}, "fusion: found none; allowed: None for PPO"),
+        ({"fusion": Fusion.STEP}, "fusion: found step; allowed:"),
     ],
 )
 def test_an_algorithm_without_a_replay_takes_nothing_of_one(options, words):

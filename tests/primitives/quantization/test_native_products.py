@@ -201,6 +201,18 @@ def test_what_follows_a_product_is_what_the_operations_alone_give(
 
 
 @on_each_instruction_set
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(-(2**15), 2**15 - 1), (-(2**15), 2**15), (-(2**15) - 1, 2**15 - 1), (1, 2**16), (0, 2**16)],
+)
+def test_an_operand_is_one_digit_only_if_both_its_ends_fit_16_bits(simd: str, low: int, high: int) -> None:
+    a = np.array([[low, high, 7], [high, high, low]], np.int32)
+    b = np.array([[3], [-2], [999]], np.int32)
+    c, _ = multiply(simd, a, b, 0, Q(32, 0))
+    np.testing.assert_array_equal(c, a.astype(np.int64) @ b.astype(np.int64))
+
+
+@on_each_instruction_set
 def test_products_share_what_they_read_until_it_changes(simd: str) -> None:
     rng = np.random.default_rng(3)
     x = matrix(rng, 30, 50, -(2**20), 2**20, "rows")
