@@ -1,6 +1,7 @@
-"""Fixed point (FIX): number formats, exact integer arithmetic, and step graphs that run in fixed point.
+"""Fixed point (FIX): number formats, exact integer arithmetic, and gradient steps that run in fixed point.
 
-`primitives.learner.create` makes learners that train with them.
+A gradient step is given as a step graph, a list of array operations. `primitives.learner.create` makes learners whose
+gradient steps run in these formats.
 """
 
 from primitives.quantization.affine import Affine

@@ -84,11 +84,20 @@ class Affine:
         return Stored(clipped.astype(np.int32), int((clipped != steps).sum()))
 
     def factor(self, fmt: Q) -> float:
-        """Return resolution / delta in binary64: raw values of the format are multiplied by it, then floored."""
+        """Return resolution / delta, binary64, by which raw values of a format are multiplied before they are floored.
+
+        Args:
+            fmt: the format of the numbers, whose resolution is the number that the raw value 1 represents.
+        """
         return fmt.resolution * self.reciprocal
 
     def codes(self, raw: Array, fmt: Q) -> Array:
-        """Return the codes Q_n(A) of fixed-point numbers, int32 in [0, 2^n); arguments as `centred`."""
+        """Return the codes Q_n(A) of fixed-point numbers, int32 in [0, 2^n), saturated at both ends.
+
+        Args:
+            raw: the numbers' raw values.
+            fmt: the numbers' format.
+        """
         return self.centred(raw, fmt).raw + np.int32(self.zero)
 
     def to_float(self, centred: Array) -> Array:

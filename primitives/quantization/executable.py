@@ -1,8 +1,9 @@
 """The base class of the executables that run step graphs in fixed point.
 
-A backend keeps each buffer as a flat array (int32 raw values if its storage is a `Q`) and runs the nodes in
-order. `roles`, `fixed_point`, `affine` and `vector_unit` define what a node computes; all backends agree bit by
-bit.
+A step graph holds a gradient step as a list of nodes, the array operations, and the buffers that they read and write.
+A backend keeps each buffer as a flat array (int32 raw values if the buffer is in a fixed-point format `Q`) and runs
+the nodes in order. `roles`, `fixed_point`, `affine` and `vector_unit` define what a node computes; all backends agree
+bit by bit.
 """
 
 from abc import abstractmethod
@@ -25,10 +26,10 @@ _DTYPES = {Plain.BINARY32: "float32", Plain.BINARY64: "float64"}
 
 
 class FixedPointExecutable(Executable, CapturedRanges):
-    """Runs step graphs in fixed point.
+    """Runs step graphs, which hold a learner's gradient steps as array operations, in fixed point.
 
-    At first products read their operands as stored, and the ranges of the operands are recorded. From step d of FIX
-    Algorithm 1 on, after `quantise`, they read n-bit codes over these ranges.
+    At first matrix products read their operands as stored, and the ranges of the operands are recorded. From step d
+    of FIX Algorithm 1 on, after `quantise`, products read n-bit codes of the operands over these ranges.
     """
 
     def __init__(self, graphs: Mapping[str, Graph], precision: Precision) -> None:
@@ -94,10 +95,12 @@ class FixedPointExecutable(Executable, CapturedRanges):
 
     @abstractmethod
     def profile(self, variant: str, steps: int) -> list[tuple[Node, float]]:
-        """Time each node in a number of steps on the last step's inputs. The steps change the state.
+        """Time each node (array operation) in a number of gradient steps, which change the learner's state.
+
+        The steps use the inputs of the last step.
 
         Args:
-            variant: a key of `graphs`.
+            variant: name of the graph, a key of `graphs`.
             steps: number of steps, at least 1; each time is the minimum over them.
 
         Returns:
@@ -105,7 +108,7 @@ class FixedPointExecutable(Executable, CapturedRanges):
         """
 
     def quantise(self) -> None:
-        """From now on, quantise the operands of products to n bits over their recorded ranges.
+        """Begin to quantise the operands of matrix products to n bits over their recorded ranges.
 
         FIX's Algorithm 1 does this at step d.
         """
@@ -131,12 +134,17 @@ class FixedPointExecutable(Executable, CapturedRanges):
     def state(self) -> dict[str, Array]:
         """Return copies of the state's arrays (leaves) by name, with the exact numbers.
 
-        They are float64, also where the numbers are stored in fixed point or as float32.
+        The copies are float64, also of arrays that are stored in fixed point or as float32. Integers and flags keep
+        their dtype.
         """
         return {name: self.leaf(name) for name in self.state_buffers}
 
     def leaf(self, name: str) -> Array:
-        """Return a copy of one array (leaf) of the state, with the exact numbers; see `state`."""
+        """Return a copy of one array (leaf) of the state, with the exact numbers as float64 (`state`).
+
+        Args:
+            name: name of the array, such as `state/actor/0.weight`.
+        """
         place = self._state[name]
         value = self._real(self._numpy(place.array), place.storage)
         return np.array(value).reshape(self.state_buffers[name].shape)
@@ -150,9 +158,10 @@ class FixedPointExecutable(Executable, CapturedRanges):
         self._assign(self._state[name].array, raw.ravel())
 
     def coded_operands(self, variant: str) -> tuple[str, ...]:
-        """Return the keys (`Operand.key`) of those operands of a variant's products that `quantise` quantises.
+        """Return the keys (`Operand.key`) of the operands of a graph's products that `quantise` quantises, sorted.
 
-        The keys are sorted.
+        Args:
+            variant: name of the graph, a key of `graphs`.
         """
         pairs = self._roles[variant].operands.values()
         found = {one.key for pair in pairs for one in pair if one.bits(self.precision) is not None}

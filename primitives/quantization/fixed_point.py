@@ -104,7 +104,11 @@ class Q:
         return self.store(round_half_up(scaled))
 
     def store(self, whole: Array) -> Stored:
-        """Return integers (as float64, int64 or Python's) saturated to the format."""
+        """Return integers as raw values of the format; those beyond its range saturate and are counted.
+
+        Args:
+            whole: the integers, as float64, int64 or Python's integers.
+        """
         missing = int(np.isnan(whole).sum()) if whole.dtype.kind == "f" else 0
         if missing:
             whole = np.nan_to_num(whole, nan=0.0, posinf=np.inf, neginf=-np.inf)
@@ -189,7 +193,14 @@ def exact_multiply(a: Array, b: Array) -> Array:
 
 
 def exact_add(a: Array, b: Array) -> Array:
-    """Return the exact element-wise sums of integers of at most 32 bits, as int64; arguments as `exact_multiply`."""
+    """Return the exact element-wise sums of integers, as int64.
+
+    Args:
+        a, b: integers of at most 32 bits, shapes that broadcast.
+
+    Raises:
+        ValueError: an argument is not an array of integers.
+    """
     return np.add(_raw("a", a).astype(np.int64), _raw("b", b).astype(np.int64))
 
 
@@ -232,15 +243,32 @@ def _limbs(values: Array) -> tuple[Array, Array]:
 
 
 def add(a: Array, b: Array, fmt: Q) -> Stored:
-    """Add raw values of one format, saturated."""
+    """Add raw values of one format element by element; sums beyond the format saturate.
+
+    Args:
+        a, b: raw values, shapes that broadcast.
+        fmt: the format of `a`, `b` and the sums.
+    """
     return fmt.store(exact_add(a, b))
 
 
 def multiply(a: Array, a_format: Q, b: Array, b_format: Q, out: Q) -> Stored:
-    """Multiply raw values element by element: the exact product rounded once to `out`."""
+    """Multiply raw values element by element; each exact product is rounded once to the result's format.
+
+    Args:
+        a, b: raw values, shapes that broadcast.
+        a_format, b_format: the formats of `a` and of `b`.
+        out: the format of the products.
+    """
     return out.rescale(exact_multiply(a, b), a_format.fraction_bits + b_format.fraction_bits)
 
 
 def matmul(a: Array, a_format: Q, b: Array, b_format: Q, out: Q) -> Stored:
-    """Multiply matrices of raw values: the exact sum of products rounded once to `out`."""
+    """Multiply matrices of raw values; each exact sum of products is rounded once to the result's format.
+
+    Args:
+        a, b: raw values, (.., M, K) and (.., K, N).
+        a_format, b_format: the formats of `a` and of `b`.
+        out: the format of the result.
+    """
     return out.rescale(exact_matmul(a, b), a_format.fraction_bits + b_format.fraction_bits)

@@ -71,11 +71,11 @@ def unavailable_reason() -> str:
 def executable(
     graphs: Mapping[str, Graph], precision: Precision, device: str, threads: int = 1
 ) -> FixedPointExecutable:
-    """Return an executable that runs the graphs in C++, on the widest instruction set of this processor.
+    """Return an executable that runs step graphs in C++, on the widest instruction set of this processor.
 
     Args:
-        graphs: by variant.
-        precision: the formats.
+        graphs: the graph of each variant (kind of gradient step), by its name.
+        precision: the fixed-point formats of the numbers.
         device: ignored; it is always the CPU.
         threads: threads that share the large operations of a step, including the caller's.
     """
@@ -265,7 +265,12 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         self._executor.set_transfers(program, inputs, outputs)
 
     def input(self, variant: str, name: str) -> Array:
-        """Return the array in the executor's memory to which `step` copies an input."""
+        """Return the array in the executor's memory to which `step` copies an input.
+
+        Args:
+            variant: name of the graph, a key of `graphs`.
+            name: name of the input, such as `batch/reward`.
+        """
         if name in self._staged[variant]:
             _, array = self._staged[variant][name]
             return array
@@ -274,7 +279,15 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         return flat.reshape(self.graphs[variant].buffers[position].shape)
 
     def profile(self, variant: str, steps: int) -> list[tuple[Node, float]]:
-        """Time each node in a number of steps; see `FixedPointExecutable.profile`."""
+        """Time each node (array operation) in a number of gradient steps, which change the learner's state.
+
+        Args:
+            variant: name of the graph, a key of `graphs`.
+            steps: number of steps, at least 1.
+
+        Returns:
+            Each node, in order, with its shortest time in seconds; 0 for a node that is fused into the one before it.
+        """
         nodes = self.graphs[variant].nodes
         seconds = [0.0] * len(nodes)
         found_s = self._executor.profile(self._programs[variant], steps)
@@ -296,17 +309,25 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
             native.forget_widest()
 
     def quantise(self) -> None:
-        """From now on, quantise the operands of products; see `FixedPointExecutable.quantise`."""
+        """Begin to quantise the operands of matrix products to n bits; see `FixedPointExecutable.quantise`."""
         super().quantise()
         self._read_operands()
 
     def use_rules(self, rules: Mapping[str, Affine]) -> None:
-        """Let products read their operands by given quantisation rules; see `CapturedRanges.use_rules`."""
+        """Let matrix products read their operands quantised by the given rules, and stop recording ranges.
+
+        Args:
+            rules: the rule of each operand, by `Operand.key`; other operands keep all their bits.
+        """
         super().use_rules(rules)
         self._read_operands()
 
     def restart_capture(self, extremes: Mapping[str, tuple[int, int]]) -> None:
-        """Record operands' ranges again, beginning with the given ones; see `CapturedRanges.restart_capture`."""
+        """Remove all quantisation rules, and record the operands' ranges again, beginning with the given ranges.
+
+        Args:
+            extremes: the smallest and the largest raw value of each operand, by `Operand.key`.
+        """
         super().restart_capture(extremes)
         self._read_operands()
 

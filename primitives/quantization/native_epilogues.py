@@ -28,13 +28,14 @@ def with_followers(graph: Graph) -> tuple[Graph, frozenset[int]]:
 
 
 def joined(graph: Graph, followed: frozenset[int]) -> Graph:
-    """Return a graph from which buffers can be placed so that a product may write its follower's outputs directly.
+    """Return a graph in which products that a fused node follows also have that node's outputs.
 
-    In it, each product also has the outputs of the node that follows it, so that they share no memory with its inputs.
+    Buffers are placed in memory by this graph. Because these outputs count as the product's own, they share no memory
+    with the product's inputs, and the product may write them directly.
 
     Args:
         graph: the graph that `with_followers` returned.
-        followed: the positions that it returned.
+        followed: the positions of the products, which `with_followers` returned too.
     """
     nodes = list(graph.nodes)
     for position in followed:

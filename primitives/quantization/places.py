@@ -1,4 +1,4 @@
-"""Where a backend stores the numbers of a fixed-point graph, and the operands and results of its products."""
+"""Records of where a backend keeps the numbers of a fixed-point step graph and of its matrix products."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -63,8 +63,11 @@ class Precision:
     def check_run(self, gradient_steps: int) -> None:
         """Check that a run has more gradient steps than `delay`, so that it reaches the quantised part.
 
+        Args:
+            gradient_steps: number of gradient steps of the training run.
+
         Raises:
-            ValueError: it has not.
+            ValueError: `delay` is `gradient_steps` or more.
         """
         if self.delay >= gradient_steps:
             raise ValueError(
@@ -83,14 +86,23 @@ def fixed_16() -> Precision:
 
 
 def dynamic(delay: int, bits: int = 16) -> Precision:
-    """Return FIX's own formats: 32 bits, with activations of `bits` bits from step `delay` on."""
+    """Return FIX's own formats: 32 bits, with activations of fewer bits from a later gradient step on.
+
+    Args:
+        delay: gradient steps before the activations narrow, at least 1.
+        bits: bits of the activations from then on.
+    """
     return Precision(activation_bits=bits, delay=delay)
 
 
 def quarl(delay: int, bits: int = 8) -> Precision:
-    """Return formats with weights and activations of `bits` bits from step `delay` on, as in QuaRL.
+    """Return 32-bit formats in which weights and activations narrow at a later gradient step, as in QuaRL.
 
     FIX IV is based on QuaRL.
+
+    Args:
+        delay: gradient steps before weights and activations narrow, at least 1.
+        bits: bits of weights and activations from then on.
     """
     return Precision(activation_bits=bits, weight_bits=bits, delay=delay)
 

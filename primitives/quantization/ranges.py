@@ -39,12 +39,17 @@ class CapturedRanges:
         """Fetch ranges that a backend records elsewhere during steps. Most backends record them here directly."""
 
     def capture(self, operand: Operand, raw: Any) -> None:
-        """Widen the recorded range of an operand to include raw values, if its range is being recorded."""
+        """Widen the recorded range of an operand to include raw values, if its range is being recorded.
+
+        Args:
+            operand: the operand of a matrix product.
+            raw: the raw values that the product reads.
+        """
         if self.captures(operand):
             self.widen(operand, int(raw.min()), int(raw.max()))
 
     def captures(self, operand: Operand) -> bool:
-        """Whether the range of an operand is being recorded."""
+        """Return whether the range of an operand is being recorded."""
         return self.capturing and operand.bits(self.precision) is not None
 
     def widen(self, operand: Operand, low: int, high: int) -> None:

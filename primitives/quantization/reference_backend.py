@@ -25,12 +25,18 @@ def unavailable_reason() -> str:
 
 
 def executable(graphs: Mapping[str, Graph], precision: Precision, device: str) -> FixedPointExecutable:
-    """Return an executable that runs the graphs (by variant) in NumPy; `device` is ignored."""
+    """Return an executable that runs step graphs in NumPy.
+
+    Args:
+        graphs: the graph of each variant (kind of gradient step), by its name.
+        precision: the fixed-point formats of the numbers.
+        device: ignored; it is always the CPU.
+    """
     return ReferenceFixedPointExecutable(graphs, precision)
 
 
 def exact_sum(values: Sequence[float]) -> float:
-    """Return the correctly rounded sum; infinities, NaN and overflow as in IEEE 754."""
+    """Return the correctly rounded sum of floats; infinities, NaN and overflow are treated as in IEEE 754."""
     special = [value for value in values if not math.isfinite(value)]
     if special:
         return sum(special)
@@ -81,7 +87,18 @@ class ReferenceFixedPointExecutable(FixedPointExecutable):
         ]
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run one gradient step node by node; arguments and result as `Executable.step`."""
+        """Run one gradient step, node by node.
+
+        Args:
+            variant: name of the graph, a key of `graphs`.
+            inputs: each input by its buffer's name, such as `batch/reward`, with the buffer's shape and dtype.
+
+        Returns:
+            Each output by its name, as a copy.
+
+        Raises:
+            ValueError: an input is missing or of another shape or dtype; the state is unchanged.
+        """
         buffers = self._buffers[variant]
         for position, value in self.checked_inputs(variant, inputs):
             self._write(buffers[position], value.ravel())
@@ -96,7 +113,15 @@ class ReferenceFixedPointExecutable(FixedPointExecutable):
         return outputs
 
     def profile(self, variant: str, steps: int) -> list[tuple[Node, float]]:
-        """Time each node in a number of steps; see `FixedPointExecutable.profile`."""
+        """Time each node (array operation) in a number of gradient steps, which change the learner's state.
+
+        Args:
+            variant: name of the graph, a key of `graphs`.
+            steps: number of steps, at least 1.
+
+        Returns:
+            Each node, in order, with its shortest time in seconds.
+        """
         least_s = [math.inf] * len(self._steps[variant])
         for _ in range(steps):
             for i, run in enumerate(self._steps[variant]):
@@ -208,9 +233,9 @@ class ReferenceFixedPointExecutable(FixedPointExecutable):
         (`Affine.centred`).
 
         Args:
-            operand: the operand's role.
-            raw: its raw values.
-            fmt: the format of these.
+            operand: role and layer of the operand.
+            raw: the operand's raw values.
+            fmt: the format of the raw values.
         """
         self.capture(operand, raw)
         affine = self.affine.get(operand.key)

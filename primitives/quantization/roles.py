@@ -48,7 +48,10 @@ class Operand:
 
     @property
     def key(self) -> str:
-        """The key under which the operand's range is recorded; "" if it is not."""
+        """The key under which the operand's range is recorded, such as "weight/actor/0.weight".
+
+        It is "" if the layer is unknown; the operand's range is then not recorded.
+        """
         return f"{self.role}/{self.layer.removeprefix('state/')}" if self.layer else ""
 
     def bits(self, precision: Precision) -> int | None:
@@ -69,7 +72,7 @@ class Roles:
     Attributes:
         storage: how the numbers of each buffer are stored.
         labels: for each buffer the kind, such as "weights", under which numbers that do not fit are counted.
-        operands: operands of each matrix product, by the position of its node.
+        operands: the operands A and B of each matrix product, by the position of the product's node in the graph.
     """
 
     storage: tuple[Storage, ...]
@@ -78,7 +81,10 @@ class Roles:
 
 
 def assign(graph: Graph, precision: Precision) -> Roles:
-    """Find the role of every buffer and product; the module's docstring gives the rules.
+    """Return the role of every buffer and product of a step graph, derived from its data flow.
+
+    A product that sums over the inputs of a weight matrix is a layer's forward pass; the module's docstring gives the
+    other rules.
 
     Scalars (shape `()`: Adam's step count and rates, losses, entropy coefficients) are binary64: there are few,
     and the controller computes them, which in FIX Fig. 2 is the host. Buffers that are only summed to a scalar,

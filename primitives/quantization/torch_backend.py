@@ -24,7 +24,13 @@ def unavailable_reason() -> str:
 
 
 def executable(graphs: Mapping[str, Graph], precision: Precision, device: str) -> FixedPointExecutable:
-    """Return an executable that runs the graphs (by variant) in PyTorch on `device`, "cpu" or "cuda"."""
+    """Return an executable that runs step graphs in PyTorch.
+
+    Args:
+        graphs: the graph of each variant (kind of gradient step), by its name.
+        precision: the fixed-point formats of the numbers.
+        device: "cpu" or "cuda".
+    """
     return TorchExecutable(graphs, precision, device=device)
 
 

@@ -102,7 +102,10 @@ class VectorUnit:
         return torch.from_numpy(np.sqrt(x.numpy(), out=np.empty(tuple(x.shape))))
 
     def exp(self, x: Any) -> Any:
-        """Return e^x to about an ulp: 2^k times a Taylor polynomial of |r| <= ln(2) / 2."""
+        """Return e^x to about an ulp.
+
+        For x = k ln 2 + r, with an integer k and |r| <= ln(2) / 2, it is 2^k times a Taylor polynomial of e^r.
+        """
         library = self.library
         x = library.clip(x, -EXP_LIMIT, EXP_LIMIT)
         k = library.floor(x * LOG2_E + 0.5)
@@ -139,9 +142,13 @@ class VectorUnit:
         return self.library.where(x < 0, -size, size)
 
     def apply(self, instruction: Instruction, arguments: list[Any]) -> Any:
-        """Return the result of an instruction on its arguments' values.
+        """Return the result of one instruction of an element-wise program.
 
         Floats are computed in binary64, whatever dtype the instruction states.
+
+        Args:
+            instruction: the operation, such as an addition.
+            arguments: the values of its arguments, arrays of the library.
         """
         floats = instruction.dtype.startswith("float")
         dtype: Any = getattr(self.library, "float64" if floats else instruction.dtype)
