@@ -28,7 +28,7 @@ from primitives.fpga.gemm.systolic_array import delayed
 def core_latency(side: int) -> int:
     """Return the cycles from a vector at a core's input to its sums, for a core of `side` x `side` elements.
 
-    The register after the products takes one, and each level of the adder tree one.
+    The register after the products takes one cycle, and each level of the tree of adders takes one more.
     """
     return 1 + ceil_log2(side)
 
@@ -186,11 +186,14 @@ class AdaptiveArray(wiring.Component):
 
     Ports:
         inference: In(1), the cores share a layer (1) or a batch (0); constant while vectors are in the cores.
-        halves, load, load_row, weights, control: as in `AdaptiveCore`, for all cores. load_core: In(range(N)), the
-            core whose weights are loaded; used in inference only.
+        halves: In(1), words hold two activations of half the width each; constant while vectors are in the cores.
+        load: In(1), load_row: In(range(P)), weights: In(P x signed(width)): stores one row of the next block of
+            weights. load_core: In(range(N)), the core that stores it in inference; in training all cores do.
+        control: In(Control), for the vectors of all cores: `first` makes the next block the current one, `restart`
+            begins new sums, `last` ends them.
         activations: In(N x P x signed(width)), the words of each core.
-        sums: Out(N x P x 2 x signed), valid: Out(1), `core_latency` + 1 cycles after the vectors. In inference the
-            first of the N holds the total; otherwise each holds its core's sums.
+        sums: Out(N x P x 2 x signed(accumulator_width)), valid: Out(1), `core_latency` + 1 cycles after the vectors.
+            In inference the first of the N holds the total; otherwise each holds its core's sums.
     """
 
     def __init__(

@@ -22,7 +22,13 @@ MODES = ("inference", "training")
 
 @dataclass
 class ArrayCycle:
-    """The inputs of the array in one cycle; by default nothing enters."""
+    """The inputs of an `AdaptiveArray` in one cycle; by default nothing enters.
+
+    Attributes:
+        load: the row of weights to store, as the ports `load_core`, `load_row` and `weights`; empty for none.
+        control: the fields of the port `control` for the vectors, such as {"valid": 1}; empty without vectors.
+        activations: a vector for each core, (N, P); None for none.
+    """
 
     load: dict[str, Any] = field(default_factory=dict)  # load_core, load_row, weights
     control: dict[str, int] = field(default_factory=dict)

@@ -21,7 +21,7 @@ LayerCommand = data.StructLayout({"passes": COUNT_BITS, "words": COUNT_BITS, "ro
 def command_fields(
     outputs: int, inputs: int, vectors: int, *, cores: int, side: int, inference: bool, halves: bool = False
 ) -> dict[str, int]:
-    """Return the fields of the `LayerCommand` for a layer.
+    """Return the fields of the `LayerCommand`, with which an `AdaptiveTimer` times a layer.
 
     Args:
         outputs, inputs: the layer's numbers of outputs and of inputs.
@@ -30,6 +30,10 @@ def command_fields(
         side: P, rows and columns of a core.
         inference: whether the cores share the layer; otherwise they share the vectors.
         halves: whether a word carries two activations of half the width.
+
+    Returns:
+        `passes`, the number of times that cores use one block of weights each; `words`, the number that stream through
+        each core in a pass; `rows` of weights that are loaded for a pass.
     """
     return {
         "passes": layer_passes(outputs, inputs, cores=cores, side=side, inference=inference),
@@ -45,7 +49,7 @@ class AdaptiveTimer(wiring.Component):
         side: P, rows and columns of a core.
 
     Ports:
-        commands: In(stream of LayerCommand).
+        commands: In(stream of LayerCommand), a layer each: the fields that `command_fields` returns.
         cycles: Out(stream of 32): the cycles of each layer, from the first row of weights to the last sum.
     """
 

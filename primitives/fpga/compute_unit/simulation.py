@@ -1,7 +1,7 @@
 """Simulates matrix products on a compute unit: operands are written to its memories, and the product is read back.
 
     unit = SimulatedUnit(side=16)                  # Verilator: takes seconds to build once, then kept on disk
-    outcome = unit.multiply(a, b, dataflow="WS")   # as `gemm.simulation.SimulatedGemm.multiply`
+    outcome = unit.multiply(a, b, dataflow="WS")   # a (M, K), b (K, N) integers
     outcome.product, outcome.cycles, outcome.stalls
 
 Cycles count from the first operand (or weight) in the array to the last sum at its edge; loading the memories and
@@ -24,7 +24,13 @@ from primitives.fpga.simulation.ports import columns
 
 @dataclass(frozen=True)
 class UnitOutcome:
-    """A product (M, N) int64, the clock cycles it took, and how many of them were stalls for an operand."""
+    """The result of a simulated matrix product.
+
+    Attributes:
+        product: (M, N) int64.
+        cycles: clock cycles from the first operand (or weight) in the array to the last sum at its edge.
+        stalls: how many of these cycles the array waited for an operand.
+    """
 
     product: Integers
     cycles: int
@@ -36,7 +42,8 @@ class SimulatedUnit:
 
     Args:
         engine: `compiled` (Verilator) or `interpreted` (Amaranth's own simulator, for small arrays).
-        options: options of `compute_unit`; `side` is required. Sums have at most 64 bits here.
+        options: arguments of `compute_unit`, such as `layout="plain"` or `width=16`; `side`, the rows and columns of
+            the array, is required. Sums have at most 64 bits here.
     """
 
     def __init__(self, *, engine: str = "compiled", **options: Any):
@@ -87,6 +94,11 @@ class SimulatedUnit:
         """Return the clock cycles of a product of this shape, from a simulation.
 
         Operands of zeros are simulated, because the cycles depend only on the sizes.
+
+        Args:
+            shape: sizes of the product.
+            dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
+            halves: whether a word holds two numbers of half the width, of B in "WS" and of A otherwise.
         """
         return self.multiply(*zeros(shape), dataflow=dataflow, halves=halves).cycles
 
@@ -110,13 +122,16 @@ class SimulatedUnit:
 
 
 def row_writes(matrix: Integers, core: GemmCore, *, to_b: int, base: int = 0) -> dict[str, Any]:
-    """Return the items for a unit's port `writes` that store a matrix, one row of a block each.
+    """Return the items for a unit's port `writes` that store a matrix; each item is one row of a P x P block.
 
     Args:
         matrix: a matrix of whole blocks, as `plan.padded` returns it.
         core: the unit's core.
         to_b: 1 for the memory of B, 0 for that of A.
         base: number of the block at which the matrix begins.
+
+    Returns:
+        An array for each field of the port, such as `block`, `row` and `words`, with an entry for every item.
     """
     side = core.side
     rows, pitch = matrix.shape[0], matrix.shape[1] // side

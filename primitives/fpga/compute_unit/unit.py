@@ -25,11 +25,13 @@ COUNT_BITS = 32
 def compute_unit(
     *, operand_blocks: int = 1024, result_blocks: int = 1024, layout: str = "blocked", **core: Any
 ) -> "ComputeUnit":
-    """Return a `ComputeUnit` with a core of its own.
+    """Return a `ComputeUnit`, a systolic core with its memories, with a new core.
 
     Args:
-        operand_blocks, result_blocks, layout: as for `ComputeUnit`.
-        core: options of the core, a `GemmCore`; `side` is required.
+        operand_blocks: P x P blocks in each of the memories of A and B.
+        result_blocks: P x P blocks in the memory of C.
+        layout: layout of A's memory, `blocked` or `plain`; with `block_load` only `blocked`.
+        core: arguments of the core, a `GemmCore`, such as `width=16`; `side`, which is P, is required.
     """
     return ComputeUnit(
         core=GemmCore(**core), operand_blocks=operand_blocks, result_blocks=result_blocks, layout=layout
@@ -46,15 +48,17 @@ class ComputeUnit(wiring.Component):
         layout: layout of A's memory, `blocked` or `plain`; with `block_load` only `blocked`. B and C are blocked.
 
     Ports (all are streams, of which an item is transferred when valid and ready):
-        writes: In: P `words` for `row` of `block`, of B if `to_b`, else of A. With `block_load`, only the words in
-            `mask` are written, and those in `next` go to the next block.
-        commands: In: `gemm`, a `GemmCommand`; `pitch_a`, `pitch_b`: blocks in a row of A and B as stored;
-            `transposed_a`: A is stored transposed; `base_a`, `base_b`, `base_c`: the first blocks of A, B and C.
-            Taken when the core is idle.
+        writes: In: the P `words` of row `row` of block `block`, which are stored in the memory of B if `to_b` is 1,
+            and in that of A otherwise. With `block_load`, only the words in `mask` are written, and the words in
+            `next` go to the next block.
+        commands: In: `gemm`, a `GemmCommand`, which has the sizes and the dataflow; `pitch_a`, `pitch_b`: blocks in a
+            row of A and B as stored; `transposed_a`: A is stored transposed; `base_a`, `base_b`, `base_c`: the first
+            blocks of A, B and C. A command is taken when the core is idle.
         finished: Out: for each command, `cycles` from the first operand in the array to the last sum, and how many of
             them were `stalls`, in which a requested operand was not ready.
-        reads: In: a request for `row` of `block` of C. rows: Out(P x lanes x signed(accumulator_width)):
-            the row, a cycle later.
+        reads: In: a request for row `row` of block `block` of C.
+        rows: Out(P x lanes x signed(accumulator_width)): the requested row, a cycle later. A sum has two lanes if the
+            core is `configurable`, otherwise one.
     """
 
     def __init__(self, *, core: GemmCore, operand_blocks: int, result_blocks: int, layout: str = "blocked"):

@@ -23,21 +23,26 @@ from primitives.fpga.gemm.systolic_array import delayed
 
 
 class BankedBuffer(wiring.Component):
-    """A matrix memory of P x P banks with separate addresses; has the ports of `BlockedBuffer` and those below.
+    """A matrix memory of P x P banks with separate addresses, which also gives whole blocks to the array.
 
     Args:
         side: P, 2 or more.
         width: bits of a word.
         blocks: number of P x P blocks that fit, which is the number of words of a bank.
 
-    Ports, in addition to those of `matrix_buffer.BlockedBuffer`:
+    Ports:
+        request: In(VectorRequest), a row or a column of a block. ready: Out(1), always 1.
+        data: Out(P x width), the requested vector, in the next cycle.
+        base: In(INDEX_BITS), the first block of the requested matrix; pitch: In(INDEX_BITS), its blocks in a row.
+        write_enable: In(1), write_block: In(INDEX_BITS), write_row: In(range(P)), write_data: In(P x width): writes
+            words of a row of a block at the cycle's end.
         as_blocks: In(1): a request is for a whole block, given by `block_row` and `block_column`; constant while
             blocks are in transit.
         flipped: In(1), with `as_blocks`: element (i, j) of the array gets element (j, i) of the block.
         weights: Out(P x P of signed(width)), row by row: word (i, j) of a block is valid from 1 + i + j cycles after
             its request until that of the next block.
-        write_mask: In(P): words of `write_data` to write, each to its column of the row.
-        write_next: In(P): those of the written words that go to the next block.
+        write_mask: In(P): the words of `write_data` that are written, each to its column of the row.
+        write_next: In(P): the written words that go to the next block instead.
     """
 
     def __init__(self, *, side: int, width: int, blocks: int):

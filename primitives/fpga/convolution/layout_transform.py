@@ -105,7 +105,8 @@ class Convolution:
 
         Args:
             first_image, first_row: start of the band.
-            rows, images: number of rows of windows, and of images; 0: all from the start on.
+            rows: number of rows of windows; 0: all from `first_row` on.
+            images: number of images; 0: all from `first_image` on.
         """
         row_words, top = self.width * self.channels, first_row * self.stride - self.padding
         left = -self.padding * self.channels
@@ -190,10 +191,10 @@ class LayoutTransform(wiring.Component):
         lanes: P, the words that a move may have.
 
     Ports:
-        commands: In(stream of WindowCommand), a band each.
-        moves: Out(stream): `count` words from address `source` on go to `row` of the matrix, from `column`
-            on. Lanes from `low` to below `high` are the tensor's words, the others are zeros. `last`: the
-            last move of the band.
+        commands: In(stream of WindowCommand): bands, which are some rows of windows of some images each.
+        moves: Out(stream): `count` words from address `source` of the tensor go to `row` of the matrix, from `column`
+            on. Lanes from `low` to below `high` carry the tensor's words, the other lanes carry zeros. `last` marks
+            the last move of the band.
     """
 
     def __init__(self, *, lanes: int = 16):

@@ -67,7 +67,8 @@ class SimulatedConvolution:
     Args:
         tensor_words: words of the tensor's memory, a power of two.
         engine: `compiled` (Verilator) or `interpreted` (Amaranth's own simulator, for small arrays).
-        options: options of `compute_unit` except its layout and datapath; `side`, a power of two, is required.
+        options: arguments of `compute_unit`, such as `width=16`, except `layout` and those of the datapath; `side`,
+            the rows and columns of the array, a power of two, is required.
     """
 
     def __init__(self, *, tensor_words: int = 1 << 16, engine: str = "compiled", **options: Any):
@@ -135,8 +136,9 @@ class SimulatedConvolution:
         Args:
             gradients: integers, (N, out rows, out columns, outputs).
             kernels: integers, (side, side, C, outputs).
-            stride: of the convolution whose gradient is computed.
-            options: `dataflow` and `windows`, as for `forward`.
+            stride: stride of the convolution whose gradient is computed, in pixels.
+            options: `dataflow`, what stays in the array ("NS", "WS" or "IS"), and `windows`, the most windows of a
+                band, which is a part of the convolution that is computed at once.
         """
         rows, columns = kernels.shape[:2]
         if rows != columns:
@@ -165,7 +167,9 @@ class SimulatedConvolution:
             images: integers, (N, H, W, C), the inputs of the convolution.
             gradients: integers, (N, out rows, out columns, outputs).
             kernel: (rows, columns).
-            stride, padding, dataflow, windows: as for `forward`.
+            stride, padding: of the convolution, in pixels.
+            dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
+            windows: most windows of a band; 0: as many as fit.
         """
         outputs = gradients.shape[-1]
         empty = np.zeros((*kernel, images.shape[-1], outputs), np.int64)

@@ -21,18 +21,21 @@ BANDS = 2  # parts of A's memory that may be filled or in use
 
 
 class ConvolutionUnit(wiring.Component):
-    """Computes convolutions: takes a tensor, rows of B, bands and products; gives the outputs of `ComputeUnit`.
+    """Computes convolutions: takes the images, the kernels and commands; gives the results and the cycles.
 
     Args:
         unit: a unit whose core has `block_load` and whose P is a power of two; not yet elaborated.
         tensor_lines: capacity of the tensor's memory, in multiples of P words.
 
-    Ports (streams), in addition to those of `ComputeUnit`:
-        tensor: In: P `words` of the tensor, from word P x `line` on.
-        transforms: In: `windows`, the `WindowCommand` of a band, and the `base` and `pitch` of its part of A's
-            memory. Taken when fewer than `BANDS` parts are filled or in use.
+    Ports (all are streams):
+        tensor: In: P `words` of the tensor of all images, from word P x `line` on.
+        writes: In: rows of blocks of B (the kernels) for the unit's memory, as `ComputeUnit.writes`.
+        transforms: In: a band to transform: its `WindowCommand`, `windows`, and the first block, `base`, and blocks in
+            a row, `pitch`, of its part of A's memory. Taken when fewer than `BANDS` parts are filled or in use.
         commands: In: `unit`, a command of `ComputeUnit`. With `transformed`, the product waits for the next unused
-            band, and releases its part of the memory at its end.
+            band, and releases the band's part of the memory at its end.
+        finished: Out: `cycles` and `stalls` of each product.
+        reads: In: requests for rows of C; rows: Out: the requested rows, a cycle later.
     """
 
     def __init__(self, *, unit: ComputeUnit, tensor_lines: int):

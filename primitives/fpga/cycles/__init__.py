@@ -1,4 +1,5 @@
-"""Models of clock cycles as pure functions: the papers' formulas (`modelled`), and why the hardware here differs.
+"""Models of clock cycles as pure functions: the papers' formulas, and why the hardware of this project differs.
 
-The hardware here is called the RTL, which stands for its description in Amaranth.
+The hardware of this project is called the RTL, which stands for its description in Amaranth. A number that comes from
+a formula is marked `modelled`, one from a simulation of the RTL `simulated`.
 """

@@ -29,8 +29,9 @@ class Band:
     """A part of a convolution that is computed at once: some rows of windows of one image, or several whole images.
 
     Attributes:
-        first_image, images, first_row, rows: position and size of the band.
-        windows: number of windows.
+        first_image, images: the band's first image, and its number of images.
+        first_row, rows: the first row of windows in each of these images, and the number of rows.
+        windows: number of windows of the band.
     """
 
     first_image: int
@@ -42,6 +43,8 @@ class Band:
 
 def bands(convolution: Convolution, *, windows: int) -> Iterator[Band]:
     """Yield the bands into which a convolution is divided, in order, of at most `windows` windows each.
+
+    A band is a part that is computed at once: some rows of windows of one image, or several whole images.
 
     Raises:
         ValueError: a single row of windows does not fit.
@@ -98,7 +101,7 @@ class BandTimes:
 
 
 def band_times(transforms: Sequence[int], products: Sequence[int]) -> BandTimes:
-    """Return when the products of the bands start and end, on the convolution unit.
+    """Return when the matrix products of a convolution's bands start and end, on the convolution unit.
 
     Args:
         transforms: cycles of each band's transformation.
@@ -142,11 +145,11 @@ def convolution_cycles(
     """Return the cycles of a convolution, or of the gradient of its weights, from the first command to the end.
 
     Args:
-        convolution: its sizes.
+        convolution: sizes of the convolution.
         outputs: number of output channels.
         side: P, rows and columns of the array.
         dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
-        windows: most windows of a band.
+        windows: most windows of a band, which is a part of the convolution that is computed at once.
         transposed: whether the gradient of the weights is computed.
     """
     options = {"side": side, "dataflow": dataflow, "windows": windows, "transposed": transposed}
@@ -162,9 +165,19 @@ def difference_terms(
     windows: int,
     transposed: bool = False,
 ) -> dict[str, int]:
-    """Return the cycles beyond Equation 5 for the whole product, by reason; they add up to the difference.
+    """Return the cycles beyond PPO's Equation 5 for the whole product, by reason; they add up to the difference.
 
-    The reasons are explained at the top of this module, and the arguments are those of `convolution_cycles`.
+    Args:
+        convolution: sizes of the convolution.
+        outputs: number of output channels.
+        side: P, rows and columns of the array.
+        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
+        windows: most windows of a band, which is a part of the convolution that is computed at once.
+        transposed: whether the gradient of the weights is computed.
+
+    Returns:
+        The cycles for "first band" (transforming it), "waits" (for later bands), "bands" (each is a product of its
+        own) and "handover" (between products). The top of this module explains them.
     """
     options = {"side": side, "dataflow": dataflow, "windows": windows, "transposed": transposed}
     times, shapes = _times(convolution, outputs, **options)  # type: ignore[arg-type]

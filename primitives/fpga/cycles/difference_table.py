@@ -39,11 +39,11 @@ COLUMNS = ("block", "case", "formula", "simulated", "difference", "reasons")
 
 @dataclass(frozen=True)
 class CycleDifference:
-    """A row of the table: one size of one hardware block.
+    """A row of the table that compares formulas with simulations: one size of one hardware block.
 
     Attributes:
-        block: name of the hardware.
-        case: its sizes.
+        block: name of the hardware block.
+        case: the simulated sizes, as text.
         formula_cycles: cycles by the paper's formula (`modelled`).
         simulated_cycles: cycles of the hardware in a simulation (`simulated`).
         reasons: cycles beyond the formula, by reason.
@@ -66,7 +66,10 @@ class CycleDifference:
         return abs(sum(self.reasons.values()) - self.difference_cycles) < 1e-6
 
     def cells(self) -> tuple[str, ...]:
-        """Return the row as texts, one for each of `COLUMNS`; a difference that its reasons don't explain is marked."""
+        """Return the row as texts, one for each of `COLUMNS`.
+
+        The text of the reasons ends with "**not explained**" if they do not add up to the difference.
+        """
         reasons = ", ".join(f"{name} {cycles:+.10g}" for name, cycles in self.reasons.items() if cycles)
         return (
             self.block,
@@ -78,7 +81,7 @@ class CycleDifference:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as plain data for JSON, with the provenances of the formula and of the simulation."""
+        """Return the row as a dict for JSON, which also says which number is `modelled` and which `simulated`."""
         return {
             "block": self.block,
             "case": self.case,
@@ -286,7 +289,7 @@ def learner_differences(
 
     Args:
         passes: the layers that samples go through.
-        cases: (DP, PI), the number of pipelines and the samples of each.
+        cases: (DP, PI) each: the number of pipelines, and the number of samples that each pipeline takes.
     """
     from primitives.fpga.cycles.simulated_units import pass_cycles
     from primitives.fpga.learner_pipeline.update_unit import adam_latency
@@ -317,7 +320,7 @@ def small_cases() -> Iterator[CycleDifference]:
 def large_cases() -> Iterator[CycleDifference]:
     """Yield the table's rows for the hardware blocks of MAP, simulated with Verilator.
 
-    Building them takes a minute if they are not cached.
+    Building the simulations takes a minute if they are not cached.
     """
     yield from replay_differences(TREES, BATCH_SIZES)
     yield from learner_differences(PASSES, PIPELINES)

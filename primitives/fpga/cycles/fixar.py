@@ -145,6 +145,8 @@ class LayerProduct:
     """A matrix product on the array: a matrix (outputs, inputs) times vectors (inputs, vectors).
 
     Attributes:
+        outputs, inputs: sizes of the matrix.
+        vectors: number of vectors.
         inference: whether the cores share the layer; otherwise they share its vectors.
     """
 
@@ -155,12 +157,12 @@ class LayerProduct:
 
 
 def ddpg_products(state: int, action: int, batch: int) -> list[LayerProduct]:
-    """Return the products of one DDPG update, in order. They run one at a time, for each needs the one before.
+    """Return the matrix products of one DDPG update, in the order in which they run, one at a time.
 
     The gradient of a layer's weights is errors times activations, summed over the batch.
 
     Args:
-        state, action: their numbers of elements.
+        state, action: numbers of elements of a state and of an action.
         batch: number of samples.
     """
     actor, critic = mlp(state, *FIX_HIDDEN, action), mlp(state + action, *FIX_HIDDEN, 1)
@@ -186,7 +188,11 @@ def ddpg_products(state: int, action: int, batch: int) -> list[LayerProduct]:
 
 
 def ddpg_weights(state: int, action: int) -> int:
-    """Return the number of weights and biases that an update of actor and critic changes."""
+    """Return the number of weights and biases that a DDPG update changes in FIX's actor and critic.
+
+    Args:
+        state, action: numbers of elements of a state and of an action.
+    """
     actor, critic = mlp(state, *FIX_HIDDEN, action), mlp(state + action, *FIX_HIDDEN, 1)
     return sum(layer.weights + layer.outputs for layer in (*actor, *critic))
 
@@ -198,7 +204,7 @@ def ddpg_cycles(state: int, action: int, batch: int, array: ArrayModel = FIXAR) 
     In forward passes the cores share each layer; in backward passes and gradients they share the batch.
 
     Args:
-        state, action: their numbers of elements.
+        state, action: numbers of elements of a state and of an action.
         batch: number of samples.
         array: the accelerator.
     """
@@ -211,7 +217,15 @@ def ddpg_cycles(state: int, action: int, batch: int, array: ArrayModel = FIXAR) 
 
 
 def ddpg_samples_per_s(state: int, action: int, batch: int, array: ArrayModel = FIXAR) -> float:
-    """Return the samples per second of DDPG updates (FIX: inferences per second, IPS), counting only products."""
+    """Return the samples per second of DDPG updates (FIX: inferences per second, IPS).
+
+    Only the time of the matrix products counts (`ddpg_cycles`).
+
+    Args:
+        state, action: numbers of elements of a state and of an action.
+        batch: number of samples of an update.
+        array: the accelerator.
+    """
     return batch * array.clock_hz / ddpg_cycles(state, action, batch, array)
 
 

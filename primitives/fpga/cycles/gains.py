@@ -17,9 +17,13 @@ from primitives.fpga.gemm.plan import GemmShape, blocks
 
 
 def transposed_operands(layers: Sequence[GemmLayer], batch: int) -> list[GemmShape]:
-    """Return the sizes of the matrices that an update reads transposed, each as A of a product.
+    """Return the sizes of the products of an update whose first operand, A, is read transposed.
 
-    In the backward pass (BW) these are the weights, in the weights' gradient (WU) the activations.
+    In the backward pass (BW) A holds the weights, in the gradient of the weights (WU) the activations.
+
+    Args:
+        layers: the layers of the network.
+        batch: samples of a mini-batch.
     """
     return [*backward_operands(layers, batch), *shapes(layers, "WU", batch)]
 
@@ -44,7 +48,8 @@ def update_stalls(layers: Sequence[GemmLayer], batch: int, *, side: int, dataflo
         layers: the layers of the network.
         batch: samples of a mini-batch.
         side: P, rows and columns of the array.
-        dataflow: the dataflow in which the RTL waits; None: the cycles that PPO states.
+        dataflow: "NS", "WS" or "IS" (what stays in the array), in which the stalls of this project's hardware count;
+            None: the stalls that PPO states count instead.
     """
     operands = transposed_operands(layers, batch)
     if dataflow is None:
@@ -65,11 +70,11 @@ class PublishedThroughput:
     clock_hz: float
 
     def gain(self, iteration: PpoIteration, saved_cycles: float) -> float:
-        """Return this throughput over that without the optimisation, minus 1.
+        """Return this throughput over the throughput without the optimisation, minus 1.
 
         Args:
-            iteration: hyper-parameters of an iteration.
-            saved_cycles: cycles that an iteration takes more without the optimisation.
+            iteration: hyper-parameters of a PPO iteration.
+            saved_cycles: how many more cycles an iteration takes without the optimisation.
         """
         iteration_s = iteration.samples / self.samples_per_s
         return saved_cycles / self.clock_hz / iteration_s
@@ -90,7 +95,8 @@ def layout_gain(
         iteration: hyper-parameters of an iteration.
         published: the published throughput, with the blocked layout.
         side: P, rows and columns of the array.
-        dataflow: dataflow in which the RTL waits for the plain layout; None: the cycles that PPO states are used.
+        dataflow: "NS", "WS" or "IS" (what stays in the array), in which the stalls of this project's hardware count;
+            None: the stalls that PPO states count instead.
     """
     stalls = update_stalls(layers, iteration.minibatch, side=side, dataflow=dataflow)
     return published.gain(iteration, stalls * iteration.updates)

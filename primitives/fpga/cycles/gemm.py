@@ -39,9 +39,18 @@ def ppo_cycles(shape: GemmShape, *, side: int, dataflow: str) -> int:
 def difference_terms(
     shape: GemmShape, *, side: int, dataflow: str, halves: bool = False, block_load: bool = False
 ) -> dict[str, int]:
-    """Return the cycles of a product on the core beyond Equation 5, by reason; they add up to the difference.
+    """Return the cycles of a product on the core beyond PPO's Equation 5, by reason; they add up to the difference.
 
-    The reasons are explained at the top of this module, and the arguments are those of `core_cycles`.
+    Args:
+        shape: sizes of the product.
+        side: P, rows and columns of the array.
+        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
+        halves: whether the operand from the left carries two activations per word.
+        block_load: whether stationary blocks are loaded at once.
+
+    Returns:
+        The cycles for "fill and drain" (of the array), "first block" (loading it) and "short passes" (which wait for
+        the next block). The top of this module explains them.
     """
     words = word_shape(shape, dataflow, halves)
     terms = {"fill and drain": -1, "first block": 0, "short passes": 0}
@@ -69,7 +78,13 @@ def core_cycles(
 
 
 def block_load_cycles(shape: GemmShape, *, side: int, dataflow: str) -> int:
-    """Return the cycles of a product on a core that loads stationary blocks at once."""
+    """Return the cycles of a product on a core that loads stationary blocks at once.
+
+    Args:
+        shape: sizes of the product.
+        side: P, rows and columns of the array.
+        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
+    """
     return core_cycles(shape, side=side, dataflow=dataflow, block_load=True)
 
 

@@ -54,7 +54,16 @@ def plain_stalls(shape: GemmShape, *, side: int, dataflow: str) -> int:
 def difference_terms(shape: GemmShape, *, side: int, dataflow: str) -> dict[str, int]:
     """Return the stalls of the compute unit beyond PPO's, by reason; they add up to the difference.
 
-    The reasons are explained at the top of this module, and the arguments are those of `plain_stalls`.
+    The stalls are the cycles in which it waits for A, read transposed from the plain layout.
+
+    Args:
+        shape: sizes of the product.
+        side: P, rows and columns of the array.
+        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
+
+    Returns:
+        The cycles for "whole blocks", "visits", "read latency" and "first block", which the top of this module
+        explains.
     """
     covering = blocks(shape.a, side) * blocks(shape.b, side)
     gathers = _gathers(shape, side=side, dataflow=dataflow)

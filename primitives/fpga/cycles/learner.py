@@ -92,7 +92,10 @@ def update_cycles(work: Pass, *, adam_latency: int) -> int:
 
 
 def stage_count(work: Pass) -> int:
-    """Return the number of stages, MAP's n; 3 L if all L layers are trained and targets come with the samples."""
+    """Return the number of stages of a pass, which MAP calls n.
+
+    It is 3 L if all L layers are trained and the loss's targets come with the samples.
+    """
     return sum(map(len, stage_cycles(work).values()))
 
 
@@ -129,15 +132,17 @@ def map_cycles(work: Pass, *, samples: int, pipelines: int) -> int:
 
 
 def difference_terms(work: Pass, *, samples: int, pipelines: int, adam_latency: int) -> dict[str, int]:
-    """Return the cycles of the RTL beyond MAP's formula, by reason; they add up to the difference.
-
-    The reasons are explained at the top of this module.
+    """Return the cycles of the hardware (RTL) beyond MAP's formula, by reason; they add up to the difference.
 
     Args:
         work: the stages of the pass.
         samples: PI, samples per pipeline.
-        pipelines: DP.
+        pipelines: DP, number of pipelines.
         adam_latency: cycles from the last word of sums to the last new weight.
+
+    Returns:
+        The cycles for "own times" (of each stage), "handing over" (samples from stage to stage), "update at once" (of
+        all layers) and "Adam's latency". The top of this module explains them.
     """
     way, handover = max(_ways(work), key=lambda item: sum(item[0]) + item[1] + (samples - 1) * max(item[0]))
     own = sum(way) + (samples - 1) * max(way)

@@ -185,7 +185,16 @@ def dataflow_gain(
     side: int,
     product_cycles: ProductCycles = gemm.ppo_cycles,
 ) -> DataflowGain:
-    """Return the gain of the best dataflows over NS for everything; never negative, because NS is among them."""
+    """Return how much faster an iteration is with the best dataflows than with NS for everything.
+
+    The gain is never negative, because NS (only sums stay in the array) is one of the dataflows to choose from.
+
+    Args:
+        layers: the layers of the network.
+        iteration: hyper-parameters of the iteration.
+        side: P, rows and columns of the array.
+        product_cycles: returns the cycles of one product.
+    """
     fixed = iteration_cycles(layers, iteration, side=side, dataflow="NS", product_cycles=product_cycles)
     best = iteration_cycles(layers, iteration, side=side, product_cycles=product_cycles)
     return DataflowGain(

@@ -25,15 +25,20 @@ PHASE_CHANGE_CYCLES = 1
 def map_sample_cycles(batch_size: int, *, fanout: int, banks: int = 1) -> float:
     """Return the cycles of a batch of samples by MAP's formula (VI-A2), B / S x F.
 
-    `batch_size` is B, `banks` S, and `fanout` F.
+    Args:
+        batch_size: B, number of samples.
+        fanout: F, children of a node.
+        banks: S, number of sub-trees, each with its own pipeline.
     """
     return batch_size / banks * fanout
 
 
 def map_update_cycles(batch_size: int, *, banks: int = 1) -> float:
-    """Return the cycles of a batch of updates by MAP's formula (VI-A2), B / S.
+    """Return the cycles of a batch of priority updates by MAP's formula (VI-A2), B / S.
 
-    `batch_size` is B, and `banks` S.
+    Args:
+        batch_size: B, number of updates.
+        banks: S, number of sub-trees, each with its own pipeline.
     """
     return batch_size / banks
 
@@ -93,14 +98,19 @@ def difference_terms(
 ) -> dict[str, float]:
     """Return a simulated batch's cycles beyond `interval` x B / S, by reason; they add up to the difference.
 
-    The reasons are explained at the top of this module.
+    B is the number of requests, S that of banks. A bank is a sub-tree with its own pipeline.
 
     Args:
         simulated: cycles of the batch in a simulation.
         loads: number of requests for each bank; one number for a single pipeline.
         levels: levels of a bank's tree.
         interval: cycles between two requests at a level (`interval_cycles`).
-        phase_changed: whether the previous batch was of the other kind, reads or writes; ignored for a single pipeline.
+        phase_changed: whether the batch before it wrote and this one reads, or the reverse; ignored for a single
+            pipeline.
+
+    Returns:
+        The cycles for "fill and drain" (of the pipelines), "phase change", "imbalance" (of the banks' loads) and
+        "blocked lanes" (requests behind one that waits for a busy bank). The top of this module explains them.
     """
     fill = fill_cycles(levels=levels, interval=interval, banks=len(loads))
     phase = PHASE_CHANGE_CYCLES if phase_changed and len(loads) > 1 else 0

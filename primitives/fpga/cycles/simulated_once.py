@@ -114,7 +114,11 @@ class SimulatedOnce:
         return self._found[json.dumps(size)]
 
     def simulate(self, sizes: Iterable[Any]) -> None:
-        """Simulate those sizes whose results are not known yet, all in one call, and keep the results."""
+        """Simulate the sizes whose results are not known yet, all in one call, and keep the results.
+
+        Args:
+            sizes: sizes as JSON can hold them, such as lists of integers.
+        """
         new = {json.dumps(size): size for size in sizes if not self.is_known(size)}
         if not new:
             return
@@ -123,7 +127,7 @@ class SimulatedOnce:
             self._found[text] = json.loads(path.read_text())
 
     def is_known(self, size: Any) -> bool:
-        """Whether the result for a size is already known."""
+        """Return whether the result for a size is already known, from this process or from the disk."""
         text = json.dumps(size)
         if text not in self._found:
             path = disk_cache.folder() / self._name(text)

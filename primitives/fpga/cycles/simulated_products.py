@@ -26,7 +26,9 @@ class SimulatedProducts:
     stored transposed. The blocked layout gives both without a stall.
 
     Args:
-        side, block_load, layout: options of the unit, as for `GemmTimer`.
+        side: P, rows and columns of the array.
+        block_load: whether stationary blocks are loaded at once.
+        layout: layout of A's memory: `blocked`, which always answers, or `plain`, which stalls for columns.
         engine: `compiled` (Verilator) or `interpreted` (Amaranth's own simulator).
     """
 
@@ -39,7 +41,14 @@ class SimulatedProducts:
         self._known = SimulatedOnce("primitives.fpga.gemm.timer", self._simulated)
 
     def product_cycles(self, shape: GemmShape, *, side: int, dataflow: str) -> int:
-        """Return the simulated cycles of a product, including stalls; usable as `cycles.ppo.ProductCycles`.
+        """Return the simulated cycles of a product, including stalls.
+
+        The method can be given as `product_cycles` to the functions of `cycles.ppo`.
+
+        Args:
+            shape: sizes of the product.
+            side: P, rows and columns of the array; must be the unit's.
+            dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
 
         Raises:
             ValueError: `side` differs from the unit's.
@@ -53,11 +62,19 @@ class SimulatedProducts:
         return self._of(shape, dataflow)[1]
 
     def simulate(self, products: Iterable[Product]) -> None:
-        """Simulate those products whose cycles are not known yet, all in one simulation, and keep their cycles."""
+        """Simulate the products whose cycles are not known yet, all in one simulation, and keep their cycles.
+
+        Args:
+            products: (sizes, dataflow) of each product, such as (GemmShape(512, 64, 64), "IS").
+        """
         self._known.simulate(map(self._size, products))
 
     def is_known(self, product: Product) -> bool:
-        """Whether a product's cycles are known, so that they need no simulation."""
+        """Return whether a product's cycles are known, so that they need no simulation.
+
+        Args:
+            product: its sizes and its dataflow, such as (GemmShape(512, 64, 64), "IS").
+        """
         return self._known.is_known(self._size(product))
 
     def _of(self, shape: GemmShape, dataflow: str) -> tuple[int, int]:

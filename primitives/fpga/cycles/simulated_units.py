@@ -1,7 +1,7 @@
 """Clock cycles of the learner's hardware units, from simulations.
 
-Cycles depend only on sizes. Each distinct size is simulated once and kept on disk under a hash of the RTL, so a step
-that was seen before needs no simulation.
+Cycles depend only on sizes. Each distinct size is simulated once, and its cycles are kept on disk under a hash of the
+hardware's sources, so that a gradient step with known sizes needs no simulation.
 """
 
 from collections.abc import Callable, Iterable, Sequence

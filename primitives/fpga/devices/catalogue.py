@@ -49,5 +49,9 @@ def device(key: str) -> FpgaDevice:
 
 
 def clocks_hz() -> dict[str, float]:
-    """Return the assumed clock of each device that has one, Hz, by key, in the order of the file."""
+    """Return the assumed clock frequency of each device for which a paper gives one.
+
+    Returns:
+        Hz by the device's key, such as "u200", in the order of `devices.toml`.
+    """
     return {key: found.clock_hz for key, found in catalogue().items() if found.clock_hz}

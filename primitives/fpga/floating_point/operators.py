@@ -13,11 +13,11 @@ from primitives.fpga.floating_point.words import Operator
 
 @dataclass(frozen=True)
 class OperatorRule:
-    """What a stream program needs to know of an operator.
+    """An operator that stream programs use: its hardware, its golden model and its latency.
 
     Attributes:
         make: creates the hardware.
-        golden: golden model: maps float32 or bool arrays to an array.
+        golden: the golden model, which maps the operands, float32 or bool arrays, to the result.
         latency: cycles from operands to result.
     """
 

@@ -20,11 +20,11 @@ class Operator(wiring.Component):
 
     Args:
         count: number of operands.
-        operand, result: shapes of an operand and of the result.
+        operand, result: Amaranth shapes of an operand and of the result; by default words of 32 bits.
 
     Ports:
-        operands: In(count x 32), unless an operator states another shape.
-        result: Out(32), unless an operator states another shape.
+        operands: In(count x operand).
+        result: Out(result), `latency` cycles later.
     """
 
     latency: int
@@ -44,7 +44,14 @@ def significand(number: data.View) -> Value:
 
 
 def registered(m: Module, value: Value, shape: object = None, name: str = "stage") -> Signal:
-    """Return `value` delayed by one cycle, in a register that is added to `m`."""
+    """Return `value` delayed by one cycle, in a register that is added to `m`.
+
+    Args:
+        m: the module to which the register is added.
+        value: the value to delay.
+        shape: Amaranth shape of the register; None: that of `value`.
+        name: name of the register.
+    """
     register = Signal(Shape.cast(value.shape()) if shape is None else shape, name=name)
     m.d.sync += register.eq(value)
     return register

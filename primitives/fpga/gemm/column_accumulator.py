@@ -20,10 +20,11 @@ class ColumnAccumulator(wiring.Component):
     Args:
         width: bits of a sum.
         depth: most sums in a pass.
-        lanes: numbers in a sum; 2 with FIX's configurable datapath.
+        lanes: numbers in a sum; 2 with FIX's configurable datapath, which multiplies two activations at once.
 
     Ports:
-        control: In(Control), of the sums that arrive in the next cycle.
+        control: In(Control), for the sums that arrive in the next cycle: `valid`, there are sums; `first`, a pass
+            begins; `restart`, new totals begin; `last`, the totals are finished.
         sums: In(lanes x signed(width)), partial sums.
         totals: Out(lanes x signed(width)), the sums added so far; finished when `valid`.
         valid: Out(1).

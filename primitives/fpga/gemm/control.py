@@ -78,9 +78,10 @@ class GemmController(wiring.Component):
             block, in the first cycle of its pass.
 
     Ports:
-        command: In(stream of GemmCommand), taken when idle or in the last step of the previous command.
+        command: In(stream of GemmCommand), a product's sizes and dataflow; taken when idle or in the last step of the
+            previous command.
         drained: In(1), no operand is in the array: the dataflow may change.
-        a, b: Out(VectorRequest), the vectors requested in this cycle.
+        a, b: Out(VectorRequest), the rows or columns of a block of A and B that are requested in this cycle.
         ready: In(1), both requests are taken; otherwise they are repeated.
         control: Out(Control), the control signals of the vector that enters the array's rows, in the
             cycle of its request.

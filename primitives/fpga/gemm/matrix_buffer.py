@@ -89,7 +89,19 @@ class BlockedBuffer(_MatrixBuffer):
     """A matrix memory in the blocked layout, which answers every request at once: `ready` is always 1.
 
     The banks of one row are written together, and all banks are read at one address. Each row of banks is therefore
-    one memory, P words wide. See `_MatrixBuffer` for the arguments and ports.
+    one memory, P words wide.
+
+    Args:
+        side: P, 2 or more.
+        width: bits of an element.
+        blocks: number of P x P blocks that fit.
+
+    Ports:
+        request: In(VectorRequest), a row or a column of a block. ready: Out(1), always 1.
+        data: Out(P x width), the requested vector, in the next cycle.
+        base: In(INDEX_BITS), the first block of the requested matrix; pitch: In(INDEX_BITS), its blocks in a row.
+        write_enable: In(1), write_block: In(INDEX_BITS), write_row: In(range(P)), write_data: In(P x width): writes
+            that row of a block at the cycle's end. A reader sees it from the next request on.
     """
 
     def elaborate(self, platform: object) -> Module:
@@ -113,7 +125,17 @@ class BlockedBuffer(_MatrixBuffer):
 class PlainBuffer(_MatrixBuffer):
     """A matrix memory in the plain layout: `ready` is 0 while the block of a requested column is read into registers.
 
-    See `_MatrixBuffer` for the arguments and ports.
+    Args:
+        side: P, 2 or more.
+        width: bits of an element.
+        blocks: number of P x P blocks that fit.
+
+    Ports:
+        request: In(VectorRequest), a row or a column of a block. ready: Out(1), the request is taken in this cycle.
+        data: Out(P x width), the requested vector, in the cycle after its request was taken.
+        base: In(INDEX_BITS), the first block of the requested matrix; pitch: In(INDEX_BITS), its blocks in a row.
+        write_enable: In(1), write_block: In(INDEX_BITS), write_row: In(range(P)), write_data: In(P x width): writes
+            that row of a block at the cycle's end. A reader sees it from the next request on.
     """
 
     def elaborate(self, platform: object) -> Module:

@@ -84,7 +84,7 @@ def passes(words: GemmShape, dataflow: str, side: int) -> int:
 
 
 def command_fields(words: GemmShape, *, side: int, dataflow: str, halves: bool = False) -> dict[str, Any]:
-    """Return the fields of the `control.GemmCommand` of a product.
+    """Return the fields of a product's `control.GemmCommand`, with which the core computes it.
 
     Args:
         words: the product's sizes in words, as `word_shape` returns them.
@@ -103,14 +103,29 @@ def command_fields(words: GemmShape, *, side: int, dataflow: str, halves: bool =
 
 
 def check_streamed(words: GemmShape, dataflow: str, accumulator_depth: int) -> None:
-    """Raise ValueError if a pass streams more vectors than the accumulators have places for sums."""
+    """Raise ValueError if a pass streams more vectors than the accumulators have places for sums.
+
+    Args:
+        words: the product's sizes in words, as `word_shape` returns them.
+        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
+        accumulator_depth: the accumulators' places; "NS" needs none.
+    """
     streamed = vectors(words, dataflow)
     if dataflow != "NS" and streamed > accumulator_depth:
         raise ValueError(f"{dataflow}: found {streamed} vectors a pass; allowed: {accumulator_depth}")
 
 
 def checked_operand(name: str, matrix: NDArray[np.integer], bits: int) -> Integers:
-    """Return `matrix` as int64; raises ValueError unless it is a matrix of integers that fit `bits` bits, signed."""
+    """Return an operand of a product as int64, after a check.
+
+    Args:
+        name: the operand's name in messages, such as "a".
+        matrix: the operand.
+        bits: bits of a signed number that the hardware takes.
+
+    Raises:
+        ValueError: `matrix` is not a matrix of integers, or a number does not fit `bits` bits.
+    """
     matrix = np.asarray(matrix)
     if matrix.ndim != 2 or matrix.dtype.kind not in "iu":
         raise ValueError(
@@ -206,7 +221,7 @@ class GemmPlan:
         return cls(shape, words, dataflow, halves, side, padded(a, side), padded(b, side))
 
     def command(self) -> dict[str, Any]:
-        """Return the fields of the product's `control.GemmCommand`."""
+        """Return the fields of the product's `control.GemmCommand`, with which the core computes it."""
         return command_fields(self.words, side=self.side, dataflow=self.dataflow, halves=self.halves)
 
     def product(self, sums: Integers) -> Integers:

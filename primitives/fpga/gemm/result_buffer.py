@@ -28,10 +28,13 @@ class ResultBuffer(wiring.Component):
         blocks: number of P x P blocks that fit.
 
     Ports:
-        command: In(GemmCommand), of the product whose sums arrive.
-        start: In(1), base: In(INDEX_BITS), in a cycle before the first sum: the product's first block.
-        tile_sums, tile_done, column_sums, column_done: In, from the ports of `GemmCore` with these names.
-        request: In(VectorRequest), whose `block_row` is the number of the block; data: Out(P x lanes x signed), the
+        command: In(GemmCommand), sizes and dataflow of the product whose sums arrive.
+        start: In(1), base: In(INDEX_BITS): in a cycle before the first sum, the product's first block.
+        tile_sums: In(lanes x signed), P x P of them: the sums in the elements (NS). tile_done: In(P * P), which of
+            them are finished in this cycle.
+        column_sums: In(P x lanes x signed), the sums below the columns (WS, IS). column_done: In(P), which of them are
+            finished in this cycle.
+        request: In(VectorRequest), a row or a column of block `block_row`; data: Out(P x lanes x signed), the
             requested vector, a cycle later.
     """
 

@@ -65,7 +65,13 @@ def zeros(shape: GemmShape) -> tuple[Integers, Integers]:
 
 
 def requested(request: Any, matrix: Integers, side: int) -> list[int]:
-    """Return the P words of a padded `matrix` that a `VectorRequest` requests. `side` is P."""
+    """Return the P words of a matrix that a `VectorRequest` requests: one row or column of a block.
+
+    Args:
+        request: the request, as the simulator reads it from a port.
+        matrix: the matrix, padded to whole blocks.
+        side: P, rows and columns of a block.
+    """
     row, column = request.block_row * side, request.block_column * side
     if request.axis == Axis.COLUMN:
         return matrix[row : row + side, column + request.offset].tolist()
@@ -73,7 +79,13 @@ def requested(request: Any, matrix: Integers, side: int) -> list[int]:
 
 
 def requested_block(request: Any, matrix: Integers, side: int) -> Integers:
-    """Return the P x P block of a padded `matrix` that a `VectorRequest` requests."""
+    """Return the P x P block of a matrix that a `VectorRequest` requests.
+
+    Args:
+        request: the request, as the simulator reads it from a port.
+        matrix: the matrix, padded to whole blocks.
+        side: P, rows and columns of a block.
+    """
     row, column = request.block_row * side, request.block_column * side
     return matrix[row : row + side, column : column + side]
 
@@ -168,7 +180,8 @@ class SimulatedGemm:
     """A systolic core in Amaranth's own simulator, which runs thousands of cycles per second for small arrays.
 
     Args:
-        options: options of `GemmCore`; `side` is required. Sums have at most 64 bits here.
+        options: arguments of `GemmCore`, such as `block_load=True`; `side`, the rows and columns of the array, is
+            required. Sums have at most 64 bits here.
     """
 
     def __init__(self, **options: Any):
@@ -206,8 +219,16 @@ class SimulatedGemm:
     ) -> GemmOutcomes:
         """Compute the products of several pairs (A, B), one after another, on the simulated core.
 
-        Arguments and errors are those of `multiply`. A product may begin while the array still works
-        on the previous one.
+        A product may begin while the array still works on the previous one.
+
+        Args:
+            operands: pairs of matrices of integers, (M, K) and (K, N) each.
+            dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
+            halves: whether the operand that streams from the left (A in NS and IS, B in WS) holds integers of half
+                the width, two per word.
+
+        Raises:
+            ValueError: the core does not take these operands, this dataflow or these sizes.
         """
         core = self.core
         self._plans = [plan_for(core, a, b, dataflow=dataflow, halves=halves) for a, b in operands]
@@ -220,6 +241,11 @@ class SimulatedGemm:
         """Return the clock cycles of a product of this shape, from a simulation.
 
         Operands of zeros are simulated, because the cycles depend only on the sizes.
+
+        Args:
+            shape: sizes of the product.
+            dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
+            halves: whether the operand that streams from the left holds integers of half the width, two per word.
         """
         return self.multiply(*zeros(shape), dataflow=dataflow, halves=halves).cycles
 

@@ -34,10 +34,13 @@ class SystolicArray(wiring.Component):
         side: P, 2 or more.
         width: bits of an operand.
         accumulator_width: bits of a sum.
-        configurable, block_load: options of `ProcessingElement`.
+        configurable: whether the left operand may hold two numbers of half the width; then every sum has two lanes,
+            otherwise one.
+        block_load: whether weights come from memories of the elements instead of from above.
 
     Ports:
-        stationary, halves: In(1), as in `ProcessingElement`.
+        stationary: In(1), whether the dataflow is stationary; constant while operands are in the array.
+        halves: In(1), the left operands hold two numbers of half the width each (`configurable` only).
         control: In(Control), of the vector on `left`; its `load` is not used.
         left: In(P x signed(width)), one operand per row.
         top: In(P x signed(width)), one operand per column, or row `load_row` of a block of weights.

@@ -21,12 +21,13 @@ class GemmTimer(wiring.Component):
 
     Args:
         side: P, rows and columns of the array.
-        block_load: whether stationary blocks are loaded at once, as in `GemmCore`.
+        block_load: whether stationary blocks are loaded at once, from memories of the elements; otherwise row by row.
         layout: layout of A's memory: `blocked`, which always answers, or `plain`, which stalls for
             columns (`matrix_buffer`).
 
     Ports:
-        commands: In(stream): `gemm`, the product's `GemmCommand`; `transposed_a`: A is stored transposed.
+        commands: In(stream): `gemm`, the product's `GemmCommand`, which has its sizes and dataflow; `transposed_a`: A
+            is stored transposed.
         finished: Out(stream): `cycles` from the first operand in the array to the last sum at its edge, and how many
             of them were `stalls`, in which A was requested and not ready.
     """

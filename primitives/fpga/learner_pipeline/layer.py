@@ -1,4 +1,4 @@
-"""What several units of a layer share: the format of numbers in hardware, and the control of a unit."""
+"""Hardware that several units of a layer share: the format of numbers, and the control of a unit."""
 
 from collections.abc import Sequence
 
@@ -16,12 +16,12 @@ Number = signed(FORMAT.bits)
 
 
 def vector(size: int) -> data.ArrayLayout:
-    """Return the Amaranth layout of `size` numbers of `FORMAT`."""
+    """Return the Amaranth layout of `size` numbers in the learner's fixed-point format, `FORMAT`."""
     return data.ArrayLayout(Number, size)
 
 
 def stored(m: Module, total: Value) -> Value:
-    """Return an exact sum of products as a number of `FORMAT`: rounded, ties upwards, and saturated.
+    """Return an exact sum of products in the learner's fixed-point format, rounded (ties upwards) and saturated.
 
     Args:
         m: the module to which the hardware is added.
@@ -34,7 +34,10 @@ def stored(m: Module, total: Value) -> Value:
 
 
 def saturated(whole: Value) -> Value:
-    """Return an integer as a raw number of `FORMAT`; beyond the format's range it becomes the nearest number in it."""
+    """Return an integer as a raw value of the learner's fixed-point format, `FORMAT`.
+
+    An integer beyond the format's range becomes the smallest or the largest raw value.
+    """
     low, high = Const(FORMAT.lowest, Number), Const(FORMAT.highest, Number)
     return Mux(whole > FORMAT.highest, high, Mux(whole < FORMAT.lowest, low, whole))[
         : FORMAT.bits

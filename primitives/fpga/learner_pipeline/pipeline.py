@@ -28,8 +28,9 @@ class LearnerPipeline(wiring.Component):
 
     Ports:
         samples_<p>: In(stream of x: vector(inputs), y: vector(outputs)): the samples of pipeline p with their targets.
-        load_<l>: In(stream): initial weights of layer l, see `UpdateUnit`.
-        rate, root: In(32): Adam's `corrections`, constant while batches are in the pipeline.
+        load_<l>: In(stream of address and weights, lanes x float32): initial words of the weights of layer l, taken
+            between updates.
+        rate, root: In(32): Adam's `corrections` for bias in float32, constant while batches are in the pipeline.
         updated_<l>: Out(stream of address and weights, lanes x float32): layer l's new weights, which the
             consumer must take at once.
     """

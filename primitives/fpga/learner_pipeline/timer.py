@@ -57,7 +57,11 @@ class Topology:
 
 
 def command_layout(topology: Topology) -> data.StructLayout:
-    """Return the layout of a timer's command: samples, cycles of each stage per sample, and cycles of the update."""
+    """Return the Amaranth layout of a `PipelineTimer`'s command.
+
+    The fields are `samples`, their number; `update`, the cycles of the update; and `target`, `forward`, `backward` and
+    `gradient`, the cycles that a sample takes in each stage of that kind.
+    """
     stages = {
         name: data.ArrayLayout(CYCLE_BITS, count)
         for name, count in (
@@ -77,7 +81,7 @@ def topology_of(work: Pass) -> Topology:
 
 
 def command_fields(work: Pass, *, samples: int, update: int) -> dict[str, object]:
-    """Return the fields of a timer's command for a pass (`command_layout`).
+    """Return the fields of a `PipelineTimer`'s command for a pass, which `command_layout` describes.
 
     Args:
         work: the layers of the pass.
@@ -95,7 +99,7 @@ class PipelineTimer(wiring.Component):
         topology: number of stages of each kind.
 
     Ports:
-        commands: In(stream of `command_layout`).
+        commands: In(stream of `command_layout`), a pass each: its samples, and the cycles of its stages and update.
         cycles: Out(stream of 32): the cycles from the first sample taken to the last new weight written.
     """
 

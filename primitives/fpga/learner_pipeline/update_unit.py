@@ -21,7 +21,8 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 def adam_program(batch_size: int) -> StreamProgram:
     """Return the stream program of one weight's Adam step, for batches of `batch_size` samples.
 
-    It is Algorithm 1 of Kingma and Ba 2015, as in `primitives.algorithms.updates`.
+    It is Algorithm 1 of Kingma and Ba 2015, as in `primitives.algorithms.updates`. A stream program is a sequence of
+    float32 operations that hardware does for one element after another.
 
     Inputs: gradient summed over the batch, weight, mean, square, and the two `corrections`, r / (1 - beta1^t) and
     sqrt(1 - beta2^t). Results: new weight, mean and square.
@@ -40,7 +41,7 @@ def adam_program(batch_size: int) -> StreamProgram:
 
 
 def corrections(learning_rate: float, step: int) -> tuple[float, float]:
-    """Return Adam's corrections for step number t = `step`, counted from 1.
+    """Return Adam's corrections for the bias of its moments in step number t = `step`, counted from 1.
 
     Returns:
         The rate, learning_rate / (1 - beta1^t), and the root, sqrt(1 - beta2^t).
@@ -78,11 +79,12 @@ class UpdateUnit(wiring.Component):
 
     Ports:
         start: In(1), an update begins. rate, root: In(32): Adam's `corrections` in float32, constant during an update.
-        take: Out(1), address: Out: to the gradient units, the word of sums that they output and clear. sums:
-            In(pipelines x lanes x signed(SUM_BITS)): these sums, a cycle later.
-        load: In(stream): an initial word of weights in float32; only between updates.
-        write: Out(word_write): a word of weights for the forward and backward units.
-        written: Out(1), `write` is of an update; weights: Out(lanes x 32): its float32 weights.
+        take: Out(1), address: Out: for the gradient units: the word of sums that they output and clear.
+        sums: In(pipelines x lanes x signed(SUM_BITS)): these sums, a cycle after `take`.
+        load: In(stream): `weights`, an initial word in float32, for `address`; only between updates.
+        write: Out(word_write): a word of weights in fixed point for the forward and backward units.
+        written: Out(1), `write` belongs to an update, not to `load`. weights: Out(lanes x 32): the updated word in
+            float32.
     """
 
     def __init__(self, layer: LayerShape, *, pipelines: int, batch_size: int):

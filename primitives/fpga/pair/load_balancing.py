@@ -5,7 +5,7 @@ added to the weights, one per cycle, by `weight_update.WeightUpdate`. If the uni
 gradients are added together, and the unit that is ready first waits for the other.
 
 `UnitPair` consists of `gemm.timer.GemmTimer`s, without data; `pair.training.TrainingPair` is the same with data and
-takes the same cycles. The golden model of its cycles is `cycles.load_balancing.pair_update_cycles`.
+takes the same cycles. The golden model of the cycles is `cycles.load_balancing.pair_update_cycles`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,10 +32,10 @@ class Updating:
     """The signals that show how far a unit is with its current command.
 
     Attributes:
-        command: the command.
+        command: the unit's current command, a view of its fields.
         starting: the command is taken in this cycle.
-        meets: the rows of its gradient are added together with the other unit's.
-        moves: a row of its gradient goes to the weights in this cycle.
+        meets: rows of the unit's gradient are to be added together with rows of the other unit's.
+        moves: a row of the unit's gradient goes to the weights in this cycle.
     """
 
     command: Any
@@ -51,8 +51,14 @@ class OrderedPair(wiring.Component):
         units: components with the ports `commands` and `finished`, not yet elaborated; `finished` must hold its
             value until it is taken.
         side: P, rows and columns of the units' arrays.
-        fields: fields of a command other than `product`, `updates` and `shared`.
-        ports: ports other than `commands_k` and `finished_k`, which are those of `UnitPair`.
+        fields: further fields of a command, with their Amaranth shapes.
+        ports: further ports.
+
+    Ports, for unit k of 0 and 1:
+        commands_k: In(stream): `product`, a command of the unit; `updates`: the product is a gradient of weights,
+            which is then added to the weights; `shared`: the other unit trains the same network and gets the same
+            command in its turn.
+        finished_k: Out(stream): the item of the unit's port `finished`, after the rows of a gradient were added.
     """
 
     def __init__(
@@ -132,12 +138,14 @@ class UnitPair(OrderedPair):
     """The timers of two compute units that share a weight update, for counting cycles without data.
 
     Args:
-        side, block_load, layout: options of the units, as for `GemmTimer`.
+        side: P, rows and columns of the units' arrays.
+        block_load: whether stationary blocks are loaded at once.
+        layout: layout of A's memory: `blocked`, which always answers, or `plain`, which stalls for columns.
 
     Ports, for unit k of 0 and 1:
         commands_k: In(stream): `product`, a command of `GemmTimer`; `updates`: the product is a gradient of
-            weights, which is then added to them; `shared`: the other unit trains the same network and gets the same
-            command in its turn.
+            weights, which is then added to the weights; `shared`: the other unit trains the same network and gets the
+            same command in its turn.
         finished_k: Out(stream): `cycles` and `stalls` of the product, after its rows were added to the weights.
     """
 

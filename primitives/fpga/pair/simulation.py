@@ -40,6 +40,9 @@ class SimulatedPair:
             layers: the layers of the network.
             batch: samples that the unit processes.
             shared: whether the other unit processes another part of the same mini-batch.
+
+        Returns:
+            A list with the fields of each command (`load_balancing.UnitPair`), in order.
         """
         chosen = best_dataflows(layers, batch, side=self.side, product_cycles=gemm.block_load_cycles)
         return [
@@ -110,8 +113,12 @@ class SimulatedPair:
     ) -> Schedule:
         """Return which updates the units do separately and which together.
 
-        The division follows from the simulated cycles of one update of each network. Arguments as
-        for `training_cycles`.
+        The division follows from the simulated cycles of one update of each network.
+
+        Args:
+            policy, value: the layers of the two networks.
+            policy_updates, value_updates: number of mini-batch updates of each.
+            minibatch: number of samples of a mini-batch.
         """
         of_one = [self.cycles(self.update(layers, minibatch), []) for layers in (policy, value)]
         return schedule(of_one, (policy_updates, value_updates))

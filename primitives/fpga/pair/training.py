@@ -26,19 +26,22 @@ from primitives.fpga.pair.weight_update import WeightUpdate
 class TrainingPair(OrderedPair):
     """Two compute units that compute gradients and add them to the weights in their memories.
 
-    It works as `load_balancing.UnitPair`, but with the operands and results of both units.
+    It takes the same cycles as `load_balancing.UnitPair`, which has no data.
 
     Args:
         units: two equal units, not yet elaborated, with one activation per word.
         shift: the learning rate is 2 ** -shift: gradients are shifted right by this before they are added.
 
     Ports, for unit k of 0 and 1:
-        commands_k: In(stream): `product`, a command of `ComputeUnit`; `updates`, `shared`: as in `UnitPair`;
-            `weights`: number of the block in A's memory at which the gradient's weights begin. The weights' blocks
-            have the same order as the gradient's.
-        finished_k: Out(stream): as in `UnitPair`; the next product uses the new weights.
-        writes_k, reads_k, rows_k: the ports of the unit. Rows of A must be written completely, and must be neither
-            written nor read while rows move.
+        commands_k: In(stream): `product`, a command of `ComputeUnit`; `updates`: the product is a gradient of weights,
+            which is then added to the weights; `shared`: the other unit trains the same network and gets the same
+            command in its turn; `weights`: number of the block in A's memory at which the gradient's weights begin.
+            The weights' blocks have the same order as the gradient's.
+        finished_k: Out(stream): `cycles` and `stalls` of the product, after its rows were added to the weights; the
+            next product uses the new weights.
+        writes_k: In(stream): rows of blocks for the memories of A and B. Rows of A must be written completely.
+        reads_k: In(stream): requests for rows of C; rows_k: Out(stream): the requested rows. While a gradient's rows
+            are added to the weights, rows must be neither written nor read from outside.
     """
 
     def __init__(self, units: Sequence[ComputeUnit], *, shift: int = 0):

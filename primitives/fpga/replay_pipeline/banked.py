@@ -28,7 +28,7 @@ class BankedPipeline(wiring.Component):
 
     Args:
         layout: the tree and its banks.
-        form: how a level reads a node.
+        form: how a level reads a node: all children at once (`Form.WIDE`) or one per cycle (`Form.NARROW`).
 
     Ports, for each i below S:
         requests_i (in, stream of `BankedLayout.request`): lane i.

@@ -11,7 +11,7 @@ class Request:
     """A request to a golden tree, which names its leaf by its index.
 
     Attributes:
-        operation: what to do.
+        operation: what to do, such as `Operation.SAMPLE`.
         leaf: index of the leaf; SAMPLE and INSERT ignore it, except that INSERT in a tree with banks
             fills this leaf's bank.
         value: the prefix sum of a SAMPLE, or the priority that UPDATE and INSERT write.
@@ -42,7 +42,7 @@ class GoldenTree:
 
     Args:
         layout: the tree.
-        capacity: number of leaves that INSERT fills in turn.
+        capacity: number of leaves that INSERT fills in turn; None: all.
     """
 
     def __init__(self, layout: PipelineLayout | BankedLayout, capacity: int | None = None) -> None:

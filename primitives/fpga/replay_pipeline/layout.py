@@ -107,8 +107,9 @@ class PipelineLayout:
     def request(self) -> data.StructLayout:
         """Return the fields of a request.
 
-        `path`: the leaf of a GET or an UPDATE. `remembered`: an UPDATE uses, instead of `path`, the path of the last
-        sample with the request's `tag`. `value`: the prefix sum of a SAMPLE, or the new priority.
+        `operation`: what to do, such as SAMPLE. `tag`: any number, which the response carries too. `path`: the leaf of
+        a GET or an UPDATE. `remembered`: an UPDATE uses, instead of `path`, the path of the last sample with the
+        request's `tag`. `value`: the prefix sum of a SAMPLE, or the new priority.
         """
         return data.StructLayout(
             {
@@ -123,8 +124,8 @@ class PipelineLayout:
     def response(self) -> data.StructLayout:
         """Return the fields of a response.
 
-        `path`: path of the leaf. `value`: its priority, or its old one for UPDATE and INSERT. `empty`: 1 for a sample
-        of a tree whose priorities are all 0; its path is then 0.
+        `operation`, `tag`: copied from the request. `path`: path of the leaf. `value`: the leaf's priority, before the
+        write for UPDATE and INSERT. `empty`: 1 for a sample of a tree whose priorities are all 0; the path is then 0.
         """
         return data.StructLayout(
             {
@@ -217,9 +218,11 @@ class BankedLayout:
         return self.bank.tag_bits
 
     def request(self) -> data.StructLayout:
-        """Return the fields of a request, which are those of `PipelineLayout.request` without `remembered`.
+        """Return the fields of a request.
 
-        The requester keeps the paths of its samples itself.
+        `operation`: what to do, such as SAMPLE. `tag`: any number, which the response carries too. `path`: for a GET or
+        an UPDATE the leaf, for an INSERT any path in the bank to fill. `value`: the prefix sum of a SAMPLE, or the new
+        priority. The pipelines do not remember the paths of samples, so the requester keeps them.
         """
         fields = {
             "operation": Operation,
@@ -230,7 +233,11 @@ class BankedLayout:
         return data.StructLayout(fields)
 
     def response(self) -> data.StructLayout:
-        """Return the fields of a response, as `PipelineLayout.response`, but with a path in the whole tree."""
+        """Return the fields of a response.
+
+        `operation`, `tag`: copied from the request. `path`: path of the leaf in the whole tree. `value`: the leaf's
+        priority, before the write for UPDATE and INSERT. `empty`: 1 for a sample of a tree whose priorities are all 0.
+        """
         return data.StructLayout(
             {name: field.shape for name, field in self.bank.response()} | {"path": self.path_bits}
         )

@@ -65,7 +65,15 @@ class _Level(wiring.Component):
 class WideLevel(_Level):
     """A level that reads the K children of a node as one word.
 
-    It takes one request per cycle and has two cycles of latency. See `_Level` for the ports.
+    It takes one request per cycle and has two cycles of latency.
+
+    Args:
+        layout: the tree.
+        level: number of the level; 0 is the root.
+
+    Ports:
+        steps (in, stream of `PipelineLayout.step(level)`): requests that enter the level.
+        next_steps (out, stream of `PipelineLayout.step(level + 1)`): the same requests, which leave it in order.
     """
 
     def elaborate(self, platform: Any) -> Module:
@@ -144,8 +152,15 @@ class WideLevel(_Level):
 class NarrowLevel(_Level):
     """A level that reads one child per cycle.
 
-    It takes K cycles per sample and one cycle per other request, and has one cycle of latency. See
-    `_Level` for the ports.
+    It takes K cycles per sample and one cycle per other request, and has one cycle of latency.
+
+    Args:
+        layout: the tree.
+        level: number of the level; 0 is the root.
+
+    Ports:
+        steps (in, stream of `PipelineLayout.step(level)`): requests that enter the level.
+        next_steps (out, stream of `PipelineLayout.step(level + 1)`): the same requests, which leave it in order.
     """
 
     def elaborate(self, platform: Any) -> Module:

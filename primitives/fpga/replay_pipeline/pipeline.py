@@ -28,8 +28,9 @@ class ReplayPipeline(wiring.Component):
 
     Args:
         layout: the tree.
-        form: how a level reads a node.
-        remembers: whether the paths of samples are kept for their updates; otherwise `remembered` has no effect.
+        form: how a level reads a node: all children at once (`Form.WIDE`) or one per cycle (`Form.NARROW`).
+        remembers: whether the paths of samples are kept, so that an UPDATE with the field `remembered` can name its
+            leaf by the sample's tag; otherwise the field has no effect.
     """
 
     def __init__(self, layout: PipelineLayout, form: Form = Form.WIDE, remembers: bool = True) -> None:

@@ -30,7 +30,12 @@ class Feed:
 
 @dataclass(frozen=True)
 class StreamGroup:
-    """Output streams that must together deliver `count` items in a run."""
+    """Output streams that must together deliver a number of items in a run.
+
+    Attributes:
+        names: names of the streams.
+        count: number of items.
+    """
 
     names: tuple[str, ...]
     count: int
@@ -38,7 +43,14 @@ class StreamGroup:
 
 @dataclass(frozen=True)
 class RawRun:
-    """The result of a run before its outputs are unpacked: as `SimulatedRun`, but with outputs of (N, words) uint32."""
+    """The result of a simulator's run, with outputs that are still 32-bit words. Cycles count from 0 at its start.
+
+    Attributes:
+        outputs: for each output stream its items, (N, words of an item) uint32.
+        input_cycles: for each input stream the (N,) int64 cycle in which each item was taken.
+        output_cycles: for each output stream the (N,) int64 cycle in which each item was delivered.
+        cycles: clock cycles from the start to the end of the last transfer.
+    """
 
     outputs: dict[str, NDArray[np.uint32]]
     input_cycles: dict[str, NDArray[np.int64]]
@@ -141,7 +153,7 @@ class Simulation(ABC):
 
     @abstractmethod
     def step(self, cycles: int = 1) -> None:
-        """Let the clock run without offering inputs or taking outputs."""
+        """Let the clock run for a number of cycles without offering inputs or taking outputs."""
 
     @abstractmethod
     def _run(

@@ -76,7 +76,11 @@ def _load(path: Path) -> Any:
 
 
 class Library:
-    """A design built by Verilator, from which simulations start at once; several may exist at the same time."""
+    """A design built by Verilator, from which simulations start at once; several may exist at the same time.
+
+    Args:
+        design: an Amaranth component that has not been elaborated.
+    """
 
     def __init__(self, design: Any) -> None:
         self.ports = ports_of(design)

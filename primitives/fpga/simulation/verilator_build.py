@@ -43,9 +43,9 @@ def library(design: Any) -> Path:
 
 
 def port_numbers(ports: dict[str, Port]) -> dict[str, int]:
-    """Return the number by which `harness.cpp` finds each port, which is its position in `ports.inc`.
+    """Return the number by which the simulator's C++ program, `harness.cpp`, finds each port, by the port's name.
 
-    A stream takes three numbers: its payload has this one, and `valid` and `ready` have the next two.
+    A stream takes three numbers: its payload has the returned one, and `valid` and `ready` have the next two.
     """
     numbers, place = {}, 0
     for port in ports.values():

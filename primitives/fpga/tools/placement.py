@@ -6,7 +6,7 @@ devices, which are two process generations newer and for which no free tool can 
 than a package has pins, so their inputs come from one long shift register and their outputs go to another
 (`harness_verilog`). The cells of both are counted with the block's.
 
-Needs the extra `placement`.
+Needs the extras `fpga` and `placement`: `pip install placerl[fpga,placement]`.
 """
 
 import importlib.util

@@ -156,15 +156,24 @@ class Synthesis:
 
 
 def synthesis_of(stated: Mapping[str, Any]) -> Synthesis:
-    """Return a `Synthesis` from the plain data in which it is stored."""
+    """Return a `Synthesis` from the data that JSON files keep of it.
+
+    Args:
+        stated: its attributes by name: `cells`, and optionally `cpu_s` and `parts`.
+    """
     parts = {name: CountedPart(**part) for name, part in stated.get("parts", {}).items()}
     return Synthesis(stated["cells"], stated.get("cpu_s"), parts)
 
 
 def count_cells(design: Any, *, by_module: bool = False) -> tuple[str, Synthesis]:
-    """Return the hash of a block's Verilog (`verilog_key`), and its cells by type.
+    """Return the hash of a block's Verilog (`verilog_key`), and its cells, counted by Yosys or read from the cache.
 
-    Arguments and errors are those of `count`.
+    Args:
+        design: a component that is not yet elaborated.
+        by_module: whether memories and modules used more than once are synthesised separately.
+
+    Raises:
+        RuntimeError: Yosys failed.
     """
     text = verilog.export(design)
     marked = _modules_kept(text) if by_module else _addresses_apart(text)
@@ -195,7 +204,10 @@ def _modules_kept(text: str) -> str:
 
 
 def of_cells(cells: Mapping[str, int]) -> Resources:
-    """Return the resources in the papers' categories, from counts of Xilinx cells by type.
+    """Return the resources in the papers' categories, from counts of Xilinx cells.
+
+    Args:
+        cells: number of cells by type, such as {"LUT4": 12, "FDRE": 8}.
 
     Raises:
         RuntimeError: a cell is unknown.

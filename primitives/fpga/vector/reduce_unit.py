@@ -32,7 +32,12 @@ def block_exponent(values: Array) -> int:
 
 
 def reduction_latency(operation: str, lanes: int) -> int:
-    """Return the cycles that a `ReduceUnit` takes from a group's last word to its result."""
+    """Return the cycles that a `ReduceUnit` takes from a group's last word to its result.
+
+    Args:
+        operation: "sum", "max", "min", "argmax" or "argmin".
+        lanes: numbers in a word, a power of two.
+    """
     tree = (lanes - 1).bit_length()
     if operation == "sum":
         return Scale.latency + ToFixed.latency + tree + 1 + FromFixed.latency + Scale.latency
@@ -40,10 +45,10 @@ def reduction_latency(operation: str, lanes: int) -> int:
 
 
 def reduce_golden(operation: str, groups: Array) -> Array:
-    """Return what a `ReduceUnit` must return: the golden model.
+    """Return the results that a `ReduceUnit` must give for groups of numbers: its golden model.
 
     Args:
-        operation: one of `OPERATIONS`.
+        operation: "sum", "max", "min", "argmax" or "argmin".
         groups: (G, R) float32, a group per row. For "sum" the largest magnitude of all groups sets the scale.
 
     Returns:
@@ -66,7 +71,8 @@ class ReduceUnit(wiring.Component):
     """Reduces the groups of a stream of numbers, one after another; all lanes of a word belong to one group.
 
     Args:
-        operation: one of `OPERATIONS`; "argmax" and "argmin" give the position of the first extreme in its group.
+        operation: "sum", "max", "min", "argmax" or "argmin"; the last two give the position of the first extreme in
+            its group.
         lanes: numbers in a word, a power of two.
 
     Ports:

@@ -43,7 +43,8 @@ class StreamSequencer(wiring.Component):
     It runs one command at a time.
 
     Ports:
-        commands: In(stream of SequenceCommand).
+        commands: In(stream of SequenceCommand): `words`, the tensor's memory words, and `latency`, the cycles from the
+            unit's last word to its last result.
         read: Out(1), address: Out(32): the word requested from memory in this cycle; counts from 0.
         done: Out(stream of 32): the number of words streamed, after the last result is written.
     """

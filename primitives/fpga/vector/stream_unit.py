@@ -35,7 +35,10 @@ class _Delays:
 
 
 class StreamLane(wiring.Component):
-    """The pipeline of a program's operators for one element per cycle.
+    """The pipeline of a program's operators, which takes one element in every cycle.
+
+    Args:
+        program: the computation for each element.
 
     Ports:
         inputs: In(input_count x 32), at least one.
