@@ -44,6 +44,10 @@ class Affine:
 
         For a range of only 0, delta is 2^-n.
 
+        Args:
+            bits: n, 2 to 16.
+            minimum, maximum: ends of the range.
+
         Raises:
             ValueError: bits out of range, or ends of the range that are not finite or in the wrong order.
         """

@@ -168,7 +168,12 @@ class FixedPointExecutable(Executable, CapturedRanges):
         return tuple(sorted(found))
 
     def write_state(self, name: str, value: Array) -> None:
-        """Set one array (leaf) of the state to the nearest numbers of its format."""
+        """Set one array (leaf) of the state; numbers are rounded to the array's format.
+
+        Args:
+            name: name of the array, such as `state/actor/0.weight`.
+            value: the numbers, in the array's shape.
+        """
         self._write(self._state[name], np.asarray(value).ravel())
 
     def _dtype(self, variant: str, position: int) -> str:

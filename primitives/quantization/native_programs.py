@@ -14,6 +14,11 @@ class SlotProgram:
 
     A slot is a piece of memory that holds one register for the elements of a block, in binary64.
 
+    Args:
+        node: the element-wise node of a step graph that has the program.
+        input_count: number of the program's inputs, which are its first registers.
+        op_codes: the code of each operation, by its name.
+
     Attributes:
         slots: number of slots.
         slot_of: slot of each register that is read or stored.

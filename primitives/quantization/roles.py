@@ -23,7 +23,7 @@ class Role(StrEnum):
 
 
 class Plain(StrEnum):
-    """How a buffer that is not in fixed point is stored: in floats, or as whole numbers (indices, flags, pixels)."""
+    """The storage of a buffer that is not in fixed point: floats, or whole numbers (indices, flags, pixels)."""
 
     BINARY32 = "binary32"
     BINARY64 = "binary64"
@@ -55,7 +55,14 @@ class Operand:
         return f"{self.role}/{self.layer.removeprefix('state/')}" if self.layer else ""
 
     def bits(self, precision: Precision) -> int | None:
-        """Return the number of bits to which the operand is quantised from step `delay` on; None: it keeps all bits."""
+        """Return the number of bits to which the operand is quantised after the first `delay` gradient steps.
+
+        Args:
+            precision: the formats, which state `delay` and the bits of each role.
+
+        Returns:
+            None if the operand keeps all bits.
+        """
         if not self.layer:
             return None
         return {

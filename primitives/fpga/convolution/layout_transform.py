@@ -130,15 +130,21 @@ class Convolution:
 
 
 def move_cycles(convolution: Convolution, *, lanes: int) -> int:
-    """Return the number of moves for the whole tensor, which is also their number of cycles.
+    """Return the number of moves that transform all images of a convolution; each move takes one cycle.
 
-    A move transfers at most `lanes` words of one row of a window; every such row begins with a new move.
+    Args:
+        convolution: sizes of the convolution.
+        lanes: most words that one move transfers, all of one row of a window; every such row begins with a new move.
     """
     return convolution.matrix_size[0] * convolution.kernel[0] * blocks(convolution.run, lanes)
 
 
 def moves_golden(convolution: Convolution, *, lanes: int) -> Iterator[tuple[int, int, list[int | None]]]:
     """Yield the moves that a `LayoutTransform` makes for a whole convolution: its golden model.
+
+    Args:
+        convolution: sizes of the convolution.
+        lanes: P, most words of a move.
 
     Yields:
         (row, column, addresses): the words at these addresses of the tensor go to `row` of the Toeplitz matrix, from

@@ -78,16 +78,21 @@ def band_shape(convolution: Convolution, band: Band, outputs: int, *, transposed
 
 
 def transform_cycles(convolution: Convolution, band: Band, *, side: int) -> int:
-    """Return the cycles in which the layout transformation makes a band: one per move of at most P words.
+    """Return the cycles that the layout transformation takes for a band: one per move of at most P words.
 
-    Every row of a window takes moves of its own. `side` is P.
+    Every row of a window takes moves of its own.
+
+    Args:
+        convolution: sizes of the convolution.
+        band: the part of the convolution that is transformed.
+        side: P, rows and columns of the array.
     """
     return band.windows * convolution.kernel[0] * blocks(convolution.run, side)
 
 
 @dataclass(frozen=True)
 class BandTimes:
-    """The start and end of each band's product, in cycles from the first band's command.
+    """The start and end of the matrix product of each band of a convolution, in cycles from the first band's command.
 
     Attributes:
         starts: cycle in which each product starts.

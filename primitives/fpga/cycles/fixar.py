@@ -45,7 +45,13 @@ def layer_words(vectors: int, *, cores: int, inference: bool, halves: bool) -> i
 def layer_passes(outputs: int, inputs: int, *, cores: int, side: int, inference: bool) -> int:
     """Return the number of passes of one layer: one for each P x P block of weights that a core loads.
 
-    In inference the cores divide the layer's inputs, so that each loads fewer blocks. `side` is P.
+    In inference the cores divide the layer's inputs, so that each loads fewer blocks.
+
+    Args:
+        outputs, inputs: the layer's numbers of outputs and of inputs.
+        cores: N, number of cores.
+        side: P, rows and columns of a core.
+        inference: whether the cores divide the layer's inputs; otherwise they divide the vectors.
     """
     return blocks(outputs, side) * blocks(blocks(inputs, cores) if inference else inputs, side)
 
@@ -117,7 +123,7 @@ def forward_cycles(layers: Sequence[GemmLayer], batch: int, array: ArrayModel) -
 def backward_cycles(
     layers: Sequence[GemmLayer], batch: int, array: ArrayModel, *, to_inputs: bool = False
 ) -> int:
-    """Return the cycles of the errors' way back through a network's layers.
+    """Return the cycles of the products that carry the errors back through a network's layers.
 
     Args:
         layers: from the inputs on.
@@ -130,9 +136,14 @@ def backward_cycles(
 
 
 def gradient_cycles(layers: Sequence[GemmLayer], batch: int, array: ArrayModel) -> int:
-    """Return the cycles of the gradients of a network's weights.
+    """Return the cycles of the products that give the gradients of a network's weights.
 
     The cores divide the batch, and each streams its vectors once for every P x P block of every layer.
+
+    Args:
+        layers: the layers of the network, from the inputs on.
+        batch: number of samples.
+        array: the accelerator.
     """
     words = layer_words(batch, cores=array.cores, inference=False, halves=array.halves)
     return (

@@ -29,9 +29,14 @@ def transposed_operands(layers: Sequence[GemmLayer], batch: int) -> list[GemmSha
 
 
 def backward_operands(layers: Sequence[GemmLayer], batch: int) -> list[GemmShape]:
-    """Return the sizes of the backward pass's products with the weights as A.
+    """Return the sizes of the backward pass's products A B, in which A holds the weights.
 
-    Each is (inputs x outputs) weights times the gradients of all pixels of the batch. The first layer has none.
+    Each product is (inputs x outputs) weights times the gradients of all pixels of the batch. The first layer needs no
+    such product.
+
+    Args:
+        layers: the layers of the network.
+        batch: samples of a mini-batch.
     """
     return [
         GemmShape(

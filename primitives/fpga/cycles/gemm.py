@@ -21,6 +21,9 @@ def fill_cycles(*, side: int) -> int:
     """Return the cycles to fill and drain the array, 2 P - 2, which are added to those of streaming the operands.
 
     Consecutive products in the same dataflow overlap, so that a sequence needs these cycles only once.
+
+    Args:
+        side: P, rows and columns of the array.
     """
     return 2 * side - 2
 
@@ -91,8 +94,11 @@ def block_load_cycles(shape: GemmShape, *, side: int, dataflow: str) -> int:
 def best_dataflow(shape: GemmShape, *, side: int) -> str:
     """Return the dataflow with the fewest cycles for a product on the core; among equal ones the first of NS, WS, IS.
 
-    In "NS" only sums stay in the array, in "WS" weights, and in "IS" inputs. `side` is P, rows and
-    columns of the array.
+    In "NS" only sums stay in the array, in "WS" weights, and in "IS" inputs.
+
+    Args:
+        shape: sizes of the product.
+        side: P, rows and columns of the array.
     """
     return min(DATAFLOWS, key=lambda dataflow: core_cycles(shape, side=side, dataflow=dataflow))
 
@@ -100,6 +106,11 @@ def best_dataflow(shape: GemmShape, *, side: int) -> str:
 def utilisation(shape: GemmShape, cycles: int, *, side: int) -> float:
     """Return a product's multiply-adds over those that the array can do in the same cycles, from 0 to 1.
 
-    With two activations of half the width per word it may be up to 2. `side` is P, rows and columns of the array.
+    With two activations of half the width per word it may be up to 2.
+
+    Args:
+        shape: sizes of the product.
+        cycles: clock cycles that the product takes.
+        side: P, rows and columns of the array.
     """
     return shape.multiply_adds / (cycles * side * side)

@@ -16,7 +16,12 @@ from primitives.fpga.gemm.plan import GemmShape, blocks, checked_dataflow
 
 
 def ppo_stalls(shape: GemmShape, *, side: int) -> int:
-    """Return the cycles that PPO states for reading A (a x b) transposed: one per P elements. `side` is P."""
+    """Return the cycles that PPO states for reading A (a x b) transposed: one per P elements.
+
+    Args:
+        shape: sizes of the product A B.
+        side: P, rows and columns of the array.
+    """
     return blocks(shape.a * shape.b, side)
 
 

@@ -48,7 +48,10 @@ def _forward(layers: Sequence[LayerShape]) -> list[int]:
 
 
 def stage_cycles(work: Pass) -> dict[str, list[int]]:
-    """Return the cycles that a sample takes in each stage, by the kind of stage.
+    """Return the cycles that a sample takes in each stage of the learner pipeline, by the kind of stage.
+
+    Args:
+        work: the layers of the pass.
 
     Returns:
         For "target", "forward", "loss", "backward" and "gradient" the cycles of each stage, layer by layer. The first
@@ -74,19 +77,26 @@ def _ways(work: Pass) -> Iterator[tuple[list[int], int]]:
 
 
 def pipeline_cycles(work: Pass, *, samples: int) -> int:
-    """Return the RTL's cycles from the first sample taken to the start of the update, in closed form.
+    """Return the hardware's cycles from the first sample taken to the start of the update, in closed form.
 
     A path of stages takes the time of each stage once, and the slowest stage's time for every further sample. The
-    longest path counts. `samples` is the number per pipeline.
+    longest path counts.
+
+    Args:
+        work: the layers of the pass.
+        samples: number of samples per pipeline.
     """
     return max(sum(way) + handover + (samples - 1) * max(way) for way, handover in _ways(work))
 
 
 def update_cycles(work: Pass, *, adam_latency: int) -> int:
-    """Return the cycles of the RTL's update of all weights after a batch.
+    """Return the hardware's cycles for the update of all weights after a batch.
 
-    A word of weights is read per cycle, for all layers in parallel. The last new weight is written `adam_latency`
-    cycles after the last word was read.
+    A word of weights is read per cycle, for all layers in parallel.
+
+    Args:
+        work: the layers of the pass.
+        adam_latency: cycles from reading the last word to writing the last new weight.
     """
     return max(layer.words for layer in work.trained_layers) + adam_latency
 
@@ -102,8 +112,12 @@ def stage_count(work: Pass) -> int:
 def map_pipeline_cycles(work: Pass, *, samples: int) -> int:
     """Return T_pipeline = (PI + n - 1) T_max, the cycles of PI samples by MAP's formula (VI-A2).
 
-    `samples` is PI, and T_max is the time of the slowest of the n stages. The result is `modelled`, which means that
-    it comes from a formula.
+    The result is `modelled`, which means that it comes from a formula. n is the number of stages, and T_max the time
+    of the slowest one.
+
+    Args:
+        work: the stages of the pass.
+        samples: PI, samples per pipeline.
     """
     slowest = max(max(times, default=0) for times in stage_cycles(work).values())
     return (samples + stage_count(work) - 1) * slowest
@@ -112,8 +126,12 @@ def map_pipeline_cycles(work: Pass, *, samples: int) -> int:
 def map_update_cycles(work: Pass, *, pipelines: int) -> int:
     """Return T_WU, the cycles of the weights' update by MAP's formula (VI-A2).
 
-    It is the sum over the trained layers of DP size(W) / lanes; `pipelines` is DP, and the lanes are MAP's r_WU f.
-    The result is `modelled`, which means that it comes from a formula.
+    It is the sum over the trained layers of DP size(W) / lanes; the lanes are MAP's r_WU f. The result is `modelled`,
+    which means that it comes from a formula.
+
+    Args:
+        work: the stages of the pass.
+        pipelines: DP, number of pipelines.
     """
     return sum(pipelines * layer.words for layer in work.trained_layers)
 

@@ -167,7 +167,9 @@ def iteration_cycles(
 
 @dataclass(frozen=True)
 class DataflowGain:
-    """How much faster an iteration is with the best dataflows than with NS for everything (PPO Fig. 12, 13).
+    """The gain in speed of the best dataflows over NS for everything, in one PPO iteration (PPO Fig. 12, 13).
+
+    In NS only the sums stay in the array.
 
     Attributes:
         inference, training, total: cycles with NS over cycles with the best dataflows, minus 1.

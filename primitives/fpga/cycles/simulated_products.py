@@ -58,7 +58,12 @@ class SimulatedProducts:
         return self._of(shape, dataflow)[0]
 
     def stalls(self, shape: GemmShape, dataflow: str) -> int:
-        """Return how many of a product's cycles are stalls, in which A was requested and not ready."""
+        """Return how many of a product's cycles are stalls, in which A was requested and not ready.
+
+        Args:
+            shape: sizes of the product.
+            dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
+        """
         return self._of(shape, dataflow)[1]
 
     def simulate(self, products: Iterable[Product]) -> None:

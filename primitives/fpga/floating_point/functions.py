@@ -65,7 +65,7 @@ class Exponential(Operator):
 
 
 def exponential(x: Array) -> Array:
-    """Return the results of `Exponential` for float32 numbers: its golden model."""
+    """Return the results of the operator `Exponential` for float32 numbers x, about e^x: its golden model."""
     raw = _POWER.from_float(golden.multiply(x, np.full_like(x, _LOG2_E))).raw.astype(np.int64)
     value = tables.power_of_two().golden(raw & (1 << _POWER.fraction_bits) - 1)
     one = 1 << tables.VALUE_FRACTION_BITS
@@ -99,7 +99,7 @@ class Logarithm(Operator):
 
 
 def logarithm(x: Array) -> Array:
-    """Return the results of `Logarithm` for float32 numbers: its golden model."""
+    """Return the results of the operator `Logarithm` for float32 numbers x, about ln x: its golden model."""
     words = golden.flushed(x).view(np.uint32).astype(np.int64)
     value = tables.logarithm().golden(words & (1 << FRACTION_BITS) - 1)
     whole = (words >> FRACTION_BITS & INFINITE_EXPONENT) - EXPONENT_BIAS
@@ -144,7 +144,12 @@ class NearZero(Operator):
 
 
 def near_zero(name: str, x: Array) -> Array:
-    """Return the results of `NearZero` with this name for float32 numbers: its golden model."""
+    """Return the results of the operator `NearZero` for float32 numbers: its golden model.
+
+    Args:
+        name: name of the function: "tanh", "expm1" or "log1p".
+        x: the operands.
+    """
     one = 1 << _NEAR_ZERO.fraction_bits
     fixed = _NEAR_ZERO.from_float(golden.flushed(x)).raw.astype(np.int64)
     value = tables.ratio(name).golden(np.clip(fixed + one, 0, 2 * one - 1))

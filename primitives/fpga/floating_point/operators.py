@@ -118,6 +118,9 @@ class ProgramBuilder:
     """Builds a stream program step by step, from operators and from operations composed of several operators.
 
     Registers are numbered from 0: first the inputs, then the result of each step.
+
+    Args:
+        input_count: number of inputs of the program.
     """
 
     def __init__(self, input_count: int):

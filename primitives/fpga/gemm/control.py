@@ -37,7 +37,7 @@ class Dataflow(IntEnum):
 
 
 class Axis(IntEnum):
-    """Whether a requested vector is a part of a row or of a column of its matrix."""
+    """The direction of a requested vector: it is a part of a row or of a column of its matrix."""
 
     ROW = 0
     COLUMN = 1

@@ -93,8 +93,11 @@ def requested_block(request: Any, matrix: Integers, side: int) -> Integers:
 class WeightWave:
     """A golden model of the memories next to the elements of a core with `block_load`.
 
-    After a request for a block, its word for element (0, 0) is valid in the next cycle, and that for element
+    After a request for a block, the word for element (0, 0) is valid in the next cycle, and that for element
     (i, j) i + j cycles later.
+
+    Args:
+        side: P, rows and columns of the array.
     """
 
     def __init__(self, side: int):

@@ -23,7 +23,7 @@ COUNT_BITS = 32
 
 @dataclass(frozen=True)
 class Topology:
-    """How many stages of each kind a pass has.
+    """The number of stages of each kind in a pass of samples through the learner pipeline.
 
     Attributes:
         forward: number of layers from the samples to the loss.
@@ -76,7 +76,11 @@ def command_layout(topology: Topology) -> data.StructLayout:
 
 
 def topology_of(work: Pass) -> Topology:
-    """Return how many stages of each kind a pass needs."""
+    """Return the number of stages of each kind that a pass needs.
+
+    Args:
+        work: the layers of the pass.
+    """
     return Topology(len(work.layers), len(work.trained_layers), len(work.target))
 
 

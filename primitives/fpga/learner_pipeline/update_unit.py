@@ -50,12 +50,21 @@ def corrections(learning_rate: float, step: int) -> tuple[float, float]:
 
 
 def adam_latency(batch_size: int) -> int:
-    """Return the cycles from the last word of sums that an update reads to the last new weights that it writes."""
+    """Return the cycles from the last word of sums that an update reads to the last new weights that it writes.
+
+    Args:
+        batch_size: samples of a batch, by which the sums are divided.
+    """
     return 2 + FromFixed.latency + adam_program(batch_size).latency + ToFixed.latency
 
 
 def update_latency(layer: LayerShape, batch_size: int) -> int:
-    """Return the cycles from the start of a layer's update to its last new weights."""
+    """Return the cycles from the start of a layer's update to its last new weights.
+
+    Args:
+        layer: sizes of the layer.
+        batch_size: samples of a batch.
+    """
     return layer.words + adam_latency(batch_size)
 
 

@@ -20,7 +20,7 @@ from primitives.fpga.gemm.timer import COUNT_BITS, GemmTimer
 
 
 class UnitState(enum.Enum):
-    """What a compute unit does: nothing, a product, or an update, which adds a gradient to weights row by row."""
+    """The state of a compute unit: idle, computing a product, or adding a gradient to weights row by row."""
 
     IDLE = 0
     PRODUCT = 1

@@ -14,14 +14,19 @@ from primitives.fpga.replay_pipeline.layout import BankedLayout, Operation
 
 
 class LaneRoute(wiring.Component):
-    """Finds the bank to which a lane's request goes, and the request's value in this bank; combinational.
+    """Finds the bank (sub-tree) to which a request goes, and the request's value in this bank; combinational.
+
+    Args:
+        layout: the tree and its S banks.
 
     Ports:
-        operation: In, of the request; path_bank: In(bank_bits), the bank that its path names; value: In(total_bits).
-        sums_before: In(S x total_bits), the sums of all banks before bank 1, 2, ..., and of all banks.
+        operation: In(Operation), the request's operation; path_bank: In(bank_bits), the bank that its path names;
+            value: In(total_bits), its prefix sum or priority.
+        sums_before: In(S x total_bits): entry i is the sum of all priorities in banks 0 to i.
         positive: In(S - 1), which of banks 1, 2, ... have a sum above 0.
-        bank: Out(bank_bits); rest: Out(total_bits), for SAMPLE the prefix sum inside the bank, below the bank's sum;
-            for other operations the value.
+        bank: Out(bank_bits), the bank to which the request goes.
+        rest: Out(total_bits), for SAMPLE the prefix sum inside the bank, below the bank's sum; for other operations
+            the value.
     """
 
     def __init__(self, layout: BankedLayout) -> None:
@@ -57,10 +62,13 @@ class LaneRoute(wiring.Component):
 
 
 class BankArbiter(wiring.Component):
-    """Selects the request that a bank takes among those of the lanes, which take turns; combinational.
+    """Selects the request that a bank takes among the requests of S lanes, which take turns; combinational.
+
+    Args:
+        layout: the tree and its S banks, of which there are as many as lanes.
 
     Ports:
-        wanted: In(S), the lanes with a request for this bank. turn: In: the lane with priority.
+        wanted: In(S), the lanes with a request for this bank. turn: In(range(S)), the lane with priority.
         offered: In(S x request), the requests of all lanes.
         ready: In(1), the bank takes a request. request: Out, valid: Out(1): the selected request.
         grant: Out(S), the lane whose request is taken in this cycle.

@@ -83,6 +83,9 @@ class BankedGoldenTree(GoldenTree):
     """A golden model of a replay pipeline with banks, which are sub-trees.
 
     INSERT fills the leaves of one bank in turn: of the bank that holds the request's leaf.
+
+    Args:
+        layout: the tree and its banks.
     """
 
     def __init__(self, layout: BankedLayout) -> None:

@@ -31,7 +31,7 @@ def is_write(operation: Any) -> Any:
 
 
 class Form(python_enum.Enum):
-    """How a level of the tree reads a node: its K children as one word, or one child per cycle (MAP IV-C4)."""
+    """The way in which a level of the tree reads a node: its K children at once, or one per cycle (MAP IV-C4)."""
 
     WIDE = "wide"
     NARROW = "narrow"

@@ -128,12 +128,21 @@ class Simulation(ABC):
         return SimulatedRun(outputs, raw.input_cycles, raw.output_cycles, raw.cycles)
 
     def write(self, name: str, value: Values) -> None:
-        """Set an input port that is not a stream. The value counts from the next cycle on."""
+        """Set an input port that is not a stream. The value counts from the next cycle on.
+
+        Args:
+            name: name of the port, such as "inference".
+            value: an integer, or a dict of integers by field for a struct.
+        """
         port = self._plain(name, is_input=True)
         self._write(name, pack(port.shape, _one(value))[0])
 
     def read(self, name: str) -> Values:
-        """Return the value of an output port that is not a stream, after the last cycle."""
+        """Return the value of an output port that is not a stream, after the last cycle.
+
+        Args:
+            name: name of the port, such as "total".
+        """
         port = self._plain(name, is_input=False)
         value = unpack(port.shape, self._read(name)[None])
         return {key: array[0] for key, array in value.items()} if isinstance(value, dict) else value[0]

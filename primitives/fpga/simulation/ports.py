@@ -50,7 +50,7 @@ class Port:
 
 
 def ports_of(design: wiring.Component) -> dict[str, Port]:
-    """Return the ports of a component's signature, by name."""
+    """Return the ports of a component's signature by name; nested names are joined by `__`."""
     return {port.name: port for port in _ports(design.signature, "", False)}
 
 

