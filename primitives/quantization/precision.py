@@ -117,10 +117,10 @@ NAMES = (FLOAT_32, FIXED_32, FIXED_16, DYNAMIC, BFLOAT_16)
 
 
 def by_name(name: str, delay: int | None = None) -> Precision | None:
-    """Return the fixed-point formats of a named precision; None for a precision in `IN_FLOATS`, which has none.
+    """Return the fixed-point formats of a named precision; None for "float32" and "bfloat16", which have none.
 
     Args:
-        name: one of `NAMES`.
+        name: name of the precision, such as "fixed32", "fixed16" or "dynamic".
         delay: required for "dynamic": gradient steps in 32 bits before activations narrow to 16 bits, at least 1.
 
     Raises:

@@ -36,7 +36,10 @@ class CapturedRanges:
         return self._extremes
 
     def collect(self) -> None:
-        """Fetch ranges that a backend records elsewhere during steps. Most backends record them here directly."""
+        """Fetch the ranges that a backend records in its own memory during gradient steps.
+
+        By default it does nothing, because most backends record ranges in this object.
+        """
 
     def capture(self, operand: Operand, raw: Any) -> None:
         """Widen the recorded range of an operand to include raw values, if its range is being recorded.

@@ -84,6 +84,10 @@ class AdaptiveElement(wiring.Component):
 class AdderTree(wiring.Component):
     """Adds several numbers, with a register after each level of adders.
 
+    Args:
+        terms: how many numbers are added.
+        width: bits of a number and of the sum.
+
     Ports:
         terms: In(terms x signed(width)). total: Out(signed(width)), modulo 2**width, ceil(log2(terms)) cycles later.
     """

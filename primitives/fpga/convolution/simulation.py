@@ -35,10 +35,12 @@ from primitives.fpga.simulation.ports import columns
 
 @dataclass(frozen=True)
 class ConvolutionOutcome:
-    """The result of a convolution, and its cycles.
+    """The result of a simulated convolution, or of a gradient of one, and its cycles.
+
+    A convolution is computed in bands, each of which has some of the windows.
 
     Attributes:
-        result: int64.
+        result: the result or gradient, with four dimensions, int64.
         cycles: clock cycles from the first band's command to the end of the last product.
         product_cycles: the core's clock cycles for the product of each band.
     """

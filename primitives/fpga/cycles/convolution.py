@@ -2,7 +2,7 @@
 
 The unit computes a convolution in bands, which are some rows of its Toeplitz matrix each. While a band is multiplied,
 the next one is transformed. PPO uses Equation 5 for the whole product and assumes that the transformation is hidden.
-The RTL differs as follows (`difference_terms`, exact):
+The hardware here (the RTL) differs as follows (`difference_terms`, exact):
 
 - first band: its transformation cannot be hidden: one cycle per P words of a window's row.
 - waits: a later band's transformation may take longer than the product before it.

@@ -208,7 +208,8 @@ def array_differences(
 ) -> Iterator[CycleDifference]:
     """Yield how the simulated cycles of FIXAR's array differ from one cycle per word in each pass.
 
-    FIX itself has no formula. Layers are simulated in inference and in training.
+    A pass is the use of one block of weights. FIX itself has no formula. Layers are simulated in inference and in
+    training.
 
     Args:
         shapes: layers, as outputs x inputs x vectors.

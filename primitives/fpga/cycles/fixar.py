@@ -1,8 +1,8 @@
 """Cycles of FIXAR's adaptive array, and of one DDPG update on it (FIX V, VI-C, Fig. 10).
 
 The array has N cores of P x P elements. FIX has no formula for it; the formulas here follow from its dataflow and
-equal the RTL's cycles (`layer_cycles`). The weight memory gives P words per cycle: loading a block takes P cycles, or
-N P in inference, where each core has its own block.
+equal the cycles of this project's hardware (`layer_cycles`). The weight memory gives P words per cycle: loading a
+block takes P cycles, or N P in inference, where each core has its own block.
 
 The costs of an update beyond the products of its layers are left out: the paper gives no cycles for Adam, activations
 and control. So the throughput here is an upper bound of the published one and was not fitted to it.
@@ -30,7 +30,7 @@ def pass_cycles(words: int, *, cores: int, side: int, inference: bool) -> int:
 
 
 def layer_words(vectors: int, *, cores: int, inference: bool, halves: bool) -> int:
-    """Return the number of words that stream through each core in a pass.
+    """Return the number of words that stream through each core in a pass, which is the use of one block of weights.
 
     Args:
         vectors: number of input vectors, such as the batch size.

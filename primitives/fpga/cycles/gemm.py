@@ -1,4 +1,4 @@
-"""Cycles of one matrix product on a P x P systolic array: by PPO's Equation 5, and of the RTL, `fpga.gemm.core`.
+"""Cycles of one matrix product on a P x P systolic array: by PPO's Equation 5, and of the hardware, `fpga.gemm.core`.
 
 They differ as follows (`difference_terms`):
 

@@ -1,6 +1,6 @@
 """Cycles lost to the plain layout when a matrix is read transposed (PPO 3.2.2.2, Fig. 14).
 
-In PPO the rows of a matrix are read once into streams, size / P cycles for each. The RTL
+In PPO the rows of a matrix are read once into streams, size / P cycles for each. The hardware
 (`matrix_buffer.PlainBuffer`) reads a P x P block into registers in P + 1 cycles, whenever the registers hold another
 block. They differ as follows:
 

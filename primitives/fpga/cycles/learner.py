@@ -1,4 +1,4 @@
-"""Cycles of a pass of a batch through the learner pipeline: MAP's formula (VI-A2), and the RTL's cycles.
+"""Cycles of a pass of a batch through the learner pipeline: by MAP's formula (VI-A2), and of the hardware (the RTL).
 
 The learner pipeline has DP copies of a pipeline of n stages, and each takes PI samples of the batch. MAP's
 formula is (PI + n - 1) T_max for the samples, with the time T_max of the slowest stage, plus the sum of DP
@@ -25,7 +25,9 @@ LAST_CYCLES = 6
 
 @dataclass(frozen=True)
 class Pass:
-    """The stages of a pass: samples go forward through layers to a loss and back, and the first layers are trained.
+    """The layers of a pass through the learner pipeline: samples go forward through layers to a loss and errors back.
+
+    The first layers, or all, are trained.
 
     Attributes:
         layers: layers from the samples to the loss.

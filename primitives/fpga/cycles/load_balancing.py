@@ -1,9 +1,9 @@
 """Cycles of training two networks on two compute units, with and without load balancing (PPO 3.3, Fig. 15).
 
-Both networks train until the first has done its updates. Without balancing its unit then idles. With balancing, both
-units share the other network's mini-batches, and one adder array combines their gradients.
+Both networks train until the first has done its updates. Without balancing, the unit of that network then idles. With
+balancing, both units share the other network's mini-batches, and one adder array combines their gradients.
 
-PPO has no formula beyond Equation 5 for each product. The RTL (`fpga.pair.load_balancing.UnitPair`) differs as
+PPO has no formula beyond Equation 5 for each product. The hardware (`fpga.pair.load_balancing.UnitPair`) differs as
 follows (`pair_update_cycles`, exact): a product ends when the array is empty, a few cycles after its last sum, and a
 gradient's rows are added to the weights at one row per cycle.
 """
@@ -76,11 +76,11 @@ def update_cycles(
 
 
 def pair_update_cycles(layers: Sequence[GemmLayer], batch: int, *, side: int) -> int:
-    """Return the cycles of one mini-batch update on a unit of the `UnitPair`, alone or shared with the other.
+    """Return the cycles of one mini-batch update on the hardware with two compute units, `UnitPair`.
 
     Args:
         layers: the layers of the network.
-        batch: samples that the unit processes; half of the mini-batch if both units share it.
+        batch: samples that each unit processes: the mini-batch, or half of it if both units share the update.
         side: P, rows and columns of the array.
     """
     gradients = shapes(layers, "WU", batch)

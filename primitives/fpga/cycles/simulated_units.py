@@ -71,7 +71,13 @@ class GemmUnit:
                 yield *part, GemmShape(sizes[0], sizes[1], shape.c)
 
     def dataflow(self, part: GemmShape) -> str:
-        """Return the fastest dataflow for part of a product, or "NS" if the accumulators have no room for its sums."""
+        """Return the fastest dataflow for part of a product: "NS" (only sums stay in the array), "WS" or "IS".
+
+        It is "NS" if the accumulators have no room for the sums of the fastest one.
+
+        Args:
+            part: sizes of the part, as `parts` gives them.
+        """
         best = best_dataflow(part, side=self.side)
         vectors = {"NS": 0, "WS": part.c, "IS": part.a}[best]
         return best if vectors <= self.accumulator_depth else "NS"
@@ -204,7 +210,12 @@ def _array_timer(side: int) -> Any:
 
 
 def array_cycles(products: Sequence[LayerProduct], array: ArrayModel) -> int:
-    """Return the simulated cycles of products on FIXAR's adaptive array, which run one after another."""
+    """Return the simulated cycles of products on FIXAR's adaptive array, which run one after another.
+
+    Args:
+        products: the products' sizes, in order.
+        array: the accelerator, of which the size and the width of activations are used.
+    """
     from primitives.fpga.adaptive_array.timer import command_fields
 
     layers = [

@@ -11,7 +11,7 @@ class FpgaDevice:
     """The resources of one FPGA, and the clock frequency assumed for designs on it.
 
     Attributes:
-        name: the maker's name.
+        name: the device's name, such as "AMD Alveo U50 (XCU50)".
         luts, flip_flops, dsps: numbers of look-up tables, flip-flops and DSPs.
         block_rams: number of blocks of `block_ram_bits` bits.
         ultra_rams: number of blocks of 288 Kbit.

@@ -58,9 +58,9 @@ class Design:
         side: P, rows and columns of an array.
         units: number of compute units, with P x P elements each.
         dataflows: for each process ("FW", "BW", "WU") the best dataflow, with the mini-batch of the training.
-        cycles: cycles of one PPO iteration (Equations 7 and 8 without communication), `modelled`.
-        dsps, block_rams: resources that it needs.
-        fits: whether the device has them.
+        cycles: cycles of one PPO iteration by a model (Equations 7 and 8 without communication).
+        dsps, block_rams: numbers of DSPs and of block RAMs that the design needs.
+        fits: whether the device has these resources.
     """
 
     side: int
@@ -86,10 +86,10 @@ def array_dsps(side: int, units: int, datapath: Datapath) -> int:
 def blocked_block_rams(words: int, side: int, width: int, device: FpgaDevice) -> int:
     """Return the number of block RAMs for a matrix memory in the blocked layout (PPO 3.2.2.2).
 
-    The memory has P x P banks, each in halves of a block RAM.
+    The memory has P x P banks, and each takes a whole number of halves of a block RAM.
 
     Args:
-        words: words that it stores.
+        words: words that the memory stores.
         side: P, rows and columns of banks.
         width: bits of a word.
         device: the FPGA.

@@ -1,1 +1,1 @@
-"""Exports blocks from Amaranth to Verilog: their memories, their modules, and the tools that take the text."""
+"""Exports hardware blocks from Amaranth to Verilog, and runs the tools that read the Verilog."""

@@ -1,4 +1,4 @@
-"""A memory with one read and one write port: Amaranth's own in its simulator, a small Verilog module elsewhere."""
+"""A memory with one read and one write port: Amaranth's own in its simulator, a Verilog module in an export."""
 
 from typing import Any
 

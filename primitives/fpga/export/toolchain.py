@@ -1,4 +1,4 @@
-"""Finds the tools that hardware blocks need, and runs those that are WebAssembly. Imports none of them."""
+"""Finds the tools that hardware blocks need, and runs tools that are WebAssembly packages, without importing any."""
 
 import importlib.util
 import os

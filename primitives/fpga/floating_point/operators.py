@@ -1,4 +1,7 @@
-"""The operators of a stream unit, programs of them, and the operations composed of several operators."""
+"""The float32 operators from which stream programs are built, and operations composed of several operators.
+
+A stream program is a sequence of operators, which a stream unit runs for one element after another.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -136,11 +139,11 @@ class ProgramBuilder:
         return self._constants[value]
 
     def apply(self, op: str, *arguments: int) -> int:
-        """Add an operator, or an operation of `COMPOSED`, and return the number of the register with its result.
+        """Add an operation to the program, and return the number of the register with its result.
 
         Args:
-            op: name of the operation.
-            arguments: numbers of the registers that it takes.
+            op: name of an operator, such as "add", or of an operation composed of several ones, such as "sigmoid".
+            arguments: numbers of the registers that the operation takes.
 
         Raises:
             KeyError: there is no such operation.

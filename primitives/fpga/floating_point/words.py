@@ -1,4 +1,4 @@
-"""The fields of a binary32 word, and what several operators need: normalising, rounding, delaying."""
+"""The fields of a binary32 word, and hardware that several operators share: normalising, rounding, delaying."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, ShapeLike, Signal, Value
 from amaranth.lib import data, wiring

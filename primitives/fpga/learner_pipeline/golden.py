@@ -39,7 +39,7 @@ def train(layers: Sequence[LayerState], x: Array, y: Array, rate: float, root: f
 
     Args:
         layers: states before the batch.
-        x, y: inputs (B, inputs) and targets (B, outputs), raw numbers of `FORMAT`.
+        x, y: inputs (B, inputs) and targets (B, outputs), raw values of the fixed-point format `FORMAT`.
         rate, root: Adam's corrections (`update_unit.corrections`).
     """
     places = 2 * FORMAT.fraction_bits

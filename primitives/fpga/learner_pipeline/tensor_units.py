@@ -64,7 +64,7 @@ class ForwardUnit(wiring.Component):
     """Computes the outputs of one layer for a sample, a_l = f(W a_{l-1} + b_l).
 
     Args:
-        layer: the layer; None for a unit without a datapath.
+        layer: the layer; None for a unit without a datapath, which only counts cycles.
         relu: whether f is ReLU; otherwise it is the identity.
 
     Ports:
@@ -122,7 +122,7 @@ class LossUnit(wiring.Component):
     """Computes the errors of the last layer for a sample, d_L = a_L - y, saturated.
 
     Args:
-        size: number of outputs; None for a unit without a datapath.
+        size: number of outputs; None for a unit without a datapath, which only counts cycles.
 
     Ports:
         outputs, targets: In(stream of vector(size)): a_L and y, taken together.
@@ -148,12 +148,13 @@ class LossUnit(wiring.Component):
 
 
 class BackwardUnit(wiring.Component):
-    """Computes the errors before one layer from those behind it, for a sample: d_{l-1} = f'(a_{l-1}) W^T d_l.
+    """Computes the errors of a layer's inputs from the errors of its outputs, for a sample.
 
-    The weight words are read in their stored order, input by input. f is ReLU.
+    The former are d_{l-1} = f'(a_{l-1}) W^T d_l with f = ReLU. The weight words are read in their stored order, input
+    by input.
 
     Args:
-        layer: the layer; None for a unit without a datapath.
+        layer: the layer; None for a unit without a datapath, which only counts cycles.
 
     Ports:
         errors: In(stream of vector(outputs)), inputs: In(stream of vector(inputs)): d_l and a_{l-1}, taken together.
@@ -211,8 +212,10 @@ class BackwardUnit(wiring.Component):
 class GradientUnit(wiring.Component):
     """Adds the gradients of one layer for a sample, d_l a_{l-1}^T and d_l for the biases, to the batch's sums.
 
+    d_l are the errors of the layer's outputs, and a_{l-1} its inputs.
+
     Args:
-        layer: the layer; None for a unit without a datapath.
+        layer: the layer; None for a unit without a datapath, which only counts cycles.
 
     Ports:
         errors: In(stream of vector(outputs)), inputs: In(stream of vector(inputs)): d_l and a_{l-1}, taken together.
@@ -288,5 +291,12 @@ class KeptResult:
             m.d.sync += payload.eq(self._complete)
 
     def set(self, m: Module, at: int, value: Value, now: Value) -> None:
-        """Take `value` as number `at` of the result in the cycle in which `now` is 1, and keep it."""
+        """Take a number of the result in one cycle, and keep it until the sample ends.
+
+        Args:
+            m: module of the unit.
+            at: position of the number in the result.
+            value: the number.
+            now: 1 in the cycle in which `value` is valid.
+        """
         m.d.comb += self._complete[at].eq(Mux(now, value, self._kept[at]))

@@ -204,7 +204,7 @@ class BankedLayout:
 
     @property
     def path_bits(self) -> int:
-        """Number of bits of a path: those of the bank's number and of the path in the bank."""
+        """Number of bits of a path, which consists of the bank's number and of the path in the bank."""
         return self.bank_bits + self.bank.path_bits
 
     @property

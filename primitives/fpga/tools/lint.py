@@ -93,10 +93,10 @@ def _lint(text: str, top: str, waivers: list[str]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the warnings of one block or of all; return the exit status, 1 if there are any.
+    """Print the warnings for one hardware block, or for all; return the exit status, 1 if there are any warnings.
 
     Args:
-        arguments: the block's name and its parameters as NAME=VALUE; empty for all blocks.
+        arguments: the block's name, such as "gemm-core", and its parameters as NAME=VALUE; empty for all blocks.
     """
     from primitives.fpga.export import verilog
     from primitives.fpga.tools.blocks import BLOCKS

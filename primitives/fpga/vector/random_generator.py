@@ -84,7 +84,7 @@ class GaussianGenerator(wiring.Component):
     """A generator of Gaussian numbers with mean 0 and variance 1, one per cycle.
 
     Args:
-        states: start states of its `GENERATORS` uniform generators.
+        states: start states of the six uniform generators, as `seeds` returns them.
 
     Ports:
         numbers: Out(stream of 32): float32.
@@ -118,7 +118,12 @@ class GaussianGenerator(wiring.Component):
 
 
 def gaussian_golden(states: Sequence[State], count: int) -> Array:
-    """Return the first `count` numbers, float32, of a `GaussianGenerator` with these states: its golden model."""
+    """Return the first `count` numbers, float32, of a `GaussianGenerator`: its golden model.
+
+    Args:
+        states: start states of the six uniform generators, as `seeds` returns them.
+        count: how many numbers.
+    """
     words = np.array([xorshift_golden(state, count) for state in states], np.int64)
     sums = (words & (1 << UNIFORM_BITS) - 1).sum(0) + (words >> UNIFORM_BITS).sum(0)
     return golden.from_fixed(sums - MEAN, UNIFORM_BITS)
