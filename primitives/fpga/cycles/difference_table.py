@@ -81,7 +81,11 @@ class CycleDifference:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as a dict for JSON, which also says which number is `modelled` and which `simulated`."""
+        """Return the row as a dict for JSON.
+
+        Its keys are the attributes, "difference_cycles", "explained", and "formula_provenance" and
+        "simulated_provenance", which say that the first number is `modelled` and the second `simulated`.
+        """
         return {
             "block": self.block,
             "case": self.case,

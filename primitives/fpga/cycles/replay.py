@@ -1,9 +1,9 @@
-"""Cycles of a batch on the replay pipeline: MAP's formulas (IV-C4, VI-A2), and the RTL of `fpga.replay_pipeline`.
+"""Cycles of a batch on the replay pipeline: MAP's formulas (IV-C4, VI-A2), and the hardware, `fpga.replay_pipeline`.
 
 The tree is divided into S banks. A bank is a sub-tree with its own pipeline. A lane is one of the S inputs for
 requests; a crossbar passes each request from its lane to its bank. The interval is the number of cycles between
 two requests at a level of a pipeline. With K children per node (MAP's F), MAP's formulas are B K / S cycles for B
-samples and B / S cycles for B updates. The RTL differs as follows (`difference_terms`):
+samples and B / S cycles for B updates. The hardware differs as follows (`difference_terms`):
 
 - fill and drain: the formulas assume a full pipeline. A request takes 3 cycles to reach the first level, and at
   each level 1 cycle more than the interval (a memory answers in the cycle after the request). With S > 1, it also

@@ -57,7 +57,8 @@ class Design:
     Attributes:
         side: P, rows and columns of an array.
         units: number of compute units, with P x P elements each.
-        dataflows: for each process ("FW", "BW", "WU") the best dataflow, with the mini-batch of the training.
+        dataflows: the best dataflow ("NS", "WS" or "IS") of each process ("FW": forward, "BW": backward, "WU":
+            gradients of the weights), for a mini-batch of the training.
         cycles: cycles of one PPO iteration by a model (Equations 7 and 8 without communication).
         dsps, block_rams: numbers of DSPs and of block RAMs that the design needs.
         fits: whether the device has these resources.

@@ -1,4 +1,4 @@
-"""The golden model of the learner pipeline: one batch, sample by sample, in NumPy."""
+"""The golden model of the learner pipeline: an update on one batch, computed sample by sample in NumPy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

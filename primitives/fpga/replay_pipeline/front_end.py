@@ -18,15 +18,15 @@ class FrontEnd(wiring.Component):
     (This stage and the last level read different leaves in the same cycle. The copy costs no more than one memory
     with two read ports, which would also consist of two memories.)
 
-    Path memoisation (MAP IV-D4, PRL 4.1.1): `sampled` writes the path of a finished sample into a buffer at its tag;
-    an UPDATE with `remembered` reads its path from there.
+    Path memoisation (MAP IV-D4, PRL 4.1.1): through the ports `sampled_...` the path of a finished sample is written
+    into a buffer, at the sample's tag; an UPDATE with `remembered` reads its path from the buffer.
 
     Ports:
         requests (in, stream of `PipelineLayout.request`), steps (out, stream of `PipelineLayout.step(0)`).
         sampled_valid (in, 1), sampled_tag (in, tag_bits), sampled_path (in, path): a finished sample.
         last_leaf (in, path): after this leaf INSERT starts again at leaf 0.
         total (out, total_bits): the sum of all priorities, including every request that has left this stage.
-        unsettled (out, 1): a request inside will change the total.
+        unsettled (out, 1): a request that is in this stage will change the total.
 
     Args:
         layout: the tree.
