@@ -34,12 +34,16 @@ def load(path):
 
 
 def answer_to(job, module, training):
-    """Carry out a job with a training that exists, and return the answer.
+    """Carry out a job with a training that exists, and return the answer as a dict.
 
     Args:
-        job: asks for environment steps or for facts, as the module says.
+        job: `{"environment_steps": n}` to train for n environment steps, or `{"facts": true}`.
         module: the library's `adapter.py`; not used.
-        training: what its `create` returned.
+        training: the training that `adapter.py`'s `create` returned.
+
+    Returns:
+        After environment steps, `gradient_steps` and `wall_s` (seconds); otherwise the facts about the replay's
+        contents, by name.
     """
     if "environment_steps" in job:
         gc.collect()

@@ -28,7 +28,7 @@ class Agent(ABC):
         episode_returns: returns of the episodes that ended in the current job; a subclass appends to them.
         notes: where the library departs from the workload, and settings of its own, by subject.
         learns_alone: whether the subclass can run learner and replay without environment steps.
-        alone: whether they run so in this job.
+        alone: whether the current job runs only learner and replay, without environment steps.
     """
 
     packages: tuple[str, ...] = ()
@@ -63,7 +63,9 @@ class Agent(ABC):
     def advance(self, gradient_steps: int) -> dict[str, Any]:
         """Continue training for at least `gradient_steps` gradient steps, and return the fields of a job's result.
 
-        These are the steps taken, the seconds, the returns of episodes that ended, versions and notes.
+        Returns:
+            `gradient_steps` and `environment_steps` taken, `wall_s` (seconds), `episode_returns` of the episodes that
+            ended, `versions` of packages by name, and `notes`.
         """
         gc.collect()
         self.episode_returns.clear()
@@ -86,13 +88,13 @@ class Agent(ABC):
 
 
 def cadence(training: dict[str, Any]) -> tuple[int, int]:
-    """Return the smallest round that has the workload's ratio of environment steps to gradient steps.
+    """Return the smallest numbers of environment steps and gradient steps that have the workload's ratio.
 
     Args:
         training: the workload's `[training]` table.
 
     Returns:
-        How many steps each environment takes in a round, and how many gradient steps follow.
+        How many steps each environment takes in a round of training, and how many gradient steps follow.
     """
     common = math.gcd(training["actors"], training["update_interval"])
     return training["update_interval"] // common, training["actors"] // common
@@ -104,7 +106,7 @@ def hidden_layers(
     """Return the sizes of the network's hidden layers, and the library's object for its activation function.
 
     Args:
-        workload: the workload's tables.
+        workload: the tables of the workload's file.
         activations: the library's objects by name, such as "relu".
         system: name of the library, for an error.
 
@@ -126,8 +128,8 @@ def make_environment(environment: dict[str, Any]) -> gymnasium.Env:
         environment: the workload's `[environment]` table.
 
     Raises:
-        UnsupportedError: it is not registered in this virtual environment, or needs a package that is not
-            installed.
+        UnsupportedError: the environment is not registered in this virtual environment, or needs a package that is
+            not installed.
     """
     register_environments()
     try:
@@ -140,7 +142,10 @@ def make_environment(environment: dict[str, Any]) -> gymnasium.Env:
 
 
 class KeptReturns(gymnasium.Wrapper):
-    """Appends the return of each episode that ends to `RETURNS`, for a library that does not report whole episodes."""
+    """Appends the return of each episode that ends to this module's list `RETURNS`.
+
+    It serves libraries that do not report the returns of whole episodes.
+    """
 
     def __init__(self, environment: gymnasium.Env) -> None:
         super().__init__(environment)
@@ -161,13 +166,12 @@ class Environments:
     This avoids the overhead of a library's vector environment.
 
     Args:
-        workload: the workload's tables.
+        workload: the tables of the workload's file.
         seed: seed of the first environment; the others count on from it.
         episode_returns: list to which the undiscounted returns of ended episodes are appended.
 
     Attributes:
-        observations: (N, *observation_shape), the current observation of each environment; a new array after each
-            step.
+        observations: (N, *observation_shape), each environment's current observation; a new array after each step.
         action_space: action space of each environment.
     """
 

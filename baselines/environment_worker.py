@@ -27,7 +27,15 @@ CHECKED_STEPS = 200
 
 
 def check(environments, count):
-    """Raise `AssertionError` unless steps give observations and rewards of all environments, and these change."""
+    """Check that steps give finite observations and rewards of all environments, and change the observations.
+
+    Args:
+        environments: the N environments, which step together.
+        count: N.
+
+    Raises:
+        AssertionError: an array has another length or is not finite, or the observations stay the same.
+    """
     rng = np.random.default_rng(0)
     seen = []
     for _ in range(CHECKED_STEPS):
@@ -41,7 +49,12 @@ def check(environments, count):
 
 
 def time_steps(environments, job):
-    """Return the seconds of `job["calls"]` steps."""
+    """Return the seconds of `job["calls"]` steps of all environments, with random actions that are drawn beforehand.
+
+    Args:
+        environments: the N environments, which step together.
+        job: `{"calls": n, "seed": s}`, the number of steps and the seed of the actions.
+    """
     rng = np.random.default_rng(job["seed"])
     actions = [environments.draw(rng) for _ in range(job["calls"])]
     gc.disable()
@@ -54,7 +67,7 @@ def time_steps(environments, job):
 
 
 def main():
-    """Answer jobs until standard input ends."""
+    """Answer the jobs of standard input until it ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints must go to standard error
     module = environments = None

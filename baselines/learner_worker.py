@@ -32,7 +32,7 @@ def check(learner):
     """Check that gradient steps change a learner's parameters and keep them finite.
 
     Raises:
-        AssertionError: they do not.
+        AssertionError: the parameters stay the same, or are not finite.
     """
     before = learner.checksum()
     learner.time_steps(2)

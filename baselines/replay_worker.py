@@ -108,7 +108,11 @@ class Cycles:
         self.buffer.update(heavy, np.ones(self.batch_size))
 
     def advance(self, gradient_steps: int) -> dict[str, Any]:
-        """Run `gradient_steps` cycles, and return the fields of a job's result; see the module."""
+        """Run `gradient_steps` cycles, and return the fields of a job's result.
+
+        A cycle does what the replay does for one gradient step: it inserts transitions, samples a batch and updates
+        the batch's priorities.
+        """
         gc.collect()
         inserted = self.inserted
         terms_s = dict.fromkeys(("insert", "sample", "update"), 0.0)

@@ -8,7 +8,7 @@ TOLERANCE = 1e-4
 
 
 def misfits(name, observation, action, reward, following, terminated):
-    """Return how many of n transitions are wrong: the environment gives another result for the same state and action.
+    """Count the transitions, of n, for which the environment gives another result from the same state and action.
 
     Args:
         name: CartPole-v1 or Pendulum-v1.

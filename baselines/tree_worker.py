@@ -40,7 +40,7 @@ def check(tree, priorities):
         priorities: (capacity,) priorities of its leaves.
 
     Raises:
-        AssertionError: it does not.
+        AssertionError: leaves are drawn more or less often than their priorities say, or a leaf is out of range.
     """
     rng = np.random.default_rng(0)
     capacity = len(priorities)
@@ -57,7 +57,14 @@ def check(tree, priorities):
 
 
 def time_calls(tree, capacity, job):
-    """Return the seconds that `job["calls"]` calls of the tree take together; the module explains a job."""
+    """Return the seconds that the calls of a tree which a job requests take together.
+
+    Args:
+        tree: the tree, filled with priorities.
+        capacity: number of its leaves.
+        job: `{"operation": "sample" | "update", "batch_size": B, "calls": n, "seed": s}`; another operation is a
+            method of the tree that is called with B random leaves.
+    """
     rng = np.random.default_rng(job["seed"])
     size = job["batch_size"]
     if job["operation"] == "sample":

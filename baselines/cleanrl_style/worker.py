@@ -182,7 +182,7 @@ class SAC:
         self.temperature_optimizer = adam(rate, nn.ParameterList([self.log_alpha]))
 
     def draw(self, observation: Tensor) -> tuple[Tensor, Tensor]:
-        """Draw an action for each observation; returns the actions and their log-probabilities."""
+        """Draw an action for each observation, and return the actions and their log-probabilities."""
         mean, log_std = self.actor(observation).chunk(2, 1)
         log_std = log_std.clamp(*LOG_STD_RANGE)
         noise = torch.randn_like(mean)
@@ -251,7 +251,7 @@ class PPO:
 
         Args:
             policy: the policy network's output, a row for each action.
-            action: the actions.
+            action: the actions, (M, A) continuous or (M,) discrete.
         """
         if self.continuous:
             normal = Normal(policy, self.log_std.exp(), validate_args=False)

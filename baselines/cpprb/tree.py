@@ -10,7 +10,7 @@ NOTE = "a call of the whole buffer: sample also weighs and gathers one column, a
 
 
 class Tree:
-    """cpprb's buffer, with the methods that `baselines/tree_worker.py` calls."""
+    """cpprb's buffer, with the methods `fill`, `sample` and `update` that `baselines/tree_worker.py` calls."""
 
     def __init__(self, capacity):
         # With alpha = 1 and eps = 0 the priorities are the values given.

@@ -19,7 +19,13 @@ SETTINGS = {"alpha": 0.6, "beta0": 0.4, "betasteps": 50_000, "num_steps": 1}
 
 
 class Training:
-    """Trains double DQN on CartPole-v1, with one gradient step per environment step."""
+    """Trains double DQN on CartPole-v1, with one gradient step per environment step.
+
+    Args:
+        algorithm: "dqn", the only one.
+        ours: whether the replay uses this project's sum tree; otherwise it is PFRL's own.
+        capacity: transitions that the replay holds.
+    """
 
     def __init__(self, algorithm: str, ours: bool, capacity: int) -> None:
         torch.set_num_threads(1)

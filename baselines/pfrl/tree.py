@@ -9,7 +9,7 @@ NOTE = "draws without replacement, from NumPy's global generator"
 
 
 class Tree:
-    """PFRL's sum tree, with the methods that `baselines/tree_worker.py` calls."""
+    """PFRL's sum tree, with the methods `fill`, `sample` and `update` that `baselines/tree_worker.py` calls."""
 
     def __init__(self, capacity):
         self._tree = SumTreeQueue()

@@ -10,7 +10,14 @@ NOTE = "float32, with constants of CartPole-v1 (install.py); logs once in 1,024 
 
 
 class CartPoles:
-    """The operations that the benchmark of environments times."""
+    """N cart-poles of PufferLib that step together, with the methods that the benchmark of environments calls.
+
+    These are `draw(rng)`, which returns an action for each cart-pole, and `step(actions)`, which returns observations
+    and rewards.
+
+    Args:
+        count: N, the number of cart-poles.
+    """
 
     def __init__(self, count):
         self._made = Cartpole(num_envs=count, report_interval=1024, seed=0)
@@ -26,7 +33,15 @@ class CartPoles:
 
 
 def create(id, count):
-    """Return `count` environments of Gymnasium's id."""
+    """Return `count` environments that step together.
+
+    Args:
+        id: Gymnasium's id of the environment, "CartPole-v1".
+        count: number of environments.
+
+    Raises:
+        ValueError: the id names another environment.
+    """
     if id != "CartPole-v1":
         raise ValueError(f"id: found {id}; allowed: CartPole-v1, the one that install.py builds")
     return CartPoles(count)

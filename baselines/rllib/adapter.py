@@ -55,7 +55,13 @@ def gradient_steps(result: dict[str, Any]) -> int:
 
 
 class Training:
-    """Trains an algorithm of RLlib, with one gradient step per environment step (see `baselines/adapter_worker.py`)."""
+    """Trains an algorithm of RLlib, with one gradient step per environment step; for `baselines/adapter_worker.py`.
+
+    Args:
+        algorithm: the algorithm's name, "dqn" or "sac".
+        ours: whether the replay uses this project's sum tree; otherwise it is RLlib's own.
+        capacity: transitions that the replay holds.
+    """
 
     def __init__(self, algorithm: str, ours: bool, capacity: int) -> None:
         torch.set_num_threads(1)

@@ -9,7 +9,7 @@ NOTE = "one call of the tree an item, as RLlib's buffer does"
 
 
 class Tree:
-    """RLlib's sum tree, with the methods that `baselines/tree_worker.py` calls."""
+    """RLlib's sum tree, with the methods `fill`, `sample` and `update` that `baselines/tree_worker.py` calls."""
 
     def __init__(self, capacity):
         self._tree = SumSegmentTree(1 << (capacity - 1).bit_length())

@@ -205,7 +205,7 @@ def registered(environment: dict[str, Any]) -> str:
     """Register the workload's environment with RLlib, and return its name there.
 
     Raises:
-        UnsupportedError: the environment does not exist here.
+        UnsupportedError: the environment is not available in this virtual environment.
     """
     make_environment(environment).close()
     register_env("workload", lambda _: KeptReturns(make_environment(environment)))

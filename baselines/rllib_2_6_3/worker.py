@@ -51,7 +51,8 @@ class Training(Agent):
             (`harness/compare/protocol.py`).
 
     Raises:
-        UnsupportedError: RLlib 2.6.3 has no such algorithm or network, or the environment does not exist here.
+        UnsupportedError: RLlib 2.6.3 has no such algorithm or network, or this virtual environment lacks the
+            workload's environment.
     """
 
     packages = ("ray",)
@@ -165,7 +166,11 @@ class Training(Agent):
 
 
 def rescaled(environment: dict[str, Any]) -> gymnasium.Env:
-    """Create the workload's environment, with actions rescaled to [-1, 1]."""
+    """Create the workload's environment, with actions rescaled to [-1, 1].
+
+    Args:
+        environment: the workload's `[environment]` table.
+    """
     made = make_environment(environment)
     return gymnasium.wrappers.RescaleAction(made, -1.0, 1.0)
 

@@ -19,7 +19,13 @@ ALGORITHMS = {"dqn": (DQN, PrioritizedDQN, "CartPole-v1"), "ddpg": (DDPG, Priori
 
 
 class Training:
-    """Trains a model of SB3, with one gradient step per environment step (see `baselines/adapter_worker.py`)."""
+    """Trains a model of SB3, with one gradient step per environment step; for `baselines/adapter_worker.py`.
+
+    Args:
+        algorithm: the algorithm's name, "dqn" or "ddpg".
+        ours: whether the replay is this project's prioritised one; otherwise it is SB3's own, which is uniform.
+        capacity: transitions that the replay holds.
+    """
 
     def __init__(self, algorithm: str, ours: bool, capacity: int) -> None:
         torch.set_num_threads(1)
@@ -79,8 +85,8 @@ class Training:
         rounding errors into a full step.
 
         Returns:
-            The largest difference between parameters after four steps of each, divided by the largest change that
-            SB3's steps made.
+            The largest difference between the parameters after four steps of each kind, divided by the largest change
+            that SB3's steps made.
         """
         plain = {"optimizer_class": torch.optim.SGD, **self.settings["policy_kwargs"]}
         kinds = (self.own_kind, type(self.model))

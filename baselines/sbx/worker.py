@@ -52,7 +52,7 @@ class Training(worker.Training):
             (`harness/compare/protocol.py`).
 
     Raises:
-        UnsupportedError: SBX has no such algorithm or network, or another number of threads is asked for.
+        UnsupportedError: SBX has no such algorithm or network, or the job asks for a number of threads other than 1.
     """
 
     packages = ("sbx-rl", "stable-baselines3", "jax", "flax")
@@ -66,7 +66,10 @@ class Training(worker.Training):
             self.notes["replay"] = "uniform: SBX has no prioritised replay"
 
     def advance(self, gradient_steps: int) -> dict[str, Any]:
-        """Continue training for at least `gradient_steps`, and note how long XLA compiled; see `Agent.advance`."""
+        """Continue training for at least `gradient_steps` gradient steps, and return the fields of a job's result.
+
+        They are those of `Agent.advance`, and a note of how long XLA compiled.
+        """
         before = sum(_compile_s)
         self.notes.setdefault("compiled", f"by XLA, in {before:.1f} s before anything is timed")
         result = super().advance(gradient_steps)

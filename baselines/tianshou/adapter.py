@@ -57,7 +57,13 @@ ALGORITHMS = {"dqn": (made_dqn, "CartPole-v1"), "ddpg": (made_ddpg, "Pendulum-v1
 
 
 class Training:
-    """Trains an algorithm of tianshou, with its environments and its buffer (see `baselines/adapter_worker.py`)."""
+    """Trains an algorithm of tianshou, with its environments and its buffer; for `baselines/adapter_worker.py`.
+
+    Args:
+        algorithm: the algorithm's name, "dqn" or "ddpg".
+        ours: whether the replay uses this project's sum tree; otherwise it is tianshou's own.
+        capacity: transitions that the replay holds.
+    """
 
     def __init__(self, algorithm: str, ours: bool, capacity: int) -> None:
         torch.set_num_threads(1)

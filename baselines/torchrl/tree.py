@@ -10,7 +10,7 @@ NOTE = ""
 
 
 class Tree:
-    """TorchRL's sum tree, with the methods that `baselines/tree_worker.py` calls."""
+    """TorchRL's sum tree, with the methods `fill`, `sample` and `update` that `baselines/tree_worker.py` calls."""
 
     def __init__(self, capacity):
         self._tree = SumSegmentTreeFp32(capacity)

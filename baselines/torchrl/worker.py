@@ -188,7 +188,7 @@ class Trainer(Agent):
         """Take one gradient step: one step of every optimiser, on the sum of the losses of a batch.
 
         Returns:
-            What TorchRL's loss module returned: the losses and other values, by name.
+            The losses and other values that TorchRL's loss module returned, by name.
         """
         losses = self.losses(batch)
         total = sum(value for name, value in losses.items() if name.startswith("loss"))
@@ -271,7 +271,14 @@ def transitions(
     terminated: np.ndarray,
     truncated: np.ndarray,
 ) -> TensorDict:
-    """Return N transitions as a tensordict with the names that TorchRL expects, such as ("next", "reward")."""
+    """Return N transitions as a tensordict with the names that TorchRL expects, such as ("next", "reward").
+
+    Args:
+        before: (N, ...) observations before the steps.
+        actions: (N,) or (N, A), the actions taken.
+        following: (N, ...) observations after the steps.
+        rewards, terminated, truncated: (N,) results of the steps.
+    """
     return TensorDict(
         {
             "observation": before,
