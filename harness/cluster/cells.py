@@ -33,7 +33,10 @@ _NODE = "ray_node"
 
 
 class Elsewhere(NamedTuple):
-    """The answer of a task that measured nothing, because its machine has another fingerprint than its run's machine.
+    """The answer of a task that measured nothing, because it ran on a machine of another kind than requested.
+
+    The task's rows belong to a run, a set of results of one kind of machine. A machine's fingerprint, a hash of its
+    hardware, identifies the kind.
 
     Attributes:
         node: Ray's name of the machine.
@@ -152,7 +155,8 @@ def execute(
         tier: the tier (size of the plan) that the cells belong to.
         cells: in an order in which each follows the cells that it needs; cells of one `Cell.chain` run on one
             machine.
-        report: called with the progress.
+        report: called with the seconds of work done, the seconds of all work, and a text such as the key of the cell
+            just measured.
         fresh: whether to begin new runs, in which every cell is measured again.
 
     Returns:
@@ -165,7 +169,14 @@ def execute(
 
 
 class ClusterPlan:
-    """Measures the cells of a tier on the connected cluster; `execute` (the function) explains the arguments."""
+    """Measures the cells (pieces) of a plan on the connected cluster.
+
+    Args:
+        store: the store; machines with the same fingerprint share a run (a set of results) in it.
+        tier: the tier (size of the plan) that the cells belong to.
+        cells: in an order in which each follows the cells whose rows it needs.
+        fresh: whether to begin new runs, in which every cell is measured again.
+    """
 
     def __init__(self, store: Store, tier: Tier, cells: Sequence[Cell], *, fresh: bool = False) -> None:
         self._store, self._tier, self._fresh = store, tier, fresh
@@ -181,7 +192,12 @@ class ClusterPlan:
         self._chains = [self._begun(_Chain(members, commonest)) for members in chains.values()]
 
     def execute(self, report: Report) -> PlanOutcome:
-        """Measure the unfinished cells; returns when all have succeeded or failed."""
+        """Measure the unfinished cells, store their rows, and return when all have succeeded or failed.
+
+        Args:
+            report: called with the seconds of work done, the seconds of all work, and a text such as the key of the
+                cell just measured.
+        """
         done_s = self._total_s - sum(cell.estimate_s for chain in self._chains for cell in chain.waiting)
         waited_s = 0.0
         pending: dict[Any, tuple[_Chain, Cell]] = {}

@@ -58,7 +58,7 @@ def main(lifeline: int, folder: str) -> int:
     """Wait until the process that started the cluster has ended, then end the rest and remove the folder.
 
     Args:
-        lifeline: file descriptor of a pipe's reading end; that process holds the writing end.
+        lifeline: file descriptor of a pipe's reading end; the process that started the cluster holds the writing end.
         folder: the cluster's folder, which the processes to end name in their command line or environment.
 
     Returns:

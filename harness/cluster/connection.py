@@ -127,7 +127,7 @@ def _folder() -> Iterator[str]:
 
 
 def brief(error: RayError) -> str:
-    """Return one line of text for an error of Ray: the exception that a call raised, or what ended its process."""
+    """Return one line of text for an error of Ray: the exception that a call raised, or why its process ended."""
     cause = getattr(error, "cause", None) or error
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()] or [""]
     # For an exception in a role's constructor the text is a traceback; for other failures it is advice.
@@ -139,8 +139,7 @@ def check_address(address: str) -> None:
     """Check that a Ray cluster answers at an address; "local" always passes.
 
     Raises:
-        UserError: nothing answers there, or what answers is not a cluster's head node; with "auto", Ray finds no
-            cluster.
+        UserError: no head node of a cluster answers at the address; with "auto", Ray finds no cluster.
     """
     if address == "local":
         return

@@ -30,7 +30,7 @@ class Placement:
 
     @classmethod
     def of(cls, mapping: Mapping) -> "Placement":
-        """Return the placement that a mapping requires.
+        """Return the placement that a mapping (the choice of a backend and device for each part) requires.
 
         Shards and learners that the mapping assigns to the CPU may run on any machine, as actors always do. If it
         assigns them to another device, they run on machines that offer the resource with the device's name, such

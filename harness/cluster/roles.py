@@ -40,8 +40,8 @@ class CallStats:
         process: ID of the process; it changes when Ray has restarted it.
         node: Ray's name of the machine.
         steps: environment steps (actor), inserted transitions (shard) or gradient steps (learner) of the call.
-        seconds: seconds of the call's parts, by name: "environment", "infer", "insert", "sample", "update",
-            "learner" or "state".
+        seconds: seconds of the call's parts, by name: "environment" (steps), "infer" (actions), "insert", "sample",
+            "update" (priorities), "learner" (gradient steps) or "state" (averaging the learners' states).
         episodes: episodes that ended in the call.
         losses: losses of the last gradient step.
     """
@@ -55,7 +55,11 @@ class CallStats:
 
     @contextmanager
     def timed(self, term: str) -> Iterator[None]:
-        """Add the seconds that the `with` block takes to `seconds[term]`."""
+        """Add the seconds that the `with` block takes to `seconds[term]`.
+
+        Args:
+            term: name of the part of the call, such as "insert".
+        """
         begin_s = perf_counter()
         yield
         self.seconds[term] = self.seconds.get(term, 0.0) + perf_counter() - begin_s
@@ -81,9 +85,9 @@ class EnvironmentActor(_Role):
     """Steps some of a training's environments.
 
     Args:
-        plan: describes its environments and how to create them.
+        plan: describes this actor's environments and how to create them.
         workload: the workload whose algorithm chooses the actions.
-        share: number of environments of all actors, divided by the number of this actor's.
+        share: number of environments of all actors, divided by the number of this actor's environments.
     """
 
     def __init__(self, plan: ActorPlan, workload: Workload, share: float) -> None:
@@ -129,7 +133,11 @@ class ReplayShard(_Role):
     """Holds one shard of the replay, a `Shard`, in a process of its own.
 
     Args:
-        workload, mapping, seed, shared_seed, number: see `Shard`.
+        workload: workload whose replay capacity is the shard's own.
+        mapping: names the backend that keeps the priorities.
+        seed: seed of this shard's sampling.
+        shared_seed: seed of the random numbers that all shards draw alike.
+        number: number of the shard, from 0.
     """
 
     def __init__(
@@ -144,7 +152,7 @@ class ReplayShard(_Role):
         self._shard = Shard(workload, mapping, seed, shared_seed, number)
 
     def insert(self, transitions: Arrays) -> CallStats:
-        """Insert the transitions that an actor has collected."""
+        """Insert the transitions that an actor has collected, (n, ...) by column, and return the call's statistics."""
         stats = self._stats()
         with stats.timed("insert"):
             stats.steps = self._shard.insert(transitions)
@@ -152,13 +160,18 @@ class ReplayShard(_Role):
 
     @ray.method(num_returns=2)
     def summary(self) -> tuple[ShardSummary, CallStats]:
-        """Return what all shards need to know before they sample: see `ShardSummary`; and the call's statistics."""
+        """Return the shard's sum of priorities, number of items and largest priority, and the call's statistics."""
         return self._shard.summary(), self._stats()
 
     def sample(
         self, call: int, learners: int, batches: int, batch_size: int, *summaries: ShardSummary
     ) -> tuple[Drawn | SampleHandle | CallStats, ...]:
-        """Draw the items that this shard contributes to the batches; arguments as `Shard.sample`.
+        """Draw the items that this shard contributes to each learner's batches.
+
+        Args:
+            call: number of the sampling, the same for all shards.
+            learners, batches, batch_size: number of learners, batches per learner, items per batch.
+            summaries: summaries of all shards, in the order of their numbers.
 
         Returns:
             The items for each learner, then the handle for `update`, then the call's statistics.
@@ -169,7 +182,13 @@ class ReplayShard(_Role):
         return *drawn, handle, stats
 
     def update(self, handle: SampleHandle, *td_errors: Sequence[npt.NDArray]) -> CallStats:
-        """Update the priorities of sampled items; see `Shard.update`."""
+        """Update the priorities of items that this shard sampled, and return the call's statistics.
+
+        Args:
+            handle: the handle that `sample` returned; it records which items were sampled.
+            td_errors: for each learner, the (B,) TD errors of each of its batches; empty for a batch that was
+                not used.
+        """
         stats = self._stats()
         with stats.timed("update"):
             self._shard.update(handle, *td_errors)
@@ -181,10 +200,12 @@ class LearnerActor(_Role):
     """Takes gradient steps. If there are several learners, each begins every call with the mean of their states.
 
     Args:
-        workload, mapping, batch_size: what is learnt, on which backend, and with which batch size.
+        workload: the workload to learn.
+        mapping: names the learner's backend and device.
+        batch_size: transitions per gradient step.
         seed: seed of the first state.
-        threads: number of threads that it computes with.
-        number: number of this learner.
+        threads: number of threads that the learner computes with.
+        number: number of this learner, from 0.
     """
 
     def __init__(
@@ -218,8 +239,8 @@ class LearnerActor(_Role):
             call: number of this call, counted from 1.
             batches: number of batches requested from the shards.
             shards: number of shards.
-            inputs: what each shard has `Drawn` for this learner, followed by the states of every learner after
-                the previous call, in the order of their numbers.
+            inputs: the items that each shard has drawn for this learner (`Drawn`), followed by the states of every
+                learner after the previous call, in the order of their numbers.
 
         Returns:
             The new state, the weights to act with, the (B,) TD errors of each batch (empty if the batch was

@@ -25,7 +25,8 @@ class Asked:
     Attributes:
         address: "local", "auto" or HOST:PORT.
         size: number of actors, replay shards and learners.
-        place: resources that their machines must offer, such as "learners=cuda"; see `Placement.chosen`.
+        place: resources that the machines of actors, shards or learners must offer, such as "learners=cuda"; empty for
+            the mapping's own.
 
     Raises:
         UserError: `place` has another form or does not name actors, shards or learners.
@@ -41,9 +42,9 @@ class Asked:
     def cell(self, item: Workload, mapping: Mapping, batch_size: int, seed: int, extent: Extent) -> Cell:
         """Return a cell (a piece of work whose rows are stored together) that trains on the cluster.
 
-        Its rows are those of `measured_run.train`, but with suite `cluster`. `details["cluster"]` gives the
-        number of actors, shards and learners, the number of machines that ran them, and which of them Ray had to
-        restart.
+        Its rows hold the throughput and learning results of a training on one machine (`measured_run.train`), but with
+        suite `cluster`. `details["cluster"]` gives the number of actors, shards and learners, the number of machines
+        that ran them, and which of them Ray had to restart.
 
         Args:
             item: the workload.

@@ -38,11 +38,11 @@ Event = Generator[Any, Any, None]
 
 @dataclass(frozen=True)
 class Service:
-    """How long each step of a cluster's work takes, as input of the simulations.
+    """The durations of the steps of a cluster's work, which the simulations take as input.
 
     Attributes:
         cell_s: seconds that a machine takes to measure a cell (a piece of a plan).
-        writer_s: seconds of the writer per cell: submitting, receiving and committing it.
+        writer_s: seconds per cell of the writer, the process that submits cells, and receives and stores their rows.
         collect_s: seconds of an actor's call, which collects `collected` transitions.
         collected: transitions per call.
         insert_s: seconds of a shard to insert the transitions of one call.
@@ -84,7 +84,8 @@ class Simulated:
 
     Attributes:
         nodes: number of machines that measure cells, or of actors.
-        rates_per_s: what the cluster does per second, by name, such as "cells" or "gradient_steps".
+        rates_per_s: events per second by name: "cells" (measured pieces of a plan), or "environment_steps"
+            and "gradient_steps".
         busy: fraction of the time, 0 to 1, in which each part that nodes share is busy, by name ("writer", or
             "shards", "learner" and "link").
     """
@@ -288,7 +289,7 @@ def simulate_training(
 
 
 def saturation(service: Service, shards: int) -> dict[str, float]:
-    """Return the number of nodes from which on each part that nodes share is always busy.
+    """Return how many nodes are enough to keep each part that the nodes share, such as the writer, always busy.
 
     A node needs Z seconds for itself and S seconds of the shared part in each cycle, so that (Z + S) / S nodes keep
     the part busy: the asymptote of a closed queueing network (Denning and Buzen 1978, "The operational analysis of

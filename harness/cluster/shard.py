@@ -66,7 +66,7 @@ class SampleHandle(NamedTuple):
         inserted: number of items that had ever been inserted into the shard at the time of the sampling.
         indices: for each learner, (n,) the shard's rows that hold its items, in the order of `Drawn`.
         counts: (learners, batches) number of this shard's items in each batch.
-        before: (learners, batches) number of items that precede them in each batch, from shards of lower numbers.
+        before: (learners, batches) number of items from shards of lower numbers, which come first in each batch.
     """
 
     process: str
@@ -183,7 +183,7 @@ class Shard:
         return self._rng.integers(len(self._replay), size=items), np.ones(items)
 
     def update(self, handle: SampleHandle, *td_errors: Sequence[npt.NDArray]) -> None:
-        """Update the priorities of items that this shard sampled, except of those overwritten since.
+        """Update the priorities of items that this shard sampled, except of items that were overwritten since.
 
         Args:
             handle: the handle that `sample` returned; ignored if the shard has been restarted since.

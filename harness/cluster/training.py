@@ -56,10 +56,10 @@ SIMULATED = ("fpga",)  # backends whose time is not this machine's
 
 @dataclass(frozen=True)
 class Size:
-    """How many actors, replay shards and learners a training on a cluster has, 1 to `MOST_ROLES` each.
+    """The numbers of actors, replay shards and learners of a training on a cluster, 1 to `MOST_ROLES` each.
 
     Raises:
-        UserError: a number is out of this range.
+        UserError: a number is out of range.
     """
 
     actors: int = 2
@@ -94,12 +94,12 @@ class ClusterTraining:
             waits for the one before it.
 
     Attributes:
-        gradient_steps: taken so far, by all learners together.
-        environment_steps: taken so far, by all actors together.
+        gradient_steps: number of steps taken so far, by all learners together.
+        environment_steps: number of steps taken so far, by all actors together.
         restarts: how often Ray has restarted each role; roles that never were are left out.
         nodes: Ray's name of the machine on which each role ran last.
         fusion: always "none": replay and learner run as separate calls.
-        provenance: always "measured": the seconds that it reports are those of a clock.
+        provenance: always "measured": the reported seconds are those of a clock.
 
     Raises:
         UserError: workload, mapping and sizes are not compatible.
@@ -173,17 +173,23 @@ class ClusterTraining:
 
     @property
     def calls(self) -> int:
-        """How many times each learner has been called so far."""
+        """The number of times that each learner has been called so far."""
         return self._call
 
     @property
     def gradient_steps_a_round(self) -> int:
-        """The number of gradient steps that all learners together take in a round (see the class)."""
+        """The number of gradient steps that all learners together take in one round of the training.
+
+        A round consists of environment steps and the gradient steps that belong to them.
+        """
         return self._steps_a_call * len(self._learners)
 
     @property
     def environment_steps_an_actor(self) -> float:
-        """The number of environment steps that one actor takes in a round (see the class), on average."""
+        """The mean number of environment steps that one actor takes in one round of the training.
+
+        A round consists of environment steps and the gradient steps that belong to them.
+        """
         return self._vector_steps * self._environments / len(self._actors)
 
     def weights_bytes(self) -> int:
@@ -354,14 +360,18 @@ class ClusterTraining:
 
 
 def round_of(environments: int, update_interval: int, learners: int) -> tuple[int, int]:
-    """Return the steps of a round: gradient steps of each learner, and steps that every environment takes.
+    """Return the steps of a round, the unit in which a training on a cluster advances.
 
-    Their ratio is the workload's. A round has about `STEPS_A_CALL` gradient steps per learner.
+    The ratio of environment steps to gradient steps is the workload's. A round has about `STEPS_A_CALL` gradient steps
+    per learner.
 
     Args:
         environments: number of environments of all actors together.
         update_interval: environment steps per gradient step.
         learners: number of learners; each takes the same number of gradient steps.
+
+    Returns:
+        The number of gradient steps of each learner, and the number of steps of each environment.
     """
     least = environments // gcd(environments, update_interval * learners)
     steps_a_call = least * max(1, round(STEPS_A_CALL / least))
@@ -369,9 +379,14 @@ def round_of(environments: int, update_interval: int, learners: int) -> tuple[in
 
 
 def shard_of(actor: int, round_number: int, shards: int) -> int:
-    """Return the number of the shard that stores an actor's transitions of a round.
+    """Return the number of the replay shard that stores the transitions that an actor collects in a round.
 
     The shards take turns: in as many rounds as there are shards, each gets this actor's transitions once.
+
+    Args:
+        actor: number of the actor, from 0.
+        round_number: number of the round, the unit in which the training advances.
+        shards: number of shards.
     """
     return (actor + round_number) % shards
 
@@ -380,7 +395,7 @@ def check(workload: Workload, mapping: Mapping, size: Size, batch_size: int) -> 
     """Check that a workload can be trained on a cluster with this mapping and these sizes, without starting anything.
 
     Raises:
-        UserError: it cannot; the message names the option that prevents it.
+        UserError: workload, mapping and sizes are not compatible; the message names the option.
     """
     compose.check(workload, mapping)
     if "weight" not in compose.algorithm_of(workload).columns(1):
