@@ -21,7 +21,7 @@ def closest(name: object, names: Iterable[str]) -> str:
     """Return the one of `names` that a misspelt `name` probably means.
 
     Returns:
-        "" if none is similar, if `name` is not a single word, or if it is spelt correctly.
+        The name; "" if none is similar, if `name` is not a single word, or if it is spelt correctly.
     """
     typed = str(name)[: _LONGEST_PART + 1].strip("'\"")
     known = {each.lower(): each for each in names}

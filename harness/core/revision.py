@@ -1,4 +1,4 @@
-"""Names the revision of the running code, which is stored with every number that it measures."""
+"""Finds the revision of the running code, which is stored with every measured number."""
 
 import hashlib
 import subprocess

@@ -40,8 +40,8 @@ class Measurement:
         value: the median, in `unit`; None if failed or not run.
         low, high: bounds of the 95% bootstrap interval, in `unit`; either both or neither.
         samples: the raw samples, in `unit`.
-        details: what else is needed to repeat the measurement (parameters, threads, pinning, mapping, ...), as
-            JSON.
+        details: further settings that are needed to repeat the measurement (parameters, threads, pinning, mapping,
+            ...), as JSON.
 
     Raises:
         ValueError: a field is out of range or contradicts another; the message names it.
@@ -123,7 +123,7 @@ class Measurement:
         json.dumps(self.details, allow_nan=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Return every field by name, as dicts, lists and scalars."""
+        """Return the measurement as a dict of its fields by name, whose values JSON can hold."""
         return {f.name: getattr(self, f.name) for f in fields(self)} | {
             "provenance": str(self.provenance),
             "samples": list(self.samples),

@@ -16,6 +16,6 @@ def shipped(*parts: str) -> Path:
     """Return the path of a file or folder, in a working copy or in an installed wheel.
 
     Args:
-        parts: its path from the top of a working copy, such as `"results", "papers"`.
+        parts: the parts of its path from the top of a working copy, such as `"results", "papers"`.
     """
     return (_IN_WHEEL if INSTALLED else _IN_WHEEL.parents[1]).joinpath(*parts)

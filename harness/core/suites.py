@@ -92,13 +92,13 @@ PREDICTING = frozenset(suite for suite in Suite if suite.predicts)
 class Experiment(str):
     """An experiment that shows whether a paper's claim holds, declared once in the file of its figure or table.
 
-    Its rows have suite `claim`, and it is the text in their `details["experiment"]`. A row that is created with it
-    must hold one of its quantities (`Measurement` checks this), and no other may be read from its rows
-    (`harness.papers.evidence.rows_of`).
+    The rows of an experiment have suite `claim`, and their `details["experiment"]` is its name. A row that is created
+    with an `Experiment` must hold one of the experiment's quantities (`Measurement` checks this), and only these may
+    be read from its rows (`harness.papers.evidence.rows_of`).
 
     Args:
         name: name as stored, such as "PAL-F10".
-        about: description of what is measured.
+        about: description of the measurement.
         quantities: quantities of its rows, separated by blanks.
 
     Raises:

@@ -52,7 +52,7 @@ def refusal(field: str, found: object, allowed: str) -> PydanticCustomError:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the tables of a TOML file.
+    """Return the tables of a TOML file as nested dicts, lists and scalars.
 
     Raises:
         UserError: the file is missing, not a regular file, too large, not UTF-8, or not TOML (with line and
@@ -74,7 +74,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_toml(content: bytes, source: object) -> dict[str, Any]:
-    """Return the tables of TOML text.
+    """Return the tables of TOML text as nested dicts, lists and scalars.
 
     Args:
         content: the text, in UTF-8.
