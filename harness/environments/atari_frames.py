@@ -80,7 +80,12 @@ class AtariFramesEnv(gymnasium.Env[np.ndarray, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin a game; the seed determines the number of idle frames in this and later games."""
+        """Begin a game, and return its first observation, (4, 84, 84) uint8, and info.
+
+        Args:
+            seed: determines the number of idle frames in this and later games; None sets no new seed.
+            options: not used.
+        """
         super().reset(seed=seed)
         # ale-py takes seeds of 31 bits, Gymnasium takes any.
         observation, _ = self._games.reset(seed=None if seed is None else seed % 2**31)

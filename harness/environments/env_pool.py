@@ -25,7 +25,7 @@ def check(environment: Environment, source: object) -> None:
 
     Args:
         environment: the workload's `[environment]` table.
-        source: name of the source in the error.
+        source: the file or option to name in an error.
 
     Raises:
         UserError: EnvPool is not installed, or has no environment with this id and these arguments.
@@ -70,7 +70,7 @@ class EnvironmentPool:
 
     @classmethod
     def of(cls, makers: Sequence[Seeded]) -> "EnvironmentPool":
-        """Return a pool with the environments that `makers`, all for the same workload, would create one by one."""
+        """Return a pool with the environments that `makers` would create one by one, all for the same workload."""
         return cls(makers[0].environment, [maker.seed for maker in makers])
 
     def reset(self, which: npt.NDArray[np.int64] | None = None) -> npt.NDArray:
