@@ -26,9 +26,9 @@ class NotEnoughMemory(Exception):
 def available_bytes(root: Path = Path("/")) -> int:
     """Return how many bytes this process can still take without swapping or being killed.
 
-    This is the minimum of what the system reports (`MemAvailable`) and of what remains of the limits of this
-    process's control group and of the groups that contain it (version 1 or 2). Cached files that the kernel can
-    drop count as available.
+    This is the smaller of two numbers: the memory that the system reports as available (`MemAvailable`), and the rest
+    of the memory limit of this process's control group and of the groups that contain it (version 1 or 2). Cached
+    files that the kernel can drop count as available.
 
     Args:
         root: folder that contains `proc` and the mount points of the control groups.
@@ -42,14 +42,19 @@ def measurement_bytes(root: Path = Path("/")) -> int:
     This is a quarter of `available_bytes`, or what this process has left of `PROCESS_BYTES` if that is less.
 
     Args:
-        root: as for `available_bytes`.
+        root: folder that contains `proc` and the mount points of the control groups.
     """
     left_bytes = PROCESS_BYTES - psutil.Process().memory_info().rss
     return max(0, min(left_bytes, available_bytes(root) // SHARE))
 
 
 def refusal(needed_bytes: int, allowed_bytes: int) -> str:
-    """Return the reason for not running a measurement, as text; empty if it may take the memory that it needs."""
+    """Return the reason for not running a measurement, as text; empty if it may take the memory that it needs.
+
+    Args:
+        needed_bytes: memory that the measurement needs.
+        allowed_bytes: memory that it may take, from `measurement_bytes`.
+    """
     if needed_bytes <= allowed_bytes:
         return ""
     return (
@@ -65,7 +70,10 @@ def require(needed_bytes: int) -> None:
 
 
 def release() -> None:
-    """Return freed memory to the system; the C library keeps up to half a gigabyte of it for later."""
+    """Return freed memory to the system.
+
+    The C library would otherwise keep up to half a gigabyte of it for later.
+    """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # the GNU C library's alone
     if trim is not None:
         trim(0)

@@ -21,7 +21,7 @@ class Counter:
 
     Attributes:
         name: name of the counted device.
-        read: returns the count; raises OSError if it cannot be read.
+        read: function that returns the count; it raises OSError if the counter cannot be read.
         unit_j: joules per count.
         wraps_at: the count at which the counter returns to 0; 0 if it never does.
     """

@@ -1,4 +1,4 @@
-"""Platforms: devices, the links between them, and their power. A TOML file describes one, or this machine is one.
+"""Platforms: devices, the links between them, and their power. A platform is this machine, or is described by a file:
 
     name = "map-tpds23"
     [[device]]
@@ -10,8 +10,8 @@
     between = ["cpu", "gpu"] # both directions
     gb_s = { value = 16.0, provenance = "published", source = "MAP VII-A" }
 
-Every number states its origin. Numbers that a source does not give are left out, never guessed. (The module is
-not called `platform`, because the standard library has a module of that name.)
+Every number states its origin. Numbers that a source does not give are left out, never guessed. (The module is not
+called `platform`, because the standard library has a module of that name.)
 """
 
 from functools import cache
@@ -68,10 +68,10 @@ def _clock_of_a_board(stated: Any) -> Any:
 
 
 class PlatformDevice(TomlTable):
-    """One device of a platform.
+    """One device of a platform: its kind, name and key, and the bandwidths, sizes and speeds that a source states.
 
-    GB are 10^9 bytes, MB 10^6 bytes, and tera-operations 10^12 operations. `peak_type` names the type of the
-    numbers that `peak_tops` is about.
+    GB are 10^9 bytes, MB 10^6 bytes, and tera-operations 10^12 operations. `peak_type` is the data type of the
+    operations that `peak_tops` counts, such as "fp32".
     """
 
     key: Key = Field(description="how links name it; 'cpu' is the host")
@@ -133,7 +133,14 @@ class PlatformFile(TomlTable):
     link: tuple[PlatformLink, ...] = Field(default=(), max_length=1024, description="links between devices")
 
     def find(self, key: str) -> PlatformDevice:
-        """Return the device with this key; raises KeyError if there is none."""
+        """Return the device with a key.
+
+        Args:
+            key: the name by which links refer to the device, such as "gpu".
+
+        Raises:
+            KeyError: the platform has no such device.
+        """
         for device in self.device:
             if device.key == key:
                 return device
@@ -141,6 +148,9 @@ class PlatformFile(TomlTable):
 
     def link_gb_s(self, a: str, b: str) -> SourcedNumber:
         """Return the bandwidth of the link between the devices with keys `a` and `b`, in GB/s.
+
+        Args:
+            a, b: names by which links refer to the devices, such as "cpu" and "gpu".
 
         Raises:
             KeyError: there is no link between them, or its bandwidth is not stated.
@@ -184,7 +194,7 @@ class PlatformFile(TomlTable):
         both links. If source and target are the same device, this is the bandwidth of its memory.
 
         Args:
-            source, target: names of devices, as in mappings.
+            source, target: names of devices, as in mappings, such as "cpu" and "cuda:0".
 
         Raises:
             UserError: the platform has no such device, or does not state the bandwidth.
@@ -206,6 +216,9 @@ class PlatformFile(TomlTable):
 
         Two devices without a link of their own communicate over the host, and their links' latencies are added. A
         latency that the platform does not state counts as 0.
+
+        Args:
+            source, target: names of devices, as in mappings, such as "cpu" and "cuda:0".
 
         Raises:
             UserError: the platform has no such device.
@@ -262,7 +275,7 @@ class PlatformFile(TomlTable):
 
 
 def names() -> tuple[str, ...]:
-    """Return the platforms that `load` knows by name; the first is this machine."""
+    """Return the names of the platforms that `load` knows; the first is this machine."""
     return (THIS_MACHINE, *sorted(path.stem for path in _FOLDER.glob("*.toml")))
 
 

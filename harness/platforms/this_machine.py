@@ -40,7 +40,14 @@ class _Part(BaseModel):
 
 
 class Cache(_Part):
-    """One cache of the processor, as the kernel reports it for core 0."""
+    """One cache of the processor, as the kernel reports it for core 0.
+
+    Attributes:
+        level: 1 for the cache nearest to the core, and so on.
+        kind: "data", "instruction" or "unified".
+        size_bytes, line_bytes: size of the cache and of one cache line.
+        shared_by_cores: number of cores that share the cache.
+    """
 
     level: int
     kind: str  # "data", "instruction" or "unified"
@@ -50,7 +57,20 @@ class Cache(_Part):
 
 
 class Cpu(_Part):
-    """The processor of a machine, its caches, and the size of the main memory."""
+    """The processor of a machine, its caches, and the size of the main memory.
+
+    Attributes:
+        model: the processor's name.
+        architecture: its instruction set, such as "x86_64".
+        physical_cores, logical_cores: numbers of cores, without and with hyper-threads; `physical_cores` is None if it
+            is unknown.
+        usable_cores: number of logical cores that this process may run on.
+        simd_level: vector instructions of the native kernels: "avx512", "avx2" or "portable".
+        vector_flags: names of the vector instruction sets that the processor has.
+        highest_mhz: highest clock frequency; None if it is unknown.
+        caches: the caches of core 0.
+        memory_bytes: size of the main memory.
+    """
 
     model: str
     architecture: str
@@ -65,7 +85,17 @@ class Cpu(_Part):
 
 
 class Accelerator(_Part):
-    """A CUDA or OpenCL device of a machine, and whether it can be used."""
+    """A CUDA or OpenCL device of a machine, and whether it can be used.
+
+    Attributes:
+        kind: "cuda" or "opencl".
+        device: its name in a mapping, such as "cuda:0".
+        name: the vendor's name.
+        memory_bytes: size of its memory; None if it is unknown.
+        compute_units: number of its multiprocessors or compute units; None if it is unknown.
+        usable: whether it can be used.
+        reason: why it cannot be used; empty if it can.
+    """
 
     kind: str  # "cuda" or "opencl"
     device: str  # its name in a mapping
@@ -80,10 +110,10 @@ class Backend(_Part):
     """Says whether a primitive can run on a backend on this machine.
 
     Attributes:
-        primitive: such as "sum_tree".
+        primitive: name of the primitive, such as "sum_tree".
         name: the backend's name.
         available: whether it can run here.
-        reason: why it cannot; empty if it can.
+        reason: why it cannot run; empty if it can.
     """
 
     primitive: str
@@ -93,7 +123,7 @@ class Backend(_Part):
 
 
 class Link(_Part):
-    """The measured bandwidth between two devices, or within the memory of one.
+    """The measured bandwidth between two devices, or within the memory of one device.
 
     Attributes:
         source, target: the devices' names in mappings.
@@ -111,7 +141,7 @@ class PowerMeter(_Part):
     Attributes:
         name: name of the part, such as "RAPL package-0".
         readable: whether its counter can be read.
-        reason: why it cannot; empty if it can.
+        reason: why the counter cannot be read; empty if it can.
     """
 
     name: str
@@ -455,7 +485,7 @@ def _size(size_bytes: int | None) -> str:
 
 
 def show(machine: Machine, console: Console) -> None:
-    """Print the description of a machine as tables, as `placerl doctor` does."""
+    """Print the description of a machine as tables on a console; the command `placerl doctor` calls this."""
     cpu = machine.cpu
     facts = Table(title="Machine", show_header=False)
     facts.add_row("processor", cpu.model)
