@@ -22,13 +22,13 @@ class Cell:
     Attributes:
         key: identifies the cell within a run, such as `profile/hopper-ddpg/256`.
         estimate_s: expected duration in seconds, for the plan and the progress bar.
-        measure: does the work and returns its rows; called with the run, which holds the rows of earlier cells, and
-            a function that reports progress.
+        measure: function that does the work and returns its rows; called with the run, which holds the rows of earlier
+            cells, and a function that reports progress.
         chain: name of a group of cells that need each other's rows, so that one machine must measure them all; empty
             if the cell is on its own.
         baselines: names of the baselines whose virtual environments it needs.
-        stale: returns whether the cell must be measured again, because what its stored rows were computed from has
-            changed.
+        stale: function that returns whether the cell must be measured again, because the data from which its stored
+            rows were computed has changed.
         provenance: provenance of its rows, for the row that reports a failure.
         needs: keys of the cells whose rows it needs; they precede it in a plan.
     """
@@ -43,16 +43,29 @@ class Cell:
     needs: tuple[str, ...] = ()
 
     def finished(self, run: Run) -> bool:
-        """Return whether the run holds a row of the cell that is not a failure; if not, the cell is measured again."""
+        """Return whether a run holds a row of this cell that is not a failure; if not, the cell is measured again.
+
+        Args:
+            run: the stored results of one plan on one machine.
+        """
         return any(row.status != "failed" for row in self.rows(run))
 
     def rows(self, run: Run) -> list[Measurement]:
-        """Return the rows of the last time that this cell was measured in the run; empty if it never was."""
+        """Return the rows of the last time that this cell was measured in a run; empty if it never was.
+
+        Args:
+            run: the stored results of one plan on one machine.
+        """
         made = list(takewhile(run.finished, self._attempts()))
         return run.measurements(cell=made[-1]) if made else []
 
     def store(self, run: Run, rows: list[Measurement]) -> None:
-        """Store the rows of the cell, which was just measured, as its next attempt; earlier attempts are kept."""
+        """Store the rows of this cell, which was just measured, as its next attempt; earlier attempts are kept.
+
+        Args:
+            run: the stored results of one plan on one machine.
+            rows: at least one row.
+        """
         run.finish(next(name for name in self._attempts() if not run.finished(name)), rows)
 
     def _attempts(self) -> Iterator[str]:

@@ -80,7 +80,13 @@ class Key(NamedTuple):
 
     Attributes:
         parameters: the details by which rows are kept apart (`DISTINGUISHING`), as "name=value, ...".
-        suite, workload, primitive, backend, device, batch_size, quantity, unit: as in `Measurement`.
+        suite: the purpose of the measurement, such as "profile".
+        workload: the workload's name; empty if there is none.
+        primitive: what was measured, such as "sum_tree.sample".
+        backend, device: where it ran, such as "native" and "cpu"; empty if there is none.
+        batch_size: transitions in a batch; None if there is none.
+        quantity: the quantity's name, such as "time_per_call".
+        unit: the quantity's unit, such as "s".
     """
 
     suite: str
@@ -125,7 +131,7 @@ class Difference:
 def diff(
     before: Iterable[Measurement], after: Iterable[Measurement], *, incomparable: str = ""
 ) -> list[Difference]:
-    """Compare two runs, quantity by quantity; the module explains how.
+    """Compare two stored runs, and decide for each quantity whether it got better or worse, or give no verdict.
 
     Args:
         before: the measurements of the older run.

@@ -105,7 +105,7 @@ def check_files(path: Path) -> None:
     SQLite and this program write to files next to the store; a link in their place would redirect the writes.
 
     Raises:
-        UserError: the store is larger than `LARGEST_STORE_BYTES`, or one of those files is not a plain file.
+        UserError: the store is larger than `LARGEST_STORE_BYTES`, or a file next to it is not a plain file.
     """
     size_bytes = path.stat().st_size
     if size_bytes > LARGEST_STORE_BYTES:
@@ -125,7 +125,7 @@ def check_header(path: Path) -> None:
     another connection of this process holds on the file.
 
     Raises:
-        UserError: it is another kind of file, or has another schema version.
+        UserError: the file is not a store, or has another schema version.
     """
     uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
     database = sqlite3.connect(uri, uri=True)
@@ -167,7 +167,7 @@ def check_schema(path: Path, database: sqlite3.Connection) -> None:
     """Check that a store has exactly the tables of this version, since a trigger, for example, could do anything.
 
     Raises:
-        UserError: its tables, indices or triggers differ.
+        UserError: the store's tables, indices or triggers are not those of this version.
     """
     if _schema_of(database) != _schema():
         raise UserError(path, "store", "other tables than a PlaceRL store has", "an unaltered PlaceRL store")

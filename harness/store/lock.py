@@ -26,7 +26,7 @@ class WriterLock:
     one process apart.
 
     Args:
-        path: the file to be written; it need not exist.
+        path: the file to be written, which need not exist.
 
     Raises:
         UserError: another process holds the lock.

@@ -3,7 +3,7 @@
 | primitive | meaning |
 |---|---|
 | `main process` | most resident memory of the process that measured |
-| `largest process` | most resident memory of any one process: that process, or one that it started and has waited for |
+| `largest process` | most resident memory of any one process: the measuring one, or a child that it has waited for |
 
 The operating system counts for a child also the memory that its parent held when the child started, so the peak of
 a child that is smaller than its parent is unknown. The larger of the two peaks is exact.
@@ -40,7 +40,7 @@ def largest_bytes() -> int:
 
 
 def record(run: Run) -> None:
-    """Store the peak memory of this process and of its largest child, unless the run already has higher values.
+    """Store in a run the peak memory of this process and of its largest child, unless higher values are stored.
 
     If several processes worked on a run, each adds rows, and the run's peak is the highest of them.
     """

@@ -63,7 +63,7 @@ def _to_row(measurement: Measurement) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What identifies a stored run and says where it comes from.
+    """The identity and origin of a stored run (the measurements of one plan, revision of the code and machine).
 
     Attributes:
         id: number within this store, increasing in the order in which runs began.
@@ -85,7 +85,9 @@ class RunRecord:
 
 
 class Run:
-    """A stored run (see the module) to which finished cells can be added; `Store.begin_run` returns one.
+    """A stored run: the measurements of one tier (a size of the plan), one revision of the code and one machine.
+
+    `Store.begin_run` returns a run. Finished cells (units of work) can be added to it.
 
     Attributes:
         record: what identifies the run.
@@ -97,17 +99,26 @@ class Run:
 
     @property
     def path(self) -> Path:
-        """Path of the store's file."""
+        """The path of the store's file."""
         return self._store.path
 
     def finished(self, cell: str) -> bool:
-        """Return whether a cell (a unit of work, by its name) is finished, in this process or in an earlier one."""
+        """Return whether a cell (a unit of work) is finished, in this process or in an earlier one.
+
+        Args:
+            cell: the cell's name, such as "profile/hopper-ddpg/256".
+        """
         with self._store.reading() as database:
             query = "SELECT 1 FROM cell WHERE run_id = ? AND name = ?"
             return database.execute(query, (self.record.id, cell)).fetchone() is not None
 
     def measurements(self, **chosen: Any) -> list[Measurement]:
-        """Return this run's measurements that match the keyword arguments of `Store.measurements`, such as `suite`."""
+        """Return this run's measurements whose fields have the given values, in the order in which they were made.
+
+        Args:
+            chosen: `cell`, `suite`, `workload`, `primitive` or `batch_size`, such as `suite="profile"`; all
+                must match.
+        """
         return self._store.measurements(run=self.record.id, **chosen)
 
     def finish(self, cell: str, measurements: Sequence[Measurement]) -> None:
@@ -223,7 +234,7 @@ class Store:
     def begin_run(
         self, tier: str, revision: str, machine: "Mapping[str, Any] | Machine", *, fresh: bool = False
     ) -> Run:
-        """Begin a run, or resume the last one of the same tier, revision and machine.
+        """Begin a run (a set of measurements), or resume the last one of the same tier, revision and machine.
 
         Args:
             tier: the size of the plan that is run: "quick", "standard", "full", or another name.
@@ -264,7 +275,11 @@ class Store:
             return [RunRecord(*(*head, _load_json(machine, dict))) for *head, machine in rows]
 
     def cells(self, run: int) -> list[str]:
-        """Return the names of the cells that a run has finished, in that order; `run` is its `RunRecord.id`."""
+        """Return the names of the cells (units of work) that a run has finished, in the order in which they finished.
+
+        Args:
+            run: the run's `RunRecord.id`.
+        """
         with self.reading() as database:
             rows = database.execute("SELECT name FROM cell WHERE run_id = ? ORDER BY id", (run,)).fetchall()
         return [name for (name,) in rows]
@@ -283,7 +298,9 @@ class Store:
 
         Args:
             run: a `RunRecord.id`; None for all runs.
-            cell, suite, workload, primitive, batch_size: exact values; None for any.
+            cell: name of a cell (a unit of work), such as "profile/hopper-ddpg/256"; None for any.
+            suite, workload, primitive, batch_size: values of the measurements' fields, such as suite "profile" and
+                primitive "sum_tree.sample"; None for any.
 
         Raises:
             UserError: the file holds something that is not a measurement.
@@ -302,8 +319,9 @@ class Store:
     def frame(self, *, run: int | None = None) -> "pd.DataFrame":
         """Return the measurements as a table.
 
-        The columns describe the run (`run`, `run_key`, `tier`, `revision`, `fingerprint`, `started_at`), then the
-        cell (`cell`, `finished_at`), then the measurement (one column for each field of `Measurement`).
+        The columns describe the run (`run`, `run_key`, `tier`, `revision`, `fingerprint`, `started_at`), then
+        the cell, the unit of work that made it (`cell`, `finished_at`), then the measurement (one column per
+        field of `Measurement`).
 
         Args:
             run: a `RunRecord.id`; None for all runs.
@@ -335,7 +353,9 @@ class Store:
         return frame.astype({"batch_size": "Int64", "value": "float64", "low": "float64", "high": "float64"})
 
     def copy_from(self, other: "Store") -> int:
-        """Copy the runs of another store into this one. Cells that this store already has are unchanged.
+        """Copy the runs of another store into this one.
+
+        Cells (units of work) that this store already has are unchanged.
 
         This is one transaction: either everything is copied or nothing.
 
