@@ -29,7 +29,8 @@ class CustomTask:
         name: name of the task, for error messages.
         make_environment: creates one environment.
         custom_algorithm: the user's algorithm.
-        replay, training: as the tables `[replay]` and `[training]` of a workload's file.
+        replay: capacity of the replay and parameters of its priorities, as the `[replay]` table of a workload's file.
+        training: batch sizes, numbers of steps and environments, and seeds, as the `[training]` table.
     """
 
     name: str
@@ -60,7 +61,7 @@ def prepared(make: MakeEnvironment, name: str) -> tuple[MakeEnvironment, dict[st
 
     Args:
         make: creates an environment.
-        name: name of the environment in that line and in errors.
+        name: name of the environment in messages and errors.
 
     Returns:
         A function that creates the environment, with flattened observations if necessary; and the observation
@@ -89,7 +90,11 @@ def prepared(make: MakeEnvironment, name: str) -> tuple[MakeEnvironment, dict[st
 
 
 def flattened(make: MakeEnvironment) -> gymnasium.Env[Any, Any]:
-    """Create an environment whose observations are one vector."""
+    """Create an environment whose observations, a `Dict` or `Tuple` of arrays, are flattened to one vector.
+
+    Args:
+        make: creates the environment.
+    """
     return FlattenObservation(make())
 
 
@@ -128,7 +133,12 @@ def _actions(space: Any, name: str) -> dict[str, Any]:
 
 
 def seeded(make: MakeEnvironment, seed: int) -> gymnasium.Env[Any, Any]:
-    """Create an environment that has been reset with its seed."""
+    """Create an environment and reset it once with a seed.
+
+    Args:
+        make: creates the environment.
+        seed: seed of the reset; further resets need no seed.
+    """
     environment = make()
     environment.reset(seed=seed)
     return environment

@@ -33,7 +33,7 @@ Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 
 
 class AlgorithmTable(TomlTable):
-    """The `[algorithm]` table: the algorithm's name and its hyper-parameters. Those left out get their defaults."""
+    """The `[algorithm]` table: the algorithm's name and its hyper-parameters, which have defaults."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -223,7 +223,7 @@ def from_tables(tables: Mapping[str, Any], source: object) -> Workload:
     """Create a workload from the contents of its file as nested dicts.
 
     Args:
-        tables: as `Workload.tables()` returns them.
+        tables: the file's tables by name, such as "environment" and "algorithm".
         source: the file or option to name in an error.
 
     Raises:

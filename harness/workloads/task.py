@@ -18,7 +18,7 @@ def algorithm_of(workload: Task, dtype: torch.dtype = torch.float32) -> Algorith
     """Return the algorithm of a task, created for the shapes of the task's environment.
 
     Args:
-        workload: the task.
+        workload: the task, a `Workload` or a `CustomTask`.
         dtype: data type of parameters and batches; a user's own algorithm (`CustomTask`) keeps its own.
     """
     if isinstance(workload, CustomTask):
@@ -35,9 +35,12 @@ def algorithm_of(workload: Task, dtype: torch.dtype = torch.float32) -> Algorith
 
 
 def columns_of(workload: Task) -> dict[str, FieldSpec]:
-    """Return shape and dtype of each column of a task's transitions, by name, as the replay's storage takes them.
+    """Return the shape and dtype of each column of a task's transitions, by name, to create the replay's storage.
 
     Observations are float32, but frames (observations of more than one dimension) are uint8.
+
+    Args:
+        workload: the task, a `Workload` or a `CustomTask`.
     """
     if isinstance(workload, CustomTask):
         return workload.columns()
