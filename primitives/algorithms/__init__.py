@@ -46,8 +46,9 @@ def create(
         name: one of `names()`.
         observation_shape: (S,), or (channels, height, width) for pixels.
         action_size: components of a continuous action, or the number of discrete ones; at least 1.
-        network: kind and sizes, as a workload's `[network]` table; two hidden layers of 256 by default.
-        hyperparameters: by name; those left out keep the algorithm's defaults.
+        network: kind and sizes of the networks, such as {"hidden": (64, 64)}; two hidden layers of 256 units
+            by default.
+        hyperparameters: values by name, such as {"gamma": 0.98}; the others keep the algorithm's defaults.
         action_kind: "continuous" or "discrete"; by default the first kind that the algorithm supports.
         dtype: float32 or float64.
         n_step: whether batches hold n-step transitions, with their column `discount`; not for PPO.

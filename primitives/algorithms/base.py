@@ -22,11 +22,11 @@ class Column(NamedTuple):
 
 
 class StepResult(NamedTuple):
-    """What a gradient step returns.
+    """The result of a gradient step.
 
     Attributes:
         state: the new state, of the same structure as the old.
-        losses: each () float, by name.
+        losses: the losses by name, each a scalar tensor.
         td_error: (B,) float, target minus value before the update; its magnitude is the new priority.
     """
 
@@ -46,6 +46,9 @@ class Hyperparameters:
     def of(cls, values: Self | Mapping[str, Any] | None) -> Self:
         """Create hyper-parameters from a mapping such as a workload's `[algorithm]` table.
 
+        Args:
+            values: values by the fields' names; fields left out get their defaults.
+
         Raises:
             ValueError: a name that the algorithm does not have, or a value out of range.
         """
@@ -62,7 +65,9 @@ class Hyperparameters:
 
 @dataclass(frozen=True)
 class Algorithm(ABC):
-    """A reinforcement learning algorithm for an environment's shapes. It is immutable; what changes is in its state.
+    """A reinforcement learning algorithm for an environment's shapes.
+
+    An algorithm is immutable: parameters and optimiser are in its state, which every gradient step takes and returns.
 
     `gradient_step` is a pure function with static shapes and no control flow that depends on data, in float32 or
     float64, so that it can be traced into a graph. Some algorithms have several kinds of step (a target network
@@ -73,11 +78,11 @@ class Algorithm(ABC):
         observation_shape: (S,) for vectors, (channels, height, width) for pixels.
         action_size: components of a continuous action, or the number of discrete ones.
         network: kind and size of the networks.
-        hyperparameters: the algorithm's own.
+        hyperparameters: the algorithm's hyper-parameters, such as `DdpgHyperparameters`.
         dtype: float32 or float64, of parameters and batch.
         updates: computes gradients, Adam's updates and Polyak averages; a learner may replace it by a faster version.
         action_kind: "continuous" or "discrete", one of the class's `action_kinds`.
-        noises: class attribute: names of the random numbers that a step takes; see `draw`.
+        noises: class attribute: names of the random numbers that a step takes, such as "target_noise".
         n_step: whether batches hold n-step transitions (`primitives.replay.NStepReturns`), whose column
             `discount` replaces gamma.
     """
@@ -102,33 +107,40 @@ class Algorithm(ABC):
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The kinds of gradient step; "full" updates everything."""
+        """The names of the kinds of gradient step; "full" updates everything."""
         return ("full",)
 
     def variant(self, step: int) -> str:
-        """Return the kind of gradient step number `step`, counted from 0."""
+        """Return the name of the kind of gradient step number `step`, counted from 0, such as "full"."""
         return "full"
 
     @property
     @abstractmethod
     def networks(self) -> dict[str, Network]:
-        """The trained networks, by their names in the state."""
+        """The networks that are trained, by their names in the state, such as "actor" and "critic"."""
 
     @abstractmethod
     def initialise(self, generator: torch.Generator) -> Any:
-        """Return the state before training; `generator` is a CPU generator."""
+        """Return the state before training: random parameters, and the optimisers' initial moments.
+
+        Args:
+            generator: source of the random numbers, on the CPU.
+        """
 
     @abstractmethod
     def columns(self, batch_size: int) -> dict[str, Column]:
-        """Return the columns of a batch by name. The column `terminated` holds 0 or 1 in `dtype`."""
+        """Return the shape and dtype of each column of a batch, by name.
+
+        The column `terminated` holds 0 or 1 in `dtype`.
+        """
 
     def draw(
         self, batch_size: int, generator: torch.Generator, out: dict[str, Tensor] | None = None
     ) -> dict[str, Tensor]:
-        """Draw the random numbers of one gradient step: (B, A) standard normal for each of `noises`.
+        """Draw the random numbers of one gradient step, by name: (B, A) standard normal for each of `noises`.
 
         Args:
-            batch_size: B.
+            batch_size: B, transitions in the batch.
             generator: source of the random numbers, which are on its device.
             out: tensors to write to, such as an earlier draw's; new tensors if None.
         """

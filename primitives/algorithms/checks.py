@@ -1,11 +1,21 @@
-"""Checks of arguments: each raises `ValueError` naming the argument, what was found and what is allowed."""
+"""Checks of arguments: each raises a `ValueError` that names the argument, the value found and the allowed values."""
 
 import math
 from collections.abc import Collection
 
 
 def in_range(name: str, value: float, low: float, high: float = math.inf, *, open_low: bool = False) -> None:
-    """Check that `value` is a finite number in [low, high], or in (low, high] with `open_low`."""
+    """Check that `value` is a finite number in [low, high], or in (low, high] with `open_low`.
+
+    Args:
+        name: the argument's name, for the error.
+        value: the argument's value.
+        low, high: bounds of the allowed range.
+        open_low: whether `low` itself is not allowed.
+
+    Raises:
+        ValueError: the value is not allowed; the message begins with `name`.
+    """
     number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     if not number or not low <= value <= high or (open_low and value == low):
         opening = "(" if open_low or low == -math.inf else "["
@@ -14,24 +24,40 @@ def in_range(name: str, value: float, low: float, high: float = math.inf, *, ope
 
 
 def positive(name: str, value: float) -> None:
-    """Check that `value` is a finite number above 0."""
+    """Check that `value` is a finite number above 0.
+
+    Raises:
+        ValueError: the value is not allowed; the message begins with `name`, the argument's name.
+    """
     in_range(name, value, 0.0, open_low=True)
 
 
 def whole(name: str, value: int, low: int, high: float = math.inf) -> None:
-    """Check that `value` is an integer of at least `low` and at most `high`."""
+    """Check that `value` is an integer of at least `low` and at most `high`.
+
+    Raises:
+        ValueError: the value is not allowed; the message begins with `name`, the argument's name.
+    """
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         allowed = f"of at least {low}" if high == math.inf else f"from {low} to {high}"
         raise ValueError(f"{name}: found {value!r}; allowed: an integer {allowed}")
 
 
 def one_of(name: str, value: str, allowed: Collection[str]) -> None:
-    """Check that `value` is one of `allowed`."""
+    """Check that `value` is one of `allowed`.
+
+    Raises:
+        ValueError: the value is not allowed; the message begins with `name`, the argument's name.
+    """
     if value not in allowed:
         raise ValueError(f"{name}: found {value!r}; allowed: {', '.join(sorted(allowed))}")
 
 
 def truth(name: str, value: bool) -> None:
-    """Check that `value` is True or False."""
+    """Check that `value` is True or False.
+
+    Raises:
+        ValueError: the value is neither; the message begins with `name`, the argument's name.
+    """
     if not isinstance(value, bool):
         raise ValueError(f"{name}: found {value!r}; allowed: true or false")

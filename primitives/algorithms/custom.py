@@ -31,7 +31,8 @@ class CustomAlgorithm(base.Algorithm):
 
     Attributes:
         state: the state before training.
-        step: one gradient step.
+        step: function that takes one gradient step: it maps state and batch to the new state, and the TD errors and
+            losses by name.
         policy: maps the state and observations (n, *observation_shape) to greedy actions, as `Algorithm.act`
             returns them.
         exploration: for discrete actions the probability of a random action, [0, 1]; for continuous actions the
@@ -58,7 +59,8 @@ class CustomAlgorithm(base.Algorithm):
         """Check on a batch of zeros that step and policy fit the state and the environment.
 
         Raises:
-            ValueError: the outputs' names or shapes differ from the module's docstring.
+            ValueError: the step returns a state of another structure, no "td_error" (B,) or losses that are not
+                scalars, or the policy returns actions of another shape.
         """
         shapes = {name: tuple(leaf.shape) for name, leaf in tree.flatten(self.state).items()}
         size = 3
@@ -89,13 +91,25 @@ class CustomAlgorithm(base.Algorithm):
         return tree.map_tensors(lambda leaf: leaf.detach().clone(), self.state)
 
     def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """Return the columns of a batch of transitions, with their importance weights."""
+        """Return the shape and dtype of each column of a batch of transitions, by name.
+
+        The columns are observation, action, reward, next_observation, terminated and weight, and, if
+        `n_step`, discount.
+        """
         return self._transition_columns(batch_size)
 
     def gradient_step(
         self, state: Any, batch: Any, draws: Any = None, variant: str = "full"
     ) -> base.StepResult:
-        """Run the user's step. If the learner updates in place, the new values are copied into the old state."""
+        """Return the result of the user's step.
+
+        If the learner updates in place, the new values are copied into the old state.
+
+        Args:
+            state: the state before the step.
+            batch: the columns that `columns` lists.
+            draws, variant: not used; the step has no random numbers and only one kind.
+        """
         new, told = self.step(state, dict(batch))
         rest = dict(told)
         td_error = rest.pop("td_error")
@@ -106,11 +120,15 @@ class CustomAlgorithm(base.Algorithm):
         return base.StepResult(new, rest, td_error)
 
     def acting_parameters(self, state: Any) -> Parameters:
-        """Return the whole state by name, because it is not known which part of it the policy reads."""
+        """Return the whole state by name, because it is not known which part of the state the policy reads."""
         return tree.flatten(state)
 
     def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
-        """Return the action of the user's policy."""
+        """Return the greedy actions that the user's policy chooses.
+
+        Returns:
+            (n,) int64 for discrete actions, else (n, action_size) in [-1, 1].
+        """
         if isinstance(observation, np.ndarray):
             tensors = {name: torch.from_numpy(np.asarray(value)) for name, value in parameters.items()}
             with torch.no_grad():
@@ -120,7 +138,12 @@ class CustomAlgorithm(base.Algorithm):
     def draw_exploration(
         self, number: int, environment_step: int, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
-        """Draw the "noise" of continuous actions; of discrete ones, which are "random", and a random "action" each."""
+        """Draw the random numbers of exploring actions.
+
+        Returns:
+            For continuous actions "noise", (number, A) standard normal. For discrete actions "random", (number,) bool:
+            whether an action is random, and "action", (number,) int64: the random action.
+        """
         if not self.discrete:
             return super().draw_exploration(number, environment_step, rng)
         random = rng.random(number) < self.exploration

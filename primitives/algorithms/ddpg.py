@@ -107,13 +107,27 @@ class DDPG(base.Algorithm):
         )
 
     def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """Return the columns of a batch of transitions, by name; the module's docstring lists them."""
+        """Return the shape and dtype of each column of a batch of transitions, by name.
+
+        The columns are observation, action, reward, next_observation, terminated and weight, and, if
+        `n_step`, discount.
+        """
         return self._transition_columns(batch_size)
 
     def gradient_step(
         self, state: DdpgState, batch: base.Batch, draws: base.Batch | None = None, variant: str = "full"
     ) -> base.StepResult:
-        """Update the critic, the actor and the target networks once. The losses are "critic" and "actor"."""
+        """Update the critic, the actor and the target networks once. The losses are "critic" and "actor".
+
+        Args:
+            state: the state before the step.
+            batch: the columns that `columns` lists.
+            draws: not used, because the step has no random numbers.
+            variant: the kind of step, always "full".
+
+        Returns:
+            The new state, the losses and the (B,) TD errors.
+        """
         settings, updates, actor, critic = self.hyperparameters, self.updates, self.actor, self.critic
 
         def critic_loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, Tensor]:
@@ -152,7 +166,7 @@ class DDPG(base.Algorithm):
         return base.StepResult(new_state, {"critic": critic_cost, "actor": actor_cost}, td_error)
 
     def acting_parameters(self, state: DdpgState) -> Parameters:
-        """Return the actor's parameters."""
+        """Return the part of the state that actors need to choose actions: the actor's parameters."""
         return state.actor
 
     def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:

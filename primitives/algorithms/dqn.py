@@ -117,7 +117,11 @@ class DQN(base.Algorithm):
         return DqnState(q, copy(q), initial_adam(q))
 
     def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """Return the columns of a batch of transitions, by name; the module's docstring lists them."""
+        """Return the shape and dtype of each column of a batch of transitions, by name.
+
+        The columns are observation, action, reward, next_observation, terminated and weight, and, if
+        `n_step`, discount.
+        """
         return self._transition_columns(batch_size)
 
     def gradient_step(
@@ -126,6 +130,15 @@ class DQN(base.Algorithm):
         """Update the Q network once, and in variant "full" also the target network.
 
         The losses are "q", the weighted loss of the TD errors, and "mean_q", the mean value of the batch's actions.
+
+        Args:
+            state: the state before the step.
+            batch: the columns that `columns` lists.
+            draws: not used, because the step has no random numbers.
+            variant: the kind of step: "full", or "online", which leaves the target network unchanged.
+
+        Returns:
+            The new state, the losses and the (B,) TD errors.
         """
         settings, updates, q = self.hyperparameters, self.updates, self.q
 
@@ -160,15 +173,15 @@ class DQN(base.Algorithm):
         return inner * (magnitude - 0.5 * inner)
 
     def acting_parameters(self, state: DqnState) -> Parameters:
-        """Return the online network's parameters."""
+        """Return the part of the state that actors need to choose actions: the online network's parameters."""
         return state.q
 
     def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
-        """Return the actions of the largest value, (n,) int64."""
+        """Return the action with the largest value for each observation, (n,) int64."""
         return self.q(parameters, observation).argmax(-1)
 
     def epsilon(self, environment_step: int) -> float:
-        """Return the probability of a random action at an environment step."""
+        """Return the probability of a random action after a number of environment steps."""
         settings = self.hyperparameters
         progress = min(environment_step / settings.exploration_steps, 1.0)
         return settings.epsilon_initial + progress * (settings.epsilon_final - settings.epsilon_initial)

@@ -48,8 +48,8 @@ class Layer:
     Attributes:
         kind: "linear" or "convolution".
         weight_shape: (out, in), or (out channels, in channels, height, width).
-        positions: how often the weights are applied to one sample: 1 for "linear", the output's pixels for
-            "convolution".
+        positions: how often the weights are applied to one sample: once for "linear", at each pixel of the output
+            for "convolution".
     """
 
     kind: str
@@ -58,31 +58,34 @@ class Layer:
 
     @property
     def fan_in(self) -> int:
-        """Number of inputs of one output unit."""
+        """The number of inputs of one output unit."""
         return math.prod(self.weight_shape[1:])
 
     @property
     def macs(self) -> int:
-        """Number of multiply-accumulates of the forward pass of one sample; adding the bias is not counted."""
+        """The number of multiply-accumulates of the forward pass of one sample; adding the bias is not counted."""
         return math.prod(self.weight_shape) * self.positions
 
     @property
     def parameters(self) -> int:
-        """Number of weights and biases."""
+        """The number of weights and biases."""
         return math.prod(self.weight_shape) + self.weight_shape[0]
 
 
 class Network(Protocol):
-    """The interface of a network that the algorithms use."""
+    """The interface of networks.
+
+    `network(parameters, x)` computes the outputs of a batch x with the parameters of a dict.
+    """
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """The layers in order."""
+        """The layers, from the input to the output."""
         ...
 
     @property
     def outputs(self) -> int:
-        """The number of outputs."""
+        """The number of outputs for each sample."""
         ...
 
     def __call__(self, parameters: Mapping[str, Array], x: Array) -> Array:
@@ -112,8 +115,9 @@ def initialise(
         network: the network that the parameters are for.
         generator: CPU generator; a seed gives the same parameters in every `dtype`, up to rounding.
         dtype: float32 or float64.
-        gains: one per layer: orthogonal weights of that gain and biases 0 (usual for PPO). If None, weights and
-            biases are uniform in ±1/sqrt(fan-in) (Lillicrap et al. 2015, section 7; PyTorch's default).
+        gains: one number per layer: its weights are orthogonal with this gain, and its biases 0 (usual for PPO).
+            If None, weights and biases are uniform in ±1/sqrt(fan-in) (Lillicrap et al. 2015, section 7;
+            PyTorch's default).
 
     Returns:
         The parameters, on the CPU.
@@ -135,18 +139,32 @@ def initialise(
 
 
 def join(**parts: Mapping[str, Array]) -> dict[str, Array]:
-    """Join the parameters of several networks in one dict: `first.0.weight`, `second.0.weight`, ..."""
+    """Join the parameters of several networks in one dict: `first.0.weight`, `second.0.weight`, ...
+
+    Args:
+        parts: each network's parameters; the keyword is the prefix of their names.
+    """
     return {f"{prefix}.{name}": value for prefix, part in parts.items() for name, value in part.items()}
 
 
 def part(parameters: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    """Return one network's parameters from parameters that `join` joined, without the prefix in their names."""
+    """Return one network's parameters from parameters that `join` joined, without the prefix in their names.
+
+    Args:
+        parameters: the joined parameters.
+        prefix: the network's name in them, such as "first".
+    """
     start = f"{prefix}."
     return {name[len(start) :]: value for name, value in parameters.items() if name.startswith(start)}
 
 
 def activate(name: str, x: Array) -> Array:
-    """Apply an activation by its name to a tensor or array."""
+    """Apply an activation, such as "relu" or "tanh", to a tensor or array.
+
+    Args:
+        name: the activation's name; "none" returns `x` unchanged.
+        x: tensor or NumPy array of any shape.
+    """
     return _NUMPY_ACTIVATIONS[name](x) if isinstance(x, np.ndarray) else _TORCH_ACTIVATIONS[name](x)
 
 
@@ -161,7 +179,7 @@ def exp(x: Array) -> Array:
 
 
 def choose(condition: Array, first: Array, second: Array) -> Array:
-    """Select elements of the first tensor or array where the condition holds, else of the second."""
+    """Select elements of `first` where `condition` is True, else of `second`; all are tensors, or all arrays."""
     if isinstance(condition, np.ndarray):
         return np.where(condition, first, second)
     return torch.where(condition, first, second)
@@ -173,8 +191,8 @@ class MLP:
 
     Attributes:
         sizes: sizes of input, hidden layers and output, such as (11, 256, 256, 3).
-        activation: applied after each hidden layer.
-        output_activation: applied after the last layer.
+        activation: activation after each hidden layer, such as "relu".
+        output_activation: activation after the last layer, such as "tanh"; "none" for none.
     """
 
     sizes: tuple[int, ...]
@@ -191,12 +209,12 @@ class MLP:
 
     @property
     def outputs(self) -> int:
-        """The size of the output."""
+        """The number of outputs for each sample."""
         return self.sizes[-1]
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """The layers in order."""
+        """The layers, from the input to the output."""
         pairs = zip(self.sizes[1:], self.sizes[:-1], strict=True)
         return tuple(Layer("linear", shape) for shape in pairs)
 
@@ -249,12 +267,12 @@ class NatureCNN:
 
     @property
     def outputs(self) -> int:
-        """The size of the output."""
+        """The number of outputs for each sample."""
         return self.hidden if self.head is None else self.head
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """The layers in order."""
+        """The layers, from the input to the output."""
         return self._layers
 
     def __call__(self, parameters: Mapping[str, Array], x: Array) -> Array:
@@ -281,7 +299,7 @@ class NetworkDescription:
     Attributes:
         kind: "mlp" or "nature_cnn".
         hidden: units of the hidden layers of an MLP; ignored by "nature_cnn", whose layers are fixed.
-        activation: after each hidden layer of an MLP.
+        activation: activation after each hidden layer of an MLP, such as "relu".
     """
 
     kind: str = "mlp"
@@ -298,6 +316,10 @@ class NetworkDescription:
     @classmethod
     def of(cls, values: "NetworkDescription | Mapping[str, Any]") -> "NetworkDescription":
         """Create a description from a mapping of its fields, such as a workload's `[network]` table.
+
+        Args:
+            values: values by the fields' names; fields left out get their defaults. A description is
+                returned unchanged.
 
         Raises:
             ValueError: an unknown field, or a value that is not allowed.
@@ -317,7 +339,7 @@ class NetworkDescription:
         Args:
             input_shape: shape of an observation, or (S + A,) for an observation joined with an action.
             outputs: number of outputs.
-            output_activation: applied after the last layer; only "none" for "nature_cnn".
+            output_activation: activation after the last layer, such as "tanh"; only "none" for "nature_cnn".
 
         Raises:
             ValueError: the kind of network does not fit the shape or the activation.

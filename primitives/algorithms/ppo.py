@@ -117,7 +117,7 @@ class SharedState(NamedTuple):
 
 
 class Rollout(NamedTuple):
-    """What N actors observed in T steps.
+    """The steps that N actors took in T time steps, one column per field.
 
     Attributes:
         observation: (T, N, *observation_shape).
@@ -146,7 +146,7 @@ def advantages(
     gamma: float,
     gae_lambda: float,
 ) -> np.ndarray:
-    """Return generalised advantage estimates A_t, by the formulas in the module's docstring. All arrays are (T, N).
+    """Return generalised advantage estimates A_t of T steps of N actors (Schulman et al. 2016). All arrays are (T, N).
 
     Args:
         reward: r_t.
@@ -175,7 +175,7 @@ class PPO(base.Algorithm):
 
     @property
     def shared(self) -> bool:
-        """Whether policy and value share a network, the trunk, as they do for pixels."""
+        """Whether policy and value share a network, the trunk, as with pixels."""
         return self.network.kind == "nature_cnn"
 
     @property
@@ -188,7 +188,10 @@ class PPO(base.Algorithm):
 
     @property
     def networks(self) -> dict[str, Network]:
-        """The trained networks: "policy" and "value", or with a shared trunk "trunk" and the two heads."""
+        """The trained networks by name.
+
+        They are "policy" and "value"; if policy and value share a network, its shared part is "trunk".
+        """
         if not self.shared:
             return {
                 "policy": self.network.build(self.observation_shape, self.action_size),
@@ -216,7 +219,10 @@ class PPO(base.Algorithm):
         return SeparateState(policy, value, initial_adam(policy), initial_adam(value))
 
     def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """Return the columns of a minibatch of samples, by name; the module's docstring lists them."""
+        """Return the shape and dtype of each column of a minibatch of samples, by name.
+
+        The columns are observation, action, log_probability, advantage and value_target.
+        """
         transition = self._transition_columns(batch_size)
         scalar = base.Column((batch_size,), self.dtype)
         samples = {"log_probability": scalar, "advantage": scalar, "value_target": scalar}
@@ -233,7 +239,7 @@ class PPO(base.Algorithm):
         Args:
             policy: the policy's parameters, of which "log_std" is read for continuous actions.
             output: the policy network's output, (M, A): the means of continuous actions, or logits.
-            action: (M, A) or (M,).
+            action: the actions, (M, A) continuous or (M,) discrete.
         """
         if self.discrete:
             log_probabilities = torch.log_softmax(output, 1)
@@ -274,6 +280,15 @@ class PPO(base.Algorithm):
         """Take one gradient step on a minibatch.
 
         The losses are "value" and, unless the variant is "value", "policy", "kl" and "entropy" (both in nats).
+
+        Args:
+            state: the state before the step.
+            batch: the columns that `columns` lists.
+            draws: not used, because the step has no random numbers.
+            variant: the kind of step: "full", or "value", which leaves the policy unchanged.
+
+        Returns:
+            The new state, the losses, and the (M,) differences between value targets and values.
         """
         return self._shared_step(state, batch) if self.shared else self._separate_step(state, batch, variant)
 
@@ -329,7 +344,10 @@ class PPO(base.Algorithm):
         return base.StepResult(SharedState(network, adam), losses, error)
 
     def acting_parameters(self, state: Any) -> Parameters:
-        """Return the joined parameters of "policy" and "value", and of "trunk" if they share one."""
+        """Return the part of the state that actors need: the joined parameters of the policy and value networks.
+
+        Their names begin with "policy" and "value", and with "trunk" if policy and value share a network.
+        """
         if isinstance(state, SharedState):
             return state.network
         return networks.join(policy=state.policy, value=state.value)
@@ -346,7 +364,12 @@ class PPO(base.Algorithm):
     def draw_exploration(
         self, number: int, environment_step: int, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
-        """Draw the random numbers for drawing actions: normal "noise", or "gumbel" noise for discrete actions."""
+        """Draw the random numbers for drawing actions from the policy.
+
+        Returns:
+            "noise", (number, A) standard normal, for continuous actions; "gumbel", Gumbel noise (number, A), for
+            discrete ones.
+        """
         if not self.discrete:
             return super().draw_exploration(number, environment_step, rng)
         gumbel = rng.gumbel(size=(number, self.action_size))
@@ -355,7 +378,7 @@ class PPO(base.Algorithm):
     def explored(
         self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
     ) -> Array:
-        """Return an action drawn from the policy."""
+        """Return an action drawn from the policy for each observation: (n, A), not clipped, or (n,) int64."""
         return self._drawn(parameters, self._policy_output(parameters, observation), draws)
 
     def _drawn(self, parameters: Mapping[str, Array], output: Array, draws: Mapping[str, Array]) -> Array:
@@ -367,7 +390,13 @@ class PPO(base.Algorithm):
     def drawn_with_probability(
         self, parameters: Parameters, observation: Tensor, draws: base.Batch
     ) -> tuple[Tensor, Tensor]:
-        """Return the actions of `explored` and their log-probabilities, (n,) in nats."""
+        """Return the actions that `explored` draws from the policy, and their log-probabilities, (n,) in nats.
+
+        Args:
+            parameters: the acting parameters.
+            observation: (n, *observation_shape).
+            draws: random numbers from `draw_exploration`, as tensors.
+        """
         output = self._policy_output(parameters, observation)
         action = self._drawn(parameters, output, draws)
         return action, self.distribution(networks.part(parameters, "policy"), output, action)[0]
@@ -385,7 +414,7 @@ class PPO(base.Algorithm):
             rollout: the steps of all actors.
 
         Returns:
-            Each column of `columns(N * T)`, as `minibatches` takes them.
+            The columns of N T samples by name (`columns`), as `minibatches` takes them.
         """
         settings, parts = self.hyperparameters, self.networks
         length, actors = rollout.reward.shape
@@ -442,10 +471,10 @@ class PPO(base.Algorithm):
                 yield {name: column[chosen] for name, column in samples.items()}
 
     def early_stop(self, losses: Mapping[str, float]) -> bool:
-        """Whether the policy has changed so much that the rest of the iteration must leave it unchanged.
+        """Return whether the policy has changed so much that the rest of the iteration must leave it unchanged.
 
         Args:
-            losses: those of the last gradient step; "kl" is compared with 1.5 `target_kl`.
+            losses: losses of the last gradient step by name; "kl" is compared with 1.5 `target_kl`.
         """
         target = self.hyperparameters.target_kl
         return not self.shared and target is not None and losses.get("kl", 0.0) > 1.5 * target

@@ -121,7 +121,7 @@ class SAC(base.Algorithm):
 
     @property
     def target_entropy(self) -> float:
-        """Target entropy of the policy, in nats."""
+        """The target of the policy's entropy, in nats."""
         given = self.hyperparameters.target_entropy
         return -float(self.action_size) if given is None else given
 
@@ -145,7 +145,11 @@ class SAC(base.Algorithm):
         )
 
     def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """Return the columns of a batch of transitions, by name; the module's docstring lists them."""
+        """Return the shape and dtype of each column of a batch of transitions, by name.
+
+        The columns are observation, action, reward, next_observation, terminated and weight, and, if
+        `n_step`, discount.
+        """
         return self._transition_columns(batch_size)
 
     def sample(self, actor: Parameters, observation: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
@@ -176,6 +180,15 @@ class SAC(base.Algorithm):
         """Update the critics, the actor, the temperature and the target networks once.
 
         The losses are "critic", "actor", "temperature" (alpha) and "entropy" (nats).
+
+        Args:
+            state: the state before the step.
+            batch: the columns that `columns` lists.
+            draws: the random numbers that `draw` returns.
+            variant: the kind of step, always "full".
+
+        Returns:
+            The new state, the losses and the (B,) TD errors.
         """
         settings, updates, inputs = self.hyperparameters, self.updates, {**batch, **draws}
         alpha = state.temperature["log_alpha"].exp()
@@ -231,7 +244,7 @@ class SAC(base.Algorithm):
         return base.StepResult(new_state, losses, td_error)
 
     def acting_parameters(self, state: SacState) -> Parameters:
-        """Return the actor's parameters."""
+        """Return the part of the state that actors need to choose actions: the actor's parameters."""
         return state.actor
 
     def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
@@ -241,7 +254,7 @@ class SAC(base.Algorithm):
     def explored(
         self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
     ) -> Array:
-        """Return an action drawn from the policy."""
+        """Return an action in [-1, 1] drawn from the policy for each observation, (n, A)."""
         output = self.actor(parameters, observation)
         mean, log_std = output[:, : self.action_size], output[:, self.action_size :]
         std = networks.exp(networks.clip(log_std, *LOG_STD_RANGE))

@@ -136,7 +136,11 @@ class TD3(base.Algorithm):
         )
 
     def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """Return the columns of a batch of transitions, by name; the module's docstring lists them."""
+        """Return the shape and dtype of each column of a batch of transitions, by name.
+
+        The columns are observation, action, reward, next_observation, terminated and weight, and, if
+        `n_step`, discount.
+        """
         return self._transition_columns(batch_size)
 
     def _values(self, critics: Parameters, observation: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
@@ -150,6 +154,15 @@ class TD3(base.Algorithm):
         """Update the critics once, and in variant "full" also the actor and the target networks.
 
         The losses are "critic" and, in "full", "actor".
+
+        Args:
+            state: the state before the step.
+            batch: the columns that `columns` lists.
+            draws: the random numbers that `draw` returns.
+            variant: the kind of step: "full", or "critic", which updates the critics alone.
+
+        Returns:
+            The new state, the losses and the (B,) TD errors.
         """
         settings, updates, inputs = self.hyperparameters, self.updates, {**batch, **draws}
         clip = settings.target_noise_clip
@@ -195,7 +208,7 @@ class TD3(base.Algorithm):
         return base.StepResult(new_state, {"critic": critic_cost, "actor": actor_cost}, td_error)
 
     def acting_parameters(self, state: Td3State) -> Parameters:
-        """Return the actor's parameters."""
+        """Return the part of the state that actors need to choose actions: the actor's parameters."""
         return state.actor
 
     def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:

@@ -34,7 +34,13 @@ def flatten(tree: Any) -> dict[str, Tensor]:
 
 
 def unflatten(example: Any, leaves: Mapping[str, Any], prefix: str = "") -> Any:
-    """Return a tree with the structure of `example`, whose leaves are taken from `leaves` by their names."""
+    """Return a tree with the structure of `example`, whose leaves are taken from `leaves` by their names.
+
+    Args:
+        example: a tree (nested dicts and NamedTuples of tensors) with the wanted structure.
+        leaves: the new leaves by name, such as `critic_adam/mean/0.weight`.
+        prefix: beginning of the names of all leaves, such as "critic_adam"; empty for whole trees.
+    """
     if isinstance(example, Tensor):
         return leaves[prefix]
     children = {
@@ -45,7 +51,7 @@ def unflatten(example: Any, leaves: Mapping[str, Any], prefix: str = "") -> Any:
 
 
 def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
-    """Return a tree of the same structure, in which `function` is applied to each leaf."""
+    """Return a tree of the same structure as `tree`, in which `function` is applied to each leaf (tensor)."""
     if isinstance(tree, Tensor):
         return function(tree)
     return _rebuild(tree, {key: map_tensors(function, child) for key, child in _children(tree)})

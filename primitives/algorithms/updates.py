@@ -85,8 +85,17 @@ class Updates:
     ) -> tuple[Parameters, AdamState]:
         """Run one Adam update (Kingma and Ba 2015, Algorithm 1; epsilon outside the root, as in PyTorch).
 
-        The bias corrections 1 - beta^t are computed as -expm1(t ln beta): the direct difference would lose four
-        of float32's seven digits at t = 1.
+        The bias corrections 1 - beta^t are computed as -expm1(t ln beta): the direct difference would lose four of
+        float32's seven digits at t = 1.
+
+        Args:
+            parameters: the parameters by name.
+            gradients: their gradients, by the same names.
+            state: Adam's moments before the update.
+            learning_rate: Adam's step size.
+
+        Returns:
+            The new parameters and the new moments.
         """
         step = state.step + 1
         rate = learning_rate / -torch.expm1(step * math.log(self.beta1))
@@ -100,7 +109,12 @@ class Updates:
         return new, AdamState(step, mean, square)
 
     def polyak(self, target: Parameters, online: Parameters, tau: float) -> Parameters:
-        """Return (1 - tau) target + tau online (Lillicrap et al. 2015, Algorithm 1); tau = 1 copies."""
+        """Return (1 - tau) target + tau online (Lillicrap et al. 2015, Algorithm 1); tau = 1 copies.
+
+        Args:
+            target, online: parameters of the target network and of the trained network, by the same names.
+            tau: fraction by which the target moves, (0, 1].
+        """
         if tau == 1:
             return copy(online)
         return {name: value + tau * (online[name] - value) for name, value in target.items()}
