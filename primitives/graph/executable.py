@@ -25,7 +25,8 @@ class Executable(ABC):
     """Runs the step graphs of a learner, one for each variant (kind of gradient step); all share one state.
 
     Attributes:
-        graphs: each variant's graph, by name. Their `state` buffers agree in name, shape and dtype.
+        graphs: each variant's graph, by the variant's name. The `state` buffers of all graphs agree in name, shape
+            and dtype.
     """
 
     def __init__(self, graphs: Mapping[str, Graph]) -> None:
@@ -45,23 +46,31 @@ class Executable(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, Array]:
-        """Return the state's arrays (leaves) by their buffers' names; read-only, and valid until the next step."""
+        """Return the arrays (leaves) of the learner's state by their buffers' names.
+
+        The arrays are read-only, and valid until the next step.
+        """
 
     @abstractmethod
     def write_state(self, name: str, value: Array) -> None:
-        """Set one array (leaf) of the state; `value` has its shape."""
+        """Set one array (leaf) of the learner's state.
+
+        Args:
+            name: name of the state's buffer, such as `state/actor/0.weight`.
+            value: the new values, in the buffer's shape.
+        """
 
     @abstractmethod
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Run one gradient step.
 
         Args:
-            variant: a key of `graphs`.
+            variant: the kind of gradient step, a key of `graphs`.
             inputs: each input buffer by its name (`batch/reward`), with its shape and dtype; other keys are
                 ignored.
 
         Returns:
-            Each output by its name, as a copy.
+            Copies of the graph's outputs by name, such as `td_error` and `losses/critic`.
 
         Raises:
             ValueError: an input is missing or of another shape or dtype; the state is unchanged.
@@ -69,31 +78,34 @@ class Executable(ABC):
 
     @property
     def place(self) -> Hashable:
-        """Identifies the device memory whose batches `step_on` reads; None if batches must be on the host."""
+        """An identifier of the device memory whose batches `step_on` reads; None if it reads none."""
         return None
 
     def step_on(self, variant: str, inputs: Mapping[str, Array], batch: Any) -> dict[str, Array]:
         """Run one gradient step on a batch that is in the device memory `place`.
 
         Args:
-            variant: a key of `graphs`.
+            variant: the kind of gradient step, a key of `graphs`.
             inputs: the inputs that are not columns of the batch, as `step` takes them.
             batch: the columns of the inputs `batch/NAME` (`primitives.replay.device.DeviceBatch`).
 
         Returns:
-            Each output by its name, as a copy.
+            Copies of the graph's outputs by name, such as `td_error` and `losses/critic`.
         """
         raise NotImplementedError(f"{type(self).__name__}: it has no place")
 
     def checked_inputs(
         self, variant: str, inputs: Mapping[str, Array], elsewhere: Container[str] = ()
     ) -> list[tuple[int, Array]]:
-        """Return (position of its buffer, array) for each input of a variant's graph.
+        """Check the inputs of a gradient step, and return each with the position of its buffer in the graph.
 
         Args:
-            variant: a key of `graphs`.
+            variant: the kind of gradient step, a key of `graphs`.
             inputs: the arrays by buffer name.
             elsewhere: names of inputs to leave out, because the batch in device memory holds them.
+
+        Returns:
+            A list of pairs (position in `Graph.buffers`, array).
 
         Raises:
             ValueError: an input is missing or of another shape or dtype.
@@ -143,7 +155,12 @@ def require_supported(
 
 
 def copy_node(source: View, target: View, dtype: str) -> Node:
-    """Return a node that copies one view to another."""
+    """Return a node that copies one view (strided window on a buffer) to another.
+
+    Args:
+        source, target: views of the same shape.
+        dtype: dtype of the elements, such as "float32".
+    """
     program = (Instruction("copy", (0,), dtype),)
     return Node("elementwise", (source.squeezed(),), (target.squeezed(),), program, (1,))
 

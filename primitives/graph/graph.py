@@ -77,7 +77,7 @@ NODE_KINDS = frozenset(
 
 
 class UnsupportedOperationError(NotImplementedError):
-    """An operation that no backend, or the chosen one, can execute; the message names it and its source line."""
+    """Raised for an operation that no backend, or the chosen one, can execute; the message names its source line."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ class Buffer:
     """The storage of one tensor.
 
     Attributes:
-        name: unique; for state and inputs the path in the caller's pytree, as `state/actor/0.weight`.
-        shape: row-major, without gaps.
+        name: unique name; for state and inputs the path in the caller's pytree, such as `state/actor/0.weight`.
+        shape: sizes of the dimensions; the elements are row-major, without gaps.
         dtype: one of `ITEM_BYTES`.
         kind: `state`, `input`, `constant` or `temporary`.
         values: a constant's elements, flat; empty otherwise.
@@ -100,12 +100,12 @@ class Buffer:
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """The number of elements."""
         return prod(self.shape)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the elements, without padding."""
+        """The size of the elements in bytes, without padding."""
         return self.size * ITEM_BYTES[self.dtype]
 
 
@@ -165,7 +165,7 @@ class View:
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """The number of elements."""
         return prod(self.shape)
 
     @property
@@ -212,7 +212,7 @@ class View:
         return View(self.buffer, shape, strides, self.offset + start * self.strides[axis])
 
     def reshaped(self, shape: Sequence[int]) -> "View | None":
-        """Return the view with another shape of the same size, or None if that needs a copy."""
+        """Return the view with another shape of the same size, or None if this shape needs a copy."""
         shape = tuple(shape)
         # Groups of dimensions without gaps: (elements, innermost stride), outermost first.
         runs: list[list[int]] = []
@@ -259,12 +259,15 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Node:
-    """One operation on views; the table in the module's docstring explains each kind.
+    """One operation of the step graph; the table in the module's docstring explains each kind.
 
     Attributes:
+        kind: the operation, such as `matmul` or `elementwise`.
+        inputs, outputs: the views (strided windows on buffers) that the node reads and writes.
         program: instructions of an `elementwise` node, in order.
         results: for an `elementwise` node, the register stored to each output.
-        attributes: attributes of the kind: strings, integers and tuples of integers.
+        attributes: further parameters of the operation, such as `axes` of `reduce`: strings, integers and tuples
+            of integers.
         source: the user's source line, as `file.py:12`; for a fused group, the line of its last operation.
     """
 
@@ -283,8 +286,8 @@ class Graph:
 
     Attributes:
         buffers: all buffers; `View.buffer` is a position in this list.
-        nodes: in order of execution.
-        outputs: results of the step other than the new state: name to view, such as `losses/critic`, `td_error`.
+        nodes: all nodes (operations), in order of execution.
+        outputs: the views of the step's results other than the new state, by name, such as `losses/critic`.
     """
 
     buffers: tuple[Buffer, ...]
@@ -292,12 +295,16 @@ class Graph:
     outputs: Mapping[str, View]
 
     def of_kind(self, kind: str) -> Iterator[tuple[int, Buffer]]:
-        """Yield (position, buffer) for each buffer of one kind, in order."""
+        """Yield (position, buffer) for each buffer of one kind, in order.
+
+        Args:
+            kind: "state", "input", "constant" or "temporary".
+        """
         return ((i, buffer) for i, buffer in enumerate(self.buffers) if buffer.kind == kind)
 
     @cached_property
     def buffer_index(self) -> dict[str, int]:
-        """Position of each buffer, by name."""
+        """The position of each buffer in `buffers`, by the buffer's name."""
         return {buffer.name: i for i, buffer in enumerate(self.buffers)}
 
     def multiply_accumulates(self) -> int:
@@ -305,12 +312,18 @@ class Graph:
         return sum(prod(node.outputs[0].shape) * node.inputs[0].shape[-1] for node in self.nodes_of("matmul"))
 
     def nodes_of(self, kind: str) -> Iterator[Node]:
-        """Yield the nodes of one kind, in order."""
+        """Yield the nodes of one kind, in order.
+
+        Args:
+            kind: kind of the nodes, such as "matmul".
+        """
         return (node for node in self.nodes if node.kind == kind)
 
     def with_float(self, dtype: str) -> "Graph":
-        """Return the same step with every floating-point buffer and instruction as `dtype` (`float32` or
-        `float64`).
+        """Return the same step with another dtype for every floating-point buffer and instruction.
+
+        Args:
+            dtype: `float32` or `float64`.
         """
 
         def changed(old: str) -> str:
@@ -331,7 +344,10 @@ class Graph:
 
     @staticmethod
     def from_json(text: str) -> "Graph":
-        """Return the graph that `to_json` wrote.
+        """Return the graph that `to_json` wrote as JSON.
+
+        Args:
+            text: the JSON text.
 
         Raises:
             ValueError: the text is not JSON, or has another format version.
@@ -389,6 +405,7 @@ def plan(graph: Graph, item_bytes: Mapping[str, int] = ITEM_BYTES) -> Plan:
     first write).
 
     Args:
+        graph: the graph whose buffers are placed.
         item_bytes: bytes of an element by dtype; a backend may store a dtype in another size.
     """
 

@@ -78,7 +78,7 @@ def patches(x: Array, kernel: tuple[int, ...], stride: tuple[int, ...], padding:
 
     Args:
         x: (B, C, H, W).
-        kernel, stride, padding: of the convolution, each for height and width.
+        kernel, stride, padding: parameters of the convolution, each (height, width).
     """
     padded = np.pad(x, ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2))
     windows = np.lib.stride_tricks.sliding_window_view(padded, kernel, axis=(2, 3))
@@ -107,7 +107,15 @@ def _scatter_add(x: Array, index: Array, source: Array, axis: int) -> Array:
 
 
 def execute_node(node: Node, inputs: list[Array]) -> list[Array]:
-    """Return the outputs of a node for its inputs, computed in NumPy."""
+    """Compute one node of a step graph in NumPy.
+
+    Args:
+        node: the node.
+        inputs: the arrays that the node reads, in order.
+
+    Returns:
+        The arrays that the node writes, in order.
+    """
     attributes = node.attributes
     match node.kind:
         case "elementwise":
@@ -161,15 +169,28 @@ class ReferenceExecutable(Executable):
         return execute_node(node, inputs)
 
     def state(self) -> dict[str, Array]:
-        """Return the state's arrays (leaves) by name. They are the same array objects after every step."""
+        """Return the arrays (leaves) of the learner's state by name.
+
+        They are the same array objects after every step; a step changes their values.
+        """
         return self._leaves
 
     def write_state(self, name: str, value: Array) -> None:
-        """Set one array (leaf) of the state."""
+        """Set one array (leaf) of the learner's state.
+
+        Args:
+            name: name of the state's buffer, such as `state/actor/0.weight`.
+            value: the new values, in the buffer's shape.
+        """
         self._state[name][...] = np.asarray(value).ravel()
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run one gradient step node by node; arguments and result as `Executable.step`."""
+        """Run one gradient step node by node, and return copies of the graph's outputs by name.
+
+        Args:
+            variant: the kind of gradient step, a key of `graphs`.
+            inputs: each input buffer's array by its name, such as `batch/reward`.
+        """
         graph, arrays = self.graphs[variant], self._arrays[variant]
 
         def located(view: View) -> Array:

@@ -35,9 +35,9 @@ def finish(
     """Return the step graph made from nodes in which every buffer is written only once.
 
     Args:
-        buffers, nodes: those of a `Builder`.
-        updates: one for each buffer of the state.
-        outputs: results of the step other than the state.
+        buffers, nodes: the buffers and nodes that a `Builder` has created.
+        updates: the new value of each buffer of the state.
+        outputs: results of the step other than the state, by name.
     """
     all_nodes = list(nodes)
     all_buffers = list(buffers)

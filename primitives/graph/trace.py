@@ -27,12 +27,20 @@ def path_name(path: Sequence[Any]) -> str:
     """Return a pytree path as text, such as `critic_adam/mean/0.weight`.
 
     `primitives.algorithms.tree` gives leaves the same names.
+
+    Args:
+        path: the keys from the root to a leaf, as `torch.utils._pytree` gives them.
     """
     return "/".join(str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path)
 
 
 def leaf_names(prefix: str, tree: Any) -> list[str]:
-    """Return the name of each leaf of a pytree, such as `PREFIX/critic_adam/mean/0.weight`, in the leaves' order."""
+    """Return the name of each leaf of a pytree, such as `PREFIX/critic_adam/mean/0.weight`, in the leaves' order.
+
+    Args:
+        prefix: the beginning of every name, such as "state".
+        tree: nested dicts, tuples and NamedTuples of tensors.
+    """
     leaves, _ = pytree.tree_flatten_with_path(tree)
     return [f"{prefix}/{path_name(path)}" if path else prefix for path, _ in leaves]
 

@@ -25,7 +25,12 @@ Number = float | int | bool
 
 @dataclass(frozen=True)
 class Splat:
-    """A tensor filled with one number. It takes no memory: element-wise programs that read it get a constant."""
+    """A tensor filled with one number. It takes no memory: element-wise programs that read it get a constant.
+
+    Attributes:
+        value: the number.
+        shape, dtype: the tensor's shape and dtype.
+    """
 
     value: Number
     shape: tuple[int, ...]
@@ -33,7 +38,7 @@ class Splat:
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """The number of elements."""
         return math.prod(self.shape)
 
 
@@ -65,20 +70,20 @@ class Builder:
         self._made: dict[Any, tuple[View, ...]] = {}
 
     def dtype_of(self, value: Value) -> str:
-        """Return the value's dtype."""
+        """Return the dtype of a value (a view of a buffer, or a `Splat`), such as "float32"."""
         return value.dtype if isinstance(value, Splat) else self.buffers[value.buffer].dtype
 
     def add_buffer(self, buffer: Buffer) -> View:
-        """Add a buffer; returns a view of all of it."""
+        """Add a buffer (the storage of one tensor), and return a view of all of it."""
         self.buffers.append(buffer)
         return View(len(self.buffers) - 1, buffer.shape, contiguous_strides(buffer.shape))
 
     def temporary(self, shape: Sequence[int], dtype: str) -> View:
-        """Add a temporary buffer; returns a view of all of it."""
+        """Add a temporary buffer, and return a view of all of it."""
         return self.add_buffer(Buffer(f"t{len(self.buffers)}", tuple(shape), dtype, "temporary"))
 
     def constant(self, values: np.ndarray[Any, Any]) -> View:
-        """Add a buffer with constant values; returns a view of all of it."""
+        """Add a buffer with constant values, and return a view of all of it."""
         flat = tuple(values.ravel().tolist())
         name = f"constant{len(self.buffers)}"
         return self.add_buffer(Buffer(name, values.shape, str(values.dtype), "constant", flat))
@@ -86,13 +91,13 @@ class Builder:
     def emit(
         self, kind: str, inputs: Sequence[Value], shape: Sequence[int], dtype: str, **attributes: Any
     ) -> View:
-        """Add a node with one new output, unless an equal node exists; returns a view of the output.
+        """Add a node (operation) with one new output, unless an equal node exists, and return a view of the output.
 
         Args:
             kind: one of `NODE_KINDS`, except "elementwise".
-            inputs: what the node reads.
-            shape, dtype: those of the output.
-            **attributes: attributes of the kind (`primitives.graph.graph`).
+            inputs: the values that the node reads.
+            shape, dtype: shape and dtype of the output.
+            **attributes: parameters of the operation, such as `axis` of "gather" (listed in `primitives.graph.graph`).
         """
         views = tuple(self.materialised(value) for value in inputs)
         key = (kind, views, tuple(shape), dtype, tuple(sorted(attributes.items())))
@@ -103,7 +108,10 @@ class Builder:
         return self._made[key][0]
 
     def materialised(self, value: Value) -> View:
-        """Return the value as a view of a buffer; for a `Splat` a node is added that fills the buffer."""
+        """Return a value as a view of a buffer.
+
+        For a `Splat`, a tensor filled with one number, a node is added that fills the buffer.
+        """
         if isinstance(value, View):
             return value
         return self._elementwise(
@@ -111,14 +119,19 @@ class Builder:
         )
 
     def cast(self, value: Value, dtype: str) -> Value:
-        """Convert the value to `dtype`."""
+        """Convert a value (a view of a buffer, or a `Splat`) to a dtype, such as "float32"."""
         return value if self.dtype_of(value) == dtype else self.apply("copy", [value], dtype)
 
     def apply(self, op: str, operands: Sequence[Value | Number], dtype: str) -> Value:
-        """Apply one scalar operation to every element; `dtype` is that of the result.
+        """Apply one scalar operation to every element of the operands, which broadcast to one shape.
 
-        The operands broadcast to one shape. Operations on constants are computed at once, and those that change
-        nothing, such as x * 1, return their operand.
+        Operations on constants are computed at once. Operations that change nothing, such as x * 1, return
+        the operand.
+
+        Args:
+            op: the operation, such as "add".
+            operands: values or numbers.
+            dtype: dtype of the result.
         """
         shape = np.broadcast_shapes(*(o.shape for o in operands if isinstance(o, View | Splat)))
         operand_dtype = self._operand_dtype(op, operands, dtype)
@@ -265,7 +278,15 @@ class Builder:
         return self._made[key][0]
 
     def reduce(self, op: str, value: Value, axes: Iterable[int], keepdim: bool, dtype: str) -> Value:
-        """Return the sum, maximum or minimum ("sum", "max" or "min") over `axes`, or over all dimensions if empty."""
+        """Return the sum, maximum or minimum of a value over some dimensions.
+
+        Args:
+            op: "sum", "max" or "min".
+            value: the value to reduce.
+            axes: the dimensions; empty for all.
+            keepdim: whether the reduced dimensions stay, with size 1.
+            dtype: dtype of the result.
+        """
         axes = sorted({axis % max(1, len(value.shape)) for axis in axes}) or list(range(len(value.shape)))
         shape = tuple(
             1 if i in axes else size for i, size in enumerate(value.shape) if keepdim or i not in axes

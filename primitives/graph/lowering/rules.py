@@ -32,9 +32,9 @@ def lower(builder: Builder, name: str, dtype: str, args: Sequence[Any], kwargs: 
 
     Args:
         builder: builder that gets the nodes.
-        name: the operation without namespace and overload, as `addmm`.
-        dtype: dtype of its (first) result.
-        args, kwargs: as in the call, with tensors as `Value`.
+        name: the operation's name without namespace and overload, such as `addmm`.
+        dtype: dtype of the operation's (first) result.
+        args, kwargs: arguments of the traced call, in which each tensor is a `Value` of the graph.
 
     Returns:
         The operation's result as a `Value`, or several as a list.
