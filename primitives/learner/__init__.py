@@ -26,13 +26,18 @@ __all__ = [
 
 
 def backends() -> list[BackendStatus]:
-    """Return each backend's name, whether it can be used here, and if not, why."""
+    """Return the status of each backend: its name, whether it can be used here, and if not, why."""
     return backends_of.statuses(__name__)
 
 
 def precisions(backend: str) -> tuple[str, ...]:
-    """Return the precisions of a backend, as `create` takes them: "float32" first, then fixed point if it has
-    any.
+    """Return the names of the precisions that `create` accepts for a backend.
+
+    Args:
+        backend: the backend's name.
+
+    Returns:
+        "float32" first, then fixed point if the backend has any.
 
     Raises:
         ValueError: there is no such backend.
@@ -59,7 +64,7 @@ def create(
     Args:
         algorithm: from `primitives.algorithms.create`.
         backend: name of one of `backends()`.
-        device: a device that the backend supports.
+        device: a device that the backend supports, such as "cpu" or "cuda:0".
         batch_size: transitions per gradient step, at least 1.
         seed: seed of the initial parameters and of the draws.
         precision: one of `precisions(backend)`: "float32"; "fixed32" and "fixed16", fixed point with that many
@@ -67,7 +72,8 @@ def create(
             but products round their operands to bfloat16; or the formats themselves. In fixed point the learner is a
             `FixedPointLearner`, and all backends that support it agree bit by bit.
         delay: d of FIX's Algorithm 1, required for "dynamic" and only allowed for it: gradient steps, at least 1.
-        options: options of the backend; see its module, and `aware_training.create` for fixed point.
+        options: further options of the backend, such as `threads` of "native"; the backend's module lists them, and
+            `aware_training.create` those of fixed point.
 
     Raises:
         ValueError: an argument is out of range; the message names it.

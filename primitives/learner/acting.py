@@ -61,7 +61,7 @@ def _acting_example(algorithm: Algorithm, count: int = 1) -> tuple[Any, Any]:
 
 
 def acting_by(algorithm: Algorithm, act: Callable[[Array], Array]) -> Algorithm:
-    """Return the same algorithm, except that `act` computes its greedy actions from observations (n, ...)."""
+    """Return a copy of an algorithm whose greedy actions the function `act` computes from observations (n, ...)."""
     kind = type(algorithm)
     acting = type(kind.__name__, (kind,), {"act": lambda self, parameters, observation: act(observation)})
     made: Algorithm = acting(**{entry.name: getattr(algorithm, entry.name) for entry in fields(algorithm)})

@@ -74,12 +74,12 @@ class FixedPointLearner(GraphLearner):
 
     @property
     def saturated(self) -> dict[str, int]:
-        """Return how many numbers have not fitted their format so far, by kind (such as "weights")."""
+        """The number of values that have not fitted their format so far, by kind (such as "weights")."""
         return dict(self.fixed.saturated)
 
     @property
     def quantised(self) -> bool:
-        """Whether products read quantised operands, as they do after `precision.delay` gradient steps."""
+        """Whether the operands of products are quantised now, which begins after `precision.delay` gradient steps."""
         return bool(self.fixed.affine)
 
     def narrow_when_due(self) -> None:
@@ -99,17 +99,26 @@ class FixedPointLearner(GraphLearner):
         return np.concatenate([row["action"] for row in rows])
 
     def explore(self, observation: Array, environment_step: int, rng: np.random.Generator) -> Array:
-        """Return the action that an actor takes while it gathers experience; see `Algorithm.explore`."""
+        """Return the actions that an actor takes while it gathers experience, computed in fixed point.
+
+        Args:
+            observation: (n, *observation_shape), or one observation without the first dimension.
+            environment_step: number of environment steps so far, for schedules.
+            rng: source of the random numbers.
+        """
         batch, single = self._observations(observation)
         action = self._explorer.explore(self._acting_leaves, batch, environment_step, rng)
         return action[0] if single else action
 
     def policy(self) -> FixedPointPolicy:
-        """Return a policy for actors that computes actions in the learner's formats; see `Learner.policy`."""
+        """Return a policy for actors in other threads or processes, which computes actions in fixed point."""
         return FixedPointPolicy(self.algorithm, self.precision, self.backend)
 
     def policy_parameters(self) -> dict[str, Array]:
-        """Return copies of what a `FixedPointPolicy` acts with: stored parameters, and operands' quantisation rules."""
+        """Return copies of the arrays with which a `FixedPointPolicy` acts, by name.
+
+        They are the stored parameters and the rules by which the operands of products are quantised.
+        """
         self._published += 1
         return published(self.fixed, self._acting_leaves, self._published)
 
@@ -124,7 +133,11 @@ class FixedPointLearner(GraphLearner):
         return super().state_dict() | extremes
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        """Continue from a `state_dict`, also of a float learner; see `Learner.load_state_dict`."""
+        """Continue from a `state_dict` of the same algorithm, of a fixed-point learner or of one in floating point.
+
+        Raises:
+            ValueError: a name is missing or unknown, or a shape differs.
+        """
         super().load_state_dict({k: v for k, v in state.items() if not k.startswith(_EXTREMES)})
         self.fixed.restart_capture(
             {
@@ -143,7 +156,10 @@ def backends() -> tuple[str, ...]:
 
 
 def learner_kind(backend: str) -> type[FixedPointLearner]:
-    """Return the class of a backend's fixed-point learners: `learner_kind` of its module, or `FixedPointLearner`."""
+    """Return the class of a backend's fixed-point learners.
+
+    It is `FixedPointLearner`, unless the backend's module defines another as `learner_kind`.
+    """
     kind: type[FixedPointLearner] = getattr(
         backends_of.load(ROOM, backend), "learner_kind", FixedPointLearner
     )
@@ -167,7 +183,8 @@ def create(
         precision: the formats, and the delay.
         backend: one of `backends()`; all agree bit by bit.
         device: "cpu", or also "cuda" with PyTorch.
-        batch_size, seed: as `primitives.learner.create`.
+        batch_size: transitions per gradient step, at least 1.
+        seed: seed of the initial parameters and of the draws.
         threads: threads that share the large operations of a step: at most 64 for backend "native", else 1. The
             results do not depend on it.
 

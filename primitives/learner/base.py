@@ -33,7 +33,7 @@ class StepOutcome(NamedTuple):
 
 
 def all_finite(array: np.ndarray) -> bool:
-    """Whether no element is NaN or infinite. One pass over the array usually shows that all are finite."""
+    """Return whether no element is NaN or infinite. One pass over the array usually shows that all are finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(np.add.reduce(array, axis=None))
     return math.isfinite(total) or bool(np.isfinite(array).all())
@@ -65,17 +65,24 @@ class Policy(Protocol):
         environment_step: int,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        """Return the action that an actor takes while it gathers experience; see `Algorithm.explore`."""
+        """Return the actions that an actor takes while it gathers experience.
+
+        Args:
+            parameters: the parameters to act with, from `Learner.policy_parameters`.
+            observation: (n, *observation_shape).
+            environment_step: number of environment steps so far, for schedules.
+            rng: source of the random numbers.
+        """
 
 
 class Learner(ABC):
-    """A learner: owns an algorithm's state, and takes gradient steps on one device.
+    """The base class of learners. A learner owns an algorithm's state, and takes gradient steps on one device.
 
     Attributes:
-        backend: the backend's name, as `create` takes it.
+        backend: the backend's name, such as "torch".
         algorithm: the algorithm that is learnt.
         batch_size: transitions per gradient step.
-        device: the device on which it runs.
+        device: the device on which the learner runs, such as "cpu".
         gradient_steps: number of gradient steps taken.
     """
 
@@ -120,8 +127,8 @@ class Learner(ABC):
             TD errors and losses.
 
         Raises:
-            ValueError: a column is missing, has another shape or dtype, or is not finite; or the variant is
-                unknown. The message names it, what was found and what is allowed; the state is unchanged.
+            ValueError: a column is missing, has another shape or dtype, or is not finite; or the variant is unknown.
+                The message names the argument, the value found and the allowed values; the state is unchanged.
         """
         if variant is None:
             variant = self.algorithm.variant(self.gradient_steps)
@@ -138,9 +145,9 @@ class Learner(ABC):
 
     @property
     def place(self) -> Hashable:
-        """Identifies the device memory in which this learner reads batches directly (`RowMemory.place`).
+        """An identifier of the device memory in which this learner reads batches directly (`RowMemory.place`).
 
-        None: it reads batches only from the host's memory.
+        It is None if the learner reads batches only from the host's memory.
         """
         return None
 
@@ -189,14 +196,20 @@ class Learner(ABC):
         return action[0] if single else action
 
     def explore(self, observation: np.ndarray, environment_step: int, rng: np.random.Generator) -> np.ndarray:
-        """Return the action that an actor takes while it gathers experience; see `Algorithm.explore`."""
+        """Return the actions that an actor takes while it gathers experience, such as greedy actions with noise.
+
+        Args:
+            observation: (n, *observation_shape), or one observation without the first dimension.
+            environment_step: number of environment steps so far, for schedules.
+            rng: source of the random numbers.
+        """
         batch, single = self._observations(observation)
         action = self.algorithm.explore(self._acting_arrays(), batch, environment_step, rng)
         return action[0] if single else action
 
     @abstractmethod
     def parameters(self) -> dict[str, np.ndarray]:
-        """Return the acting parameters, as copies: what actors need for `Algorithm.act` and `explore`."""
+        """Return copies of the parameters that actors need for `Algorithm.act` and `explore`, by name."""
 
     @abstractmethod
     def state_dict(self) -> dict[str, np.ndarray]:
@@ -204,7 +217,7 @@ class Learner(ABC):
 
     @abstractmethod
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from a `state_dict` of the same algorithm, of this or any other backend.
+        """Continue from a state that `state_dict` returned, of this or any other backend with the same algorithm.
 
         Raises:
             ValueError: a name is missing or unknown, or a shape differs; the state is unchanged.
@@ -229,7 +242,10 @@ class Learner(ABC):
         return self.algorithm
 
     def policy_parameters(self) -> dict[str, np.ndarray]:
-        """Return copies of the parameters for `policy`, always with the same names, shapes and dtypes."""
+        """Return copies of the parameters that the object from `policy` needs, by name.
+
+        Their names, shapes and dtypes never change.
+        """
         return self.parameters()
 
     def _observations(self, observation: np.ndarray) -> tuple[np.ndarray, bool]:

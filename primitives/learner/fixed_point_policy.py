@@ -64,7 +64,7 @@ def published(executable: FixedPointExecutable, leaves: ActingLeaves, version: i
 
     Returns:
         The acting parameters as stored; for each operand of a product that is or will be quantised, its quantisation
-        rule (bits, delta, zero; zeros until it is quantised); and the version.
+        rule (bits, delta, zero, all 0 until quantisation begins); and the version.
     """
     found = {f"{_LEAF}{leaf}": executable.raw(leaf) for leaf in leaves.leaves.values()}
     for key in executable.coded_operands(ACT):
@@ -80,7 +80,9 @@ class FixedPointPolicy:
     Numbers that do not fit their format are not added to the learner's counts, and no ranges are recorded.
 
     Args:
-        algorithm, precision, backend: as for the learner.
+        algorithm: the learner's algorithm.
+        precision: the learner's number formats.
+        backend: the learner's backend, such as "native".
     """
 
     def __init__(self, algorithm: Algorithm, precision: Precision, backend: str) -> None:
@@ -98,9 +100,13 @@ class FixedPointPolicy:
         environment_step: int,
         rng: np.random.Generator,
     ) -> Array:
-        """Return the actions that an actor takes while it gathers experience; see `Algorithm.explore`.
+        """Return the actions that an actor takes while it gathers experience, computed in fixed point.
 
-        `parameters` come from the learner's `policy_parameters`.
+        Args:
+            parameters: from the learner's `policy_parameters`.
+            observation: (n, *observation_shape).
+            environment_step: number of environment steps so far, for schedules.
+            rng: source of the random numbers.
         """
         if self._explorer is None:
             self._explorer = self._made()

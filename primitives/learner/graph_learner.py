@@ -75,7 +75,7 @@ class GraphLearner(Learner):
 
     @property
     def place(self) -> Hashable:
-        """Identifies the device memory in which the executable reads batches, if any; see `Learner.place`."""
+        """An identifier of the device memory in which the executable reads batches; None if it reads none there."""
         return self.executable.place
 
     def _step(self, batch: dict[str, Array], variant: str) -> StepOutcome:
@@ -115,7 +115,11 @@ class GraphLearner(Learner):
         return leaves
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        """Continue from a `state_dict`; see `Learner.load_state_dict`."""
+        """Continue from a `state_dict` of the same algorithm, of this or any other backend.
+
+        Raises:
+            ValueError: a name is missing or unknown, or a shape differs; the state is unchanged.
+        """
         own = self._leaves()
         expected = {name: leaf.shape for name, leaf in own.items()} | {"gradient_steps": ()}
         for name in state.keys() - expected.keys() - {"generator"}:

@@ -14,7 +14,13 @@ compile_graphs = ReferenceExecutable
 
 
 def create(algorithm: Algorithm, *, device: str = "cpu", batch_size: int, seed: int = 0) -> Learner:
-    """Create a learner on the interpreter; see `primitives.learner.create`.
+    """Create a learner that runs step graphs in NumPy.
+
+    Args:
+        algorithm: from `primitives.algorithms.create`.
+        device: "cpu", the only one.
+        batch_size: transitions per gradient step, at least 1.
+        seed: seed of the initial parameters and of the draws.
 
     Raises:
         ValueError: the device is not "cpu".

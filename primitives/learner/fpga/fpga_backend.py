@@ -121,14 +121,19 @@ class FpgaExecutable(ReferenceExecutable):
         }
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run one gradient step, and count it; arguments and result as `Executable.step`."""
+        """Run one gradient step, add its clock cycles to `cycles`, and return copies of the graph's outputs by name.
+
+        Args:
+            variant: the kind of gradient step, a key of `graphs`.
+            inputs: each input buffer's array by its name, such as `batch/reward`.
+        """
         outputs = super().step(variant, inputs)
         self._steps[variant] += 1
         return outputs
 
     @property
     def cycles(self) -> int:
-        """Clock cycles of all steps so far."""
+        """The clock cycles of all gradient steps so far."""
         return sum(count * self.step_cycles(variant) for variant, count in self._steps.items() if count)
 
     def _execute(self, node: Node, inputs: list[Array]) -> list[Array]:
@@ -137,7 +142,9 @@ class FpgaExecutable(ReferenceExecutable):
         return outputs
 
     def node_cycles(self, variant: str) -> list[NodeCycles]:
-        """Return the clock cycles of each node of a step graph, in order. Sizes not met before are simulated.
+        """Return the clock cycles of each node of a step graph, in order.
+
+        Nodes of sizes that have not occurred before are simulated.
 
         Args:
             variant: kind of gradient step, a key of `graphs`.
@@ -161,10 +168,16 @@ compile_graphs = FpgaExecutable
 
 
 def design_of(algorithm: Algorithm, batch_size: int, device: str) -> str:
-    """Return the design that a learner has by default, `PIPELINE` or `CORE`.
+    """Return the hardware design that a learner has by default, "pipeline" or "core".
 
-    It is MAP's pipeline if that runs the algorithm, fits the device, and takes fewer cycles per gradient step than the
-    core. Both numbers of cycles come from formulas.
+    It is MAP's pipeline, with units for every layer, if the pipeline runs the algorithm, fits the device, and takes
+    fewer cycles per gradient step than the core, which computes one matrix product after another. Both numbers of
+    cycles come from formulas.
+
+    Args:
+        algorithm: the algorithm to learn.
+        batch_size: transitions per gradient step.
+        device: name of the FPGA, such as "u200".
     """
     from primitives.learner.graph_learner import step_graph
 
@@ -179,7 +192,7 @@ def design_of(algorithm: Algorithm, batch_size: int, device: str) -> str:
 
 
 def core_formula_cycles(graph: Graph, side: int = DEFAULT_SIDE) -> int:
-    """Return the cycles of a gradient step on the systolic core by formulas (`modelled`).
+    """Return the clock cycles of a gradient step on the systolic core, computed by formulas and not simulated.
 
     Products take the cycles of `core_cycles`; every other node takes one cycle per memory word of its largest array.
 
@@ -208,16 +221,20 @@ def create(
     design: str | None = None,
     **options: Any,
 ) -> Learner:
-    """Create a learner on the simulated FPGA; see `primitives.learner.create`.
+    """Create a learner on the simulated FPGA.
 
     Args:
+        algorithm: from `primitives.algorithms.create`.
         device: one of `DEVICES`; by default the first.
-        design: "core" or "pipeline"; by default that of `design_of`, or the core with `options`.
-        options: `side` and `exact` of `FpgaExecutable`; only for the systolic core.
+        batch_size: transitions per gradient step, at least 1.
+        seed: seed of the initial parameters and of the draws.
+        design: "core" (a systolic array, one product after another) or "pipeline" (units for every layer, MAP Fig. 3);
+            by default that of `design_of`, or the core with `options`.
+        options: `side` (rows and columns of the core) and `exact` (whether products go through the simulated RTL) of
+            `FpgaExecutable`; only for the systolic core.
 
     Raises:
-        ValueError: there is no such device or design, the pipeline does not run the algorithm or does not fit the
-            device.
+        ValueError: there is no such device or design, or the pipeline does not run the algorithm or fit the device.
         UnsupportedOperationError: an operation that the FPGA has no unit for.
     """
     from primitives.learner.graph_learner import GraphLearner

@@ -37,12 +37,12 @@ from primitives.quantization.fixed_point import exact_matmul
 
 @dataclass(frozen=True)
 class Job:
-    """How the FPGA runs one node of the step graph.
+    """Describes how the FPGA runs one node of the step graph.
 
     Attributes:
         unit: the unit that runs it: "core", "stream", "reduction" or "layout".
-        execute: maps the node's inputs to its outputs and the count of numbers that were not finite.
-        cycles: returns the node's clock cycles, which are simulated if they are not known yet.
+        execute: function that maps the node's inputs to its outputs and the count of numbers that were not finite.
+        cycles: function that returns the node's clock cycles, which are simulated if they are not known yet.
     """
 
     unit: str
@@ -51,10 +51,10 @@ class Job:
 
 
 def job_of(node: Node, dtypes: Sequence[str], core: GemmUnit, exact: bool) -> Job:
-    """Return how the FPGA runs a node.
+    """Return the job of a node: the unit of the FPGA that runs it, and functions for its numbers and clock cycles.
 
     Args:
-        node: the node.
+        node: a node of the step graph.
         dtypes: dtypes of the node's inputs.
         core: the unit for matrix products.
         exact: whether the operands of products go through the core's RTL.

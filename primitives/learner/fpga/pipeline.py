@@ -36,7 +36,7 @@ Sizes = tuple[int, ...]
 
 
 def refusal(algorithm: Algorithm) -> str:
-    """Return why MAP's pipeline does not run an algorithm; empty if it does."""
+    """Return why MAP's learner pipeline cannot run an algorithm, as text; empty if it can."""
     if algorithm.name not in ALGORITHMS:
         return f"a learner pipeline for {algorithm.name}: MAP (Table VI) has those of {', '.join(ALGORITHMS)}"
     if any(layer.kind != "linear" for network in algorithm.networks.values() for layer in network.layers):
@@ -51,7 +51,7 @@ def _sizes(network: Network) -> Sizes:
 
 @dataclass(frozen=True)
 class PipelineDesign:
-    """The hardware for an algorithm at one batch size.
+    """The hardware of MAP's learner pipeline (units for every layer) for an algorithm at one batch size.
 
     Attributes:
         networks: by name, the layers of each trained network, with their lanes (multipliers per unit).
@@ -67,7 +67,7 @@ class PipelineDesign:
 
     @property
     def passes(self) -> dict[str, Pass]:
-        """Return the passes of a gradient step, by the network that each trains.
+        """Return the passes of a gradient step, by the name of the network that each trains, such as "critic".
 
         A pass sends the batch forward to a loss and back, and trains one network.
         """
@@ -114,17 +114,24 @@ class PipelineStep:
 
     @property
     def cycles(self) -> int:
-        """Clock cycles of the step."""
+        """The clock cycles of the gradient step."""
         return sum(self.pass_cycles.values())
 
     @property
     def difference_cycles(self) -> int:
-        """Clock cycles that the simulated step takes beyond MAP's formula."""
+        """The clock cycles that the simulated step takes beyond MAP's formula."""
         return self.cycles - self.design.formula_cycles
 
 
 def gradient_step(algorithm: Algorithm, batch_size: int, device: FpgaDevice) -> PipelineStep:
-    """Return a gradient step on the best design for a device, with the simulated cycles of its passes.
+    """Return the clock cycles of a gradient step on the best design of MAP's pipeline for a device.
+
+    The cycles of its passes (forward and backward through the networks) are simulated.
+
+    Args:
+        algorithm: an algorithm that the pipeline runs.
+        batch_size: B, transitions per gradient step.
+        device: the FPGA.
 
     Raises:
         ValueError: the pipeline does not run the algorithm (`refusal`), or does not fit the device.
@@ -222,7 +229,7 @@ def _order(design: PipelineDesign) -> tuple[int, int]:
 
 
 def balanced(sizes: Sequence[int], slowest_cycles: int) -> tuple[LayerShape, ...]:
-    """Return a network's layers, each with the fewest lanes that are fast enough (MAP VI-A2, a).
+    """Return a network's layers, each with the fewest lanes (multipliers) that are fast enough (MAP VI-A2, a).
 
     Args:
         sizes: neurons of the network's layers, beginning with its inputs.

@@ -2,7 +2,8 @@
 
 The cycles are those of `pipeline.gradient_step`, simulated once for each size. The numbers come from the float32
 reference, because the hardware's datapath (`fpga.learner_pipeline`, in fixed point) computes a network with given
-targets only, not a whole algorithm. The tests of `fpga.learner_pipeline` compare it with its golden model bit by bit.
+targets only, not a whole algorithm. The tests of `fpga.learner_pipeline` compare this datapath with its golden model
+bit by bit.
 """
 
 from collections.abc import Mapping
@@ -45,7 +46,12 @@ class PipelineExecutable(ReferenceExecutable):
         self._step_cycles: int | None = None
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run one gradient step, and count it; arguments and result as `Executable.step`."""
+        """Run one gradient step in float32, add its clock cycles to `cycles`, and return the outputs by name.
+
+        Args:
+            variant: the kind of gradient step, a key of `graphs`.
+            inputs: each input buffer's array by its name, such as `batch/reward`.
+        """
         outputs = super().step(variant, inputs)
         self._steps[variant] += 1
         return outputs
@@ -58,5 +64,5 @@ class PipelineExecutable(ReferenceExecutable):
 
     @property
     def cycles(self) -> int:
-        """Clock cycles of all steps so far."""
+        """The clock cycles of all gradient steps so far."""
         return sum(count * self.step_cycles(variant) for variant, count in self._steps.items() if count)

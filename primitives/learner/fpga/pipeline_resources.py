@@ -39,16 +39,16 @@ class PipelineResources:
     block_rams: int
 
     def fits(self, limit: "PipelineResources") -> bool:
-        """Whether no resource exceeds that of `limit`."""
+        """Return whether no resource exceeds that of `limit`, the resources of a device."""
         return all(used <= most for used, most in zip(astuple(self), astuple(limit), strict=True))
 
     def scarcest(self, limit: "PipelineResources") -> str:
-        """Return the name of the resource that uses the largest fraction of `limit`."""
+        """Return the name of the resource of which the design uses the largest fraction of `limit`, such as "dsps"."""
         return max(vars(self), key=lambda name: vars(self)[name] / vars(limit)[name])
 
 
 def available(device: FpgaDevice) -> PipelineResources:
-    """Return the resources of a device that the learner may use.
+    """Return the resources (DSPs, look-up tables, ...) of an FPGA that the learner may use.
 
     On a device with several dies, MAP reserves one of them for the replay (VI-A2, Table VI).
     """
@@ -59,7 +59,7 @@ def available(device: FpgaDevice) -> PipelineResources:
 
 
 def dsps_alone(device: FpgaDevice) -> PipelineResources:
-    """Return the DSPs `available` on a device, with practically no limit on the other resources.
+    """Return the number of DSPs that the learner may use on a device, with practically no limit on other resources.
 
     Use it for hardware of which only the number of DSPs per unit is known.
     """
@@ -76,10 +76,10 @@ def taken(
     """Return the resources that a design needs.
 
     Args:
-        forward, backward, gradient: the layers for which a pipeline has such units. `forward` includes the units of
-            target networks.
+        forward, backward, gradient: the layers for which a pipeline has units of the forward pass (also of target
+            networks), of the backward pass, and of the weights' gradients.
         updated: the layers whose weights are updated, once for all pipelines.
-        pipelines: DP.
+        pipelines: DP, the number of pipelines.
     """
     units = (*forward, *backward, *gradient)
     lanes, adam = sum(unit.lanes for unit in units), sum(layer.lanes for layer in updated)

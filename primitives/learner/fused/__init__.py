@@ -133,15 +133,23 @@ class FusedSteps:
         return steps
 
     def insert(self, batch: Mapping[str, npt.ArrayLike], td_errors: npt.ArrayLike | None = None) -> None:
-        """Insert items into the replay. Arguments and errors are those of `ConcurrentReplay.insert`."""
+        """Insert items into the replay, as `ConcurrentReplay.insert` does.
+
+        Args:
+            batch: each column of the replay by name, (n, ...).
+            td_errors: (n,) TD errors that give the priorities; None for the largest priority so far.
+        """
         self._replay.insert(batch, td_errors)
 
     def drain(self) -> None:
-        """Do nothing, because all work is done when a call returns; `RelaxedSteps.drain` waits."""
+        """Do nothing, because all work is done when a call returns.
+
+        `RelaxedSteps`, whose work may still be going on, replaces this method by one that waits.
+        """
 
     @property
     def losses(self) -> dict[str, float]:
-        """Return each loss of the last step, by name; empty before the first."""
+        """The losses of the last step, by name; empty before the first step."""
         scalars = self._fused.scalars
         return {name: scalars[position] for name, position in self._losses[self._last] if scalars}
 

@@ -81,10 +81,15 @@ class NativeCalls(GraphLearner):
     def step(
         self, batch: Mapping[str, Array], weights: Array | None = None, *, variant: str | None = None
     ) -> StepOutcome:
-        """Take one gradient step; see `Learner.step`.
+        """Take one gradient step, and return TD errors and losses.
 
         A dict of arrays with exactly the right types is one call of the executor, which also checks the values.
         `Learner.step` handles every other batch: it converts it or reports what is wrong.
+
+        Args:
+            batch: each column of `algorithm.columns(batch_size)` except `weight`.
+            weights: (B,) importance weights, at least 0; by default all 1.
+            variant: the kind of step, one of `algorithm.variants`; by default that of the next step.
         """
         if variant is None:
             variant = self.algorithm.variant(self.gradient_steps)

@@ -36,11 +36,11 @@ class Places(Protocol):
     scratch_bytes: int
 
     def at(self, view: View) -> int:
-        """Return the position of the view's first element."""
+        """Return the position of a view's first element in the executor's arena, in bytes."""
         ...
 
     def constant(self, value: float) -> int:
-        """Return the position of a vector (`LANES` elements) filled with the number."""
+        """Return the position, in bytes, of a vector (`LANES` elements) that is filled with a number."""
         ...
 
 
@@ -64,7 +64,7 @@ def require_float_arithmetic(graph: Graph) -> None:
 
 
 def with_own_results(node: Node) -> Node:
-    """Return the node with a separate instruction for each of its results.
+    """Return the element-wise node with a separate instruction for each of its results.
 
     A result that is an input, a constant, or the same register as an earlier result is copied.
     """
@@ -79,7 +79,7 @@ def with_own_results(node: Node) -> Node:
 
 
 def with_fused_multiply_adds(node: Node) -> Node:
-    """Return the node with each product that only one sum reads fused into that sum.
+    """Return the element-wise node with each product that only one sum reads fused into this sum (a * b + c).
 
     The registers keep their numbers: a fused product becomes a `nothing`, which no instruction reads.
     """
@@ -105,7 +105,13 @@ def with_fused_multiply_adds(node: Node) -> Node:
 
 
 class Group:
-    """An element-wise node, prepared for the native executor."""
+    """An element-wise node of the step graph, prepared for the native executor.
+
+    Args:
+        graph: the step graph.
+        node: the node, of kind `elementwise`.
+        places: positions of views, constants and registers in the executor's memory.
+    """
 
     def __init__(self, graph: Graph, node: Node, places: Places) -> None:
         self._graph = graph
@@ -205,7 +211,12 @@ class Group:
         return self._places.scratch + 4 * self._block * self._slot[register], 0
 
     def emit(self, executor: Any, program: int) -> None:
-        """Add the node to a program of the executor."""
+        """Add the node to a program of the executor.
+
+        Args:
+            executor: the native executor.
+            program: number of the program.
+        """
         from primitives import _native
 
         numbers = {name: i for i, name in enumerate(_native.learner.OP_NAMES.split())}

@@ -130,11 +130,21 @@ class NativeExecutable(NativePrograms):
         return self._state
 
     def write_state(self, name: str, value: Array) -> None:
-        """Set one array (leaf) of the state."""
+        """Set one array (leaf) of the learner's state.
+
+        Args:
+            name: name of the state's buffer, such as `state/actor/0.weight`.
+            value: the new values, in the buffer's shape.
+        """
         self._state[name][...] = value
 
     def input(self, variant: str, name: str) -> Array:
-        """Return the array in the executor's memory to which `step` copies an input."""
+        """Return the array in the executor's memory to which `step` copies an input.
+
+        Args:
+            variant: the kind of gradient step, a key of `graphs`.
+            name: name of the input, such as `batch/reward`.
+        """
         graph, at = self._lowerings[variant].graph, self._lowerings[variant].offset
         return self._located(at(graph.buffer_index[name]), graph.buffers[graph.buffer_index[name]])
 
@@ -142,7 +152,7 @@ class NativeExecutable(NativePrograms):
         """Time each operation in a number of steps on the last step's inputs. The steps change the state.
 
         Args:
-            variant: a key of `graphs`.
+            variant: the kind of gradient step, a key of `graphs`.
             steps: number of steps, at least 1; each time is the minimum over them, because noise only adds.
 
         Returns:

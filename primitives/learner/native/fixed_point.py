@@ -20,12 +20,18 @@ class NativeFixedPointLearner(FixedPointLearner, NativeCalls):
     def step(
         self, batch: Mapping[str, Array], weights: Array | None = None, *, variant: str | None = None
     ) -> StepOutcome:
-        """Take one gradient step; see `Learner.step`."""
+        """Take one gradient step in fixed point, and return TD errors and losses.
+
+        Args:
+            batch: each column of `algorithm.columns(batch_size)` except `weight`.
+            weights: (B,) importance weights, at least 0; by default all 1.
+            variant: the kind of step, one of `algorithm.variants`; by default that of the next step.
+        """
         self.narrow_when_due()
         return super().step(batch, weights, variant=variant)
 
     def prepare_steps(self, count: int) -> int:
-        """Return how many of the next steps may be taken in one call.
+        """Return how many of the next `count` gradient steps may be taken in one call.
 
         After `precision.delay` gradient steps a call must end, because products then begin to quantise their operands.
         """

@@ -1,6 +1,6 @@
 """Rewrite a step graph for the native executor: change the memory order of weights, and fuse operations into products.
 
-Neither changes the results. Both come before the buffers get their places in memory.
+Neither change affects the results. Both are made before the buffers get their places in memory.
 """
 
 from collections import defaultdict
@@ -22,13 +22,13 @@ NARROW_COLUMNS_MAX, NARROW_DEPTH_MAX, NARROW_ROWS_MIN = 12, 32, 16
 def with_own_layouts(graphs: Mapping[str, Graph]) -> tuple[dict[str, Graph], frozenset[str]]:
     """Store matrices column by column if products then read and write whole vectors.
 
-    This applies to weights, which PyTorch stores as (out, in) while the forward product needs rows of `out`; and
-    to the activations of narrow layers, whose rows are shorter than a vector but whose columns have the length of
-    a batch. A buffer changes only together with all buffers that it meets in element-wise groups (moments,
-    target, gradient), so that those stay contiguous.
+    This applies to weights, which PyTorch stores as (out, in) while the forward product needs rows of `out`; and to
+    the activations of narrow layers, whose rows are shorter than a vector but whose columns have the length of a
+    batch. A buffer changes only together with all buffers that it meets in element-wise groups (moments, target,
+    gradient), so that all of them stay contiguous.
 
     Returns:
-        The graphs with the views of such buffers changed, and the names of the transposed state buffers.
+        The graphs with the views of the transposed buffers changed, and the names of the transposed state buffers.
     """
     groups = _Groups()
     wanted: set[str] = set()
@@ -145,11 +145,11 @@ def _transposed(graph: Graph, chosen: set[int]) -> Graph:
 
 
 def with_epilogues(graph: Graph) -> Graph:
-    """Fuse into products what follows them: adding the bias, ReLU, and the mask of ReLU's derivative.
+    """Fuse operations into the matrix products that they follow: adding a bias, ReLU, and the mask of its derivative.
 
-    This is done if an element-wise node does only that to the result of a product. A `matmul` node of the returned
-    graph may have more inputs, named in order by its attribute `epilogue`: `bias` (a view of the product's shape),
-    `rectify` (no input), `mask` (keep where positive).
+    This is done if an element-wise node does nothing but these operations to the result of a product. A `matmul` node
+    of the returned graph may have more inputs, named in order by its attribute `epilogue`: `bias` (a view of the
+    product's shape), `rectify` (no input), `mask` (keep where positive).
     """
     nodes = list(graph.nodes)
     readers: dict[int, list[int]] = defaultdict(list)

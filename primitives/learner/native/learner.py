@@ -66,7 +66,7 @@ class NativeLearner(NativeCalls):
 
     @property
     def products(self) -> str:
-        """How matrix products are computed, one of `executable.PRODUCTS`."""
+        """The way in which matrix products are computed, such as "float32"; one of `executable.PRODUCTS`."""
         assert isinstance(self.executable, NativeExecutable)
         return self.executable.products
 
@@ -84,7 +84,13 @@ class NativeLearner(NativeCalls):
         return self._acted(_ACT, observation, {}) if self._acts else super()._act(observation)
 
     def explore(self, observation: Array, environment_step: int, rng: np.random.Generator) -> Array:
-        """Return the action that an actor takes while it gathers experience; see `Algorithm.explore`."""
+        """Return the actions that an actor takes while it gathers experience, computed by the executor if it can.
+
+        Args:
+            observation: (n, *observation_shape), or one observation without the first dimension.
+            environment_step: number of environment steps so far, for schedules.
+            rng: source of the random numbers.
+        """
         batch, single = self._observations(observation)
         if self._explores:
             draws = self.algorithm.draw_exploration(len(batch), environment_step, rng)

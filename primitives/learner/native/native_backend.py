@@ -28,7 +28,11 @@ def unavailable_reason() -> str:
 
 
 def compile_graphs(graphs: Mapping[str, Graph]) -> Executable:
-    """Return an executable for step graphs (by variant), on the widest instruction set of this processor."""
+    """Return an executable for step graphs, on the widest instruction set of this processor.
+
+    Args:
+        graphs: the graph of each variant (kind of gradient step), by the variant's name.
+    """
     return NativeExecutable(graphs)
 
 
@@ -42,16 +46,20 @@ def create(
     threads: int = 1,
     products: str = "float32",
 ) -> Learner:
-    """Create a learner in C++; see `primitives.learner.create`.
+    """Create a learner in C++.
 
     Args:
-        simd: instruction set, one of `SIMD`; empty for the widest one of this processor.
+        algorithm: from `primitives.algorithms.create`.
+        device: "cpu", the only one.
+        batch_size: transitions per gradient step, at least 1.
+        seed: seed of the initial parameters and of the draws.
+        simd: instruction set, "avx512", "avx2" or "portable"; empty for the widest one of this processor.
         threads: threads that share the large operations of a step, at most 64; the results do not depend on it.
-        products: how matrix products are computed, one of `PRODUCTS` of `executable`.
+        products: how matrix products are computed, such as "float32" or "bfloat16"; one of `PRODUCTS` of `executable`.
 
     Raises:
-        ValueError: the device is not "cpu", the processor lacks the instruction set, or the number of threads is
-            out of range.
+        ValueError: the device is not "cpu", the processor lacks the instruction set, or the number of threads is out
+            of range.
     """
     checks.one_of("device", device, ("cpu",))
     return NativeLearner(

@@ -29,10 +29,20 @@ class NativePrograms(Executable):
 
     @abstractmethod
     def input(self, variant: str, name: str) -> Array:
-        """Return the array in the executor's memory to which `step` copies an input."""
+        """Return the array in the executor's memory to which `step` copies an input.
+
+        Args:
+            variant: the kind of gradient step, a key of `graphs`.
+            name: name of the input, such as `batch/reward`.
+        """
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run one gradient step in one native call; arguments and result as `Executable.step`."""
+        """Run one gradient step in one native call, and return copies of the graph's outputs by name.
+
+        Args:
+            variant: the kind of gradient step, a key of `graphs`.
+            inputs: each input buffer's array by its name, such as `batch/reward`.
+        """
         arrays = [np.ascontiguousarray(value) for _, value in self.checked_inputs(variant, inputs)]
         outputs = self._empty_outputs(variant, ())
         self._run([variant], arrays, list(outputs.values()))
@@ -42,11 +52,11 @@ class NativePrograms(Executable):
         """Run several gradient steps in one call.
 
         Args:
-            variants: variants of the n steps.
-            inputs: each input by its name, with n as first dimension: (n, *shape).
+            variants: the variant (kind of gradient step) of each of the n steps.
+            inputs: each input by its name, such as `batch/reward`, with n as first dimension: (n, *shape).
 
         Returns:
-            Each output that all these variants have, (n, *shape).
+            Each output that all these variants have, by name, (n, *shape).
 
         Raises:
             ValueError: an input has a wrong shape or dtype, or a number is not finite; the state is unchanged.

@@ -125,24 +125,43 @@ class OpenclExecutable(Executable):
         }
 
     def write_state(self, name: str, value: Array) -> None:
-        """Set one array (leaf) of the state."""
+        """Set one array (leaf) of the learner's state.
+
+        Args:
+            name: name of the state's buffer, such as `state/actor/0.weight`.
+            value: the new values, in the buffer's shape.
+        """
         buffer = self.state_buffers[name]
         self._upload(self._state_offsets[name], np.asarray(value, buffer.dtype))
         self._queue.finish()
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run one gradient step; arguments and result as `Executable.step`."""
+        """Run one gradient step, and return copies of the graph's outputs on the host, by name.
+
+        Args:
+            variant: the kind of gradient step, a key of `graphs`.
+            inputs: each input buffer's array by its name, such as `batch/reward`.
+        """
         for position, value in self.checked_inputs(variant, inputs):
             self._upload(self._offsets[variant][position], value)
         return self._run(variant)
 
     @property
     def place(self) -> Hashable:
-        """Identifies the memory of this OpenCL device, in which `step_on` reads batches."""
+        """An identifier of the memory of this OpenCL device, in which `step_on` reads batches."""
         return "opencl", self.device
 
     def step_on(self, variant: str, inputs: Mapping[str, Array], batch: DeviceBatch) -> dict[str, Array]:
-        """Run one gradient step on a batch in the device's memory; arguments and result as `Executable.step_on`."""
+        """Run one gradient step on a batch in the device's memory, and return copies of the outputs by name.
+
+        Args:
+            variant: the kind of gradient step, a key of `graphs`.
+            inputs: the inputs that are not columns of the batch, by name.
+            batch: the columns of the inputs `batch/NAME`.
+
+        Returns:
+            Arrays on the host.
+        """
         graph, offsets = self._graphs[variant], self._offsets[variant]
         named = {f"batch/{name}": name for name in batch.fields}
         for position, value in self.checked_inputs(variant, inputs, named):
@@ -168,7 +187,10 @@ class OpenclExecutable(Executable):
 
 
 def compile_graphs(graphs: Mapping[str, Graph]) -> Executable:
-    """Return an executable for step graphs (by variant), on this machine's first OpenCL device that is a CPU.
+    """Return an executable for step graphs, on this machine's first OpenCL device that is a CPU.
+
+    Args:
+        graphs: the graph of each variant (kind of gradient step), by the variant's name.
 
     Raises:
         ValueError: there is no such device.
@@ -177,10 +199,13 @@ def compile_graphs(graphs: Mapping[str, Graph]) -> Executable:
 
 
 def create(algorithm: Algorithm, *, device: str | int = "cpu", batch_size: int, seed: int = 0) -> Learner:
-    """Create a learner on an OpenCL device; see `primitives.learner.create`.
+    """Create a learner on an OpenCL device.
 
     Args:
-        device: a position in `opencl_runtime.devices()`, a part of a device's name, or "cpu".
+        algorithm: from `primitives.algorithms.create`.
+        device: a position in `opencl_runtime.devices()`, a part of a device's name, or "cpu" for the first CPU.
+        batch_size: transitions per gradient step, at least 1.
+        seed: seed of the initial parameters and of the draws.
 
     Raises:
         ValueError: there is no such device.

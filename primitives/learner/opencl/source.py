@@ -60,12 +60,12 @@ _FLOAT_ONLY = frozenset(_FORMULAS) - COMPARISONS - {
 
 @dataclass(frozen=True)
 class Kernel:
-    """One launch of a kernel.
+    """One launch of an OpenCL kernel.
 
     Attributes:
-        body: body of the function; `arena` and `o0`, `o1`, ... are its arguments.
+        body: body of the function; its arguments are `arena`, the buffer that holds everything, and `o0`, `o1`, ...
         views: the views whose byte offsets are `o0`, `o1`, ...
-        work_items, work_group: sizes of the launch.
+        work_items, work_group: numbers of work items of the launch and of a work group, along each dimension.
     """
 
     body: str
@@ -74,7 +74,7 @@ class Kernel:
     work_group: tuple[int, ...]
 
     def source(self, name: str) -> str:
-        """Return the source of the kernel in OpenCL C, under the given name."""
+        """Return the source of the kernel in OpenCL C, with `name` as the function's name."""
         offsets = "".join(f", const long o{i}" for i in range(len(self.views)))
         group = ", ".join(map(str, (*self.work_group, *[1] * (3 - len(self.work_group)))))
         attribute = f"__attribute__((reqd_work_group_size({group})))"
@@ -109,7 +109,12 @@ def _offset(strides: Sequence[int], prefix: str = "c") -> str:
 
 
 def kernels(node: Node, buffers: Sequence[Buffer]) -> list[Kernel]:
-    """Return the kernel launches that execute a node, in order; `buffers` are those of its graph."""
+    """Return the kernel launches that execute a node of the step graph, in order.
+
+    Args:
+        node: the node.
+        buffers: the buffers of the graph.
+    """
     return _MAKERS[node.kind](node, [buffers[v.buffer] for v in (*node.inputs, *node.outputs)])
 
 

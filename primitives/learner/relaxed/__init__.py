@@ -1,10 +1,11 @@
 """Relaxed gradient steps: a replay manager samples batches ahead of the learner, in a thread of its own (MAP V-A).
 
-Each step trains on a batch that was sampled D steps before, so sampling does not wait for the priorities of the last
-steps. The manager's thread never needs the interpreter, and the learner releases it, so that on two cores both work at
-the same time. The manager performs its calls in the order in which the loop makes them: before gradient step k it
-samples the batch of step k + D, and after step k it updates that batch's priorities. The training is therefore the
-same bit by bit with and without the thread, and with D = 0 it is that of `primitives.learner.fused.FusedSteps`.
+Each step trains on a batch that was sampled D steps before, so sampling does not wait for the priorities of the
+last steps. The manager's thread never needs Python's interpreter, and the learner releases the interpreter lock, so
+that on two cores manager and learner work at the same time. The manager performs its calls in the order in which
+the loop makes them: before gradient step k it samples the batch of step k + D, and after step k it updates that
+batch's priorities. The training is therefore the same bit by bit with and without the thread, and with D = 0 it is
+that of `primitives.learner.fused.FusedSteps`.
 """
 
 from collections.abc import Mapping
@@ -23,17 +24,19 @@ class RelaxedSteps(FusedSteps):
 
     The manager samples, updates priorities and inserts, usually in a thread of its own.
 
-    While batches wait, nothing else may sample from, insert into, or load the replay: insert with `insert`. If a row
-    was overwritten after its batch was sampled, it keeps the priority of its new item.
+    While sampled batches wait for the learner, nothing else may sample from, insert into, or load the replay: insert
+    with this object's `insert`. If a row of the replay was overwritten after it was sampled, it keeps the priority of
+    its new item.
 
     Args:
         replay: source of the batches; receives the priorities.
         learner: a learner of backend "native".
-        ahead: D, how many batches after its own are already sampled when a gradient step begins; at least 0.
+        ahead: D, how many batches of later steps are already sampled when a gradient step begins; at least 0.
         beside: whether the manager has a thread of its own; otherwise its work is done in the caller's thread.
 
     Raises:
-        TypeError, ValueError: as `FusedSteps`, and for an `ahead` below 0.
+        TypeError: the learner has another backend, or its algorithm is in float64.
+        ValueError: the replay does not fit the learner's algorithm, or `ahead` is below 0.
     """
 
     def __init__(
@@ -63,12 +66,15 @@ class RelaxedSteps(FusedSteps):
     def insert(self, batch: Mapping[str, npt.ArrayLike], td_errors: npt.ArrayLike | None = None) -> None:
         """Copy items, and let the replay manager insert them after the work that it already has.
 
-        The arguments are those of `ConcurrentReplay.insert`. The call does not wait for the insertion; an error of
-        the manager is raised by the next `run` or `drain`.
+        The call does not wait for the insertion; an error of the manager is raised by the next `run` or `drain`.
+
+        Args:
+            batch: for each column of the storage an array (n, *shape).
+            td_errors: (n,) TD errors that give the priorities; if None, items get the maximum priority so far.
 
         Raises:
-            TypeError, ValueError: a batch that does not fit the storage, or TD errors that do not fit the batch; state
-                unchanged.
+            TypeError, ValueError: a batch that does not fit the storage, or TD errors that do not fit the batch; the
+                state is unchanged.
             RuntimeError: another process created the replay: this is a forked copy.
         """
         replay = self._replay
@@ -92,8 +98,8 @@ class RelaxedSteps(FusedSteps):
     def terms_s(self) -> dict[str, float]:
         """Return the seconds spent so far, by kind of work; complete after `drain`.
 
-        "sample" (with gathering), "update" and "insert" are the manager's; "learner" and "wait" (for the manager) are
-        the calling thread's.
+        The replay manager spends "sample" (with gathering), "update" (of priorities) and "insert"; the calling thread
+        spends "learner" (gradient steps) and "wait" (for the manager).
         """
         names = ("sample", "update", "insert", "learner", "wait")
         return dict(zip(names, self._fused.seconds, strict=True))

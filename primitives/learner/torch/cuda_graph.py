@@ -21,8 +21,9 @@ WARM_UP_STEPS = 3
 class CapturedStep:
     """A gradient step as a CUDA graph: each variant is captured at its first use, and replayed afterwards.
 
-    Columns go through page-locked buffers from which the graph itself copies. Each stream copies the part of the
-    batch that it works on, so that copies and kernels of different streams overlap (PRL 4.2.1).
+    The columns of a batch go through page-locked buffers on the host, from which the graph itself copies them. Each
+    stream copies the part of the batch that it works on, so that copies and kernels of different streams overlap (PRL
+    4.2.1).
     """
 
     def __init__(

@@ -10,12 +10,21 @@ from primitives.algorithms.updates import AdamState, Auxiliary, Batch, Loss, Upd
 
 
 class InPlaceUpdates(Updates):
-    """`Updates` that overwrite the given parameters and optimiser states, and return them."""
+    """A version of `Updates` (gradients, Adam, Polyak averaging) that overwrites the given parameters and states."""
 
     def gradients(
         self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch
     ) -> tuple[Parameters, Tensor, Auxiliary]:
-        """Return what `Updates.gradients` returns, without functorch's wrappers around every tensor."""
+        """Differentiate a loss that is a mean over a batch, without functorch's wrappers around every tensor.
+
+        Args:
+            loss: maps parameters and batch to (scalar loss, auxiliary results).
+            parameters: point at which to differentiate.
+            batch: tensors whose first dimension is the batch.
+
+        Returns:
+            The gradients (named as the parameters), the loss (), and the auxiliary results, all detached.
+        """
         leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
         return self._differentiate(loss, leaves, batch)
 
@@ -30,7 +39,17 @@ class InPlaceUpdates(Updates):
     def adam(
         self, parameters: Parameters, gradients: Parameters, state: AdamState, learning_rate: float
     ) -> tuple[Parameters, AdamState]:
-        """Run one Adam update in place, in one PyTorch call; see `Updates.adam`."""
+        """Run one Adam update in place, in one PyTorch call.
+
+        Args:
+            parameters: the parameters, which are overwritten.
+            gradients: their gradients, by the same names.
+            state: the optimiser's state, which is overwritten.
+            learning_rate: Adam's step size.
+
+        Returns:
+            The given parameters and state.
+        """
         values = list(parameters.values())
         step = state.step.add_(1).float()  # the CUDA kernel reads it as float32 in every case
         torch._fused_adam_(
@@ -51,7 +70,7 @@ class InPlaceUpdates(Updates):
         return parameters, state
 
     def polyak(self, target: Parameters, online: Parameters, tau: float) -> Parameters:
-        """Move `target` towards `online` in place, in one PyTorch call; see `Updates.polyak`."""
+        """Set `target` to (1 - tau) target + tau online in place, in one PyTorch call, and return it."""
         if tau == 1:
             torch._foreach_copy_(list(target.values()), list(online.values()))
         else:
@@ -60,7 +79,7 @@ class InPlaceUpdates(Updates):
 
 
 class SplitUpdates(InPlaceUpdates):
-    """`InPlaceUpdates` whose gradients are means over equal parts of the batch (PRL 4.2.1).
+    """A version of `InPlaceUpdates` whose gradients are means over equal parts of the batch (PRL 4.2.1).
 
     On CUDA each part has its own stream, so that forward and backward passes of different parts overlap.
     Parameters are updated once all parts have been averaged. The numbers are those of the whole batch up to
@@ -73,12 +92,12 @@ class SplitUpdates(InPlaceUpdates):
         self.streams = streams
 
     def split(self, batch: Batch) -> list[dict[str, Tensor]]:
-        """Return the equal parts of a batch, whose columns are views of the batch's."""
+        """Return the equal parts of a batch, as dicts whose columns are views of the batch's columns."""
         pieces = {name: column.chunk(self.parts) for name, column in batch.items()}
         return [{name: piece[index] for name, piece in pieces.items()} for index in range(self.parts)]
 
     def together(self, batch: Batch) -> Batch:
-        """Return the batch after waiting for all streams, each of which copies its part of it to the device."""
+        """Return the batch after waiting for all streams, each of which copies one part of the batch to the device."""
         for stream in self.streams or []:
             torch.cuda.current_stream().wait_stream(stream)
         return batch
@@ -86,7 +105,17 @@ class SplitUpdates(InPlaceUpdates):
     def gradients(
         self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch
     ) -> tuple[Parameters, Tensor, Auxiliary]:
-        """Return what `Updates.gradients` returns, computed for each part of the batch and then combined."""
+        """Differentiate a loss for each part of the batch, and return the means over the parts.
+
+        Args:
+            loss: maps parameters and batch to (scalar loss, auxiliary results).
+            parameters: point at which to differentiate.
+            batch: tensors whose first dimension is the batch.
+
+        Returns:
+            The gradients (named as the parameters), the loss (), and the auxiliary results, all detached. Auxiliary
+            results with one number per sample are those of the whole batch.
+        """
         leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
         results = []
         for index, piece in enumerate(self.split(batch)):

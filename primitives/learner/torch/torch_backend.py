@@ -1,6 +1,6 @@
 """The backend "torch": a learner on PyTorch, in one of these modes.
 
-| mode | what it does |
+| mode | how it takes a gradient step |
 |---|---|
 | `eager` | the algorithm's pure step, unchanged |
 | `tuned` | the same step with autograd's plain engine, fused Adam and foreach averaging, in place |
@@ -33,7 +33,11 @@ def unavailable_reason() -> str:
 
 
 class TorchLearner(Learner):
-    """A learner on PyTorch; the module's docstring describes the modes."""
+    """A learner on PyTorch, in mode "eager", "tuned", "compiled" or "graph".
+
+    Mode "eager" runs the algorithm's step unchanged, "tuned" updates in place with fewer PyTorch calls, "compiled"
+    uses `torch.compile`, and "graph" runs the tuned step as one CUDA graph.
+    """
 
     backend = "torch"
 
@@ -108,7 +112,7 @@ class TorchLearner(Learner):
 
     @property
     def place(self) -> Hashable:
-        """Identifies the memory of the CUDA device in which this learner reads batches; None on the CPU."""
+        """An identifier of the memory of the CUDA device in which this learner reads batches; None on the CPU."""
         return ("cuda", self._device.index or 0) if self._device.type == "cuda" else None
 
     def _step(self, batch: dict[str, np.ndarray], variant: str) -> StepOutcome:
@@ -158,7 +162,11 @@ class TorchLearner(Learner):
         return leaves
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from a `state_dict`; see `Learner.load_state_dict`."""
+        """Continue from a `state_dict` of the same algorithm, of this or any other backend.
+
+        Raises:
+            ValueError: a name is missing or unknown, or a shape differs; the state is unchanged.
+        """
         own = tree.flatten(self._state)
         expected = {name: tuple(leaf.shape) for name, leaf in own.items()} | {"gradient_steps": ()}
         for name in state.keys() - expected.keys() - {"generator"}:
