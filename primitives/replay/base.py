@@ -27,7 +27,11 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class PriorityTree(Protocol):
-    """The part of a sum tree's interface that prioritised replay uses; see `primitives.sum_tree.SumTree`."""
+    """The part of a sum tree's interface that prioritised replay uses.
+
+    `primitives.sum_tree.SumTree` documents its methods `sample`, `update` and `get`, and its properties `total`
+    and `capacity`.
+    """
 
     @property
     def capacity(self) -> int: ...
@@ -113,8 +117,8 @@ class Replay(ABC):
         Args:
             batch_size: B, at least 1.
             rng: source of all random numbers.
-            stratified: cut the distribution into B equal parts and draw one item from each (Schaul et al.
-                2015, section 3.3): the same expectation, less variance.
+            stratified: whether to cut the distribution into B equal parts and draw one item from each (Schaul et al.
+                2015, section 3.3), which has the same expectation and less variance.
             out: arrays to fill, as `allocate` returns them; new arrays if None.
 
         Returns:
@@ -125,7 +129,11 @@ class Replay(ABC):
         """
 
     def allocate(self, batch_size: int) -> Sample:
-        """Return uninitialised arrays for `sample` to fill; they can be used again."""
+        """Return a `Sample` of uninitialised arrays for `sample` to fill; it can be used again.
+
+        Args:
+            batch_size: B, number of items.
+        """
         return Sample(
             np.empty(batch_size, np.int64),
             np.empty(batch_size, np.float32),
@@ -148,7 +156,10 @@ class Replay(ABC):
         return self.storage.size
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write items and state to a file, atomically (`primitives.replay.snapshot`).
+        """Write items and state to a file, a snapshot, atomically.
+
+        Args:
+            path: the file; its folder exists.
 
         Raises:
             OSError: the file could not be written; an existing file is unchanged.

@@ -30,10 +30,10 @@ than the call itself.
 class ConcurrentReplay(Replay):
     """`PrioritizedReplay` for any number of threads, with its own native sum tree.
 
-    Threads may insert, sample, gather and update at the same time. An item is sampled or gathered only when it is
-    completely written, and the weights belong to the items returned, with their priorities at that moment;
-    `concurrent_replay.hpp` explains how. A priority update of a row that is being replaced is dropped. If a row
-    was replaced after it was sampled, the update goes to the new item, which PAL IV-D3 accepts. Each thread
+    Threads may insert, sample, gather (copy items by row) and update priorities at the same time. An item is sampled
+    or gathered only when it is completely written, and the weights belong to the items returned, with their priorities
+    at that moment; `concurrent_replay.hpp` explains how. A priority update of a row that is being replaced is dropped.
+    If a row was replaced after it was sampled, the update goes to the new item, which PAL IV-D3 accepts. Each thread
     brings its own Generator.
 
     `sample` with `out` is the fast path: draw, gather and weights in one native call, into existing arrays. Small
@@ -42,7 +42,7 @@ class ConcurrentReplay(Replay):
     Attributes:
         storage: the data. Only this object may use it from now on; the storage's own `size` stays 0.
         alpha: exponent on priorities; 0 samples uniformly.
-        epsilon: added to |TD error|, in TD error units.
+        epsilon: number added to |TD error|, in the units of the TD error.
         normalisation: how importance weights are normalised, "batch" or "none" (`importance_weights`).
     """
 
@@ -109,7 +109,7 @@ class ConcurrentReplay(Replay):
 
     @property
     def samples_drawn(self) -> int:
-        """Number of calls of `sample` so far: the step of the beta schedule."""
+        """The number of calls of `sample` so far, which is the step of the beta schedule."""
         return int(self._native.samples_drawn)
 
     @property
@@ -134,7 +134,12 @@ class ConcurrentReplay(Replay):
     ) -> npt.NDArray[np.int64]:
         """Insert items, replacing the oldest ones when the storage is full.
 
-        Arguments and result are those of `PrioritizedReplay.insert`.
+        Args:
+            batch: for each column of the storage an array (n, *shape), n from 1 to the capacity.
+            td_errors: (n,) TD errors that the actor computed; if None, items get the maximum priority so far.
+
+        Returns:
+            (n,) int64, the rows that were written.
         """
         self._check_process()
         rows: npt.NDArray[np.int64] | None = self._native.insert(batch, td_errors)
@@ -181,7 +186,12 @@ class ConcurrentReplay(Replay):
     ) -> dict[str, npt.NDArray]:
         """Return copies of the items at the given rows, each completely written.
 
-        Arguments and result are those of `Storage.gather`.
+        Args:
+            indices: (B,) integers, the rows.
+            out: arrays (B, *shape) of the columns' dtypes to write into, by name; new arrays when None.
+
+        Returns:
+            For each column an array (B, *shape): those of `out` when given.
         """
         rows = as_indices(indices, self._native.taken)
         if out is not None:
@@ -221,7 +231,10 @@ class ConcurrentReplay(Replay):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write items and state to a file, atomically.
 
-        Insertions by other threads wait until it is done; their samples and updates continue.
+        Insertions by other threads wait until the file is written; their samples and updates continue.
+
+        Args:
+            path: the file; its folder exists.
 
         Raises:
             OSError: the file could not be written; an existing file is unchanged.

@@ -55,10 +55,9 @@ class NStepReturns:
         """Take one step of every environment.
 
         Args:
-            step: `observation` (E, ...), `action` (E, ...), `reward` (E,), `next_observation` (E, ...): the
-                one that the step led to, also at an episode's end (not the first of the next episode);
-                `terminated` (E,) bool and `truncated` (E,) bool. An environment that is reset early must
-                say truncated.
+            step: `observation` (E, ...), `action` (E, ...), `reward` (E,), `next_observation` (E, ...): the one that
+                the step led to, also at an episode's end (not the first of the next episode); `terminated` (E,) bool
+                and `truncated` (E,) bool. `truncated` must be True for an environment that is reset early.
 
         Returns:
             The transitions that are now complete, oldest first within each environment: columns

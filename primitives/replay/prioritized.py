@@ -22,9 +22,9 @@ def importance_weights(
 ) -> npt.NDArray[np.float32]:
     """Compute the importance weights of sampled items.
 
-    w(i) = (1/N * sum(P) / P(i)) ** beta (PAL Algorithm 1, line 15), then divided by the largest w of the
-    batch when `normalisation` is "batch", so that weights only scale a gradient down (Schaul et al. 2015,
-    section 3.4 and Algorithm 1, line 12). With "none" they are PAL's own, not normalised.
+    w(i) = (1/N * sum(P) / P(i)) ** beta (PAL Algorithm 1, line 15), then divided by the largest w of the batch when
+    `normalisation` is "batch", so that weights only scale a gradient down (Schaul et al. 2015, section 3.4 and
+    Algorithm 1, line 12). With "none" the weights are PAL's own, not normalised.
 
     Args:
         priorities: (B,) P(i) as they were when the items were sampled, all positive.
@@ -43,19 +43,33 @@ def importance_weights(
 
 
 def value_at(schedule: float | Schedule, step: int) -> float:
-    """Return the value of a schedule at a step; a constant is returned as it is."""
+    """Return the value of a schedule at a step; a constant is returned unchanged."""
     return schedule(step) if callable(schedule) else schedule
 
 
 def checked_beta(beta: float) -> float:
-    """Return `beta`; ValueError if it is negative, infinite or NaN."""
+    """Return `beta`, the exponent of the importance weights, after checking it.
+
+    Raises:
+        ValueError: it is negative, infinite or NaN.
+    """
     if not 0 <= beta < np.inf:
         raise ValueError(f"beta: found {beta}; allowed: 0 or more")
     return beta
 
 
 def check_options(alpha: float, beta: float | Schedule, epsilon: float, normalisation: str) -> None:
-    """Check the options that every prioritised replay takes; ValueError if one is out of its range."""
+    """Check the options that every prioritised replay takes.
+
+    Args:
+        alpha: exponent on priorities, at least 0.
+        beta: exponent of the importance weights, a constant or a schedule.
+        epsilon: number added to |TD error|, above 0.
+        normalisation: how importance weights are normalised, "batch" or "none".
+
+    Raises:
+        ValueError: an option is out of its range.
+    """
     if not 0 <= alpha < np.inf:
         raise ValueError(f"alpha: found {alpha}; allowed: 0 or more")
     checked_beta(value_at(beta, 0))
@@ -80,7 +94,7 @@ class PrioritizedReplay(Replay):
         storage: the data.
         tree: the sum tree of priorities, one leaf for each row of the storage.
         alpha: exponent on priorities; 0 samples uniformly.
-        epsilon: added to |TD error|, in TD error units, so that no item's priority is 0.
+        epsilon: number added to |TD error|, in the units of the TD error, so that no item's priority is 0.
         normalisation: how importance weights are normalised, "batch" or "none".
         samples_drawn: calls of `sample` so far, which is the step that the beta schedule sees.
         max_priority: the priority that a new item takes.
@@ -205,15 +219,23 @@ class PrioritizedReplay(Replay):
 
 
 def padded(priorities: npt.NDArray[np.float64], capacity: int) -> npt.NDArray[np.float64]:
-    """Return a priority for every row of a storage, 0 for rows without an item."""
+    """Return a priority for every row of a storage, 0 for rows without an item.
+
+    Args:
+        priorities: (n,) priorities of the first n rows, which hold items.
+        capacity: number of rows of the storage.
+    """
     return np.concatenate([priorities, np.zeros(capacity - len(priorities))])
 
 
 def checked_priority_state(state: Any) -> tuple[float, int]:
-    """Return the maximum priority and the count of samples from a snapshot's state.
+    """Return the maximum priority and the number of calls of `sample` from a snapshot's state, after checking them.
+
+    Args:
+        state: the state of a prioritised replay, with the keys "max_priority" and "samples_drawn".
 
     Raises:
-        ValueError: the values are not allowed.
+        ValueError: a value is missing or not allowed.
     """
     match state:
         case {"max_priority": float(max_priority), "samples_drawn": int(samples_drawn)}:

@@ -129,7 +129,7 @@ class Reader:
         return metadata
 
     def verify(self, arrays: Mapping[str, npt.NDArray]) -> None:
-        """Check that the file holds exactly these arrays, undamaged.
+        """Check that the file holds exactly the given arrays, undamaged.
 
         Args:
             arrays: by name; only their shapes and dtypes matter.

@@ -33,14 +33,14 @@ def transition_fields(
     """Return the columns of a transition.
 
     Args:
-        observation: column of observations; the next observation has the same.
+        observation: column of observations; the column of next observations is the same.
         action: column of actions: `FieldSpec((), int64)` for discrete ones, `FieldSpec((n,), float32)` for
             continuous ones.
         discount: whether to add the column that n-step returns need (`primitives.replay.n_step`).
 
     Returns:
-        Columns `observation`, `action`, `reward` (float32), `next_observation`, `terminated` (bool; a
-        truncated episode is not a terminated one) and, where asked for, `discount` (float32).
+        Columns `observation`, `action`, `reward` (float32), `next_observation`, `terminated` (bool; a truncated
+        episode is not a terminated one) and, with `discount`, `discount` (float32).
     """
     fields = {
         "observation": observation,
@@ -85,8 +85,8 @@ class Storage:
     Attributes:
         fields: the columns' specifications, by name.
         columns: the columns themselves, each (capacity, *shape). Rows at and above `size` hold no item.
-        capacity: items that fit.
-        size: items held.
+        capacity: number of items that fit.
+        size: number of items held.
         cursor: row that the next inserted item takes.
         on_host: whether `columns` are the rows themselves; otherwise they are copies of a device's.
     """
@@ -128,14 +128,14 @@ class Storage:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all columns when full."""
+        """The number of bytes of all columns of a full storage."""
         items = ((prod(field.shape), np.dtype(field.dtype).itemsize) for field in self.fields.values())
         return self.capacity * sum(elements * item_bytes for elements, item_bytes in items)
 
     def held_columns(self, size: int) -> dict[str, npt.NDArray]:
         """Return the first `size` rows of every column, for a snapshot.
 
-        They are views of the columns, or copies if the columns are in a device's memory.
+        The result holds views of the columns, or copies if the columns are in a device's memory.
         """
         return {name: column[:size] for name, column in self.columns.items()}
 
@@ -182,10 +182,14 @@ class Storage:
         return arrays
 
     def checked_position(self, size: Any, cursor: Any) -> tuple[int, int]:
-        """Check that a size and cursor read from a file are possible for a storage of this capacity.
+        """Return a size and cursor read from a file as integers, after checking that they are possible here.
+
+        Args:
+            size: number of items held.
+            cursor: row that the next inserted item takes.
 
         Raises:
-            ValueError: they are not possible.
+            ValueError: no storage of this capacity has such a size and cursor.
         """
         possible = isinstance(size, int) and isinstance(cursor, int) and 0 <= cursor < self.capacity
         if not possible or not (size == self.capacity or 0 <= size == cursor):
@@ -208,7 +212,7 @@ class Storage:
             (n,) int64, the rows that were written, in the order of the batch.
 
         Raises:
-            TypeError, ValueError: as `checked`; nothing is written.
+            TypeError, ValueError: the batch does not fit the columns (`checked`); nothing is written.
         """
         arrays = self.checked(batch)
         return self.write(arrays, self.next_rows(len(next(iter(arrays.values())))))
@@ -221,7 +225,7 @@ class Storage:
             rows: (n,), the next rows.
 
         Returns:
-            The rows.
+            The given rows.
         """
         n, cursor = len(rows), self.cursor
         until_end = min(n, self.capacity - cursor)
@@ -262,10 +266,15 @@ class Storage:
         return dict(out)
 
     def check_out(self, out: Mapping[str, npt.NDArray], batch_size: int) -> None:
-        """Check that arrays fit as `out` of `gather`.
+        """Check that arrays can be passed to `gather` as `out`.
+
+        Args:
+            out: the arrays by column name.
+            batch_size: B, the number of items to gather.
 
         Raises:
-            TypeError, ValueError: as `gather`.
+            TypeError: an array of another dtype than its column.
+            ValueError: other columns or shapes, or an array that is not C-contiguous.
         """
         if out.keys() != self.fields.keys():
             raise ValueError(f"out: found columns {sorted(out)}; allowed: exactly {sorted(self.fields)}")
@@ -277,7 +286,7 @@ class Storage:
                 raise TypeError(f"out[{name!r}]: found dtype {array.dtype}; allowed: {np.dtype(field.dtype)}")
 
     def allocate(self, batch_size: int) -> dict[str, npt.NDArray]:
-        """Return uninitialised arrays (batch_size, *shape) for each column, as `gather` takes for `out`."""
+        """Return uninitialised arrays (batch_size, *shape) by column name, for the argument `out` of `gather`."""
         return {
             name: np.empty((batch_size, *field.shape), field.dtype) for name, field in self.fields.items()
         }

@@ -27,7 +27,13 @@ def _global_seed() -> int:
 
 
 class PriorityRing:
-    """A ring of Python objects with priorities; replaces `pfrl.collections.prioritized.PrioritizedBuffer`."""
+    """A ring of Python objects with priorities; replaces `pfrl.collections.prioritized.PrioritizedBuffer`.
+
+    Args:
+        capacity: number of objects that fit; a new object then replaces the oldest.
+        fanout: children of a node of the sum tree (K), 2 to 256.
+        seed: seed of the draws; by default one drawn from NumPy's global generator, which PFRL seeds.
+    """
 
     def __init__(self, capacity: int, fanout: int = 16, seed: int | None = None) -> None:
         self.capacity = capacity
@@ -62,7 +68,8 @@ class PriorityRing:
 class PrioritizedReplayBuffer(replay_buffers.PrioritizedReplayBuffer):
     """PFRL's `PrioritizedReplayBuffer` on this project's sum tree.
 
-    It takes the same arguments, of which `capacity` is required, and `fanout`, the children of a node of the tree.
+    It takes the arguments of PFRL's class, of which `capacity` is required here, and `fanout`, the number of children
+    of a node of the tree.
     """
 
     beta: float

@@ -65,7 +65,7 @@ class _NoMinima:
 class PrioritizedEpisodeReplayBuffer(prioritized_episode_buffer.PrioritizedEpisodeReplayBuffer):
     """RLlib's `PrioritizedEpisodeReplayBuffer` on this project's sum tree.
 
-    It takes the same arguments, and `fanout`, the children of a node of the tree.
+    It takes the arguments of RLlib's class, and `fanout`, the number of children of a node of the tree.
     """
 
     _max_priority: float

@@ -30,8 +30,17 @@ from primitives.replay import ConcurrentReplay, FieldSpec, Schedule, Storage, tr
 class PrioritizedReplayBuffer(ReplayBuffer):
     """A `ConcurrentReplay` with the interface of SB3's `ReplayBuffer`.
 
-    After `sample`, `weights` holds the importance weights of that sample, (B, 1), and `update_priorities` sets its
-    priorities.
+    After `sample`, `weights` holds the importance weights of that sample, (B, 1), and `update_priorities` sets the
+    priorities of its items.
+
+    Args:
+        buffer_size, observation_space, action_space, device, n_envs: arguments of SB3's `ReplayBuffer`.
+        optimize_memory_usage: must be False.
+        handle_timeout_termination: whether episodes cut by a time limit count as truncated, not as terminated.
+        alpha: exponent on priorities; 0 samples uniformly.
+        beta: exponent of the importance weights, a constant or a schedule over calls of `sample`.
+        fanout: children of a node of the sum tree (K), 2 to 256.
+        seed: seed of the sampling; by default drawn from NumPy's global generator, which SB3 seeds.
     """
 
     pos: int

@@ -11,6 +11,10 @@ from primitives import sum_tree
 class SegmentTree:
     """A sum tree that is read and written like an array: `tree[rows]` returns priorities, `tree[rows] = p` sets them.
 
+    Args:
+        size: number of leaves.
+        fanout: children of a node (K), 2 to 256.
+
     Attributes:
         tree: the sum tree that holds the priorities.
     """

@@ -15,7 +15,7 @@ __all__ = ["BackendStatus", "DeviceBatch", "DeviceStorage", "RowMemory", "backen
 
 
 def backends() -> list[BackendStatus]:
-    """Return each kind of device memory, whether it can be used on this machine, and if not, why."""
+    """Return the status of each kind of device memory: its name, whether it can be used here, and if not, why."""
     return _backend.statuses(__name__)
 
 
@@ -24,8 +24,8 @@ def memory(backend: str, *, device: str | int | None = None) -> RowMemory:
 
     Args:
         backend: name of one of `backends()`.
-        device: which device of this backend, as the backend's `create` takes it; by default the one that a learner of
-            this backend uses by default.
+        device: number or name of the device, as the backend's `create` takes it; by default the device that a learner
+            of this backend uses by default.
 
     Raises:
         ValueError: there is no such backend or device.

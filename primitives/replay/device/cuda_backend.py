@@ -30,7 +30,11 @@ def unavailable_reason() -> str:
 
 
 def create(device: str | int = 0) -> "CudaRows":
-    """Return an object that keeps rows of a replay in the memory of the CUDA device with this number."""
+    """Return an object that keeps rows of a replay in a CUDA device's memory.
+
+    Args:
+        device: number of the CUDA device.
+    """
     import cupy
 
     return CudaRows(cupy, int(device))
@@ -55,7 +59,14 @@ class CudaRows:
             self._stream = cupy.cuda.Stream(non_blocking=True)
 
     def allocate(self, size_bytes: int) -> Any:
-        """Return a new buffer on the device, not initialised; see `RowMemory.allocate`."""
+        """Return a new buffer on the device, not initialised.
+
+        Args:
+            size_bytes: size of the buffer.
+
+        Raises:
+            MemoryError: the device has no buffer of this size.
+        """
         with self._cupy.cuda.Device(self._number):
             try:
                 return self._cupy.empty(size_bytes, np.uint8)
@@ -63,20 +74,30 @@ class CudaRows:
                 raise MemoryError(f"CUDA device {self._number}: {error}") from error
 
     def upload(self, buffer: Any, offset_bytes: int, values: npt.NDArray) -> None:
-        """Copy an array from the host into a buffer; see `RowMemory.upload`."""
+        """Copy an array from the host into a buffer.
+
+        Args:
+            buffer: the buffer.
+            offset_bytes: first byte of the buffer that is written.
+            values: the array; it may be changed when the call returns.
+        """
         flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         with self._cupy.cuda.Device(self._number), self._stream:
             buffer[offset_bytes : offset_bytes + flat.size].set(flat)
             self._stream.synchronize()
 
     def download(self, buffer: Any, size_bytes: int) -> npt.NDArray[np.uint8]:
-        """Return the first bytes of a buffer as an array on the host; see `RowMemory.download`."""
+        """Return a copy of the first `size_bytes` bytes of a buffer, as an array on the host."""
         with self._cupy.cuda.Device(self._number), self._stream:
             values: npt.NDArray[np.uint8] = self._cupy.asnumpy(buffer[:size_bytes])
         return values
 
     def gather(self, gather: Gather, stream: Any) -> Any:
         """Start to copy columns of sampled rows (a gather) on a CUDA stream, and return an event for `wait`.
+
+        Args:
+            gather: the rows and columns to copy, and where to.
+            stream: address of the CUDA stream, in whose order the copy runs; None for this object's own.
 
         `gather.target` may be any array in the device's memory that CuPy can read, such as a PyTorch tensor.
         """
@@ -98,5 +119,5 @@ class CudaRows:
             return used.record()
 
     def wait(self, started: Any) -> None:
-        """Wait until the gather of this event is done."""
+        """Wait until a gather is done; `started` is the event that `gather` returned."""
         started.synchronize()

@@ -53,33 +53,43 @@ class RowMemory(Protocol):
         """
 
     def upload(self, buffer: Any, offset_bytes: int, values: npt.NDArray) -> None:
-        """Copy an array into a buffer, from byte `offset_bytes` on; the copy is done when the call returns."""
+        """Copy an array from the host into a buffer.
+
+        Args:
+            buffer: the buffer.
+            offset_bytes: first byte of the buffer that is written.
+            values: the array; it may be changed when the call returns.
+        """
 
     def download(self, buffer: Any, size_bytes: int) -> npt.NDArray[np.uint8]:
         """Return a copy of the first `size_bytes` of a buffer, as an array on the host.
 
-        It holds what all gathers wrote that were started before.
+        The copy holds the results of all gathers that were started before.
         """
 
     def gather(self, gather: Gather, stream: Any) -> Any:
         """Start to copy columns of sampled rows to a learner's memory (a gather), and return an object for `wait`.
 
         Args:
-            gather: what is copied, and where to.
+            gather: the rows and columns to copy, and where to.
             stream: the learner's stream or queue, in whose order the gather runs; None for this memory's own.
         """
 
     def wait(self, started: Any) -> None:
-        """Wait until a gather is done; `started` is what `gather` returned."""
+        """Wait until a gather is done.
+
+        Args:
+            started: the object that `gather` returned.
+        """
 
 
 class DeviceBatch(Mapping[str, npt.NDArray]):
     """A sampled batch in a device's memory.
 
-    A learner in the same memory reads it there (`read_into`). All other code uses it as a mapping from column names
-    to arrays (B, *shape) on the host; the first access copies all columns there. The batch holds only the indices of
-    its items, and reads their rows when they are needed. Before the storage overwrites rows, it copies the items into
-    a buffer of the batch.
+    A learner in the same memory reads the batch there (`read_into`). All other code uses it as a mapping from column
+    names to arrays (B, *shape) on the host; the first access copies all columns there. The batch holds only the
+    indices of its items, and reads their rows when they are needed. Before the storage overwrites these rows, it
+    copies the items into a buffer of the batch.
 
     Attributes:
         place: the memory's place (`RowMemory.place`).
@@ -116,7 +126,7 @@ class DeviceBatch(Mapping[str, npt.NDArray]):
     def bounds(self, name: str) -> tuple[float, float]:
         """Return the smallest and the largest value that was ever inserted into a column of the storage.
 
-        They are NaN or infinite if an inserted value was.
+        A bound is NaN or infinite if an inserted value was.
         """
         return self._storage.bounds[name]
 
@@ -132,11 +142,11 @@ class DeviceBatch(Mapping[str, npt.NDArray]):
 
         Args:
             target: a buffer, or a learner's memory.
-            places: by column, where in the target it is written, as contiguous (B, *shape).
+            places: by column name, where in the target the column is written, as contiguous (B, *shape).
             stream: the learner's stream or queue, in whose order the copy runs; None for the storage's own.
 
         Raises:
-            TypeError: a place of another dtype (`PackedRows.table`).
+            TypeError: a place's dtype is neither the column's own nor float32 for a column of bool.
             ValueError: nothing was gathered into this batch yet.
         """
         self._storage.read(self, target, places, stream)
@@ -246,14 +256,15 @@ class DeviceStorage(Storage):
 
         Args:
             indices: (B,) integers in [0, size).
-            out: a `DeviceBatch` of this storage with batch size B, or arrays on the host as `Storage.gather` takes
-                them; by default a new `DeviceBatch`.
+            out: a `DeviceBatch` of this storage with batch size B, or arrays (B, *shape) on the host by column name;
+                by default a new `DeviceBatch`.
 
         Returns:
             The `DeviceBatch`, or the filled arrays.
 
         Raises:
-            TypeError, ValueError: as `Storage.gather`.
+            TypeError: indices that are not integers, or an `out` array of another dtype.
+            ValueError: an index out of range, or `out` with other columns or shapes.
         """
         rows = as_indices(indices, self.size)
         batch = out if isinstance(out, DeviceBatch) else DeviceBatch(self, len(rows))
@@ -282,7 +293,14 @@ class DeviceStorage(Storage):
         return DeviceBatch(self, batch_size)
 
     def read(self, batch: DeviceBatch, target: Any, places: Mapping[str, Place], stream: Any) -> None:
-        """Start to copy columns of a batch into a learner's memory; see `DeviceBatch.read_into`."""
+        """Start to copy columns of a batch into a learner's memory on the same device.
+
+        Args:
+            batch: the batch, which `gather` has filled.
+            target: a buffer, or a learner's memory.
+            places: by column name, where in the target the column is written, as contiguous (B, *shape).
+            stream: the learner's stream or queue, in whose order the copy runs; None for the storage's own.
+        """
         self._require_filled(batch)
         with self._lock:
             key = tuple(places.items())
@@ -321,7 +339,10 @@ class DeviceStorage(Storage):
         batch._is_kept = True
 
     def copy(self, batch: DeviceBatch) -> None:
-        """Copy a batch's items into its own buffer on the device, unless this has been done; see `DeviceBatch.copy`."""
+        """Copy a batch's items into the batch's own buffer on the device, unless this has been done.
+
+        The call waits until the copy is done.
+        """
         self._require_filled(batch)
         with self._lock:
             if not batch._is_kept:

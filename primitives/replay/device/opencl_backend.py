@@ -30,7 +30,7 @@ def create(device: str | int = "cpu") -> "OpenclRows":
     """Return an object that keeps rows of a replay in an OpenCL device's memory.
 
     Args:
-        device: position or part of the name of the device, or "cpu"; as for a learner of backend "opencl".
+        device: a position in `opencl_runtime.devices()`, a part of a device's name, or "cpu" for the first CPU.
 
     Raises:
         ValueError: there is no such device.
@@ -50,6 +50,9 @@ class OpenclRows:
     """Keeps a replay's rows in the memory of one OpenCL device; implements `RowMemory`.
 
     `place` is ("opencl", device). A stream is a command queue of the device's context (`opencl_runtime.context`).
+
+    Args:
+        device: the OpenCL device, as pyopencl lists it.
     """
 
     def __init__(self, device: Any) -> None:
@@ -62,7 +65,14 @@ class OpenclRows:
         self._kernel = self._opencl.Kernel(_program(device), "gather_rows")
 
     def allocate(self, size_bytes: int) -> Any:
-        """Return a new buffer on the device, not initialised; see `RowMemory.allocate`."""
+        """Return a new buffer on the device, not initialised.
+
+        Args:
+            size_bytes: size of the buffer.
+
+        Raises:
+            MemoryError: the device has no buffer of this size.
+        """
         if size_bytes > self._largest_bytes:
             raise MemoryError(
                 f"{self._name}: found a buffer of {size_bytes} bytes; allowed: {self._largest_bytes}"
@@ -70,17 +80,28 @@ class OpenclRows:
         return self._opencl.Buffer(self._context, self._opencl.mem_flags.READ_WRITE, size_bytes)
 
     def upload(self, buffer: Any, offset_bytes: int, values: npt.NDArray) -> None:
-        """Copy an array from the host into a buffer; see `RowMemory.upload`."""
+        """Copy an array from the host into a buffer.
+
+        Args:
+            buffer: the buffer.
+            offset_bytes: first byte of the buffer that is written.
+            values: the array; it may be changed when the call returns.
+        """
         self._opencl.enqueue_copy(self._queue, buffer, values, dst_offset=offset_bytes)
 
     def download(self, buffer: Any, size_bytes: int) -> npt.NDArray[np.uint8]:
-        """Return the first bytes of a buffer as an array on the host; see `RowMemory.download`."""
+        """Return a copy of the first `size_bytes` bytes of a buffer, as an array on the host."""
         values = np.empty(size_bytes, np.uint8)
         self._opencl.enqueue_copy(self._queue, values, buffer)
         return values
 
     def gather(self, gather: Gather, stream: Any) -> Any:
-        """Start to copy columns of sampled rows (a gather) on a command queue, and return an event for `wait`."""
+        """Start to copy columns of sampled rows (a gather) on a command queue, and return an event for `wait`.
+
+        Args:
+            gather: the rows and columns to copy, and where to.
+            stream: the command queue, in whose order the copy runs; None for this object's own.
+        """
         count = gather.units * gather.batch_size
         items = -(-count // WORK_GROUP) * WORK_GROUP
         self._kernel.set_args(
@@ -97,5 +118,5 @@ class OpenclRows:
         return self._opencl.enqueue_nd_range_kernel(queue, self._kernel, (items,), (WORK_GROUP,))
 
     def wait(self, started: Any) -> None:
-        """Wait until the gather of this event is done."""
+        """Wait until a gather is done; `started` is the event that `gather` returned."""
         started.wait()

@@ -21,11 +21,11 @@ def kernel_source() -> str:
 
 
 class Place(NamedTuple):
-    """Where the kernel that gathers sampled rows writes a column.
+    """Says where the kernel that gathers sampled rows writes a column.
 
     Attributes:
-        offset_bytes: first byte in the target, a multiple of 4.
-        dtype: the column's own, or float32 for a column of bool.
+        offset_bytes: first byte in the target, the memory that is written; a multiple of 4.
+        dtype: dtype of the written numbers: the column's own dtype, or float32 for a column of bool.
     """
 
     offset_bytes: int
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 class GatherTable(NamedTuple):
-    """The table that tells the kernel that gathers sampled rows which columns it writes, and where.
+    """A table for the kernel that gathers sampled rows: it says which columns are written, and where.
 
     Attributes:
         values: (columns, 5) int64: the column's first work item, its byte in the row, its first byte in the target,
@@ -71,22 +71,29 @@ class PackedRows:
         self._offsets = dict(zip(fields, offsets, strict=True))
 
     def pack(self, arrays: Mapping[str, npt.NDArray]) -> npt.NDArray[np.uint8]:
-        """Return (n, row_bytes) rows from arrays (n, *shape) of the columns' dtypes."""
+        """Return n rows, (n, row_bytes) uint8, from arrays (n, *shape) of the columns' dtypes, by column."""
         rows = np.zeros(len(next(iter(arrays.values()))), self.dtype)
         for name, array in arrays.items():
             rows[name] = array
         return rows.view(np.uint8).reshape(len(rows), self.row_bytes)
 
     def unpack(self, rows: npt.NDArray[np.uint8]) -> dict[str, npt.NDArray]:
-        """Return contiguous arrays (n, *shape) from n rows, the inverse of `pack`."""
+        """Return contiguous arrays (n, *shape) by column from n rows, the inverse of `pack`.
+
+        Args:
+            rows: (n, row_bytes) uint8.
+        """
         structured = rows.reshape(-1).view(self.dtype)
         return {name: np.ascontiguousarray(structured[name]) for name in self._offsets}
 
     def table(self, places: Mapping[str, Place]) -> GatherTable:
-        """Return the table with which the gather kernel writes the columns in `places`, each where `places` says.
+        """Return the table with which the kernel that gathers sampled rows writes some of the columns.
+
+        Args:
+            places: by column name, where the column is written.
 
         Raises:
-            TypeError: a dtype that is neither the column's own nor float32 for bool.
+            TypeError: a place's dtype is neither the column's own nor float32 for a column of bool.
         """
         rows, first = [], 0
         for name, place in places.items():
@@ -107,5 +114,5 @@ class PackedRows:
         return GatherTable(np.array(rows, np.int64).reshape(-1, 5), first)
 
     def whole(self) -> GatherTable:
-        """Return the table with which the gather kernel copies whole rows unchanged."""
+        """Return the table with which the kernel that gathers sampled rows copies whole rows unchanged."""
         return GatherTable(np.array([[0, 0, 0, self.row_bytes, WORDS]]), self.row_bytes // WORD_BYTES)
