@@ -19,7 +19,7 @@ from primitives.sum_tree.base import SumTree
 
 
 def backends() -> list[BackendStatus]:
-    """Return each backend's name, whether it can be used on this machine, and if not, why."""
+    """Return the status of each backend: its name, whether it can be used on this machine, and if not, why."""
     return _backend.statuses(__name__)
 
 

@@ -13,11 +13,16 @@ FANOUT_MAX = 256
 
 
 def checked_integer(name: str, value: SupportsIndex, low: int, high: int | None = None) -> int:
-    """Return `value` as an int in [low, high].
+    """Return `value` as an int, after checking that it is in [low, high].
+
+    Args:
+        name: the argument's name, for the error.
+        value: the argument's value.
+        low, high: bounds of the allowed range; None for no upper bound.
 
     Raises:
-        TypeError: it is not an integer.
-        ValueError: it is out of range.
+        TypeError: the value is not an integer.
+        ValueError: the value is out of range.
     """
     try:
         if isinstance(value, bool):
@@ -41,7 +46,11 @@ def _vector(name: str, values: ArrayLike, kinds: str, allowed: str) -> NDArray[A
 
 
 def checked_vector(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    """Return `values` as a (B,) float64 array.
+    """Return `values` as a (B,) float64 array, after checking them.
+
+    Args:
+        name: the argument's name, for the error.
+        values: a vector of real numbers.
 
     Raises:
         TypeError, ValueError: `values` is not a vector of real numbers.
@@ -50,7 +59,7 @@ def checked_vector(name: str, values: ArrayLike) -> NDArray[np.float64]:
 
 
 def checked_indices(values: ArrayLike, capacity: int) -> NDArray[np.int64]:
-    """Return `values` as a (B,) int64 array.
+    """Return `values` as a (B,) int64 array, after checking that all are indices of leaves.
 
     Raises:
         TypeError, ValueError: `values` is not a vector of integers in [0, capacity).
@@ -86,22 +95,22 @@ class SumTree(ABC):
 
     @property
     def capacity(self) -> int:
-        """Number of leaves."""
+        """The number of leaves."""
         return self._capacity
 
     @property
     def fanout(self) -> int:
-        """Children of a node (K)."""
+        """The number of children of a node (K)."""
         return self._fanout
 
     @property
     def dtype(self) -> np.dtype:
-        """Floating-point type of priorities and sums; priorities below its smallest number round to 0."""
+        """The floating-point type of priorities and sums; priorities below its smallest number round to 0."""
         return self._dtype
 
     @property
     def priority_max(self) -> float:
-        """Largest priority allowed, so that no sum of `capacity` of them can overflow."""
+        """The largest priority allowed: with it, the sum of `capacity` priorities cannot overflow."""
         return self._priority_max
 
     @property

@@ -17,7 +17,13 @@ def unavailable_reason() -> str:
 
 
 def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32) -> SumTree:
-    """Create a `BinarySumTree`. Its nodes have two children, whatever `fanout` is."""
+    """Create a binary sum tree in C++ behind one lock. Its nodes have two children, whatever `fanout` is.
+
+    Args:
+        capacity: number of leaves.
+        fanout: not used.
+        dtype: floating-point type of the priorities.
+    """
     return BinarySumTree(capacity, fanout, dtype)
 
 

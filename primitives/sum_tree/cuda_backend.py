@@ -26,7 +26,7 @@ THREADS_PER_BLOCK = 128
 
 
 def source(dtype: DTypeLike, more: str = "") -> str:
-    """Return the CUDA C++ source of the tree's kernels, followed by `more`.
+    """Return the CUDA C++ source of the sum tree's kernels, followed by `more`.
 
     Args:
         dtype: floating-point type of the priorities.
@@ -49,7 +49,14 @@ def unavailable_reason() -> str:
 
 
 def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32, device: int = 0) -> SumTree:
-    """Create a `CudaSumTree` on CUDA device number `device`."""
+    """Create a sum tree in a CUDA device's memory.
+
+    Args:
+        capacity: number of leaves.
+        fanout: children of a node, K.
+        dtype: floating-point type of the priorities.
+        device: number of the CUDA device.
+    """
     return CudaSumTree(capacity, fanout, dtype, device)
 
 

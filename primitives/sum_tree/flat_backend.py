@@ -1,8 +1,7 @@
 """A sum tree's interface without a tree: PyTorch's cumulative sum and a binary search in it, on CPU and CUDA.
 
 The cumulative sum is computed again after each update and each `find`. An update of B leaves costs O(B), a `find`
-costs O(capacity). On GPUs this is often faster than a tree,
-up to about a million leaves.
+costs O(capacity). On GPUs this is often faster than a tree, up to about a million leaves.
 """
 
 import importlib.util
@@ -20,7 +19,14 @@ def unavailable_reason() -> str:
 
 
 def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float64, device: str = "cpu") -> SumTree:
-    """Create a `FlatSumTree` on PyTorch's `device`: "cpu", "cuda", "cuda:1", ..."""
+    """Create a `FlatSumTree`, which keeps a cumulative sum of the priorities instead of a tree.
+
+    Args:
+        capacity: number of priorities.
+        fanout: not used.
+        dtype: floating-point type of the priorities.
+        device: PyTorch's name of the device: "cpu", "cuda", "cuda:1", ...
+    """
     return FlatSumTree(capacity, fanout, dtype, device)
 
 

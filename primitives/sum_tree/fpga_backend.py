@@ -65,7 +65,7 @@ class PipelineOptions:
         """Return the clock frequency, Hz.
 
         Raises:
-            ValueError: no such board, or the frequency is not above 0.
+            ValueError: there is no such board, or the frequency is not above 0.
         """
         clocks_hz = catalogue.clocks_hz()
         if self.device not in clocks_hz:
@@ -145,7 +145,7 @@ class FpgaSumTree(SumTree):
 
     @property
     def last_call_s(self) -> float:
-        """Simulated seconds of the last call: `last_call_cycles` at `clock_hz`."""
+        """The simulated seconds of the last call: `last_call_cycles` at `clock_hz`."""
         return self.last_call_cycles / self.clock_hz
 
     def _total(self) -> float:

@@ -41,8 +41,8 @@ def create(
         fanout: children of a node (K); 16 fills a cache line with float32.
         dtype: float32 or float64.
         simd: instruction set, "avx512", "avx2" or "portable"; empty for the widest one of this processor.
-        aligned: start node groups on cache lines (PAL IV-C4); False serves to measure the effect of
-            alignment.
+        aligned: whether groups of nodes start on cache lines (PAL IV-C4); False serves to measure the effect
+            of alignment.
         threads: OpenMP threads that `find` and `sample` of a thousand items or more may use. More than 1
             slows down small batches, and stalls a call for milliseconds when other work occupies the cores.
         running_sums_max: levels of the tree with at most this many values store running sums of a node's children,
@@ -58,8 +58,8 @@ def create(
 class NativeSumTree(ExtensionSumTree):
     """A sum tree in C++. Its calls hold the GIL from start to end, so that Python threads see each one as atomic.
 
-    `sample` seeds a vectorised xoshiro256++ with 128 bits from the Generator. The same Generator state gives
-    the same prefixes on every instruction set, but not with other `threads` and not on other backends.
+    `sample` seeds a vectorised xoshiro256++ with 128 bits from the Generator. The same Generator state gives the same
+    random numbers on every instruction set, but not with another number of threads and not on other backends.
     """
 
     backend = "native"
@@ -95,12 +95,12 @@ class NativeSumTree(ExtensionSumTree):
 
     @property
     def simd(self) -> str:
-        """The instruction set in use."""
+        """The instruction set in use: "avx512", "avx2" or "portable"."""
         return str(self._tree.simd)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that the tree occupies."""
+        """The number of bytes of memory that the tree occupies."""
         return int(self._tree.nbytes)
 
     def find(self, prefix: ArrayLike) -> NDArray[np.int64]:

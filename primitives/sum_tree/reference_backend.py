@@ -12,7 +12,13 @@ def unavailable_reason() -> str:
 
 
 def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float64) -> SumTree:
-    """Create a `ReferenceSumTree`; `dtype` is float64 (the default) or float32."""
+    """Create a sum tree in NumPy.
+
+    Args:
+        capacity: number of leaves.
+        fanout: children of a node, K.
+        dtype: float64 or float32.
+    """
     return ReferenceSumTree(capacity, fanout, dtype)
 
 

@@ -25,15 +25,15 @@ _GAIN = 0.98
 
 
 def running_sums_max(capacity: int, fanout: int, item_bytes: int = 4, simd: str = "") -> int:
-    """Return the fastest of `CHOICES` on this processor: levels with at most this many values store running sums.
+    """Return the fastest limit for running sums on this processor: levels with at most this many values store them.
 
-    It is measured once on a machine and then kept (`measured_choice`).
+    It is one of `CHOICES`, measured once on a machine and then kept (`measured_choice`).
 
     Args:
         capacity: number of leaves. Trees of at most 2^16 leaves use the measurement at 2^16, larger ones that at 2^20.
         fanout: children of a node; the measurement is made with the next power of two.
         item_bytes: 4 for float32, 8 for float64.
-        simd: instruction set, as the native backend's `create` takes it.
+        simd: instruction set, "avx512", "avx2" or "portable"; empty for the widest one of this processor.
     """
     from primitives import _native
 

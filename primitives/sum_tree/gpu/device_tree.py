@@ -45,7 +45,9 @@ class DeviceSumTree(SumTree):
     """A K-ary sum tree in one device array (MAP IV-C3, IV-D3), with one work item per query.
 
     Args:
-        capacity, fanout, dtype: as for `SumTree`.
+        capacity: number of leaves, at least 1.
+        fanout: children of a node (K), 2 to 256.
+        dtype: floating-point type of priorities and sums.
         device: the device that stores the tree.
     """
 
