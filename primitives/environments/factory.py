@@ -9,10 +9,10 @@ def ids() -> tuple[str, ...]:
 
 
 def unavailable_reason(id: str) -> str:
-    """Return why an environment cannot be created here, empty if it can.
+    """Return why an environment cannot be created here, as text; empty if it can.
 
     Args:
-        id: Gymnasium's id.
+        id: Gymnasium's id, such as "CartPole-v1".
     """
     if id in native.classic_ids():
         return ""
@@ -38,12 +38,12 @@ def make_native(
 ) -> native.VectorEnv:
     """Create the C++ object that steps `count` environments.
 
-    It checks only the sizes and the types of arrays. For classic control, Gymnasium need not be installed.
+    The object checks only the sizes and the types of arrays. For classic control, Gymnasium need not be installed.
 
     Args:
         id: Gymnasium's id.
         count: number of environments, at least 1.
-        autoreset: when the next episode begins: "next_step", "same_step" or "disabled", as Gymnasium's modes.
+        autoreset: when the next episode begins: "next_step", "same_step" or "disabled", Gymnasium's modes.
         episode_steps: time limit, at least 1, or 0 for none; None for that of Gymnasium's registry.
 
     Raises:

@@ -1,8 +1,8 @@
 """Create MuJoCo's models and simulations for the native environments.
 
-They come from the `mujoco` package and Gymnasium's XML files. `MjModel` and `MjData` are created in Python. C++ gets
-the addresses of their arrays, and of functions of the library that the package has loaded, so that it does not depend
-on the headers of one version.
+The models come from the `mujoco` package and Gymnasium's XML files. `MjModel` and `MjData` are created in Python. C++
+gets the addresses of their arrays, and of functions of the library that the package has loaded, so that it does not
+depend on the headers of one version.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ ARRAYS = (
 
 
 def unavailable_reason() -> str:
-    """Return why no MuJoCo environment can be created here, empty if they can."""
+    """Return why no MuJoCo environment can be created here, as text; empty if they can."""
     for package, extra in (("mujoco", "the physics"), ("gymnasium", "whose XML files are the models")):
         if find_spec(package) is None:
             return f"the package {package!r} is not installed ({extra})"
@@ -43,7 +43,11 @@ def unavailable_reason() -> str:
 
 
 def library_reason(mujoco: Any) -> str:
-    """Return why the shared library of a `mujoco` package cannot be used, empty if it can."""
+    """Return why the shared library of a `mujoco` package cannot be used, as text; empty if it can.
+
+    Args:
+        mujoco: the imported package.
+    """
     found = _library(mujoco)
     if isinstance(found, str):
         return found
@@ -74,7 +78,7 @@ def _library(mujoco: Any) -> ctypes.CDLL | str:
 
 @cache
 def functions() -> tuple[int, ...]:
-    """Return the addresses of MuJoCo's functions `FUNCTIONS`, in that order.
+    """Return the addresses of the functions of MuJoCo's library that `FUNCTIONS` names, in the same order.
 
     Raises:
         ValueError: the shared library cannot be loaded.
@@ -102,7 +106,7 @@ def make(id: str, count: int, autoreset: native.Autoreset, episode_steps: int) -
     Args:
         id: one of Gymnasium's MuJoCo environments of version 5.
         count: number of environments, each with an `MjData` of its own.
-        autoreset: when the next episode begins.
+        autoreset: when the next episode begins: in the next step, in the same step, or only by a reset.
         episode_steps: time limit, 0 for none, -1 for that of Gymnasium's registry.
     """
     import mujoco

@@ -33,8 +33,8 @@ class NativeVectorEnv(VectorEnv[npt.NDArray, npt.NDArray, npt.NDArray]):
 
     Attributes:
         native: the C++ object.
-        episode_returns: (N,) float64, the sum of rewards of each environment's running episode; if the last step
-            ended an episode, of that one.
+        episode_returns: (N,) float64, the sum of rewards of each environment's running episode, or of the episode that
+            the last step ended.
         episode_lengths: (N,) int64, the number of steps of the same episode.
     """
 
@@ -101,7 +101,8 @@ class NativeVectorEnv(VectorEnv[npt.NDArray, npt.NDArray, npt.NDArray]):
         Args:
             seed: the seed of the first environment, while the others get the integers that follow it; or N seeds. None
                 keeps the random generators; the first reset seeds them at random. Seeds are in [0, 2**64).
-            options: None, or {"reset_mask": (N,) bool}, of which at least one element is True.
+            options: None to reset all environments, or {"reset_mask": (N,) bool}, whose elements say which to reset,
+                at least one.
 
         Returns:
             Observations (N, width), float32, or float64 for MuJoCo; and `info`.

@@ -1,8 +1,8 @@
 """Iterations of PPO in one native call: environments, policy, advantages and gradient steps, without the interpreter.
 
-An iteration is that of PPO 2.1: N native environments take T steps with the current policy, `PPO.prepare` turns what
-they observed into T N samples, and K epochs of shuffled minibatches of M samples follow. The random numbers are drawn
-from NumPy's generators in the order in which the loop in Python draws them, and the environments' trajectories are
+An iteration is that of PPO 2.1: N native environments take T steps with the current policy, `PPO.prepare` turns these
+steps into T N samples, and K epochs of shuffled minibatches of M samples follow. The random numbers are drawn from
+NumPy's generators in the order in which the loop in Python draws them, and the environments' trajectories are
 Gymnasium's. The policy is evaluated for N observations at once instead of one by one, and values and log-probabilities
 by the native executor instead of NumPy and PyTorch: their last bits may differ, and nothing else does.
 """
@@ -49,12 +49,12 @@ class _Evaluated(NamedTuple):
 
 @dataclass(frozen=True)
 class Sources:
-    """Where the random numbers of a training come from.
+    """The sources of the random numbers of a training with PPO.
 
     Attributes:
         environments: seed of each environment, (N,) uint64.
-        actions: generator of what actions are drawn with.
-        minibatches: generator of the orders of the samples.
+        actions: generator of the random numbers with which actions are drawn.
+        minibatches: generator of the random orders in which samples are divided into minibatches.
     """
 
     environments: npt.NDArray[np.uint64]
@@ -65,16 +65,16 @@ class Sources:
 class OnPolicyIterations:
     """The iterations of a native learner of PPO on native environments.
 
-    The learner can still be used directly: both share the state and the count of gradient steps.
+    The learner can still be used directly: it and this object share the state and the count of gradient steps.
 
     Args:
         learner: a learner of backend "native" for PPO with two networks, in float32; its batch size is M.
         environments: N native environments (`primitives.environments.make_native`) that begin the next episode in the
             same step. They are reset here, with a seed and once more without one, as actors in Python do.
-        sources: where the random numbers come from.
+        sources: seeds and generators of the random numbers.
 
     Raises:
-        TypeError: the learner has another backend, or its algorithm is another or in float64.
+        TypeError: the learner has another backend, or its algorithm is not PPO or is in float64.
         ValueError: the environments do not match the algorithm, or the batch is larger than an iteration.
         UnsupportedOperationError: the executor lacks an operation of the policy.
     """
@@ -125,17 +125,17 @@ class OnPolicyIterations:
 
     @property
     def environment_steps(self) -> int:
-        """Steps taken so far, over all environments."""
+        """The number of environment steps taken so far, over all environments."""
         return int(self._native.environment_steps)
 
     @property
     def gradient_steps_each(self) -> int:
-        """Gradient steps of an iteration."""
+        """The number of gradient steps of one iteration."""
         return self._samples // self._learner.batch_size * self._epochs
 
     @property
     def losses(self) -> dict[str, float]:
-        """Return each loss of the last step that has it, by name; empty before the first."""
+        """Return the losses by name, each from the last gradient step that computed it; empty before the first step."""
         kinds = list(zip(self._native.last_outputs, self._losses, strict=True))
         kinds.append(kinds.pop(self._native.last_kind))  # the newest step's losses replace older ones
         return {
@@ -143,7 +143,9 @@ class OnPolicyIterations:
         }
 
     def run(self, iterations: int) -> None:
-        """Run iterations. Ctrl-C ends them after the native call in progress.
+        """Run iterations of PPO: collect samples, then take gradient steps on them.
+
+        Ctrl-C ends them after the native call in progress.
 
         Raises:
             ValueError: `iterations` is below 1, or a number is not finite; the iterations before it have been run.
@@ -167,17 +169,23 @@ class OnPolicyIterations:
             self._learner.gradient_steps += self._native.gradient_steps - before
 
     def take_episodes(self) -> list[tuple[int, float]]:
-        """Return (environment step, return) of the episodes that ended since the last call."""
+        """Return a pair (environment step, return) for each episode that ended since the last call."""
         episodes: list[tuple[int, float]] = self._native.take_episodes()
         return episodes
 
     def spent_s(self) -> dict[str, float]:
-        """Return the seconds spent so far, by term: environment, infer, prepare, learner."""
+        """Return the seconds spent so far, by kind of work.
+
+        The keys are "environment" (steps), "infer" (actions), "prepare" (advantages) and "learner" (gradient steps).
+        """
         spent: dict[str, float] = self._native.spent_s()
         return spent
 
     def samples(self) -> dict[str, npt.NDArray]:
-        """Return copies of the last iteration's samples, as `PPO.prepare` returns them."""
+        """Return copies of the columns of the last iteration's N T samples, by name.
+
+        The columns are observation, action, log_probability, advantage and value_target, as from `PPO.prepare`.
+        """
         shapes = self._algorithm.columns(self._samples)
         return {
             name: self._native.column(which).reshape(shapes[name].shape) for which, name in enumerate(COLUMNS)
@@ -191,7 +199,7 @@ class OnPolicyIterations:
 
 
 def refusal(algorithm: Any) -> str:
-    """Return why an algorithm's iterations cannot be one native call, empty if they can."""
+    """Return why an algorithm's iterations cannot run in one native call, as text; empty if they can."""
     if not isinstance(algorithm, PPO):
         return "it is not PPO"
     if algorithm.shared:

@@ -127,12 +127,12 @@ class ParallelTraining:
 
     @property
     def gradient_steps(self) -> int:
-        """Gradient steps taken so far, by all learners together."""
+        """The number of gradient steps taken so far, by all learners together."""
         return int(self._threads.gradient_steps)
 
     @property
     def environment_steps(self) -> int:
-        """Environment steps inserted so far, over all actors."""
+        """The number of environment steps inserted so far, over all actors."""
         return int(self._threads.environment_steps)
 
     @property
@@ -146,7 +146,9 @@ class ParallelTraining:
             self._threads.run(0, _BOTH)
 
     def run(self, gradient_steps: int) -> None:
-        """Run all threads until the given number of further gradient steps are taken; calls `fill` first.
+        """Run all threads until `gradient_steps` more gradient steps are taken.
+
+        The first call begins with the random environment steps (`fill`).
 
         After Ctrl-C every thread finishes its step, and KeyboardInterrupt is raised; the training can be continued.
 
@@ -158,39 +160,52 @@ class ParallelTraining:
         self._threads.run(gradient_steps, _BOTH)
 
     def collect(self, environment_steps: int) -> None:
-        """Run the actors alone, with the current policy, until at least `environment_steps` more are inserted.
+        """Run the actors alone, with the current policy, until at least `environment_steps` more steps are inserted.
 
-        Learners then count as having kept in step. Ctrl-C and errors as in `run`.
+        Afterwards the learners do not catch up: they count as having taken the gradient steps for these steps. Ctrl-C
+        ends the call as in `run`.
+
+        Raises:
+            ValueError: `environment_steps` is below 1, or a thread found a number that is not finite.
         """
         checks.whole("environment_steps", environment_steps, 1)
         self.fill()
         self._threads.run(environment_steps, _ACTORS)
 
     def learn(self, gradient_steps: int) -> None:
-        """Run the learners alone until `gradient_steps` more are taken.
+        """Run the learners alone until `gradient_steps` more steps are taken.
 
-        Actors then count as having kept in step. Ctrl-C and errors as in `run`.
+        Afterwards the actors do not catch up: they count as having taken the environment steps for these steps. Ctrl-C
+        ends the call as in `run`.
+
+        Raises:
+            ValueError: `gradient_steps` is below 1, or a thread found a number that is not finite.
         """
         checks.whole("gradient_steps", gradient_steps, 1)
         self.fill()
         self._threads.run(gradient_steps, _LEARNERS)
 
     def take_episodes(self) -> list[tuple[int, float]]:
-        """Return (environment step, return) of each episode that has ended since the last call."""
+        """Return a pair (environment step, return) for each episode that has ended since the last call."""
         episodes: list[tuple[int, float]] = self._threads.take_episodes()
         return episodes
 
     def spent_s(self) -> dict[str, float]:
         """Return the seconds since the start that all threads together have spent on each kind of work.
 
-        The actors' are "environment", "infer", "insert" and "actor_wait" (for the learners); the learners' are
-        "sample", "learner", "aggregate" (averaging gradients), "update" (of priorities) and "learner_wait".
+        Actors spend "environment" (steps), "infer" (actions), "insert" and "actor_wait" (for the learners);
+        learners spend "sample", "learner" (gradients), "aggregate" (averaging gradients), "update" (of priorities)
+        and "learner_wait".
         """
         spent: dict[str, float] = self._threads.spent_s()
         return spent
 
     def state_dict(self, learner: int = 0) -> dict[str, npt.NDArray]:
-        """Return a learner's whole state and the counts of steps, as copies; all learners' states are equal."""
+        """Return copies of a learner's whole state and of the counts of steps, by name.
+
+        Args:
+            learner: number of the learner, from 0; the states of all learners are equal.
+        """
         state = {
             name.removeprefix("state/"): np.array(array, order="C")
             for name, array in self._executables[learner].state().items()
@@ -201,7 +216,7 @@ class ParallelTraining:
         }
 
     def load_state_dict(self, state: Mapping[str, npt.NDArray]) -> None:
-        """Continue from a `state_dict`. The environments begin new episodes.
+        """Continue from a state that `state_dict` returned. The environments begin new episodes.
 
         The replay is not part of the state; restore it separately.
 

@@ -1,10 +1,10 @@
-"""Divide a gradient step into phases, so that several learners can average their gradients between them (PAL V-B).
+"""Divide a gradient step into phases, between which several learners can average their gradients (PAL V-B).
 
 An algorithm computes gradients one or more times in a step (`Updates.gradients`), such as for a critic and an actor.
 Each phase but the last ends with one of these computations, and returns its result. The last phase gets all results
 and returns the new state. Several learners run each phase on batches of their own, and then replace their gradients,
-and everything else that is a mean over the batch (`is_mean`), by the mean over the learners. So all make the same
-update.
+and everything else that is a mean over the batch (`is_mean`), by the mean over the learners. So all of them make the
+same update.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class Gradients(NamedTuple):
 
     Attributes:
         gradients: the gradients by the names of the parameters.
-        loss: the loss, ().
+        loss: the loss, a scalar.
         rest: the auxiliary results of the forward pass.
     """
 
@@ -41,7 +41,7 @@ class PhaseResult(NamedTuple):
 
     Attributes:
         state: the state, unchanged.
-        found: the gradients, the loss and the auxiliary results.
+        found: the gradients, the loss and the auxiliary results that the phase has computed.
     """
 
     state: Any
@@ -72,7 +72,7 @@ class _Phased(Updates):
 
 
 def is_mean(name: str, shape: Sequence[int]) -> bool:
-    """Whether an output of a phase of a gradient step is a mean over the batch: a gradient, a loss or another mean.
+    """Return whether an output of a phase of a gradient step is a mean over the batch, such as a gradient or a loss.
 
     Several learners replace such an output by its mean over the learners. Other outputs have one number per sample, and
     each learner keeps its own.
