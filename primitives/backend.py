@@ -18,17 +18,17 @@ _SUFFIX = "_backend"
 
 
 class BackendUnavailableError(RuntimeError):
-    """A backend exists but cannot be used on this machine; the message says why."""
+    """Raised if a backend exists but cannot be used on this machine; the message says why."""
 
 
 @dataclass(frozen=True)
 class BackendStatus:
-    """Whether one backend can be used on this machine.
+    """Says whether one backend of a primitive can be used on this machine.
 
     Attributes:
         name: the backend's name, as passed to `create`.
         available: whether it can be used here.
-        reason: why not; empty when available.
+        reason: why it cannot be used; empty if it can.
         simulated: whether the backend simulates hardware. Its time is then counted in clock cycles of that hardware;
             the wall time of a call says nothing about it.
         modelled: whether a formula, instead of the simulation, gives some of those cycles.
@@ -55,12 +55,20 @@ def _modules(package: str) -> dict[str, str]:
 
 
 def names(package: str) -> tuple[str, ...]:
-    """Return the names of the backends of `package`: the plain reference first, then in alphabetical order."""
+    """Return the names of a primitive's backends: the plain reference first, then in alphabetical order.
+
+    Args:
+        package: the primitive's package, such as "primitives.sum_tree".
+    """
     return tuple(_modules(package))
 
 
 def statuses(package: str) -> list[BackendStatus]:
-    """Return the status of each backend of `package`, in the order of `names`."""
+    """Return the status of each backend of a primitive, in the order of `names`.
+
+    Args:
+        package: the primitive's package, such as "primitives.sum_tree".
+    """
     return [
         BackendStatus(
             name,
@@ -74,7 +82,11 @@ def statuses(package: str) -> list[BackendStatus]:
 
 
 def path(package: str, name: str) -> str:
-    """Return the dotted path of the module of backend `name`.
+    """Return the dotted path of a backend's module.
+
+    Args:
+        package: the primitive's package, such as "primitives.sum_tree".
+        name: the backend's name, such as "native".
 
     Raises:
         ValueError: `package` has no such backend.
@@ -86,7 +98,11 @@ def path(package: str, name: str) -> str:
 
 
 def load(package: str, name: str) -> ModuleType:
-    """Return the module of backend `name`.
+    """Import the module of a backend, and return it.
+
+    Args:
+        package: the primitive's package, such as "primitives.sum_tree".
+        name: the backend's name, such as "native".
 
     Raises:
         ValueError: `package` has no such backend.

@@ -17,14 +17,21 @@ CACHE_VARIABLE = "PLACERL_CACHE"
 
 
 def folder() -> Path:
-    """Return `$PLACERL_CACHE`, or else `placerl` in the user's cache folder (`$XDG_CACHE_HOME`, `~/.cache`)."""
+    """Return the folder of the cache.
+
+    It is `$PLACERL_CACHE`, or else `placerl` in the user's cache folder (`$XDG_CACHE_HOME`, `~/.cache`).
+    """
     if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "placerl"
 
 
 def key(*parts: str) -> str:
-    """Return a hash that depends on `parts` and on nothing else, for use in a file name."""
+    """Return a hash of several texts, for use in the name of a cached file.
+
+    Args:
+        parts: everything that the file's content depends on, such as sources and settings.
+    """
     digest = hashlib.sha256()
     for part in parts:
         encoded = part.encode()

@@ -1,8 +1,8 @@
 """Choose the fastest of several ways to compute something by measuring them once on each machine.
 
-All ways give the same bits, so that a choice changes only how long something takes. It is stored in
-`primitives.disk_cache` under a key of the processor, what is chosen, and the native extension's contents. If the
-cache cannot be read or written, every process measures again.
+All ways give the same bits, so that a choice changes only how long something takes. The choice is stored in
+`primitives.disk_cache` under a key of the processor, the name of the choice, and the native extension's contents. If
+the cache cannot be read or written, every process measures again.
 """
 
 import json
@@ -24,8 +24,8 @@ def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """Return a text that identifies this machine's processor: architecture, vendor, model and cache size.
 
     Args:
-        cpuinfo: the file that describes the processors; the first one in it counts. If it cannot be read, the text is
-            what Python's `platform` knows.
+        cpuinfo: the file that describes the processors; the first one in it counts. If it cannot be read, the text
+            comes from Python's module `platform`.
     """
     try:
         first = cpuinfo.read_text().split("\n\n")[0]
@@ -39,10 +39,10 @@ def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 def measured_choice(
     kind: str, parts: Sequence[str], measure: Callable[[], Sequence[int]], allowed: Sequence[Sequence[int]]
 ) -> tuple[int, ...]:
-    """Return the choice that `measure` made on this machine, in this call or in an earlier process.
+    """Return the fastest choice as `measure` found it on this machine, in this call or in an earlier process.
 
     Args:
-        kind: name of what is chosen, and of its folder in the cache.
+        kind: name of what is chosen, such as "blockings", and of its folder in the cache.
         parts: everything that the choice depends on besides the processor and the native extension.
         measure: returns the choice as integers; called only if the cache holds none.
         allowed: for each integer of the choice, its possible values. A cached choice with another value is ignored.

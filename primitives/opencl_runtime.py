@@ -1,8 +1,8 @@
 """Find the OpenCL platforms, including those of Intel's runtime wheels (`pip install placerl[opencl]`).
 
-The wheels put the CPU runtime into the environment's `lib` folder, but their .icd file names another place.
-The loader reads OCL_ICD_VENDORS once, when the first platform is requested. Therefore all code here that uses
-pyopencl gets it from `load`.
+The wheels put the CPU runtime into the virtual environment's `lib` folder, but their .icd file names another place.
+The loader reads OCL_ICD_VENDORS once, when the first platform is requested. Therefore all code here that uses pyopencl
+gets it from `load`.
 """
 
 import os
@@ -88,7 +88,7 @@ def unavailable_reason() -> str:
 
 
 def choose(device: str | int) -> Any:
-    """Return the device at a position of `devices()`, or else the first device whose name contains `device`.
+    """Return the OpenCL device at a position of `devices()`, or else the first device whose name contains `device`.
 
     A position may be an integer or a string of digits; "" is the first device.
 
@@ -118,7 +118,7 @@ def choose_for_learner(device: str | int = "cpu") -> Any:
     """Return the OpenCL device that a learner's `device` argument names.
 
     Args:
-        device: "cpu" for the first CPU, whatever its name; otherwise as `choose` takes it.
+        device: "cpu" for the first CPU, whatever its name; otherwise a position of `devices()` or a part of a name.
 
     Raises:
         ValueError: there is no such device.
@@ -131,5 +131,5 @@ def choose_for_learner(device: str | int = "cpu") -> Any:
 
 
 def is_cpu(device: Any) -> bool:
-    """Whether an OpenCL device is this machine's CPU."""
+    """Return whether an OpenCL device is this machine's CPU."""
     return bool(device.type & load().device_type.CPU)
