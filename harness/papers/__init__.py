@@ -1,6 +1,7 @@
-"""Evaluates statements of papers: each gets a verdict, computed from the store's rows.
+"""Checks statements of published papers with the measurements in a store, and gives each statement a verdict.
 
-A paper is a folder here, found by its name.
+A store is the file that holds the measurements of this project's runs. A paper is a folder of this package with a
+`claims.py`, which lists the statements (claims); no other file names the folder.
 """
 
 import importlib
@@ -18,21 +19,21 @@ __all__ = ["Claim", "Finding", "Outcome", "Verdict", "cells", "claims", "evaluat
 
 
 def titles() -> dict[str, str]:
-    """Return the titles of the papers by their keys, in the order of their positions."""
+    """Return the titles of the papers by their keys, such as "MAP", in the order of a report."""
     return {paper.key: paper.title for paper in discovery.papers()}
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the measurements that the papers' figures need, as cells (pieces of the plan), paper by paper.
+    """Return the cells (pieces of the plan) that measure what the papers' figures need, paper by paper.
 
     Args:
-        tier: quick, standard or full: how much a run of the plan measures.
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
     """
     return [cell for function in discovery.functions("cells") for cell in function(tier)]
 
 
 def claims(only: str = "") -> list[Claim]:
-    """Return every claim, paper by paper in the order of their positions.
+    """Return every claim, a statement of a paper that is checked, paper by paper in the order of a report.
 
     Args:
         only: a paper's key ("MAP"), a claim's key ("MAP-T5") or a common prefix of several ("MAP-F12"); empty for
@@ -56,16 +57,20 @@ def claims(only: str = "") -> list[Claim]:
 
 
 def evaluate(frame: pd.DataFrame, only: str = "", everywhere: pd.DataFrame | None = None) -> list[Verdict]:
-    """Return the verdict on every claim.
+    """Check claims (statements of papers) on stored measurements, and return a verdict on each.
 
     Args:
-        frame: the rows of a run, as `Store.frame()` returns them. If something was measured several times, only the
-            last attempt counts.
-        only: as for `claims`.
-        everywhere: the rows of every machine, for claims about several machines; by default `frame`.
+        frame: the measurements of a run, one per row, as `Store.frame()` returns them. If something was measured
+            several times, only the last attempt counts.
+        only: a paper's key ("MAP"), a claim's key ("MAP-T5") or a common prefix of several ("MAP-F12"); empty for all
+            claims.
+        everywhere: the measurements of every machine, for claims about several machines; by default `frame`.
 
     Returns:
         One verdict per claim. An error in a check is raised and never becomes a verdict.
+
+    Raises:
+        UserError: no claim's key begins with `only`.
     """
     last = last_attempts(frame)
     every = last if everywhere is None else last_attempts(everywhere)

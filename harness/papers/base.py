@@ -1,8 +1,8 @@
 """Defines claims of papers, findings and verdicts.
 
-A claim is one quantitative statement, table or figure of a paper. Its check is code that computes a finding from the
-store's rows; claim and finding together are a verdict. A check never guesses: without the rows that it needs, the
-outcome is `not run`, and the finding names what is missing.
+A claim is one quantitative statement, table or figure of a paper. Its check is code that computes a finding from
+stored measurements; claim and finding together are a verdict. A check never guesses: without the measurements that it
+needs, the outcome is `not run`, and the finding names what is missing.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 
 class Outcome(StrEnum):
-    """The result of checking a claim; `docs/verdicts.md` defines what each outcome requires."""
+    """The result of checking a claim, a statement of a paper; `docs/verdicts.md` defines what each result requires.
+
+    `REPRODUCED`, `IN_KIND` (the paper's order and direction hold, but the factor differs) and `NOT_REPRODUCED` need a
+    number that this project measured or simulated. `CONSISTENT` and `INCONSISTENT` follow from the paper's own
+    numbers, from counting or from a formula. `NO_VERDICT` means that noise exceeds the difference, or that a lost
+    figure could explain it, and `NOT_RUN` that measurements are missing.
+    """
 
     REPRODUCED = "reproduced"
     IN_KIND = "reproduced in kind"  # the paper's order and direction hold, the factor differs
@@ -38,10 +44,10 @@ SHOWN_HERE = (Outcome.REPRODUCED, Outcome.IN_KIND, Outcome.NOT_REPRODUCED)
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of checking a claim.
+    """The result of checking a claim, a statement of a paper.
 
     Attributes:
-        outcome: the outcome.
+        outcome: the outcome, such as "reproduced" or "not run".
         ours: this project's numbers, or numbers that follow from the paper's own.
         explanation: how the numbers lead to the outcome, in one or two sentences.
         needs: what is missing; set if and only if the outcome is `not run`.
@@ -66,9 +72,9 @@ class Finding:
 
 
 def unless_suspect(finding: Finding) -> Finding:
-    """Return the finding with the outcome "no verdict" if one of its numbers is impossible (`Number.suspect`).
+    """Return the finding, with the outcome "no verdict" if one of its numbers is impossible (`Number.suspect`).
 
-    Otherwise, or if the claim was not run, return the finding unchanged.
+    A finding that was not run, or has no such number, is returned unchanged.
     """
     reasons = [f"{n.quantity}: {n.suspect}" for n in finding.ours if n.suspect]
     if not reasons or finding.outcome is Outcome.NOT_RUN:
@@ -87,12 +93,12 @@ def among_themselves(
 
     Args:
         agree: whether the paper's numbers support the statement.
-        ours: the numbers computed from them.
-        said: explanation of the result.
+        ours: the numbers computed from the paper's numbers.
+        said: text that explains the result.
         needs: what a measurement of the statement would need.
-        apart: explanation if the numbers do not agree; by default `said`.
-        could_be: possible explanation for numbers that do not agree: a lost figure or table, rounding, an unstated
-            convention. If it is given there is no verdict; empty if nothing could explain them.
+        apart: text that explains the result if the numbers do not agree; by default `said`.
+        could_be: what could explain numbers that do not agree, such as a lost figure, rounding or an unstated
+            convention; there is then no verdict. Empty if nothing could explain them.
     """
     if agree:
         text = f"The paper's own numbers agree. {said}".strip()
@@ -108,8 +114,8 @@ def by_a_model(agrees: bool, ours: tuple[Number, ...], said: str, *, unknown: st
     Args:
         agrees: whether the modelled numbers support the statement.
         ours: the modelled numbers.
-        said: how they compare with the paper's.
-        unknown: a sentence about what the model leaves out; added if they do not agree.
+        said: text that compares the modelled numbers with the paper's.
+        unknown: a sentence about what the model leaves out; added to `said` if the numbers do not agree.
     """
     if agrees:
         return Finding(Outcome.CONSISTENT, ours, said)
@@ -122,21 +128,21 @@ Draw = Callable[[pd.DataFrame], "Figure | None"]
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement of a paper.
+    """One statement of a paper, with the code that checks it.
 
     Attributes:
         key: such as "MAP-T5" (a table), "MAP-F13" (a figure) or "PAL-VI-H" (a section).
         place: place in the paper, without the paper's key.
         statement: the statement, in short.
-        published: its numbers; empty if only a lost figure or table showed them.
+        published: the paper's numbers for the statement; empty if only a lost figure or table showed them.
         needs: the measurements that the check needs, as text.
-        check: computes the finding from the rows of a run; None if this project cannot measure these rows yet.
-        reads: the cells (pieces of the plan) whose rows the check reads, or from which these rows are made, as
-            beginnings of their keys ("claim/FIX-F7", "profile"); `*` matches anything ("compare/*/sb3").
-        commands: commands that measure what it needs, if that is not `placerl reproduce --only KEY`.
-        everywhere: whether the check reads the rows of all machines of a store instead of one.
-        draw: draws a figure in the paper's own axes from the rows that the check reads, shown on the claim's page;
-            returns None if the rows are not sufficient.
+        check: computes the finding from stored measurements; None if this project cannot measure what it needs yet.
+        reads: the cells (pieces of the plan) whose measurements the check reads, or from which they are made, as
+            beginnings of the cells' keys ("claim/FIX-F7", "profile"); `*` matches anything ("compare/*/sb3").
+        commands: commands that measure what the check needs, if that is not `placerl reproduce --only KEY`.
+        everywhere: whether the check reads the measurements of all machines of a store instead of one.
+        draw: draws a figure in the paper's own axes from the measurements that the check reads, shown on the claim's
+            page; returns None if the measurements are not sufficient.
     """
 
     key: str
@@ -152,18 +158,22 @@ class Claim:
 
     @property
     def paper(self) -> str:
-        """Key of the paper."""
+        """Return the key of the paper, such as "MAP": the beginning of the claim's key."""
         return self.key.partition("-")[0]
 
     def needs_cell(self, key: str) -> bool:
-        """Return whether the check reads rows of the cell (a piece of the plan) with this key."""
+        """Return whether the check reads measurements of the cell (a piece of the plan) with this key.
+
+        Args:
+            key: key of the cell, such as "claim/FIX-F7".
+        """
         return any(fnmatchcase(f"{key}/", f"{beginning}/*") for beginning in self.reads)
 
     def evaluate(self, frame: pd.DataFrame) -> "Verdict":
-        """Run the check on the rows of a run, and return the verdict.
+        """Check the claim on stored measurements, and return the verdict; "not run" if the claim has no check.
 
         Args:
-            frame: the rows, as `Store.frame()` returns them.
+            frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         """
         check = self.check or (lambda _: Finding(Outcome.NOT_RUN, needs=self.needs))
         return Verdict(self, unless_suspect(check(frame)))
@@ -171,60 +181,73 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim and the result of checking it, for readers and for files."""
+    """A claim, which is a statement of a paper, and the result of checking it.
+
+    Attributes:
+        claim: the statement, with its place in the paper and the paper's numbers.
+        finding: the outcome, with this project's numbers and an explanation.
+    """
 
     claim: Claim
     finding: Finding
 
     @property
     def key(self) -> str:
-        """The claim's key."""
+        """Return the claim's key, such as "MAP-T5"."""
         return self.claim.key
 
     @property
     def paper(self) -> str:
-        """The key of the claim's paper."""
+        """Return the key of the claim's paper, such as "MAP"."""
         return self.claim.paper
 
     @property
     def place(self) -> str:
-        """The paper's key and the place in the paper, such as "MAP VII-B, Fig. 10"."""
+        """Return the paper's key and the place in the paper, such as "MAP VII-B, Fig. 10"."""
         return f"{self.claim.paper} {self.claim.place}"
 
     @property
     def statement(self) -> str:
-        """The paper's statement, in short."""
+        """Return the paper's statement, in short."""
         return self.claim.statement
 
     @property
     def published(self) -> str:
-        """The paper's numbers as text, or a note that its text gives none."""
+        """Return the paper's numbers as text, or a note that its text gives none."""
         return "; ".join(map(str, self.claim.published)) or "not in the text"
 
     @property
     def ours(self) -> str:
-        """This project's numbers, as text."""
+        """Return this project's numbers as text."""
         return "; ".join(f"{n.quantity}: {n}" for n in self.finding.ours)
 
     @property
     def verdict(self) -> str:
-        """The outcome as text, with what is missing if it was not run."""
+        """Return the outcome as text, with what is missing if the claim was not run."""
         needs = f": needs {self.needs}" if self.needs else ""
         return f"{self.finding.outcome}{needs}"
 
     @property
     def needs(self) -> str:
-        """What is missing if the claim was not run; otherwise empty."""
+        """Return what is missing if the claim was not run; otherwise empty."""
         return self.finding.needs
 
     @property
     def provenance(self) -> str:
-        """The weakest provenance among this project's numbers; empty if there are none."""
+        """Return the weakest provenance (measured, simulated, modelled or published) among this project's numbers.
+
+        It is empty if there are no such numbers.
+        """
         ours = self.finding.ours
         return str(weakest(*(number.provenance for number in ours))) if ours else ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the verdict as plain data: texts, and numbers with their unit and provenance."""
+        """Return the verdict as plain data, which can be written as JSON.
+
+        Returns:
+            The texts "key", "place", "statement", "verdict" (the outcome), "explanation", "needs" and "provenance",
+            and the lists "published" and "ours" of numbers, each with its value, unit and provenance.
+        """
         finding = self.finding
         return {
             "key": self.key,
@@ -240,5 +263,5 @@ class Verdict:
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """Index labels of the rows that the verdict was computed from."""
+        """Return the index labels of the stored measurements that the verdict was computed from."""
         return merge_rows(self.finding.ours)

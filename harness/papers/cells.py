@@ -21,11 +21,11 @@ class TierLimits(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of the tier: `quick`, `standard` or `full`, or another name if a command created its own tier."""
+        """Return the tier's name: `quick`, `standard`, `full`, or another name if a command created its own tier."""
 
     @property
     def experiment_s(self) -> float:
-        """Time budget of one experiment, seconds."""
+        """Return the time budget of one experiment, seconds."""
 
 
 def claim_cell(
@@ -40,7 +40,7 @@ def claim_cell(
         key: key of the experiment, such as "PAL-F9"; the cell's key is `claim/PAL-F9`.
         estimate_s: expected duration, seconds.
         measure: does the work and returns the measurements, with `suite="claim"`.
-        provenance: provenance of the measurements.
+        provenance: origin of the measurements: measured, simulated or modelled.
     """
     return Cell(f"claim/{key}", estimate_s, lambda run, report: measure(report), provenance=provenance)
 
@@ -49,7 +49,8 @@ def row_cell(key: str, estimate_s: float, measure: Callable[[Report], Measuremen
     """Return the cell, a piece of the plan, that runs an experiment with a single measurement.
 
     Args:
-        key, estimate_s: as for `claim_cell`.
+        key: key of the experiment, such as "FIX-F7"; the cell's key is `claim/FIX-F7`.
+        estimate_s: expected duration, seconds.
         measure: does the work and returns the measurement.
     """
     return claim_cell(key, estimate_s, lambda report: [measure(report)])

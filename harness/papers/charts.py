@@ -45,7 +45,7 @@ class Line:
 
     @property
     def provenance(self) -> Provenance:
-        """Return the weakest provenance of the points' numbers."""
+        """Return the weakest provenance (measured, simulated, modelled or published) of the points' numbers."""
         return weakest(*(number.provenance for _, number in self.points))
 
 
@@ -58,9 +58,9 @@ class Panel:
         lines: the lines; lines without points are left out.
         title: title, such as a workload; empty if the figure has one panel.
         log_x, log_y: whether the axis is logarithmic.
-        published_x: up to three positions on the x axis that the paper names, drawn as broken vertical lines with
-            labels.
-        published_y: ranges of the y axis that the paper states, drawn as grey bands with labels.
+        published_x: up to three positions on the x axis that the paper names, each as (label, position), drawn as
+            broken vertical lines.
+        published_y: ranges of the y axis that the paper states, each as (label, low, high), drawn as grey bands.
     """
 
     x: str
@@ -74,10 +74,10 @@ class Panel:
 
 
 def line(label: str, found: Iterable[tuple[Place, Number]], *, joined: bool = True) -> Line:
-    """Return a series of the given points. Its label names their provenance unless they are measured.
+    """Return a series of points for a chart, with its label in the legend.
 
     Args:
-        label: label without the provenance.
+        label: label; the numbers' provenance, such as "simulated", is added to it unless all are measured.
         found: the points, each a position on the x axis and a number.
         joined: whether the points are joined by a line.
     """
@@ -89,7 +89,7 @@ def line(label: str, found: Iterable[tuple[Place, Number]], *, joined: bool = Tr
 
 
 def chart(*panels: Panel) -> "Figure | None":
-    """Return the figure of the panels, with one legend; None if no panel has a number of this project.
+    """Return a figure with the given panels and one legend; None if no panel has a number of this project.
 
     Args:
         panels: in reading order; panels with only published numbers are left out.

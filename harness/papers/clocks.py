@@ -38,7 +38,7 @@ class PlacedClock:
 
     @property
     def words(self) -> str:
-        """Return the frequency and the block that reaches it as text, for use within a sentence."""
+        """Return the frequency and the name of the block that reaches it as text, for use within a sentence."""
         return f"{_mhz(self.mhz)}, which the slowest block placed here ({self.block}) reaches on an ECP5"
 
 
@@ -52,12 +52,12 @@ def placed_clock() -> PlacedClock:
 
 
 def at_clock(frame: pd.DataFrame, mhz: float) -> pd.DataFrame:
-    """Return the frame with every row that states a clock frequency converted to another frequency.
+    """Return stored measurements converted to another clock frequency, if they state one.
 
     Args:
-        frame: rows of a run. Rows whose details have `clock_mhz` are based on cycles: their seconds and rates
-            change in proportion to the clock, while cycles and ratios do not.
-        mhz: the new frequency, above 0.
+        frame: the stored measurements of a run, one per row. Rows whose details have `clock_mhz` are based on cycles:
+            their seconds and rates change in proportion to the clock, while cycles and ratios do not.
+        mhz: the new frequency, MHz, above 0.
 
     Raises:
         ValueError: a row states a clock, but its unit does not define how it depends on the clock.
@@ -95,14 +95,15 @@ def _factor(unit: str, faster: float) -> float:
 
 
 def at_both_clocks(check: Check) -> Check:
-    """Return a check that judges cycle-based rows at the clock that they assume and at the placed clock.
+    """Return a check that judges times from simulated cycles at two clocks: the assumed one and the placed one.
 
-    The placed clock is that of the slowest block placed and routed here (`placed_clock`). The outcome is the one that
-    both clocks give. If one gives "reproduced" and the other "reproduced in kind", it is the latter; if they differ
-    in another way, there is no verdict. A finding that uses no row with a clock is returned unchanged.
+    The measurements state the assumed clock. The placed clock is that of the slowest block that this project placed
+    and routed (`placed_clock`). The outcome is the one that both clocks give. If one gives "reproduced" and the other
+    "reproduced in kind", it is the latter; if they differ in another way, there is no verdict. A finding that uses no
+    row with a clock is returned unchanged.
 
     Args:
-        check: the check at whatever clock the rows state.
+        check: the check to run at each clock; it takes the stored measurements and returns a finding.
     """
 
     def judged(frame: pd.DataFrame) -> Finding:
@@ -124,15 +125,17 @@ def _clocks(frame: pd.DataFrame, finding: Finding) -> list[float]:
 
 
 def merged(assumed: Finding, slower: Finding, assumed_words: str, placed: PlacedClock) -> Finding:
-    """Merge the findings of one check at the assumed clock and at the placed clock.
+    """Return one finding from the findings of a check at the assumed clock and at the placed clock.
 
-    The outcome follows the rule of `at_both_clocks`. A number that depends on the clock is listed twice,
-    once for each clock.
+    If both have the same outcome, it is kept. "Reproduced" and "reproduced in kind" together give the latter, and
+    other outcomes that differ give no verdict. A number that depends on the clock is listed twice, once for each
+    clock.
 
     Args:
-        assumed, slower: findings at the assumed and at the placed clock, with numbers of the same quantities.
-        assumed_words: the assumed clock, such as "285 MHz".
-        placed: the placed clock.
+        assumed: the finding at the assumed clock frequency.
+        slower: the finding at the placed clock frequency, with numbers of the same quantities.
+        assumed_words: the assumed frequency as text, such as "285 MHz".
+        placed: the placed clock, that of the slowest block that this project placed and routed.
     """
     if assumed.outcome is Outcome.NOT_RUN:
         return assumed
@@ -173,14 +176,17 @@ def _both(one: Outcome, other: Outcome) -> Outcome:
 
 
 def times_as_fast(number: Number, assumed_mhz: float) -> tuple[Number, Number]:
-    """Return a number that is proportional to the clock frequency, such as a rate, at two frequencies.
+    """Return a number that grows in proportion to the clock frequency, such as a rate, at two frequencies.
 
-    The first is the assumed one, the second that of the slowest block placed and routed here (`placed_clock`). Use
-    this for numbers that a model computes without rows; for findings from rows use `at_both_clocks`.
+    Use this for numbers that a model computes; for findings from stored measurements use `at_both_clocks`.
 
     Args:
         number: the number at the assumed frequency.
         assumed_mhz: the assumed frequency, MHz.
+
+    Returns:
+        The number at the assumed frequency, and at that of the slowest block that was placed and routed
+        (`placed_clock`).
     """
     return _pair(number, assumed_mhz, placed_clock().mhz / assumed_mhz)
 
@@ -188,11 +194,13 @@ def times_as_fast(number: Number, assumed_mhz: float) -> tuple[Number, Number]:
 def times_as_long(number: Number, assumed_mhz: float) -> tuple[Number, Number]:
     """Return a number that is inversely proportional to the clock frequency, such as seconds, at two frequencies.
 
-    The first is the assumed one, the second that of the slowest block placed and routed here (`placed_clock`).
-
     Args:
         number: the number at the assumed frequency.
         assumed_mhz: the assumed frequency, MHz.
+
+    Returns:
+        The number at the assumed frequency, and at that of the slowest block that was placed and routed
+        (`placed_clock`).
     """
     return _pair(number, assumed_mhz, assumed_mhz / placed_clock().mhz)
 

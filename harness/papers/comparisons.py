@@ -1,4 +1,4 @@
-"""Reads the comparisons of this project with other libraries (the baselines) from the rows of a run."""
+"""Reads how this project compares with other libraries (the baselines) from stored measurements."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,22 +15,25 @@ RATIO = "throughput_ratio"
 
 
 def beside(*baselines: str) -> tuple[str, ...]:
-    """Return the cells (pieces of the plan) that compare this project with some baselines, for `Claim.reads`.
+    """Return patterns of the cells (pieces of the plan) that compare this project with other libraries.
 
     Args:
-        baselines: their names, such as "sb3".
+        baselines: names of the libraries, such as "sb3".
+
+    Returns:
+        One pattern per library, such as "compare/*/sb3", as `Claim.reads` takes them.
     """
     return tuple(f"compare/*/{name}" for name in baselines)
 
 
 @dataclass(frozen=True)
 class Gain:
-    """This project's throughput divided by a baseline's.
+    """This project's throughput divided by that of another library (a baseline).
 
     Attributes:
         ratio: above 1 if this project is faster.
-        verdict: "faster", "slower" or "no verdict". It depends on the ratio's interval and on how much this project
-            differed from itself in the same rounds. A training is "faster" only if it was shown to learn no less.
+        verdict: "faster", "slower" or "no verdict". It depends on the ratio's interval and on how much two timings of
+            this project differed in the same rounds. A training is "faster" only if it was shown to learn no less.
     """
 
     ratio: Number
@@ -48,18 +51,29 @@ def _verdict(row: Any) -> str:
 
 
 def gains_on_gpu(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
-    """Return those of `gains` that were measured with a CUDA device on both sides; arguments as for `gains`."""
+    """Return this project's gains over other libraries where both used a CUDA device.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+        baselines: names of the libraries, such as "sb3".
+
+    Returns:
+        One gain (ratio of throughputs, with a verdict) per library, workload and batch size.
+    """
     rows = records(select(frame, suite=Suite.COMPARE, quantity=RATIO))
     there = {int(row.Index) for row in rows if "cuda" in f"{row.device} {detail(row, 'mapping')}"}
     return tuple(gain for gain in gains(frame, *baselines) if there & set(gain.ratio.rows))
 
 
 def gains(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
-    """Return this project's throughput over that of the given baselines, one gain per workload and batch size.
+    """Return this project's throughput over that of other libraries.
 
     Args:
-        frame: rows of a run.
-        baselines: their names, such as "sb3".
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+        baselines: names of the libraries, such as "sb3".
+
+    Returns:
+        One gain (ratio of throughputs, with a verdict) per library, workload and batch size.
     """
     rows = select(frame, suite=Suite.COMPARE, quantity=RATIO)
     return tuple(

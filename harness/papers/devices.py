@@ -32,7 +32,11 @@ REFERENCE = "reference"
 def commands(workload: str, *batch_sizes: int) -> tuple[str, ...]:
     """Return the commands that profile a workload on this machine's devices and on the simulated FPGA.
 
-    They are for workloads that only a large tier of the plan profiles.
+    A claim lists such commands if only a large tier of the plan profiles the workload.
+
+    Args:
+        workload: name of the workload.
+        batch_sizes: batch sizes to profile; two commands for each.
     """
     return tuple(
         f"placerl profile {workload} --batch-size {size}{device}"
@@ -42,11 +46,14 @@ def commands(workload: str, *batch_sizes: int) -> tuple[str, ...]:
 
 
 def reads(workload: str, *, timed: bool = True) -> tuple[str, ...]:
-    """Return the cells (pieces of the plan) that profile a workload's primitives, as `Claim.reads` takes them.
+    """Return the keys of the cells (pieces of the plan) that profile a workload's primitives.
 
     Args:
         workload: name of the workload.
         timed: whether to include the cells that time real devices, next to those that simulate the FPGA.
+
+    Returns:
+        Beginnings of keys, such as "profile/hopper-ddpg", as `Claim.reads` takes them.
     """
     simulated = f"{simulated_profile.CELL}/{workload}"
     return (f"profile/{workload}", simulated) if timed else (simulated,)
@@ -56,13 +63,13 @@ def times(frame: pd.DataFrame, workload: str, *primitives: str) -> pd.DataFrame:
     """Return the times per call of some primitives of one workload, on real devices and on the simulated FPGA.
 
     Args:
-        frame: rows of a run.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         workload: name of the workload.
         primitives: names, such as "sum_tree.sample".
 
     Returns:
-        Their rows, without those of the reference backend. A column `kind` is added: the device's name up to the
-        colon, such as "cpu", "cuda" or "fpga".
+        The rows of `frame` with these times, except those of the reference backend. A column `kind` is added: the
+        device's name up to the colon, such as "cpu", "cuda" or "fpga".
     """
     suites = (Suite.PROFILE, simulated_profile.SUITE)
     rows = select(frame, quantity="time_per_call", workload=workload)
@@ -75,7 +82,7 @@ def fastest(rows: pd.DataFrame) -> dict[str, dict[int, Number]]:
     """Return the time of the fastest backend of each kind of device at each batch size.
 
     Args:
-        rows: rows from `times`.
+        rows: stored measurements from `times`, with the column `kind`.
 
     Returns:
         The times by kind of device ("cpu", "cuda", "fpga"), and then by batch size.
@@ -89,31 +96,38 @@ def fastest(rows: pd.DataFrame) -> dict[str, dict[int, Number]]:
 
 
 def lacking(found: dict[str, dict[int, Number]], *kinds: str) -> str:
-    """Return, as text, which of GPU and FPGA a check needs but has no times of; empty if none is missing.
+    """Return a text that names the devices whose times a check needs and does not have; empty if none is missing.
 
     Args:
-        found: times from `fastest`.
-        kinds: the kinds of devices that the check needs.
+        found: times from `fastest`, by kind of device.
+        kinds: the kinds of devices that the check needs: "cpu", "cuda" or "fpga".
     """
     return " and ".join(WORDS[kind] for kind in kinds if kind in WORDS and kind not in found)
 
 
 def learner_times(frame: pd.DataFrame, workload: str) -> pd.DataFrame:
-    """Return the times of a workload's gradient step, in rows as `times` returns them.
+    """Return the times of a workload's gradient step, on real devices and on the simulated FPGA.
 
     On the FPGA these are the times of two learners: the one on the systolic core, and MAP's pipeline.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+        workload: name of the workload.
+
+    Returns:
+        The rows of `frame` with these times, with a column `kind`: "cpu", "cuda" or "fpga".
     """
     return times(frame, workload, "learner.step", simulated_profile.PIPELINE)
 
 
 def first_at(found: dict[str, dict[int, Number]], size: int) -> str | None:
-    """Return the kind of device that is fastest at a batch size; None if its interval overlaps another one's.
+    """Return the kind of device that is fastest at a batch size; None if the intervals of two kinds overlap.
 
-    A simulated time has no interval, because its cycles are exact. If a measured time has no interval,
-    the result is None.
+    A simulated time has no interval, because its cycles are exact. If a measured time has no interval, the result is
+    None.
 
     Args:
-        found: times from `fastest`.
+        found: times from `fastest`, by kind of device and batch size.
         size: the batch size.
     """
     at = {kind: sizes[size] for kind, sizes in found.items() if size in sizes}
@@ -164,10 +178,11 @@ def crossover(frame: pd.DataFrame, workload: str, fpga_below: str, gpu_above: st
     """Check whether a gradient step is fastest on the FPGA at small batches and on the GPU at large ones.
 
     Args:
-        frame: rows of a run.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         workload: name of the workload.
-        fpga_below, gpu_above: keys of two batch sizes in the paper's text (`published.text`): the FPGA is fastest
-            below the first, the GPU above the second.
+        fpga_below: name of the batch size in the paper's text below which the FPGA is fastest, such as
+            "MAP.fpga_training_best_below_hopper" (`published.text`).
+        gpu_above: name of the batch size in the paper's text above which the GPU is fastest.
     """
     found = fastest(learner_times(frame, workload))
     ours = _listed(found)
@@ -182,7 +197,11 @@ def crossover(frame: pd.DataFrame, workload: str, fpga_below: str, gpu_above: st
 
 
 def smallest_network(frame: pd.DataFrame) -> Finding:
-    """Check MAP Fig. 11, CartPole: the FPGA trains fastest at every batch size."""
+    """Check MAP Fig. 11, CartPole: the FPGA trains fastest at every batch size.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     found = fastest(learner_times(frame, "cartpole-ddpg"))
     ours = _listed(found)
     if needs := lacking(found, GPU, FPGA):
@@ -196,6 +215,10 @@ def gpu_over_cpu(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding
     """Check PRL Fig. 7: a gradient step is faster on the GPU than on the CPU, and on the FPGA if it is small.
 
     The FPGA has to be fastest at the smallest batch size, and the GPU at the largest.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+        workload: name of the workload whose gradient step is compared.
     """
     rows = times(frame, workload, "learner.step")
     found = fastest(rows)
@@ -220,7 +243,11 @@ def gpu_over_cpu(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding
 def growth(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
     """Check PRL Fig. 6: on GPU and FPGA, the time of replay operations grows less with the batch than on the CPU.
 
-    The growth is the ratio of the time at the largest batch size that all three have to that at the smallest.
+    The growth is the time at the largest batch size that all three devices have, divided by that at the smallest.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+        workload: name of the workload whose replay operations are compared.
     """
     rows = times(frame, workload, "sum_tree.sample", "sum_tree.update")
     grown: dict[str, list[Number]] = {}
@@ -255,11 +282,11 @@ def fpga_over_gpu(frame: pd.DataFrame, primitive: str, low_key: str, high_key: s
     """Check MAP Fig. 12: the speedup of a replay operation on the FPGA over the GPU.
 
     Args:
-        frame: rows of a run.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         primitive: the operation, such as "sum_tree.update".
-        low_key, high_key: keys of the ends of the published range (`published.text`). A low key that ends in
-            "gpu_over_fpga_high" gives the GPU's speedup over the FPGA, the inverse: then the FPGA has to be faster at
-            the smallest batch size and the GPU at the largest.
+        low_key, high_key: names of the ends of the published range, such as "MAP.prefix_sum_fpga_over_gpu_high"
+            (`published.text`). A low key that ends in "gpu_over_fpga_high" gives the GPU's speedup over the FPGA, the
+            inverse: then the FPGA has to be faster at the smallest batch size and the GPU at the largest.
     """
     rows = times(frame, "hopper-ddpg", primitive)
     found = fastest(rows)
@@ -298,6 +325,9 @@ def gpu_constant(frame: pd.DataFrame) -> Finding:
 
     From the smallest batch size to the largest, the index may take less than twice as long, and the update has to
     grow by more than twice as much as the index.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     grown, unsure = {}, False
     for primitive in ("sum_tree.sample", "sum_tree.update"):
@@ -328,7 +358,11 @@ NEEDS_SMALL_ON_GPU = (
 
 
 def gpu_slower_at_small_batches(frame: pd.DataFrame) -> Finding:
-    """Check MAP IV-C3: at the smallest batch the GPU finds prefix sums more slowly than one thread of the CPU."""
+    """Check MAP IV-C3: at the smallest batch the GPU finds prefix sums more slowly than one thread of the CPU.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     rows = times(frame, "hopper-ddpg", "sum_tree.sample")
     on_gpu, on_cpu = rows[rows["kind"] == GPU], rows[rows["backend"] == "native"]
     sizes = sorted(set(on_gpu["batch_size"]) & set(on_cpu["batch_size"]))
@@ -356,7 +390,10 @@ def gpu_slower_at_small_batches(frame: pd.DataFrame) -> Finding:
 def fpga_linear(frame: pd.DataFrame) -> Finding:
     """Check MAP VII-C: the time of the FPGA's replay operations is proportional to large batch sizes.
 
-    Below a batch size that MAP gives, the time grows less than in proportion.
+    Below a batch size that MAP states, the time has to grow less than in proportion.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     limit = from_text("MAP.fpga_replay_linear_above")[0].value
     ours: list[Number] = []
@@ -404,9 +441,13 @@ def _who(first: dict[int, str | None]) -> str:
 
 
 def replay_behind_learner(frame: pd.DataFrame) -> Finding:
-    """Check MAP VII-D: above a batch size, CartPole's replay hides behind the learner if both are on the FPGA.
+    """Check MAP VII-D: with both on the FPGA, CartPole's learner hides replay at large batch sizes.
 
-    It is hidden if sampling and updating priorities together take less time than the learner's gradient step.
+    Replay is hidden if sampling and updating priorities together take less time than the learner's gradient step.
+    This is judged above the batch size that MAP states.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     above = from_text("MAP.cartpole_replay_hidden_above")[0].value
     learner = fastest(learner_times(frame, "cartpole-ddpg")).get(FPGA, {})
@@ -441,12 +482,14 @@ NAMES = {CPU: "CPU", "opencl": "OpenCL", GPU: "GPU", FPGA: "FPGA"}
 
 
 def panel(rows: pd.DataFrame, title: str, published_x: Sequence[tuple[str, float]] = ()) -> Panel:
-    """Return a panel with the time over the batch size, one line per kind of device: that of its fastest backend.
+    """Return the axes of a chart with the time over the batch size, one line per kind of device.
+
+    The line of a kind of device, such as the GPU, shows its fastest backend.
 
     Args:
-        rows: rows from `times`.
+        rows: stored measurements from `times`, with the column `kind`.
         title: title of the panel.
-        published_x: batch sizes that the paper names, each with its label.
+        published_x: batch sizes that the paper names, each as (label, batch size).
     """
     found = fastest(rows)
     return Panel(

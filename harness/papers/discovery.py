@@ -1,8 +1,8 @@
-"""Finds the papers: each is a folder, found by its name.
+"""Finds the papers: each is a folder of this package with a `claims.py`.
 
-A folder of this package with a `claims.py` is a paper. Its `__init__.py` defines the paper (`PAPER`), its `claims.py`
-lists the claims (`CLAIMS`), and each module may define more, such as what must be measured (`cells(tier)`). The
-folders are not listed anywhere, and no other file imports them.
+The folder's `__init__.py` defines the paper (`PAPER`), its `claims.py` lists the claims, which are the statements to
+check (`CLAIMS`), and each module may define more, such as what must be measured (`cells(tier)`). The folders are not
+listed anywhere, and no other file imports them.
 """
 
 import importlib
@@ -33,13 +33,13 @@ class Paper:
 
 
 def folders() -> list[Path]:
-    """Return the folders of all papers, sorted by name."""
+    """Return the folders of all papers, those of this package with a `claims.py`, sorted by name."""
     roots = map(Path, sys.modules[__package__].__path__)
     return sorted((path.parent for root in roots for path in root.glob("*/claims.py")), key=lambda f: f.name)
 
 
 def packages() -> list[ModuleType]:
-    """Return the papers' packages, in the order of their positions.
+    """Return the Python packages of the papers' folders, in the order in which a report lists the papers.
 
     Raises:
         TypeError: a folder's `__init__.py` has no `PAPER`.
@@ -52,12 +52,12 @@ def packages() -> list[ModuleType]:
 
 
 def papers() -> list[Paper]:
-    """Return every paper, in the order of their positions."""
+    """Return the description of every paper, in the order in which a report lists them."""
     return [package.PAPER for package in packages()]
 
 
 def modules() -> Iterator[ModuleType]:
-    """Yield every module of the papers' folders, paper by paper, sorted by name within a paper."""
+    """Yield every Python module in the papers' folders, paper by paper, sorted by name within a paper."""
     for package in packages():
         for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name):
             yield importlib.import_module(f"{package.__name__}.{found.name}")
@@ -86,11 +86,11 @@ def functions(name: str) -> Iterator[Callable[..., Any]]:
 
 
 def tuples(name: str, of: type[T]) -> Iterator[tuple[T, ...]]:
-    """Yield the tuples with a given name that the papers' modules define, in the order of `functions`.
+    """Yield the tuples with a given name that the modules of the papers' folders define, paper by paper.
 
     Args:
         name: name of the tuples, such as "COUNTERPARTS".
-        of: class of all elements.
+        of: class that every element of such a tuple has.
 
     Raises:
         TypeError: something else has this name; the message names the file.

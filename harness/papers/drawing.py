@@ -21,17 +21,22 @@ INK, GRID = "#fe0100", "#fe0200"
 
 
 def colour(index: int) -> str:
-    """Return the placeholder for the colour of a series, by its index; the colours repeat after the last."""
+    """Return the colour of a series by its index, as a placeholder for one of the page's colours.
+
+    The colours repeat after the last.
+    """
     return f"#fe00{index % SERIES + 1:02x}"
 
 
 def marker(index: int) -> str:
-    """Return the marker of a series, by its index. Colour and marker together differ for 49 series."""
+    """Return the marker (shape of the points) of a series by its index; with the colour it differs for 49 series."""
     return MARKERS[(index + index // SERIES) % SERIES]
 
 
 def legend_below(axes: Axes, columns: int = 2) -> None:
-    """Place the legend below the axes' label, where it covers no data, and make the figure higher by its height.
+    """Place the legend below the label of the x axis, where it covers no data.
+
+    The figure becomes higher by the legend's height.
 
     Args:
         axes: axes with labelled lines.
@@ -46,7 +51,7 @@ def legend_below(axes: Axes, columns: int = 2) -> None:
 
 
 def new_figure(width_in: float = 4.3, height_in: float = 3.0) -> tuple[Figure, Axes]:
-    """Return a figure of the given size, and its axes."""
+    """Return a figure of the given size, in inches, and its axes."""
     figure = Figure(figsize=(width_in, height_in), layout="constrained")
     return figure, figure.add_subplot()
 
@@ -96,12 +101,19 @@ def logarithmic(axis: XAxis | YAxis, values: Sequence[float], label: Callable[[f
 
 
 def ends_of(numbers: Iterable[Number]) -> list[float]:
-    """Return the values and bounds of numbers as far as they are above 0: what a logarithmic axis must show."""
+    """Return the values and interval bounds of numbers, without those at or below 0, for a logarithmic axis."""
     return [end for n in numbers for end in (n.low, n.value, n.high) if end is not None and end > 0]
 
 
 def errors(numbers: Sequence[Number]) -> np.ndarray:
-    """Return the distances of the intervals' bounds from the values, (2, n), for error bars; 0 without an interval."""
+    """Return the distances of the intervals' bounds from the values, for error bars.
+
+    Args:
+        numbers: n numbers.
+
+    Returns:
+        (2, n) distances of the lower and of the upper bounds; 0 for a number without an interval.
+    """
     low = [n.value - n.low if n.low is not None else 0.0 for n in numbers]
     high = [n.high - n.value if n.high is not None else 0.0 for n in numbers]
     return np.maximum(0.0, np.array([low, high]))

@@ -1,4 +1,4 @@
-"""Selects rows of the store as evidence for claims, and converts them to numbers."""
+"""Selects stored measurements as evidence for claims (statements of papers), and converts them to numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ NEAR = 0.2
 
 
 def near(value: float, published: float) -> bool:
-    """Return whether a factor equals the published one within `NEAR`."""
+    """Return whether a factor differs from the published one by at most 20% of the latter (`NEAR`)."""
     return abs(value / published - 1) <= NEAR
 
 
 def agrees(number: Number, published: float) -> bool:
-    """Whether a number's whole interval equals the published one within `NEAR`; False without an interval."""
+    """Return whether a number's whole interval is within 20% of a published value (`NEAR`); False without interval."""
     return (
         number.low is not None
         and number.high is not None
@@ -32,7 +32,12 @@ def agrees(number: Number, published: float) -> bool:
 
 
 def select(frame: pd.DataFrame, **equal: object) -> pd.DataFrame:
-    """Return the rows that have a value and whose columns equal the given values, such as `suite="profile"`."""
+    """Return the measurements that have a value and whose columns equal given values.
+
+    Args:
+        frame: stored measurements, one per row, as `Store.frame()` returns them.
+        equal: the wanted value of each column, such as `suite="profile"`.
+    """
     chosen = frame[frame["status"].isin(USABLE)]
     for column, value in equal.items():
         chosen = chosen[chosen[column] == value]
@@ -40,13 +45,13 @@ def select(frame: pd.DataFrame, **equal: object) -> pd.DataFrame:
 
 
 def rows_of(frame: pd.DataFrame, experiment: Experiment, quantity: str = "", **equal: object) -> list[Any]:
-    """Return the rows of an experiment that have a value, as named tuples (`records`).
+    """Return the measurements of an experiment that have a value, as named tuples (`records`).
 
     Args:
-        frame: rows of a run.
-        experiment: declared in the file of its figure.
-        quantity: one of the experiment's quantities; empty for all.
-        equal: values that columns must have, as for `select`.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+        experiment: the experiment, which the file of its figure declares.
+        quantity: one of the experiment's quantities, such as "time_per_call"; empty for all.
+        equal: values that further columns must have, such as `workload="hopper-ddpg"`.
 
     Raises:
         ValueError: the experiment has no such quantity.
@@ -59,11 +64,14 @@ def rows_of(frame: pd.DataFrame, experiment: Experiment, quantity: str = "", **e
 
 
 def last_attempts(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows without those that a later measurement replaced.
+    """Return the measurements without those that a later measurement of the same thing replaced.
 
     A cell, a piece of the plan whose rows are stored together, may be measured again in the same run ("name#2"
     follows "name") or in a later run, for instance of another tier. Only its last attempt by the same revision on the
     same machine is kept.
+
+    Args:
+        frame: stored measurements, one per row, as `Store.frame()` returns them.
     """
     names = frame["cell"].str.split("#").str[0]
     measured = frame["run"].astype(str) + "/" + frame["cell"]
@@ -72,21 +80,31 @@ def last_attempts(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def records(frame: pd.DataFrame) -> list[Any]:
-    """Return the frame's rows as named tuples; `Index` is the row's label."""
+    """Return the rows of stored measurements as named tuples; their field `Index` is the row's label.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     return list(frame.itertuples())
 
 
 def noisy(frame: pd.DataFrame) -> bool:
-    """Return whether any of the rows is too noisy for a verdict."""
+    """Return whether at least one of the measurements is too noisy for a verdict (status "too_noisy").
+
+    Args:
+        frame: stored measurements, one per row.
+    """
     return bool((frame["status"] == "too_noisy").any())
 
 
 def detail(row: Any, name: str) -> Any:
-    """Return an entry of a row's details, which may also be in their "parameters"; None if there is none.
+    """Return an entry of the details that are stored with a measurement; None if there is no such entry.
+
+    An entry may also be in the table "parameters" of the details.
 
     Args:
-        row: one of `records`.
-        name: name of the entry.
+        row: a stored measurement, one of those that `records` returns.
+        name: name of the entry, such as "threads".
     """
     details: Mapping[str, Any] = row.details
     parameters = details.get("parameters")
@@ -95,28 +113,28 @@ def detail(row: Any, name: str) -> Any:
 
 
 def mapping_of(row: Any) -> str:
-    """Return the mapping that a prediction or a training used, as "learner-replay-storage".
+    """Return the mapping of a prediction or a training: where learner, replay management and storage run.
 
     Args:
-        row: one of `records`.
+        row: a stored measurement, one of those that `records` returns.
 
     Returns:
-        The mapping; for a row without one its device, or else its backend.
+        The mapping as text, such as "torch-native-cpu"; for a row without a mapping its device, or else its backend.
     """
     return str(detail(row, "mapping") or row.device or row.backend)
 
 
 def optional(value: float) -> float | None:
-    """Return a value of the frame, or None if it is NaN."""
+    """Return a value of the frame of measurements as a float, or None if it is NaN."""
     return None if pd.isna(value) else float(value)
 
 
 def number(row: Any, quantity: str) -> Number:
-    """Return the value of a row as a number, with its interval, unit, provenance and index label.
+    """Return the value of a stored measurement as a number, with its interval, unit, provenance and index label.
 
     Args:
-        row: one of `records`.
-        quantity: name of the quantity.
+        row: a stored measurement, one of those that `records` returns.
+        quantity: name that the number gets, in words.
     """
     return Number(
         quantity,
@@ -131,11 +149,11 @@ def number(row: Any, quantity: str) -> Number:
 
 
 def rate(row: Any, quantity: str) -> Number:
-    """Return calls per second from a row that holds seconds per call.
+    """Return calls per second from a stored measurement of seconds per call.
 
     Args:
-        row: one of `records`.
-        quantity: name of the rate.
+        row: a stored measurement, one of those that `records` returns.
+        quantity: name that the rate gets, in words.
 
     Raises:
         ValueError: the row's unit is not seconds, or a time is not above 0.
@@ -150,12 +168,12 @@ def rate(row: Any, quantity: str) -> Number:
 
 @dataclass(frozen=True)
 class Paired:
-    """A comparison of two configurations, ours and theirs, that were timed in the same interleaved rounds.
+    """A comparison of two configurations, called ours and theirs, that were timed in turn in the same rounds.
 
     Attributes:
         gain: their time divided by ours, above 1 if ours is faster; without an interval if there are fewer pairs of
             samples than a comparison needs.
-        outcome: the comparison with its verdict. It accounts for the A/A null: how far two timings of ours differ.
+        outcome: the comparison with its verdict. It accounts for how far two timings of ours differ (the A/A null).
     """
 
     gain: Number
@@ -163,21 +181,26 @@ class Paired:
 
     @property
     def beyond_noise(self) -> tuple[float, float] | None:
-        """The gain's interval, widened by how far two timings of ours differ (the A/A null); None without interval."""
+        """Return the gain's interval, widened by how far two timings of ours differ (the A/A null).
+
+        It is None if the gain has no interval.
+        """
         if self.gain.low is None or self.gain.high is None:
             return None
         return self.gain.low / self.outcome.reach, self.gain.high * self.outcome.reach
 
 
 def paired(quantity: str, ours: Any, null: Any, theirs: Any, *, at_most: float | None = None) -> Paired:
-    """Return the speedup of ours over theirs, judged as by `harness.measure.statistics.compare`.
+    """Return the speedup of one configuration (ours) over another (theirs), with a verdict on the difference.
 
     Args:
-        quantity: name of the quantity.
-        ours, null, theirs: rows from `records`; `null` is a second measurement of the same as `ours`, or None. Their
-            samples, which are times, are paired by position.
-        at_most: ratio of the resources (cores, threads) of ours to theirs; a larger speedup becomes suspect, as in
-            `harness.papers.number.ratio`. None if they differ in something else.
+        quantity: name of the speedup, in words.
+        ours: the row of our configuration, from `records`. Its samples are times, and are paired with the others by
+            position.
+        null: the row of a second measurement of our configuration, which shows the noise (the A/A null), or None.
+        theirs: the row of the other configuration.
+        at_most: ratio of the resources (cores, threads) of ours to theirs; a speedup above it is marked as impossible
+            (`Number.suspect`). None if they differ in something else.
     """
     rows = [row for row in (ours, theirs, null) if row is not None]
     pairs = min(len(row.samples) for row in rows)

@@ -1,6 +1,6 @@
-"""The rule that compares gains with the published ones; it is the same for every tier, experiment and formula.
+"""Judges the gains that this project finds against the published ones, by one rule for all experiments and formulas.
 
-"In kind" needs the paper's order and direction, with whole intervals; a gain above 0 alone is not enough.
+The outcome "in kind" needs the paper's order and direction, with whole intervals; a gain above 0 alone is not enough.
 """
 
 from collections.abc import Sequence
@@ -17,21 +17,22 @@ Interval = tuple[float, float]
 
 
 def interval(number: Number) -> Interval:
-    """Return the interval of a number; for an exact number, such as counted cycles, its value twice."""
+    """Return the interval of a number, (low, high); for an exact number, such as counted cycles, its value twice."""
     if number.low is None or number.high is None:
         return number.value, number.value
     return number.low, number.high
 
 
 def in_order(ours: Sequence[Interval], published: Sequence[Interval]) -> bool | None:
-    """Return whether this project's gains are in the published order.
+    """Return whether this project's gains are in the same order as the published ones.
 
     Args:
-        ours, published: gains of the same things, in the same sequence.
+        ours: this project's gains, as intervals.
+        published: the paper's gains of the same things, in the same sequence.
 
     Returns:
-        True if every two gains that differ in the paper differ here in the same direction; False if two differ in
-        the opposite direction; None if some intervals overlap here and none contradicts.
+        True if every two gains that differ in the paper differ here in the same direction; False if two differ in the
+        opposite direction; None if some intervals overlap here and none contradicts.
     """
     sure = True
     for a, b in combinations(range(len(published)), 2):
@@ -45,7 +46,7 @@ def in_order(ours: Sequence[Interval], published: Sequence[Interval]) -> bool | 
 
 
 def judged(ours: Sequence[Number], published: Sequence[Interval]) -> Outcome:
-    """Return the outcome for simulated or measured gains.
+    """Return the outcome for simulated or measured gains, compared with the published ones.
 
     Args:
         ours: this project's gains over the compared system; 0 is no gain. If a condition is unknown, such as when
@@ -53,7 +54,7 @@ def judged(ours: Sequence[Number], published: Sequence[Interval]) -> Outcome:
         published: the paper's value of each gain, in the same unit.
 
     Returns:
-        - Reproduced: every whole interval is within `NEAR` of the published gain.
+        - Reproduced: every whole interval is within 20% of the published gain (`NEAR`).
         - In kind: every gain is above 0, and the gains are in the published order.
         - Not reproduced: a gain is below 0, two gains contradict the published order, or every gain is below the
           published one without the order being shown.

@@ -39,11 +39,12 @@ class Number:
         quantity: name of the quantity, in words.
         value: the value, in `unit`.
         unit: unit of value, low and high; "ratio" for a factor, "1" for a number without unit.
-        provenance: its provenance; the weakest one if it is computed from several numbers.
-        source: the paper's table or section, or how it was computed.
+        provenance: origin: measured, simulated, modelled or published; the weakest one if the number is computed from
+            several numbers.
+        source: the paper's table or section, or how the number was computed.
         low, high: bounds of the 95% interval; None if there is none.
-        rows: index labels of the rows of the frame that it was computed from.
-        digits: significant digits for a reader.
+        rows: index labels of the stored measurements that the number was computed from.
+        digits: significant digits to show.
         suspect: why the number is impossible; empty if it is not. No verdict uses a suspect number.
     """
 
@@ -59,11 +60,11 @@ class Number:
     suspect: str = ""
 
     def above(self, limit: float) -> bool:
-        """Return whether its whole interval is above a limit; False without an interval."""
+        """Return whether the number's whole interval is above a limit; False without an interval."""
         return self.low is not None and self.low > limit
 
     def below(self, limit: float) -> bool:
-        """Return whether its whole interval is below a limit; False without an interval."""
+        """Return whether the number's whole interval is below a limit; False without an interval."""
         return self.high is not None and self.high < limit
 
     def __str__(self) -> str:
@@ -81,6 +82,9 @@ def from_text(*keys: str) -> tuple[Number, ...]:
     Args:
         keys: names of the numbers (`published.text`), such as "MAP.optimum_gap".
 
+    Returns:
+        The numbers in the order of the keys, with provenance "published".
+
     Raises:
         KeyError: a number is not transcribed.
     """
@@ -97,7 +101,7 @@ def from_cell(table: str, row: str, column: str) -> Number:
     A value read off a figure has its reading error as interval.
 
     Args:
-        table: name of the table or figure (`published.table`).
+        table: name of the table or figure (`published.table`), such as "map_table_3" or "fix_figure_8".
         row, column: headings of the cell's row and column.
 
     Raises:
@@ -124,10 +128,11 @@ def ratio(quantity: str, a: Number, b: Number, *, at_most: float | None = None) 
     """Return a / b with the widest interval that both intervals allow, the weaker provenance and the rows of both.
 
     Args:
-        quantity: name of the quantity.
-        a, b: in the same unit; b above 0.
+        quantity: name of the ratio, in words.
+        a, b: numbers in the same unit; b above 0.
         at_most: for a speedup, the ratio of the resources (cores, threads, learners) of a to those of b. A speedup
-            whose whole interval is above it is suspect. None if a and b differ in something else.
+            whose whole interval is above it is marked as impossible (`Number.suspect`). None if a and b differ in
+            something else.
 
     Raises:
         ValueError: b, or a bound of it, is not above 0.
@@ -153,11 +158,13 @@ def ratio(quantity: str, a: Number, b: Number, *, at_most: float | None = None) 
 
 
 def bounded_speedup(speedup: Number, at_most: float) -> Number:
-    """Return the speedup, marked suspect if its whole interval is above the ratio of the resources.
+    """Return a speedup, marked as impossible (`Number.suspect`) if it exceeds the ratio of the resources.
+
+    It is marked if the lower bound of its interval, or its value if it has none, is above that ratio.
 
     Args:
-        speedup: a ratio of rates, with or without an interval.
-        at_most: ratio of the resources of the faster side to the other's, 1 or more.
+        speedup: a ratio of two rates, with or without an interval.
+        at_most: resources (cores, threads) behind the first rate, divided by those behind the second, 1 or more.
     """
     low = speedup.value if speedup.low is None else speedup.low
     if speedup.suspect or low <= at_most:
@@ -173,9 +180,10 @@ LEAST_OF_PARTS = 0.8
 
 
 def checked_baseline(baseline: Number, parts_s: float) -> Number:
-    """Return a baseline's rate, marked suspect if its own parts imply a much higher rate.
+    """Return a baseline's rate, marked as impossible (`Number.suspect`) if its own parts imply a much higher rate.
 
-    The parts were timed one by one; run in sequence they must not be much faster than the whole (`LEAST_OF_PARTS`).
+    The parts were timed one by one. Run in sequence they must not be much faster than the whole: the rate has to be
+    at least 0.8 of the one that they add up to (`LEAST_OF_PARTS`).
 
     Args:
         baseline: a rate, 1/s.
@@ -195,8 +203,8 @@ def shortfall(quantity: str, a: Number, b: Number) -> Number:
     """Return by how many percent a is below b, 100 (1 - a / b), with its interval.
 
     Args:
-        quantity: name of the quantity.
-        a, b: in the same unit; b above 0.
+        quantity: name of the result, in words.
+        a, b: numbers in the same unit; b above 0.
 
     Raises:
         ValueError: b, or a bound of it, is not above 0.
@@ -218,7 +226,7 @@ def shortfall(quantity: str, a: Number, b: Number) -> Number:
 
 
 def merge_rows(numbers: Iterable[Number]) -> tuple[int, ...]:
-    """Return the index labels of all rows from which the numbers were computed, sorted, without repetitions."""
+    """Return the index labels of all stored measurements from which numbers were computed, sorted, each once."""
     return tuple(sorted({row for number in numbers for row in number.rows}))
 
 

@@ -1,6 +1,6 @@
 """Computes PRL's performance portability over machines (6.4) for claims, validations and reports.
 
-It is the harmonic mean over machines of the best throughput that each of them reached.
+It is the harmonic mean over machines of the best throughput that each machine reached.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,12 +18,14 @@ from harness.papers.number import Number, merge_rows
 
 @dataclass(frozen=True)
 class BesideBaseline:
-    """The portability of this project and of a baseline over the machines that ran both.
+    """The performance portability of this project and of another library (a baseline) over the machines that ran both.
 
     Attributes:
-        workload, batch_size, baseline: the configuration.
+        workload, batch_size: what the machines trained.
+        baseline: name of the library.
         machines: number of machines.
-        ours, theirs: harmonic means of the machines' best experiences per second.
+        ours, theirs: this project's and the library's portability: the harmonic mean over the machines of the best
+            experiences per second.
     """
 
     workload: str
@@ -35,10 +37,13 @@ class BesideBaseline:
 
 
 def beside_baselines(everywhere: pd.DataFrame) -> Iterator[BesideBaseline]:
-    """Yield the portability of every workload, batch size and baseline that at least two machines have run.
+    """Yield the portability of this project and of other libraries (baselines), from comparisons on several machines.
 
     Args:
-        everywhere: the last rows of every machine.
+        everywhere: the last measurements of every machine, one per row (`harness.papers.evidence.last_attempts`).
+
+    Yields:
+        One comparison per workload, batch size and library that at least two machines have run.
     """
     rows = select(everywhere, suite=Suite.COMPARE, primitive="training", quantity="gradient_steps_per_s")
     best: dict[tuple[str, int, str], dict[str, dict[str, Number]]] = {}
@@ -58,10 +63,10 @@ def beside_baselines(everywhere: pd.DataFrame) -> Iterator[BesideBaseline]:
 
 
 def experiences(row: Any) -> Number:
-    """Return experiences per second from a row of gradient steps per second, which it multiplies by the batch size.
+    """Return experiences per second: the stored gradient steps per second times the batch size.
 
     Args:
-        row: one of `harness.papers.evidence.records`.
+        row: a measurement of gradient steps per second, from `harness.papers.evidence.records`.
     """
     steps, size = number(row, "experiences a second"), int(row.batch_size)
     low, high = (
@@ -71,10 +76,11 @@ def experiences(row: Any) -> Number:
 
 
 def harmonic_mean(best: Sequence[Number | None]) -> Number:
-    """Return the harmonic mean of the machines' best throughputs, with the interval that their intervals imply.
+    """Return the harmonic mean of the machines' best throughputs, with an interval from their intervals.
 
     Args:
-        best: at least one throughput; None for a machine that is not supported, which makes the mean 0.
+        best: the best throughput of each machine, at least one; None for a machine that cannot run the workload,
+            which makes the mean 0.
     """
     there = [n for n in best if n is not None]
     lows = [n.low for n in there if n.low is not None]

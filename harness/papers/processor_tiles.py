@@ -17,17 +17,27 @@ FLOAT, ROUNDED, TILES = "native", "native[bfloat16]", "amx"
 
 
 def command(workload: str) -> str:
-    """Return the command that measures the rows of a workload."""
+    """Return the command that profiles a workload's learner in float32 and on the processor's tiles.
+
+    Args:
+        workload: name of the workload.
+    """
     return f"placerl profile {workload} --precision bfloat16"
 
 
 def needs(workload: str) -> str:
-    """Return, as text, what the check of a workload needs: a processor with tiles, and the command to run on it."""
+    """Return, as text, what the check of a workload needs: a processor with AMX tiles, and the command to run on it.
+
+    Args:
+        workload: name of the workload.
+    """
     return f"a processor with AMX tiles, profiled by `{command(workload)}`"
 
 
 def faster_on_tiles(workload: str) -> Check:
-    """Return the check that a workload's gradient steps take less time on tiles than in float32, at each batch size.
+    """Return the check that a workload's gradient steps take less time on AMX tiles than in float32.
+
+    It compares them at each batch size. Tiles are the systolic array inside a processor.
 
     Args:
         workload: name of the workload.

@@ -20,13 +20,13 @@ class PublishedCell:
 
     Attributes:
         source: paper and table, such as "MAP Table VII".
-        row: heading of its row.
-        column: heading of its column.
+        row: heading of the row.
+        column: heading of the column.
         printed: text as printed in the paper.
         value: the number, in `unit`; None for words and for a lost cell.
         unit: unit of the value.
         note: how the cell was read, if that needs an explanation.
-        reading_error: largest error of a value read off a figure, in `unit`; 0 if it is printed.
+        reading_error: largest error of a value read off a figure, in `unit`; 0 if the value is printed.
     """
 
     source: str
@@ -40,18 +40,18 @@ class PublishedCell:
 
     @property
     def place(self) -> str:
-        """The place of the cell in words, by which a reader finds it."""
+        """Return where the cell is, in words, so that a reader finds it in the paper."""
         return f"{self.source}, row {self.row}, column {self.column}"
 
 
 @dataclass(frozen=True)
 class PublishedQuantity:
-    """One number of a paper's text.
+    """One number that a paper prints in its text.
 
     Attributes:
         key: name of the number, such as "MAP.optimum_gap".
-        paper: key of the paper.
-        place: sections that state it.
+        paper: key of the paper, such as "MAP".
+        place: sections that state the number.
         quantity: what is counted or measured.
         value: the number, in `unit`.
         unit: unit of the value; "ratio" for a factor, "1" for a number without unit.
@@ -68,12 +68,12 @@ class PublishedQuantity:
 
     @property
     def source(self) -> str:
-        """The paper's key and the section."""
+        """Return the paper's key and the section, such as "MAP VII-D"."""
         return f"{self.paper} {self.place}"
 
 
 class Table:
-    """One published table; a cell is found by its row and column."""
+    """One published table, or the values read off a figure; a cell is found by the headings of its row and column."""
 
     def __init__(self, cells: tuple[PublishedCell, ...]) -> None:
         self.cells = cells
@@ -82,11 +82,21 @@ class Table:
             raise ValueError(f"{cells[0].source}: two cells have the same row and column")
 
     def cell(self, row: str, column: str) -> PublishedCell:
-        """Return the cell of that row and column; raises KeyError if the table has none."""
+        """Return the cell with the given headings.
+
+        Args:
+            row, column: headings of the cell's row and column.
+
+        Raises:
+            KeyError: the table has no such cell.
+        """
         return self._by_place[row, column]
 
     def value(self, row: str, column: str) -> float:
-        """Return the number in the cell of that row and column.
+        """Return the number in the cell with the given headings.
+
+        Args:
+            row, column: headings of the cell's row and column.
 
         Raises:
             KeyError: the table has no such cell.
@@ -117,7 +127,14 @@ def figure_names() -> list[str]:
 
 @cache
 def table(name: str) -> Table:
-    """Return the table or figure with that name; raises FileNotFoundError if there is none."""
+    """Return a published table, or the values read off a figure, by its name.
+
+    Args:
+        name: such as "map_table_3" or "fix_figure_8".
+
+    Raises:
+        FileNotFoundError: there is no such table or figure.
+    """
     return Table(
         tuple(
             PublishedCell(
@@ -137,7 +154,7 @@ def table(name: str) -> Table:
 
 @cache
 def text() -> dict[str, PublishedQuantity]:
-    """Return the numbers in the text of all five papers, by key."""
+    """Return the numbers that the five papers print in their text, by key, such as "MAP.optimum_gap"."""
     quantities = {
         row["key"]: PublishedQuantity(
             key=row["key"],
@@ -156,5 +173,12 @@ def text() -> dict[str, PublishedQuantity]:
 
 
 def quantity(key: str) -> PublishedQuantity:
-    """Return the number in the papers' text with that key; raises KeyError if there is none."""
+    """Return a number that a paper prints in its text.
+
+    Args:
+        key: name of the number, such as "MAP.optimum_gap".
+
+    Raises:
+        KeyError: there is no such number.
+    """
     return text()[key]

@@ -1,8 +1,9 @@
 """Measures what a relaxed training loop costs in reward.
 
 A relaxed loop departs from the strict order of steps, for example by sampling batches ahead. Each variant of the loop
-is a curve; a run trains one curve with one seed. Its row holds the return of every stretch (a twentieth) of training,
-including exploration. The runs of one experiment and seed have the same learner and differ only in the relaxation.
+is a curve; a run trains one curve with one seed. Its stored measurement holds the return of every stretch (a
+twentieth) of training, including exploration. The runs of one experiment and seed have the same learner and differ
+only in the relaxation.
 
 A curve's score is the interquartile mean over seeds of the return at the end of training (the metric of rliable,
 Agarwal et al. 2021). Its share is its gain over the first twentieth of training divided by the reference's gain.
@@ -49,8 +50,8 @@ class Curve:
     """One variant of the training loop in an experiment.
 
     Attributes:
-        name: name in the row's `backend`.
-        options: options of its runs, as `Options` takes them.
+        name: name of the variant, which its stored measurements have as `backend`.
+        options: options of its trainings, as keyword arguments of `harness.runtime.options.Options`.
     """
 
     name: str
@@ -61,9 +62,11 @@ class Curve:
 class Relaxation:
     """An experiment that compares relaxed variants of the training loop with a reference.
 
+    A relaxed loop departs from the strict order of steps, for example by sampling batches ahead.
+
     Attributes:
-        key: key of its cells and rows.
-        mapping: mapping of all its runs.
+        key: key of the experiment, with which the keys of its cells (pieces of the plan) begin.
+        mapping: where learner, replay management and storage run in all trainings, such as "native-native-cpu".
         curves: the variants, the reference first.
         actors: number of environments; None: the workload's own number.
     """
@@ -76,12 +79,12 @@ class Relaxation:
 
 @dataclass(frozen=True)
 class RelaxedTask:
-    """The workload and the length of an experiment's training runs in one tier.
+    """The workload and the length of an experiment's training runs in one tier (quick, standard or full).
 
     Attributes:
-        experiment: the experiment.
+        experiment: the variants of the training loop to compare.
         workload: name of the workload.
-        gradient_steps: gradient steps per run.
+        gradient_steps: gradient steps per training.
         step_s: approximate seconds per gradient step, for the plan and the progress bar.
     """
 
@@ -94,19 +97,20 @@ class RelaxedTask:
 def train(
     name: str, gradient_steps: int, experiment: Relaxation, curve: Curve, seed: int, report: Report
 ) -> Measurement:
-    """Run one training and return its measurement.
+    """Train one variant of the training loop with one seed, and return the measurement.
 
     Args:
         name: name of the workload.
-        gradient_steps: gradient steps of the run, including the warm-up's.
-        experiment, curve: the experiment, and the variant of the loop to train.
+        gradient_steps: gradient steps of the training, including the warm-up's.
+        experiment: the experiment that the training belongs to.
+        curve: the variant of the loop.
         seed: seed of everything random.
-        report: called with the gradient steps taken.
+        report: called with the gradient steps taken, their total, and a text that names the training.
 
     Returns:
         The mean return of the episodes that ended in the last fifth of training, with these episodes' returns as
         samples (suite `claim`, quantity `final_return`). The details hold the environment steps and mean return of
-        each stretch. The status is "failed" if no episode ended in the last fifth.
+        each stretch, a twentieth of training. The status is "failed" if no episode ended in the last fifth.
     """
     item = workloads.load(name)
     if experiment.actors is not None:
@@ -151,10 +155,12 @@ def train(
 
 
 def cells(tasks: Iterable[RelaxedTask]) -> list[Cell]:
-    """Return one cell (a piece of the plan) per training run, task by task and seed by seed.
+    """Return the cells (pieces of the plan) that train, one per training run.
+
+    They are ordered by task, then by seed, then by variant of the training loop.
 
     Args:
-        tasks: workloads and lengths of the runs.
+        tasks: the workloads, with the lengths of the trainings.
     """
     return [
         row_cell(
@@ -173,18 +179,18 @@ Runs = dict[str, dict[int, Any]]
 
 
 def runs_of(frame: pd.DataFrame, experiment: Relaxation) -> dict[str, Runs]:
-    """Return the rows of an experiment for the workloads in which every curve was trained.
+    """Return the stored trainings of an experiment, for the workloads in which every variant of the loop was trained.
 
-    Only runs with the same number of gradient steps are compared: where a store holds several tiers, the longest of
-    those that are complete.
+    Only trainings with the same number of gradient steps are compared. If a store holds several lengths, the longest
+    one that is complete is returned.
 
     Args:
-        frame: rows of a run.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         experiment: the experiment.
 
     Returns:
-        For each workload, the rows by curve and seed, only with seeds that all curves have. Workloads with fewer than
-        `FEWEST_SAMPLES` such seeds are left out.
+        For each workload, the rows by name of the variant and by seed, only with seeds that all variants have.
+        Workloads with fewer than `FEWEST_SAMPLES` such seeds are left out.
     """
     found: dict[str, dict[int, Runs]] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
     for row in rows_of(frame, experiment.key, "final_return"):
@@ -208,7 +214,11 @@ def interquartile_mean(scores: npt.NDArray) -> Any:
 
 
 def scores_of(rows: dict[int, Any]) -> npt.NDArray:
-    """Return the returns at the end of training, (seeds,), from one curve's rows by seed."""
+    """Return the returns at the end of training, one per seed.
+
+    Args:
+        rows: the stored trainings of one variant of the loop, by seed.
+    """
     return np.array([row.value for row in rows.values()])
 
 
@@ -220,13 +230,13 @@ def _first(rows: dict[int, Any]) -> npt.NDArray:
 def share_of_gain(
     curve: npt.NDArray, reference: npt.NDArray, first: npt.NDArray
 ) -> tuple[float, float, float] | None:
-    """Return a curve's share of the reference's gain, and the bounds of its 95% interval.
+    """Return a variant's share of the reference's gain in return, and the bounds of its 95% interval.
 
     A gain is the difference between the interquartile means at the end and at the beginning of training. The interval
     is a bootstrap over seeds.
 
     Args:
-        curve, reference: returns at the end of training, one per seed.
+        curve, reference: returns of the variant and of the reference at the end of training, one per seed.
         first: the reference's returns at the beginning of training, one per seed.
 
     Returns:
@@ -249,15 +259,17 @@ def share_of_gain(
 
 
 def shares(name: str, runs: Runs, reference: str) -> dict[str, Number | None]:
-    """Return each curve's share of the reference's gain, by the curve's name; the reference itself is left out.
+    """Return each variant's share of the reference's gain in return, by the variant's name.
+
+    The reference itself is left out.
 
     Args:
         name: name of the workload.
-        runs: its rows.
-        reference: name of the curve that the others are compared with.
+        runs: the workload's trainings by variant and seed, from `runs_of`.
+        reference: name of the variant that the others are compared with.
 
     Returns:
-        The shares; None for each curve if the reference may have no gain at all (`share_of_gain`).
+        The shares; None for each variant if the reference may have no gain at all (`share_of_gain`).
     """
     first, scores = _first(runs[reference]), scores_of(runs[reference])
     made: dict[str, Number | None] = {}
@@ -275,17 +287,17 @@ def shares(name: str, runs: Runs, reference: str) -> dict[str, Number | None]:
 
 
 def seeds_to_tell(curve: npt.NDArray, reference: npt.NDArray) -> int | None:
-    """Return how many seeds each curve would need for a test to tell them apart, if they differ as much as here.
+    """Return how many seeds a test would need to tell two variants of the loop apart, if they differ as much as here.
 
-    This is the size of two normal samples whose means differ as these scores' do, so that a test at 5% finds the
+    This is the size of two normal samples whose means differ as these returns' do, so that a test at 5% finds the
     difference in 80% of the experiments: 2 (1.96 + 0.84)^2 (s / d)^2, with s^2 the mean of the two variances and d
     the difference of the means.
 
     Args:
-        curve, reference: returns at the end of training, one per seed, at least two.
+        curve, reference: returns of the two at the end of training, one per seed, at least two.
 
     Returns:
-        Seeds of each curve, at least 2; None if the means are equal.
+        Seeds of each variant, at least 2; None if the means are equal.
     """
     difference = float(np.mean(curve) - np.mean(reference))
     variance = float(np.var(curve, ddof=1) + np.var(reference, ddof=1)) / 2
@@ -295,10 +307,12 @@ def seeds_to_tell(curve: npt.NDArray, reference: npt.NDArray) -> int | None:
 
 
 def keeps(share: Number | None) -> bool | None:
-    """Return whether a curve has no visible loss of reward (`NO_LOSS`); None if the seeds cannot decide.
+    """Return whether a variant of the loop has no visible loss: its share of the gain is at least 0.9 (`NO_LOSS`).
+
+    It is None if the share's interval includes 0.9, or if there is no interval.
 
     Args:
-        share: its share of the reference's gain, from `shares`.
+        share: the variant's share of the reference's gain, from `shares`.
     """
     if share is None or share.low is None or share.high is None:
         return None
@@ -308,7 +322,12 @@ def keeps(share: Number | None) -> bool | None:
 def panels(frame: pd.DataFrame, experiment: Relaxation) -> list[Panel]:
     """Return one panel of learning curves per workload: the mean return over environment steps.
 
-    A point is the interquartile mean over seeds of a stretch's mean return; its interval spans the seeds' quartiles.
+    A point is the interquartile mean over seeds of the mean return in a stretch (a twentieth) of training; its
+    interval spans the seeds' quartiles.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+        experiment: the experiment whose variants are drawn, one line each.
     """
     return [
         Panel(

@@ -35,12 +35,12 @@ TREE = "replay-pipeline fanout=16 levels=5"
 
 @dataclass(frozen=True)
 class Share:
-    """Copies of one block, or of parts of it, which help to make up what a row of a paper's table describes.
+    """Copies of one block, or of parts of a block, which are compared with a row of a paper's table.
 
     Attributes:
-        subject: name of the block in `counted.SUBJECTS`.
+        subject: name of the block, such as "adam-unit" or "replay-pipeline fanout=2 levels=15".
         copies: number of copies.
-        parts: only the parts of the block whose names begin with these; empty for all.
+        parts: if set, only the parts of the block whose names begin with this text, such as "forward_".
     """
 
     subject: str
@@ -65,14 +65,16 @@ class Share:
 
 @dataclass(frozen=True)
 class Counterpart:
-    """A row of a paper's table, and the blocks here that are closest to it.
+    """A row of a paper's table of FPGA resources, and the blocks of this project that are closest to it.
 
     Attributes:
-        table, row: the published row.
-        columns: the published column of each resource; "sram_mb" is all memory.
+        table, row: name of the published table, such as "map_table_6", and heading of the row.
+        columns: heading of the published column of each resource ("luts", "flip_flops", "dsps", "sram_mb"); "sram_mb"
+            is all memory.
         shares: the blocks of which the closest design here consists.
         differs: further differences between the paper's design and these blocks.
-        unknown: information missing in the paper that determines the resources; such a row gets no verdict.
+        unknown: information that the paper lacks and that determines the resources; such a row gets no verdict. Empty
+            if nothing is missing.
     """
 
     table: str
@@ -84,21 +86,25 @@ class Counterpart:
 
     @property
     def name(self) -> str:
-        """Return the paper's table and row as text."""
+        """Return the paper's table and row as text, such as "MAP Table VI, DDPG learner"."""
         return f"{published.table(self.table).cells[0].source}, {self.row}"
 
     @property
     def is_counted(self) -> bool:
-        """Whether all its blocks were counted."""
+        """Return whether Yosys has counted the logic cells of all blocks of the counterpart."""
         return {share.subject for share in self.shares} <= counted.committed().keys()
 
     def published(self) -> dict[str, float]:
-        """Return the paper's numbers by resource; raises KeyError if it has no such cell."""
+        """Return the paper's numbers by resource, such as "luts".
+
+        Raises:
+            KeyError: the paper's table has no such cell.
+        """
         table = published.table(self.table)
         return {resource: table.value(self.row, column) for resource, column in self.columns.items()}
 
     def ours(self) -> dict[str, float]:
-        """Return the resources of this project's blocks, all together, by resource.
+        """Return the resources of this project's blocks, added up, by the name of the resource, such as "luts".
 
         Raises:
             KeyError: a block was not counted.
@@ -108,17 +114,21 @@ class Counterpart:
 
     @property
     def made_of(self) -> str:
-        """Return the blocks as text, with their numbers of copies."""
+        """Return the names of the blocks as text, with their numbers of copies."""
         return " + ".join(map(str, self.shares))
 
 
 def sram_mb(found: Resources) -> float:
-    """Return the capacity of all memory blocks, in 10^6 bytes."""
+    """Return the capacity of all memory blocks of a design, in 10^6 bytes.
+
+    Args:
+        found: the counted resources of the design.
+    """
     return (found.ultra_rams * ULTRA_RAM_BYTES + found.block_rams * BLOCK_RAM_BYTES) / 1e6
 
 
 def tree_note() -> str:
-    """Describe which modules of a large sum tree take its look-up tables and its memories, as a text.
+    """Return a text that says which modules of a large sum tree take its look-up tables and its memories.
 
     The tree has 5 levels with 16 children per node.
 
@@ -142,14 +152,14 @@ def tree_note() -> str:
 
 
 def counterparts() -> list[Counterpart]:
-    """Return the table rows that the papers' folders compare with blocks of this project, paper by paper."""
+    """Return the rows of the papers' tables that are compared with blocks of this project, paper by paper."""
     return [item for stated in discovery.tuples("COUNTERPARTS", Counterpart) for item in stated]
 
 
 def rows() -> Iterator[tuple[Counted, list[Counterpart]]]:
-    """Yield every block that Yosys counted, each with the papers' rows that are compared with it.
+    """Yield every block that Yosys counted, each with the papers' table rows that are compared with it.
 
-    A row that is compared with several blocks is listed with the first of them.
+    A table row that is compared with several blocks is listed with the first of them.
     """
     every = counterparts()
     for name, found in counted.committed().items():
@@ -157,13 +167,13 @@ def rows() -> Iterator[tuple[Counted, list[Counterpart]]]:
 
 
 def check(*beside: Counterpart) -> Check:
-    """Return the check of some rows of a paper's table against the blocks here.
+    """Return the check of some rows of a paper's table against the blocks of this project.
 
-    The outcome is "in kind" if every resource is within `FACTOR`, and "not reproduced" otherwise. There is no verdict
-    if the paper leaves out what determines the resources (`Counterpart.unknown`).
+    The outcome is "in kind" if every resource differs by at most a factor of 2 (`FACTOR`), and "not reproduced"
+    otherwise. There is no verdict if the paper leaves out what determines the resources (`Counterpart.unknown`).
 
     Args:
-        beside: the rows and their blocks.
+        beside: the rows of the table, each with the blocks to compare it with.
     """
 
     def compare(_: pd.DataFrame) -> Finding:

@@ -1,4 +1,4 @@
-"""Defines configurations of the native sum tree for experiments, and checks that a tree gives right answers."""
+"""Defines configurations of a sum tree for experiments, and checks that a tree gives right answers."""
 
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ def priorities(rng: np.random.Generator, count: int) -> npt.NDArray[np.float32]:
 
 
 def check(tree: SumTree) -> None:
-    """Check a tree's updates, total and finds against cumulative sums of its leaves.
+    """Check a sum tree's updates, total and finds against cumulative sums of its leaves.
 
     The check is exact as long as the tree's dtype holds the sums exactly; beyond that it allows rounding errors.
 
