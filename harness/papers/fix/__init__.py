@@ -1,4 +1,4 @@
-"""The paper FIXAR (key FIX): fixed-point training and its adaptive array."""
+"""Defines the paper FIXAR (key FIX), on fixed-point training and its adaptive array."""
 
 from harness.papers.discovery import Paper
 

@@ -1,4 +1,4 @@
-"""Lists the claims of FIX: fixed-point training with 16-bit activations after a delay."""
+"""Lists the claims, the statements to check, of the paper FIX on training with 16-bit activations after a delay."""
 
 from harness.papers import resources
 from harness.papers.base import Claim

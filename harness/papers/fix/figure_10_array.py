@@ -47,12 +47,14 @@ NEEDS_ROWS = "the array's modelled rates (claim/FIX-F10)"
 
 
 def measure(report: Report) -> list[Measurement]:
-    """Return the modelled rates, one row per batch size and width of the activations.
-
-    Their status is `not_run` if the tools that simulate hardware are missing.
+    """Compute the samples per second of FIX's accelerator from a formula for its cycles.
 
     Args:
-        report: called with the progress.
+        report: called with the work done, the total work, and a text that names the current work.
+
+    Returns:
+        One row per batch size and width of the activations. Their status is `not_run` if the tools that simulate
+        hardware are missing.
     """
     missing = fpga_backend.unavailable_reason()
     rows = []
@@ -112,15 +114,23 @@ def _counted(row: Measurement, batch_size: int, bits: int) -> Measurement:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that models FIX's accelerator over the batch size."""
+    """Return the cell (a piece of the plan) that models FIX's accelerator over the batch size.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
     return [claim_cell(EXPERIMENT, 2, measure, Provenance.MODELLED)]
 
 
 def array_rows(frame: pd.DataFrame) -> dict[str, dict[int, Any]]:
-    """Return the modelled rows of FIX's array.
+    """Return the stored rows with the modelled samples per second of FIX's array.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
 
     Returns:
-        Rows by the name of the activations' width (`BACKENDS`), and then by batch size.
+        Named tuples by width of the activations (the names in `BACKENDS`, such as "array of 16-bit activations"), and
+        then by batch size.
     """
     found: dict[str, dict[int, Any]] = {name: {} for name in BACKENDS.values()}
     for row in rows_of(frame, EXPERIMENT, QUANTITY):
@@ -129,12 +139,23 @@ def array_rows(frame: pd.DataFrame) -> dict[str, dict[int, Any]]:
 
 
 def modelled_rate(row: Any, quantity: str) -> Number:
-    """Return a row of `array_rows` as a modelled number, even if an earlier run labelled it simulated."""
+    """Return a stored rate of FIX's array as a number that is modelled, even if an earlier run labelled it simulated.
+
+    Args:
+        row: a row from `array_rows`.
+        quantity: name that the number gets, in words.
+    """
     return replace(number(row, quantity), provenance=Provenance.MODELLED)
 
 
 def array_rates(frame: pd.DataFrame) -> list[Number]:
-    """Return the array's rates, 32-bit activations before 16-bit ones, by ascending batch size."""
+    """Return the modelled samples per second of FIX's array, for 32-bit and then for 16-bit activations.
+
+    The rates of each width are in the order of their batch sizes.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     return [
         modelled_rate(row, f"{name}, batch size {size}")
         for name, rows in array_rows(frame).items()
@@ -145,8 +166,11 @@ def array_rates(frame: pd.DataFrame) -> list[Number]:
 def fixar_throughput(frame: pd.DataFrame) -> Finding:
     """Check FIX Fig. 10: the array has the same throughput at every batch size, with nearly all elements in use.
 
-    The modelled rates are consistent with the paper if they differ no more than its bars and are near
-    its number (`ROOM`).
+    The modelled rates are consistent with the paper if they differ from each other by no more than the bars of Fig.
+    10, and are at least the published rate and at most 1.25 times as high (`ROOM`).
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     full = array_rows(frame)[BACKENDS[32]]
     if len(full) < 2:
@@ -193,7 +217,11 @@ def _bar(size: int) -> Number:
 
 
 def half_precision(frame: pd.DataFrame) -> Finding:
-    """Check FIX V-C: with 16-bit activations the array's products take half as many cycles, at every batch size."""
+    """Check FIX V-C: with 16-bit activations the array's products take half as many cycles, at every batch size.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     rows = array_rows(frame)
     full, half = (rows[BACKENDS[bits]] for bits in (32, 16))
     arrays, updates = [], []

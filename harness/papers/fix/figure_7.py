@@ -1,4 +1,4 @@
-"""Judges the reward of fixed-point training, from the runs of `training` (FIX VI-C, Fig. 7; IV, Algorithm 1)."""
+"""Judges the reward of fixed-point training, measured by `training` (FIX VI-C, Fig. 7; IV, Algorithm 1)."""
 
 from collections import defaultdict
 from itertools import product
@@ -42,7 +42,7 @@ Runs = dict[str, dict[int, Any]]
 
 
 def published_levels() -> tuple[Number, ...]:
-    """Return the final return of each of the four curves of Fig. 7, read off the figure.
+    """Return the return that each of the four curves of Fig. 7 reaches at the end, as read off the figure.
 
     It is the mean of a curve's last fifty evaluations.
     """
@@ -103,7 +103,7 @@ def reward(frame: pd.DataFrame) -> Finding:
     """Check FIX Fig. 7: 16-bit activations after a delay reach the reward of 32 bits, 16 bits from the start do not.
 
     Args:
-        frame: rows of a run.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     workloads = _runs(frame)
     if not workloads:
@@ -204,8 +204,11 @@ def _change(rows: dict[int, Any]) -> str:
 def sweep(frame: pd.DataFrame) -> Finding:
     """Check FIX IV, Algorithm 1: full precision during the delay makes up for 16-bit activations after it.
 
-    The runs try the delays and formats that the paper leaves open. The delay makes up for 16 bits only if 16 bits
-    from the start fail, and a share of a gain needs several seeds; otherwise there is no verdict.
+    The trainings try the delays and formats that the paper leaves open. The delay makes up for 16 bits only if 16
+    bits from the start fail. A share of a gain needs several seeds; otherwise there is no verdict.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     task = training.SWEPT
     tried: dict[str, dict[int, Any]] = defaultdict(dict)
@@ -257,7 +260,11 @@ def _mean(quantity: str, value: float, rows: dict[int, Any]) -> Number:
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the mean return over the run for each curve, with the points that were read off Fig. 7."""
+    """Draw the mean return over the course of training for each curve, with the points that were read off Fig. 7.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     panels = []
     for name, runs in _runs(frame).items():
         lines = [charts.line(curve, _learning_curve(runs[curve])) for curve in CURVES]

@@ -1,4 +1,4 @@
-"""Checks of FIX VI-C: inferences per second of the platform, and the parts of a step's time (Fig. 8 to 10, Table II).
+"""Checks FIX VI-C: inferences per second of the platform, and the parts of a step's time (Fig. 8 to 10, Table II).
 
 A step is one environment step with one gradient step; the platform is a host with the accelerator.
 """
@@ -51,10 +51,13 @@ def _rates(frame: pd.DataFrame, quantity: str, words: str) -> tuple[Number, ...]
 
 
 def platform(frame: pd.DataFrame) -> Finding:
-    """Check FIX Fig. 8: inferences per second of a whole step, with this machine's processor as the accelerator.
+    """Compare inferences per second of a whole step with FIX Fig. 8, with this processor in place of the accelerator.
 
-    The outcome is always "not run", because no experiment times the same steps on a CUDA device. The finding lists
-    the rates of this processor.
+    A step is one environment step with one gradient step. The outcome is always "not run", because no experiment
+    times the same steps on a CUDA device. The finding lists the rates of this processor.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     ours = _rates(frame, "inferences_per_s", "whole step on this processor")
     if not ours:
@@ -115,7 +118,11 @@ def _with_the_papers_host(size: int, array_rate: float) -> Number:
 def joined_platform(frame: pd.DataFrame) -> Finding:
     """Check FIX Fig. 8 and 9: throughput grows with the batch, and the bottleneck moves to the accelerator.
 
-    The time of a step joins this host's measured environment and transfer with the modelled time of FIX's array.
+    The time of a step is the sum of the time for environment and transfer, measured on this host, and the modelled
+    time of FIX's array.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     joined = _joined(frame)
     if len(joined) < 2:
@@ -153,9 +160,12 @@ def joined_platform(frame: pd.DataFrame) -> Finding:
 
 
 def normalised_peaks(frame: pd.DataFrame) -> Finding:
-    """Check FIX Table II: the platform's peak is above those of earlier accelerators, scaled to FIX's network.
+    """Check FIX Table II: the platform's peak throughput is above those of earlier accelerators.
 
-    The platform is this host with the modelled array.
+    The peaks are scaled to the size of FIX's network. The platform is this host with the modelled array.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     joined = _joined(frame)
     if not joined:
@@ -182,10 +192,13 @@ def normalised_peaks(frame: pd.DataFrame) -> Finding:
 
 
 def accelerator(frame: pd.DataFrame) -> Finding:
-    """Check FIX Fig. 10: inferences per second of the gradient step alone, and per watt.
+    """Compare inferences per second of the gradient step alone, and per watt, with FIX Fig. 10.
 
     The outcome is always "not run", because no experiment times the step on a CUDA device. The finding lists the
     rates of this processor and of the modelled array.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     ours = _rates(frame, "learner_inferences_per_s", "gradient step alone on this processor")
     modelled = array_rates(frame)
@@ -198,7 +211,10 @@ def accelerator(frame: pd.DataFrame) -> Finding:
 def breakdown(frame: pd.DataFrame) -> Finding:
     """Check FIX Fig. 9: the environment's time is constant, and the learner's grows with the batch.
 
-    At the largest batch size the learner has to take the largest part of a step.
+    At the largest batch size the learner has to take the largest part of a step (environment step and gradient step).
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     terms = {term: _steps(frame, f"{term}_time").get(DYNAMIC, {}) for term in throughput.TERMS}
     sizes = sorted(set.intersection(*(set(rows) for rows in terms.values())))
@@ -242,7 +258,13 @@ def _change(before: Number, after: Number) -> Number:
 
 
 def draw_platform(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the samples per second of a whole step over the batch size (Fig. 8, HalfCheetah)."""
+    """Draw the samples per second of a whole step over the batch size (FIX Fig. 8, HalfCheetah).
+
+    A step is one environment step with one gradient step.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     lines = _side_lines(frame, "inferences_per_s", "this processor")
     lines.append(charts.line("this host with FIX's array", sorted(_joined(frame).items())))
     for column in ("FIXAR", "CPU-GPU"):
@@ -252,7 +274,11 @@ def draw_platform(frame: pd.DataFrame) -> "Figure | None":
 
 
 def draw_accelerator(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the samples per second of a gradient step alone over the batch size (Fig. 10, HalfCheetah)."""
+    """Draw the samples per second of a gradient step alone over the batch size (FIX Fig. 10, HalfCheetah).
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     lines = _side_lines(frame, "learner_inferences_per_s", "this processor")
     for name, rows in array_rows(frame).items():
         lines.append(
@@ -268,7 +294,11 @@ def draw_accelerator(frame: pd.DataFrame) -> "Figure | None":
 
 
 def draw_breakdown(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the time of each part of a step over the batch size (Fig. 9)."""
+    """Draw the time of each part of a training step, such as environment and learner, over the batch size (FIX Fig. 9).
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     lines = []
     for term in throughput.TERMS:
         rows = sorted(_steps(frame, f"{term}_time").get(DYNAMIC, {}).items())

@@ -1,4 +1,4 @@
-"""Checks of FIX's own numbers: Fig. 8 and 10 against the text and Table II, and throughput against power."""
+"""Checks FIX's own numbers against each other: Fig. 8 and 10, the text and Table II, and throughput and power."""
 
 import pandas as pd
 
@@ -32,7 +32,7 @@ def _holds(read: Number, printed: Number) -> bool:
 
 
 def speedup_range(_: pd.DataFrame) -> Finding:
-    """Check the FIX Abstract's one gain over CPU-GPU against the range of gains in VI-C and the bars of Fig. 8."""
+    """Check the gain over CPU-GPU in FIX's Abstract against the range of gains in VI-C and the bars of Fig. 8."""
     single, low, high = from_text(
         "FIX.platform_speedup", "FIX.platform_speedup_low", "FIX.platform_speedup_high"
     )
@@ -54,9 +54,9 @@ _APART = "The bars of the figure do not give what the text prints, by more than 
 
 
 def peak(_: pd.DataFrame) -> Finding:
-    """Check FIX Table II against Fig. 8 and 10: its peak throughput is the platform's.
+    """Check FIX Table II against Fig. 8 and 10: its peak throughput is that of the whole platform.
 
-    The accelerator alone is faster, and equally fast at every batch size.
+    The accelerator alone has to be faster, and equally fast at every batch size.
     """
     alone = from_text("FIX.accelerator_ips")[0]
     table_peak = from_cell("fix_table_2", "peak performance", "FIXAR")
@@ -75,7 +75,7 @@ def peak(_: pd.DataFrame) -> Finding:
 
 
 def normalised_peak(_: pd.DataFrame) -> Finding:
-    """Check FIX Table II: the normalised peaks follow from the table's own network sizes and peaks."""
+    """Check FIX Table II: the normalised peak throughputs follow from the network sizes and peaks in the same table."""
     ours, agree = [], True
     size = from_cell("fix_table_2", "network size", "FIXAR")
     for column in ("ASPLOS'19 [19]", "FCCM'20 [20]", "FIXAR"):
@@ -90,7 +90,7 @@ def normalised_peak(_: pd.DataFrame) -> Finding:
 
 
 def efficiency(_: pd.DataFrame) -> Finding:
-    """Check the FIX Abstract and VI-C: the gain in efficiency follows from the gain in throughput and both powers."""
+    """Check the FIX Abstract and VI-C: the gain in throughput per watt follows from the throughputs and powers."""
     speedup, card, gpu, gain, ips, per_watt = from_text(
         "FIX.accelerator_speedup",
         "FIX.accelerator_power",

@@ -1,8 +1,8 @@
-"""Checks of FIX's statements about sizes: of environments, networks and the memory that holds them.
+"""Checks FIX's statements about the sizes of environments and networks, and of the memory that holds networks.
 
 Sizes are counted: those of networks by formula, those of environments from Gymnasium. Nothing is run, so an equal
-size is "consistent" and reproduces nothing. If a size differs, the paper may have counted in another way or
-used another version of an environment, so there is no verdict.
+size is "consistent" and reproduces nothing. If a size differs, the paper may have counted in another way or used
+another version of an environment, so there is no verdict.
 """
 
 import pandas as pd
@@ -54,7 +54,10 @@ def hopper_actions(_: pd.DataFrame) -> Finding:
 
 
 def environment_sizes(_: pd.DataFrame) -> Finding:
-    """Check FIX VI-B: the other state and action sizes of its benchmarks equal those of Gymnasium's environments."""
+    """Check FIX VI-B: the stated state and action sizes of the benchmarks equal those of Gymnasium's environments.
+
+    Hopper's action size is left out, because `hopper_actions` checks it.
+    """
     stated = from_text(
         "FIX.halfcheetah_state",
         "FIX.halfcheetah_action",
@@ -69,7 +72,7 @@ def environment_sizes(_: pd.DataFrame) -> Finding:
 
 
 def network_size(_: pd.DataFrame) -> Finding:
-    """Check FIX Table II: its network sizes equal exact counts of the weights, 4 bytes each, without biases."""
+    """Check FIX Table II: the table's network sizes equal exact counts of the weights, 4 bytes each, without biases."""
     from primitives.algorithms.networks import MLP, forward_macs
 
     state, action, first, second = (
@@ -103,7 +106,10 @@ def network_size(_: pd.DataFrame) -> Finding:
 
 
 def weight_memory(_: pd.DataFrame) -> Finding:
-    """Check FIX III: the memory for all weights holds HalfCheetah's actor and critic, as counted here."""
+    """Check FIX III: the stated memory for all weights is just large enough for HalfCheetah's actor and critic.
+
+    Their weights and biases, as counted here, have to take 95% to 100% of the memory.
+    """
     from primitives.algorithms.networks import MLP, parameter_count
 
     stated = from_text("FIX.weight_memory")[0]
@@ -127,7 +133,7 @@ def weight_memory(_: pd.DataFrame) -> Finding:
 def activation_memory(_: pd.DataFrame) -> Finding:
     """Check FIX III: the memory for the activations of all layers equals that of HalfCheetah's actor, as counted here.
 
-    Activations are counted in whole vectors of the array (`ARRAY_SIDE`).
+    Activations are counted in whole vectors of 16, the side of FIX's array (`ARRAY_SIDE`).
     """
     stated = from_text("FIX.activation_memory")[0]
     state, first, second, action = (

@@ -1,4 +1,4 @@
-"""Defines which rows of FIX Table I are compared with the logic cells of which blocks of this project."""
+"""Defines which blocks of this project are compared with which rows of FIX Table I, by their logic cells."""
 
 from harness.papers.resources import Counterpart, Share
 

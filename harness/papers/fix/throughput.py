@@ -77,18 +77,20 @@ class _Step(NamedTuple):
 def measure(
     budget_s: float, report: Report, batch_sizes: Sequence[int] = BATCH_SIZES, rounds: int = _ROUNDS
 ) -> list[Measurement]:
-    """Time whole training steps in every precision of `FORMATS`, in interleaved rounds.
+    """Time whole training steps in several precisions, in interleaved rounds.
+
+    The precisions are those of `FORMATS`, such as 32-bit fixed point. A round times every precision once.
 
     Args:
         budget_s: seconds, shared by the batch sizes; no further round of a batch size begins after its share. The
             fewest rounds for an interval are always measured.
-        report: called with the progress.
+        report: called with the work done, the total work, and a text that names the current work.
         batch_sizes: batch sizes to measure.
-        rounds: most rounds of each.
+        rounds: largest number of rounds per batch size.
 
     Returns:
         Rows for each batch size and precision: samples per second of the whole step and of the gradient step alone,
-        and seconds of each of `TERMS`.
+        and seconds of each part of a step ("environment", "inference", "transfer" and "learner").
     """
     rows = []
     for number, batch_size in enumerate(batch_sizes):
@@ -154,7 +156,11 @@ def _rows(side: _Side, steps: Sequence[_Step], batch_size: int) -> list[Measurem
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that times training steps; none in a tier that is not in `TIERS`."""
+    """Return the cell (a piece of the plan) that times training steps; none in a tier that a command made itself.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
     if tier.name not in TIERS:
         return []
     return [claim_cell(EXPERIMENT, tier.experiment_s, partial(measure, tier.experiment_s))]

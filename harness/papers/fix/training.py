@@ -1,9 +1,9 @@
 """Measures the reward of training in fixed point and in floats (FIX VI-C, Fig. 7).
 
-A run is a workload, a curve (one of `CURVES`) and a seed. Its row holds the mean return of each evaluation: greedy
-episodes from `STARTS` random starts, every `evaluation_interval` steps. All curves of a seed start from the same
-network and use the same random streams. FIX does not state the delay and the split of integer and fraction bits; here
-the delay is a share of the run, and `sweep` tries other values of both.
+A training has a workload, a curve (a precision, one of `CURVES`) and a seed. Its stored measurement holds the mean
+return of each evaluation: greedy episodes from ten random starts, every `evaluation_interval` steps. All curves of a
+seed start from the same network and use the same random streams. FIX does not state the delay and the split of
+integer and fraction bits; here the delay is a share of the training, and `sweep` tries other values of both.
 """
 
 import re
@@ -49,12 +49,12 @@ _UNITS_OF_PROGRESS = 100
 
 @dataclass(frozen=True)
 class FixedPointTask:
-    """The workload and the length of one training run.
+    """The workload and the length of one training.
 
     Attributes:
         workload: name of the workload.
         steps: environment steps after `learning_starts`, with one gradient step each.
-        evaluation_interval: steps between evaluations.
+        evaluation_interval: steps between evaluations of the policy.
         step_s: approximate seconds per step, for the progress bar.
     """
 
@@ -65,7 +65,7 @@ class FixedPointTask:
 
     @property
     def delay(self) -> int:
-        """Return the delay d of FIX's Algorithm 1, after which activations become narrower, in gradient steps."""
+        """Return the delay d of FIX's Algorithm 1: the gradient steps after which activations become narrower."""
         return int(self.steps * DELAY_SHARE)
 
 
@@ -93,7 +93,7 @@ def make_learner(item: Workload, formats: Precision | None, batch_size: int, see
 
     Args:
         item: the workload.
-        formats: fixed-point formats; None for floats.
+        formats: formats of the fixed-point numbers; None for float32.
         batch_size: transitions per gradient step.
         seed: seed of the initial weights.
     """
@@ -110,8 +110,8 @@ def training_of(item: Workload, made: Learner, seed: int) -> Training:
 
     Args:
         item: the workload.
-        made: the learner.
-        seed: seed of everything random except the learner; see `_streams`.
+        made: the learner to train.
+        seed: seed of everything random except the learner: environment, exploration and sampling.
     """
     streams = _streams(seed)
     storage = storage_of(item, MAPPING)
@@ -157,8 +157,8 @@ class Evaluation:
         """Return the mean return of a policy over one episode from each start.
 
         Args:
-            policy: the learner whose policy acts.
-            starts: number of starts.
+            policy: the learner whose greedy policy acts.
+            starts: number of random starts.
         """
         space: Any = self._environment.action_space
         half = (space.high - space.low) / 2
@@ -177,7 +177,7 @@ class Evaluation:
         return float(np.mean(returns))
 
     def close(self) -> None:
-        """Close the environment."""
+        """Close the environment in which policies are evaluated."""
         self._environment.close()
 
 
@@ -190,21 +190,21 @@ def train(
     *,
     experiment: str = EXPERIMENT,
 ) -> Measurement:
-    """Run one training and return its measurement.
+    """Train a workload in one precision with one seed, and return the measurement.
 
     Args:
-        task: the workload and the length of the run.
-        curve: name of the curve, for the measurement's `backend`.
+        task: the workload and the length of the training.
+        curve: name of the precision, such as "fixed 32", for the measurement's `backend`.
         formats: fixed-point formats; None for floats.
         seed: seed of everything random.
-        report: called with the progress.
-        experiment: name of the experiment that the run belongs to.
+        report: called with the work done, the total work, and a text that names the current work.
+        experiment: name of the experiment that the training belongs to.
 
     Returns:
         The mean return of the last fifth of the evaluations, with all evaluations as samples.
 
     Raises:
-        ValueError: the delay is longer than the run.
+        ValueError: the delay, after which activations become narrower, is longer than the training.
     """
     if formats is not None:
         formats.check_run(task.steps)
@@ -254,10 +254,14 @@ def train(
 
 
 def described(formats: Precision | None) -> dict[str, Any]:
-    """Return a precision as details of a row: the format of each kind of number as text, and the bits after the delay.
+    """Return a description of a precision, for the details that are stored with a measurement.
 
     Args:
         formats: fixed-point formats; None for floats.
+
+    Returns:
+        The format as text of "weights", "activations", "gradients" and of Adam's "mean" and "square", and the
+        "activation_bits" and "weight_bits" after the delay. For floats only "all", which is "binary32".
     """
     if formats is None:
         return {"all": "binary32"}
@@ -273,9 +277,12 @@ def described(formats: Precision | None) -> dict[str, Any]:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return one cell (a piece of the plan) per training run, of Fig. 7's curves and of the sweep.
+    """Return the cells (pieces of the plan) that train, one per training of Fig. 7's curves and of the sweep.
 
     There are none in the quick tier, which has no time for enough seeds.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
     """
     made: list[Cell] = []
     for task in TASKS.get(tier.name, ()):
@@ -295,13 +302,16 @@ def _key(experiment: str, task: FixedPointTask, curve: str, seed: int) -> str:
 
 
 def sweep(task: FixedPointTask) -> dict[str, Precision]:
-    """Return the precisions that are tried because FIX does not state the delay and the formats, by name.
+    """Return the precisions to try because FIX does not state the delay and the formats.
 
     They have other delays, other splits of integer and fraction bits, or a fixed-point second moment. 32 and 16 bits
     from the start are included for comparison.
 
     Args:
-        task: the runs' size, of which the delays are shares.
+        task: the workload and the length of a training; delays are shares of this length.
+
+    Returns:
+        The precisions by name, such as "fixed 32".
     """
     base = precision.fixed_32()
     tried: dict[str, Precision] = {FIXED_32: base, FIXED_16: precision.fixed_16()}
