@@ -1,4 +1,4 @@
-"""The paper with the key MAP: mapping deep reinforcement learning onto heterogeneous machines."""
+"""Defines the paper with the key MAP, on mapping deep reinforcement learning onto heterogeneous machines."""
 
 from harness.papers.discovery import Paper
 

@@ -61,10 +61,10 @@ RIGHT = 1e-6
 def errors(
     tree: PrintedSumTree, indices: npt.NDArray[np.int64], rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Update a tree once and return its errors.
+    """Update a tree once and return the errors of its leaves and of its root.
 
     Args:
-        tree: the tree, of which all priorities are replaced.
+        tree: the tree; all of its priorities are replaced before the update.
         indices: (B,) leaves to update, in [0, capacity).
         rng: source of the priorities.
 
@@ -85,13 +85,17 @@ def errors(
 
 
 def error_rows(name: str, made: TreeDevice) -> Iterator[Measurement]:
-    """Yield the errors of each form of the algorithm after one update, of the leaves and of the root.
+    """Yield the errors of the leaves and of the root after one update, for each form of MAP's Algorithm 2.
 
-    Each form is tried with a batch of distinct indices, and with one in which every index occurs eight times.
+    The forms are the algorithm as printed and with each combination of corrections (`FORMS`). Each is tried with a
+    batch of distinct indices, and with one in which every index occurs eight times.
 
     Args:
-        name: name of the device.
-        made: the device.
+        name: name of the device, "cuda" or "opencl".
+        made: the device, which updates the trees.
+
+    Yields:
+        One measurement of a relative error per form, batch and kind of node, "leaf" or "root".
     """
     rng = np.random.default_rng(0)
     batches = {
@@ -113,11 +117,12 @@ def error_rows(name: str, made: TreeDevice) -> Iterator[Measurement]:
 
 @dataclass(frozen=True)
 class Side:
-    """One configuration that is timed: an update of a batch on a device.
+    """One configuration that is timed: an update of a batch of priorities on a device.
 
     Attributes:
-        device: name of the device.
-        form: `LEVELS`, `ATOMIC` or `ROOTLESS`.
+        device: name of the device, "cuda" or "opencl".
+        form: form of the update: "level by level" (this project's), Algorithm 2 with all corrections, or the same
+            without additions at the root.
         fanout: K, children of a node.
         batch_size: items per update.
         null: whether it is the second, identical copy of a configuration, which shows the noise (the A/A null).
@@ -131,15 +136,18 @@ class Side:
 
     @property
     def name(self) -> str:
-        """The name under which it is timed."""
+        """Return the name under which the configuration is timed, such as "cuda, level by level, K = 16, 256 items"."""
         null = " (null)" if self.null else ""
         return f"{self.device}, {self.form}, K = {self.fanout}, {self.batch_size} items{null}"
 
 
 def sides(devices: tuple[str, ...]) -> list[Side]:
-    """Return the configurations to time: for each device, fanout and batch size all three forms.
+    """Return the configurations to time: three forms of the update for each device, fanout and batch size.
 
     The update level by level occurs twice; its second copy shows the noise.
+
+    Args:
+        devices: names of the devices, "cuda" or "opencl".
     """
     return [
         Side(name, form, fanout, size, null)
@@ -151,13 +159,16 @@ def sides(devices: tuple[str, ...]) -> list[Side]:
 
 
 def cases(devices: tuple[str, ...], capacity: int) -> dict[Side, Case[SumTree]]:
-    """Return the cases (what the timing protocol sets up, checks and calls) of all configurations.
+    """Return the cases (what the timing protocol sets up, checks and calls) of all configurations to time.
 
     A call is an update from arrays on the host; it ends when the device has finished.
 
     Args:
-        devices: names of the devices.
+        devices: names of the devices, "cuda" or "opencl".
         capacity: leaves of the trees.
+
+    Returns:
+        The case of each configuration (device, form of the update, fanout and batch size).
     """
 
     @cache
@@ -198,8 +209,8 @@ def measured(budget_s: float, report: Report, capacity: int = CAPACITY) -> list[
     """Measure the errors that one update leaves, and the seconds per update, on every device of this machine.
 
     Args:
-        budget_s: no further round begins after this time, seconds.
-        report: called with the progress.
+        budget_s: seconds after which no further round begins; a round times every configuration once.
+        report: called with the work done, the total work, and a text that names the current work.
         capacity: leaves of the timed trees.
 
     Returns:
@@ -246,14 +257,24 @@ def _row(
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) of the experiment; none in the quick tier, which has no time left."""
+    """Return the cell (a piece of the plan) that checks and times MAP's Algorithm 2.
+
+    The quick tier has none, because it has no time left.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
     if tier.name not in TIERS:
         return []
     return [claim_cell("MAP-A2", tier.experiment_s, partial(measured, tier.experiment_s))]
 
 
 def as_printed(frame: pd.DataFrame) -> Finding:
-    """Check MAP Algorithm 2: after an update the leaves hold their new priorities, and the root holds their sum."""
+    """Check MAP Algorithm 2: after an update the leaves hold their new priorities, and the root holds their sum.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     found: dict[tuple[str, bool], list[Number]] = {}
     for row in rows_of(frame, EXPERIMENT, "relative_error"):
         form, repeated = str(detail(row, "form")), bool(detail(row, "repeated"))
@@ -313,7 +334,10 @@ def _gains(frame: pd.DataFrame, name: str) -> tuple[list[Paired], list[Paired]]:
 def unavoidable(frame: pd.DataFrame) -> Finding:
     """Check MAP IV-D3: on a GPU, atomic additions at the root limit the priority update, and cannot be avoided.
 
-    The update level by level has no atomic additions, and must not be faster.
+    The update level by level has no atomic additions; for the statement to hold it must not be faster.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     gains, costs = _gains(frame, "cuda")
     if not gains:

@@ -1,6 +1,7 @@
-"""MAP's CPU sum tree, written as in MAP's Algorithms 1 and 2, with threads and atomics. Only MAP Fig. 12 uses it.
+"""Defines MAP's CPU sum tree, written as in MAP's Algorithms 1 and 2, with threads and atomics.
 
-It is not a backend: updates add differences to the sums, so the sums drift, and calls must not overlap.
+Only MAP Fig. 12 uses it. It is not a backend: updates add differences to the sums, so the sums drift, and calls must
+not overlap.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Lists the claims of MAP: mapping deep RL with prioritised replay to CPU, GPU and FPGA."""
+"""Lists the claims, the statements to check, of the paper MAP on mapping deep RL to CPU, GPU and FPGA."""
 
 from harness.compare.registry import RLLIB
 from harness.papers import devices, processor_tiles

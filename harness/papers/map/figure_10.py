@@ -53,12 +53,20 @@ TASKS = {
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return one cell (a piece of the plan) per training run; none in a tier that is not in `TASKS`."""
+    """Return the cells (pieces of the plan) that train, one per training run; none in a tier without such trainings.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
     return relaxed_training.cells(TASKS.get(tier.name, ()))
 
 
 def presampled(frame: pd.DataFrame) -> Finding:
-    """Check MAP Fig. 10: 50 batches sampled ahead cost no reward; 200 do in Hopper."""
+    """Check MAP Fig. 10: 50 batches sampled ahead cost no reward; 200 do in Hopper.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     workloads = runs_of(frame, PRESAMPLED)
     if not workloads:
         return Finding(Outcome.NOT_RUN, needs=NEEDS)
@@ -120,5 +128,9 @@ def _outcome(holds: list[bool | None], trained: set[str]) -> Outcome:
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the mean return over environment steps, one line for each number of batches sampled ahead."""
+    """Draw the mean return over environment steps, one line for each number of batches sampled ahead.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     return charts.chart(*relaxed_training.panels(frame, PRESAMPLED))

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def crossover(workload: str, name: str) -> Check:
-    """Return the check that a workload's step is fastest on the FPGA at small batches, on the GPU at large ones.
+    """Return the check that a gradient step is fastest on the FPGA at small batches, and on the GPU at large ones.
 
     Args:
         workload: the workload whose gradient steps are compared.
-        name: suffix, such as "hopper", of the keys of MAP's two batch sizes (`harness.papers.published.text`).
+        name: suffix, such as "hopper", of the names of MAP's two batch sizes (`harness.papers.published.text`).
     """
     return at_both_clocks(lambda frame: devices.crossover(frame, workload, *_keys(name)))
 
@@ -28,7 +28,8 @@ def draw(workload: str, name: str = "") -> Draw:
 
     Args:
         workload: the workload.
-        name: as for `crossover`; empty if MAP gives no batch sizes.
+        name: suffix, such as "hopper", of the names of the two batch sizes that MAP states for it
+            (`harness.papers.published.text`), which are also drawn; empty if MAP states none.
     """
 
     def drawn(frame: pd.DataFrame) -> "Figure | None":

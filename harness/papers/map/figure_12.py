@@ -18,20 +18,32 @@ CALLS = {"sum_tree.sample": "prefix sum index", "sum_tree.update": "priority upd
 
 @at_both_clocks
 def sampling(frame: pd.DataFrame) -> Finding:
-    """Check MAP Fig. 12: the FPGA finds prefix sums faster than the GPU at small batches, more slowly at large ones."""
+    """Check MAP Fig. 12: the FPGA finds prefix sums faster than the GPU at small batches, more slowly at large ones.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     keys = "MAP.prefix_sum_gpu_over_fpga_high", "MAP.prefix_sum_fpga_over_gpu_high"
     return devices.fpga_over_gpu(frame, "sum_tree.sample", *keys)
 
 
 @at_both_clocks
 def update(frame: pd.DataFrame) -> Finding:
-    """Check MAP Fig. 12: the FPGA updates priorities faster than the GPU at every batch size."""
+    """Check MAP Fig. 12: the FPGA updates priorities faster than the GPU at every batch size.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     keys = "MAP.priority_update_fpga_over_gpu_low", "MAP.priority_update_fpga_over_gpu_high"
     return devices.fpga_over_gpu(frame, "sum_tree.update", *keys)
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the time of the prefix sum index and of the priority update over the batch size."""
+    """Draw the time of the prefix sum index and of the priority update over the batch size.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     linear = from_text("MAP.fpga_replay_linear_above")[0].value
     published = [("the FPGA is linear above (published)", linear)]
     return charts.chart(

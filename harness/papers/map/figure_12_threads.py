@@ -40,10 +40,10 @@ NEEDS = "the experiment MAP-F12-threads: a sum tree's calls with one and with tw
 
 @dataclass(frozen=True)
 class ThreadedSide:
-    """One configuration that the experiment times.
+    """One configuration that the experiment times: a call of a sum tree that divides a batch among threads.
 
     Attributes:
-        call: `FIND` or `UPDATE`.
+        call: the call: `FIND` (find leaves by prefix sums) or `UPDATE` (update priorities).
         batch_size: items per call.
         threads: threads that share a call.
         null: whether it is the second copy of this configuration, which shows the noise.
@@ -56,7 +56,10 @@ class ThreadedSide:
 
 
 def sides() -> list[ThreadedSide]:
-    """Return the configurations to time: both calls at each batch size with each number of threads, two copies each."""
+    """Return the configurations to time: find and update at each batch size with each number of threads.
+
+    Each configuration occurs twice; the second copy shows the noise.
+    """
     return [
         ThreadedSide(call, size, threads, null)
         for call in CALLS
@@ -72,7 +75,7 @@ def case(side: ThreadedSide, capacity: int = CAPACITY) -> Case[AtomicSumTree]:
     A call finds or updates the items of a batch in a full tree, with MAP's own algorithms.
 
     Args:
-        side: the configuration.
+        side: the configuration: call, batch size and threads.
         capacity: leaves of the tree.
     """
 
@@ -101,15 +104,15 @@ def case(side: ThreadedSide, capacity: int = CAPACITY) -> Case[AtomicSumTree]:
 
 
 def measured(budget_s: float, report: Report) -> list[Measurement]:
-    """Measure the seconds per call of every configuration, all in the same interleaved rounds.
+    """Measure the seconds per call of a sum tree with several numbers of threads, all in the same interleaved rounds.
 
     Args:
-        budget_s: no further round begins after this time, seconds.
-        report: called with the progress.
+        budget_s: seconds after which no further round begins; a round times every configuration once.
+        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
-        One measurement per configuration. If this process has fewer cores than the most threads, there is only one,
-        which was not run.
+        One measurement per configuration (call, batch size and number of threads). If this process has fewer cores
+        than the most threads, there is only one, which was not run.
     """
     if (cores := len(os.sched_getaffinity(0))) < max(THREADS):
         return [_not_run(f"{max(THREADS)} threads need as many cores, found {cores}")]
@@ -145,7 +148,11 @@ def measured(budget_s: float, report: Report) -> list[Measurement]:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that times both calls with each number of threads."""
+    """Return the cell (a piece of the plan) that times find and update of a sum tree with each number of threads.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
     return [claim_cell("MAP-F12-threads", tier.experiment_s, partial(measured, tier.experiment_s))]
 
 
@@ -184,7 +191,11 @@ def _scaling(frame: pd.DataFrame, call: str) -> list[Paired]:
 
 
 def threads_in_a_call(frame: pd.DataFrame) -> Finding:
-    """Check MAP Fig. 12: threads shorten the prefix sum index of a batch, but not its priority update."""
+    """Check MAP Fig. 12: more threads shorten the prefix sum index of a batch, but not its priority update.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     finds, updates = _scaling(frame, FIND), _scaling(frame, UPDATE)
     if not finds or not updates:
         return Finding(Outcome.NOT_RUN, needs=NEEDS)

@@ -20,7 +20,10 @@ NEEDS_HIDDEN = (
 def replay_hidden(frame: pd.DataFrame) -> Finding:
     """Check MAP VII-D: Hopper's learner on the GPU hides replay management on the CPU, except at a batch of 16384.
 
-    It is hidden if sampling and updating priorities together take less time than the learner's gradient step.
+    Replay management is hidden if sampling and updating priorities together take less time than the gradient step.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     rows = select(frame, suite=Suite.PROFILE, quantity="time_per_call", workload="hopper-ddpg")
     shares: dict[int, Number] = {}
@@ -79,7 +82,11 @@ def _fastest(rows: pd.DataFrame) -> Number | None:
 
 
 def shared_gpu(frame: pd.DataFrame) -> Finding:
-    """Check MAP VII-D: replay management on the learner's GPU costs throughput, compared with the CPU."""
+    """Check MAP VII-D: training is slower with replay management on the learner's GPU than on the CPU.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     rows = select(frame, suite=Suite.VALIDATION, quantity="gradient_steps_per_s", backend="placerl")
     found: dict[tuple[str, int], dict[bool, Number]] = {}
     for row in records(rows):

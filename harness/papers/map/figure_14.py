@@ -33,7 +33,10 @@ NEEDS_ALONE = (
 def rllib(frame: pd.DataFrame) -> Finding:
     """Check MAP Fig. 14: this project is faster than RLlib if both use a GPU.
 
-    The simulated FPGA is not compared.
+    The simulated FPGA is left out.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     found = gains_on_gpu(frame, *RLLIB)
     if not found:
@@ -53,6 +56,9 @@ def rllib_cartpole(frame: pd.DataFrame) -> Finding:
     """Check MAP VII-E: CartPole has the largest gain over RLlib.
 
     The gains are those of gradient steps with prioritised replay, without environment steps, on this machine's CPU.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     found: dict[str, list[Gain]] = {}
     for gain in gains(frame, *(label(line, ComparedPart.LEARNER_AND_REPLAY) for line in RLLIB)):
@@ -84,7 +90,11 @@ def rllib_cartpole(frame: pd.DataFrame) -> Finding:
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the gains over RLlib by workload and batch size, with and without a GPU, and MAP's range of gains."""
+    """Draw the gains over RLlib by workload and batch size, with and without a GPU, and MAP's range of gains.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     low, high = (n.value for n in from_text("MAP.rllib_speedup_low", "MAP.rllib_speedup_high"))
     found = {name: gains(frame, name) for name in RLLIB}
     return charts.chart(

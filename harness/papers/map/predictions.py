@@ -1,4 +1,4 @@
-"""Checks MAP Equation 3 (VI-B, VII-D): predicted and optimal throughput against runs of the relaxed loop.
+"""Checks MAP Equation 3 (VI-B, VII-D): predicted and optimal throughput against trainings with the relaxed loop.
 
 In the relaxed loop, batches are sampled ahead. The equation takes the minimum throughput of learner and replay
 management, which run in parallel on D pre-sampled batches (MAP V-A). It does not apply to loops in which the two take
@@ -78,9 +78,12 @@ def _error(prediction: Any, run: Any) -> Number:
 
 
 def prediction_error(frame: pd.DataFrame) -> Finding:
-    """Check MAP VI-B: the predicted throughput is near the achieved one.
+    """Check MAP VI-B: the predicted throughput of a training is near the throughput that the training achieves.
 
     The prediction is the smaller throughput of learner and replay management.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     limit = from_text("MAP.optimum_gap")[0].value
     chosen = _chosen(frame)
@@ -143,7 +146,10 @@ def _actors(chosen: list[tuple[Any, Any]]) -> str:
 def optimum_gap(frame: pd.DataFrame) -> Finding:
     """Check MAP VII-D: the achieved throughput is near the optimum, the rate of the fastest learner.
 
-    The learners' gradient steps were timed in the same validation.
+    The learners' gradient steps were timed in the same rounds as the trainings.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     steps = select(frame, suite=SUITE, primitive="learner.step", quantity="time_per_call")
     gaps, runs = [], []

@@ -44,10 +44,10 @@ void add_atomically(volatile __global float *pointer, float value) {
 
 
 class Fixes(IntFlag):
-    """Corrections of Algorithm 2, which can be combined.
+    """Corrections of MAP's Algorithm 2, which can be combined.
 
     SIGN adds the new priority minus the old one, ROOT also updates the root, and EXCHANGE reads the old priority and
-    writes the new one in a single step.
+    writes the new one in a single step. NONE is the algorithm as printed, and ALL has all three corrections.
     """
 
     NONE = 0
@@ -58,38 +58,42 @@ class Fixes(IntFlag):
 
 
 def kernel_source() -> str:
-    """Return the source of both algorithms' kernels, in the language that OpenCL, CUDA and C++ share.
+    """Return the source of the kernels of MAP's Algorithms 1 and 2, in the language that OpenCL, CUDA and C++ share.
 
-    The atomic operations, which differ, are not included.
+    The atomic operations, which differ between the three, are not included.
     """
     return files(__package__).joinpath("printed_kernels.h").read_text()
 
 
 def cuda_source() -> str:
-    """Return the source that is compiled for CUDA after the sum tree's own kernels: both algorithms and atomics."""
+    """Return the CUDA source of MAP's Algorithms 1 and 2, with atomics, to compile after the sum tree's kernels."""
     return _CUDA_ATOMICS + kernel_source()
 
 
 def opencl_source() -> str:
-    """Return the source that is compiled for OpenCL after the sum tree's own kernels: both algorithms and atomics."""
+    """Return the OpenCL source of MAP's Algorithms 1 and 2, with atomics, to compile after the sum tree's kernels."""
     return _OPENCL_ATOMICS + kernel_source()
 
 
 def device_names() -> tuple[str, ...]:
-    """Return the names of the devices of this machine: "cuda", and "opencl" for its first OpenCL device."""
+    """Return the names of this machine's devices for the trees: "cuda", and "opencl" for its first OpenCL device."""
     reasons = {"cuda": cuda_backend.unavailable_reason(), "opencl": opencl_runtime.unavailable_reason()}
     return tuple(name for name, reason in reasons.items() if not reason)
 
 
 def device(name: str) -> TreeDevice:
-    """Return the device of a name in `device_names`, with the kernels of the sum tree and of both algorithms."""
+    """Return a device with the kernels of the sum tree and of MAP's Algorithms 1 and 2.
+
+    Args:
+        name: name of the device, one of `device_names`: "cuda" or "opencl".
+    """
     if name == "cuda":
         return CudaDevice(0, REAL, cuda_source())
     return OpenclDevice(opencl_runtime.choose(""), REAL, opencl_source())
 
 
 class PrintedSumTree(DeviceSumTree):
-    """A float32 tree that finds as Algorithm 1 and updates as Algorithm 2, as printed or corrected.
+    """A float32 sum tree that finds leaves as MAP's Algorithm 1 does and updates them as Algorithm 2 does.
 
     Args:
         capacity: number of leaves.
@@ -109,7 +113,7 @@ class PrintedSumTree(DeviceSumTree):
         self._counts = device.upload(np.array(counts, np.int64))
 
     def fill(self, priorities: ArrayLike) -> None:
-        """Set all priorities, with the update level by level: the printed update could not fill an empty tree.
+        """Set all priorities, with the project's update level by level: the printed one could not fill an empty tree.
 
         Args:
             priorities: (capacity,) real, each in [0, priority_max].
@@ -119,7 +123,7 @@ class PrintedSumTree(DeviceSumTree):
         super()._launch_update(every, values, self.capacity, checked=True)
 
     def levels(self) -> list[NDArray[np.floating]]:
-        """Return the values of every level from the root to the leaves, one array per level."""
+        """Return the values of every level of the tree, from the root to the leaves, one array per level."""
         values = self._device.download(self._values)
         counts = self._device.download(self._counts)
         begin = zip(self._offsets, counts, strict=True)

@@ -1,4 +1,4 @@
-"""Compares what sampling batches ahead gains in throughput with what it costs in reward (MAP V-A, VII-B)."""
+"""Compares the throughput that sampling batches ahead gains with the reward that it costs (MAP V-A, VII-B)."""
 
 from typing import Any
 
@@ -23,8 +23,11 @@ def throughput(frame: pd.DataFrame) -> Finding:
     """Check MAP V-A: without waiting for priority updates, training throughput rises.
 
     The relaxed loop, which samples batches ahead, is compared with the overlapped loop, which waits for each update.
-    In both the actors run in parallel with the rest. For each workload and batch size only one mapping counts: the
-    one with the fastest relaxed loop.
+    In both the actors run in parallel with the rest. For each workload and batch size only one mapping (where
+    learner, replay management and storage run) counts: the one with the fastest relaxed loop.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     gains = _gains(frame)
     if not gains:

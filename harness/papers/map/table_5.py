@@ -1,4 +1,7 @@
-"""Computes MAP's optimal mappings (Table V) again, with a model of MAP's own platform."""
+"""Computes MAP's optimal mappings (Table V) again, with a model of MAP's own platform.
+
+A mapping says on which devices learner, replay management and storage run.
+"""
 
 from dataclasses import asdict, replace
 from functools import partial
@@ -31,10 +34,10 @@ NOT_KNOWN = (
 
 
 def optimal_mappings(report: Report) -> list[Measurement]:
-    """Compute MAP Table V on MAP's platform, by Algorithm 3 on times modelled from published numbers.
+    """Compute MAP's optimal mappings (Table V) by Algorithm 3, on times modelled from its platform's published numbers.
 
     Args:
-        report: called with the progress.
+        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         Rows of two quantities. `as_printed` is 1 if the mapping is the printed one, else 0, with both mappings and
@@ -74,12 +77,20 @@ def optimal_mappings(report: Report) -> list[Measurement]:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that computes Table V and its gains, without timing anything."""
+    """Return the cell (a piece of the plan) that computes MAP Table V and its gains; it times nothing.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
     return [claim_cell("MAP-T5", 0.0, optimal_mappings, Provenance.MODELLED)]
 
 
 def table_5(frame: pd.DataFrame) -> Finding:
-    """Check MAP Table V: Algorithm 3 gives its optimal mappings, with modelled times of MAP's platform."""
+    """Check MAP Table V: Algorithm 3 gives the printed optimal mappings, with modelled times of MAP's platform.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     cells = records(
         select(frame, suite=Suite.CLAIM, primitive="mapping", quantity="as_printed", backend=MODEL)
     )
@@ -120,9 +131,13 @@ def _fitted() -> str:
 
 
 def table_5_gains(frame: pd.DataFrame) -> Finding:
-    """Check MAP Table V: its optimal mappings gain as much as printed over the second best and the worst mapping.
+    """Check MAP Table V: the optimal mappings gain as much as printed over the second best and the worst mapping.
 
-    The gains are computed from modelled times of MAP's platform.
+    A mapping says on which devices learner, replay management and storage run. The gains are computed from modelled
+    times of MAP's platform.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     found = records(select(frame, suite=Suite.CLAIM, primitive="mapping", quantity="gain", backend=MODEL))
     if not found:
@@ -151,7 +166,7 @@ def table_5_gains(frame: pd.DataFrame) -> Finding:
 
 
 def printed_gains() -> tuple[Number, ...]:
-    """Return the gains that MAP Table V prints, as far as the available text still has them."""
+    """Return the gains that MAP Table V prints and that the available text of the paper still has."""
     cells = [cell for cell in published.table(TABLE_5).cells if cell.value is not None]
     return tuple(
         replace(

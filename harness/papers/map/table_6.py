@@ -1,4 +1,4 @@
-"""Checks whether MAP Table VI agrees with itself, and with the logic cells of this project's blocks."""
+"""Checks whether the rows of MAP Table VI agree with each other, and with the logic cells of this project's blocks."""
 
 import math
 from dataclasses import replace
@@ -45,7 +45,7 @@ COUNTERPARTS = (
 
 
 def table_6(_: pd.DataFrame) -> Finding:
-    """Check MAP Table VI: the LUT shares of its rows imply the same total of the device."""
+    """Check MAP Table VI: the LUT shares of the table's rows imply the same total number of LUTs of the device."""
     ours = []
     for row in ("RMM (S=32)", "DQN learner", "DDPG learner"):
         used, share = from_cell("map_table_6", row, "LUT"), from_cell("map_table_6", row, "LUT share")
@@ -73,6 +73,9 @@ def table_6_cells(frame: pd.DataFrame) -> Finding:
     """Compare MAP Table VI with the logic cells of this project's blocks.
 
     A difference gives no verdict, because the table leaves out the sizes of the designs.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     found = resources.check(*COUNTERPARTS)(frame)
     if found.outcome is not Outcome.NOT_REPRODUCED:

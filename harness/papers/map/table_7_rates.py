@@ -1,4 +1,4 @@
-"""Compares the absolute rates that MAP Table VII implies with those of MAP's performance model on its platform."""
+"""Compares the rates that MAP Table VII implies with those of MAP's performance model on MAP's platform."""
 
 import pandas as pd
 
@@ -39,7 +39,11 @@ def _printed(row: str) -> Number:
 
 
 def rates(frame: pd.DataFrame) -> Finding:
-    """Check MAP Table VII: its rates agree with Equation 3 on times modelled from the platform's numbers."""
+    """Check MAP Table VII: the rates that it implies agree with Equation 3 on modelled times of MAP's platform.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     cells = {
         (row.workload, int(row.batch_size)): row
         for row in records(

@@ -27,8 +27,9 @@ def table_3(row: str, state: int, action: int, hidden: int) -> Finding:
     """Check MAP Table III: the column MACs equals the multiply-accumulates of the row's own multi-layer perceptron.
 
     Args:
-        row: heading of the row.
-        state, action, hidden: sizes of the state, of the action and of both hidden layers.
+        row: heading of the row in the table.
+        state, action: sizes of the state and of the action.
+        hidden: size of each of the two hidden layers.
     """
     from primitives.algorithms.networks import MLP, forward_macs, parameter_count
 
@@ -137,9 +138,9 @@ def _power_table(row: str) -> tuple[Number, Number, Number]:
 
 
 def table_7_throughput(_: pd.DataFrame) -> Finding:
-    """Check MAP Table VII against VII-E: Hopper's gain over RLlib at the largest batch is the low end of its range.
+    """Check MAP Table VII against VII-E: Hopper's gain over RLlib at the largest batch is the smallest one stated.
 
-    VII-E says that the gain falls as the batch grows.
+    VII-E states a range of gains, and says that the gain falls as the batch grows.
     """
     ours = _power_table("Hopper, DDPG")
     smallest = from_text("MAP.rllib_speedup_hopper_low")[0].value
@@ -166,8 +167,11 @@ def table_7_pong(_: pd.DataFrame) -> Finding:
 def table_7(frame: pd.DataFrame) -> Finding:
     """Check MAP Table VII: the gain in throughput per watt over RLlib.
 
-    The outcome is always "not run", because RLlib's watts are not measured. It lists the gain that the table implies,
-    and this project's throughput per watt if a run could measure its power.
+    The outcome is always "not run", because RLlib's watts are not measured. The finding lists the gain that the table
+    implies, and this project's throughput per watt if a run could measure its power.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     efficiency = [from_cell("map_table_7", "CartPole, DDPG", f"{s} efficiency") for s in ("MAP", "RLlib")]
     gain = ratio("CartPole: gain in GPS/W, from the table", *efficiency)
