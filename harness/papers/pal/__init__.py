@@ -1,4 +1,4 @@
-"""The paper with the key PAL: parallel actors and learners on one concurrent replay."""
+"""Defines the paper with the key PAL, on parallel actors and learners with one concurrent replay."""
 
 from harness.papers.discovery import Paper
 

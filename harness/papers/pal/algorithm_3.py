@@ -42,10 +42,10 @@ NEEDS = "the experiment PAL-A3: threads on one sum tree with sampling under the 
 
 @dataclass(frozen=True)
 class OrderedSide:
-    """One configuration that is timed.
+    """One configuration that is timed: threads that sample and update one sum tree under locks.
 
     Attributes:
-        order: order of the locks: one of `ORDERS`.
+        order: order of the locks: "printed" (as in PAL's Algorithm 3) or "unlocked sampling".
         threads: number of threads.
         null: whether it is the second, identical copy of a configuration, which shows the noise (the A/A null).
     """
@@ -56,17 +56,20 @@ class OrderedSide:
 
 
 def sides() -> list[OrderedSide]:
-    """Return the configurations to time: both orders of locks with each number of threads, two copies each."""
+    """Return the configurations to time: two orders of locks with each number of threads.
+
+    Each configuration occurs twice; the second copy shows the noise.
+    """
     return [OrderedSide(order, n, null) for order in ORDERS for n in THREADS for null in (False, True)]
 
 
 def measure(
     report: Report, rounds: int = statistics.PAIRS, calls: int = 0, seed: int = 0
 ) -> list[Measurement]:
-    """Time both orders of locks with every number of threads, in interleaved turns.
+    """Time threads on one sum tree with two orders of locks and each number of threads, in interleaved turns.
 
     Args:
-        report: called with the progress.
+        report: called with the work done, the total work, and a text that names the current work.
         rounds: turns per configuration.
         calls: times that a thread samples and updates in a turn; 0 for PAL's own number.
         seed: seed of the order of turns and of the samples.
@@ -118,12 +121,24 @@ def measure(
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that times both orders of locks; none in the quick tier."""
+    """Return the cell (a piece of the plan) that times both orders of locks, with and without a lock around sampling.
+
+    The quick tier has none.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
     return [claim_cell("PAL-A3", 30.0, measure)] if tier.name in TIERS else []
 
 
 def scaling_as_printed(frame: pd.DataFrame) -> Finding:
-    """Check PAL's Algorithm 3 against its Fig. 9: threads that sample and update scale linearly with its locks."""
+    """Check PAL's Algorithm 3 against PAL's Fig. 9: with the printed locks, sampling and updating scale with threads.
+
+    The rate has to grow linearly with the number of threads.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     (published,) = from_text("PAL.threads")
     most = int(published.value)
     rows = {

@@ -1,4 +1,4 @@
-"""Lists the claims of PAL: parallel actors and learners around a K-ary sum tree."""
+"""Lists the claims, the statements to check, of the paper PAL on parallel actors and learners around a sum tree."""
 
 from harness.compare import adapters
 from harness.compare.registry import RLLIB

@@ -71,14 +71,14 @@ SATURATED = 1.15
 
 
 class Count(NamedTuple):
-    """The result of one stretch of time: the number of steps, and the seconds that they took."""
+    """The number of steps that a configuration took in one stretch of time, and the stretch's length in seconds."""
 
     steps: int
     wall_s: float
 
 
 class Subject(NamedTuple):
-    """A configuration that is running and gets its turns to be timed.
+    """A configuration that is running, and that is timed in turns with others.
 
     Attributes:
         kind: `COLLECTION` (actors alone), `CONSUMPTION` (learners alone) or `TRAINING` (both).
@@ -95,13 +95,13 @@ class Subject(NamedTuple):
 def measure(
     name: str, report: Report, stretches: int = STRETCHES, stretch_s: float = STRETCH_S
 ) -> list[Measurement]:
-    """Measure one workload over cores: actors alone, learners alone, and whole trainings.
+    """Measure the throughput of one workload over cores: of actors alone, of learners alone, and of whole trainings.
 
-    The first two give the curves of PAL's Equation 5.
+    The first two give the curves that PAL's Equation 5 uses to split cores between actors and learners.
 
     Args:
         name: name of the workload.
-        report: called with the progress.
+        report: called with the work done, the total work, and a text that names the current work.
         stretches: stretches of time per configuration.
         stretch_s: seconds per stretch.
 
@@ -128,17 +128,18 @@ def measure(
 
 
 def splits(rows: Sequence[Measurement], item: Workload, cores: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the divisions of cores between actors and learners with which training is timed.
+    """Return the ways of dividing cores between actors and learners with which training is timed.
 
-    These are the division that PAL's Equation 5 chooses for each number of cores, and every division of the largest.
+    For each number of cores this is the division that PAL's Equation 5 chooses; for the largest number it is every
+    division. A division counts only if environments and batch can be divided equally among its threads.
 
     Args:
-        rows: the timed curves of actors and of learners over cores.
+        rows: the measured throughputs of actors and of learners over cores.
         item: the workload.
         cores: the numbers of cores, ascending.
 
     Returns:
-        (actor cores, learner cores), sorted.
+        Pairs (actor cores, learner cores), sorted.
     """
     collected, consumed = curve(rows, COLLECTION), curve(rows, CONSUMPTION)
     interval = item.training.update_interval
@@ -159,8 +160,8 @@ def curve(rows: Sequence[Measurement], kind: str) -> Callable[[int], float]:
     """Return a function that gives the throughput on a number of cores, interpolated linearly between measurements.
 
     Args:
-        rows: the timed rows.
-        kind: `COLLECTION` (actors alone) or `CONSUMPTION` (learners alone).
+        rows: the measured throughputs over cores.
+        kind: which of them: `COLLECTION` (actors alone) or `CONSUMPTION` (learners alone).
     """
     points = sorted(
         (row.details["actor_cores"] + row.details["learner_cores"], row.value or 0.0)
@@ -258,17 +259,23 @@ def _row(item: Workload, subject: Subject, rates: Sequence[float]) -> Measuremen
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return one cell (a piece of the plan) per workload; none in the quick tier, where they would take too long."""
+    """Return the cells (pieces of the plan) that measure throughput over cores, one per workload.
+
+    The quick tier has none, because they would take too long.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
     if tier.name not in TIERS:
         return []
     return [claim_cell(f"{EXPERIMENT}/{name}", 90.0, partial(measure, name)) for name in WORKLOADS]
 
 
 def rows_of(frame: pd.DataFrame, workload: str, kind: str) -> list[Any]:
-    """Return the rows of one workload and one kind of configuration, as named tuples.
+    """Return the stored measurements of one workload and one kind of configuration, as named tuples.
 
     Args:
-        frame: rows of a run.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         workload: name of the workload.
         kind: `COLLECTION` (actors alone), `CONSUMPTION` (learners alone) or `TRAINING` (both).
     """
@@ -284,10 +291,10 @@ def cores_of(row: Any) -> tuple[int, int]:
 
 
 def found_split(frame: pd.DataFrame, workload: str, cores: int) -> CoreAllocation:
-    """Return the division of cores between actors and learners that Equation 5 gives for the measured curves.
+    """Return the division of cores between actors and learners that PAL's Equation 5 gives for measured throughputs.
 
     Args:
-        frame: rows of a run.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         workload: name of the workload.
         cores: number of cores to divide.
     """
@@ -297,10 +304,11 @@ def found_split(frame: pd.DataFrame, workload: str, cores: int) -> CoreAllocatio
 
 
 def extrapolated(measured: Sequence[tuple[int, float]]) -> Callable[[int], float]:
-    """Return a curve that goes on, beyond the cores that were measured, with the contention seen there.
+    """Return a curve of throughput over cores that continues beyond the measured numbers of cores.
 
-    f(n) = n f(1) / (1 + s (n - 1)), where s >= 0 is such that the curve meets its last point (Gunther 2007, "Guerrilla
-    Capacity Planning", chapter 4, without coherence).
+    Beyond them it is f(n) = n f(1) / (1 + s (n - 1)), where s >= 0, the contention, is such that the curve meets the
+    last measured point (Gunther 2007, "Guerrilla Capacity Planning", chapter 4, without coherence). Between measured
+    points it is linear.
 
     Args:
         measured: (cores, throughput) of at least two numbers of cores, one core among them, ascending.
@@ -318,10 +326,18 @@ def extrapolated(measured: Sequence[tuple[int, float]]) -> Callable[[int], float
 
 
 def modelled(frame: pd.DataFrame, name: str) -> list[CoreAllocation]:
-    """Return what Equation 5 gives on the extrapolated curves for PAL's numbers of cores beyond those of this machine.
+    """Return the predicted training throughput on PAL's numbers of cores beyond those of this machine.
 
-    Its throughput is scaled as the training on the most cores that were run compares with what Equation 5 predicts
-    there: both sides together are slower than each alone.
+    PAL's Equation 5 divides the cores between actors and learners by curves that are extrapolated from measurements.
+    Its throughput is then scaled by the ratio of measured to predicted throughput on the most cores that were run,
+    because actors and learners together are slower than each alone.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+        name: name of the workload.
+
+    Returns:
+        For each number of cores the division and its throughput; empty if the measurements are not sufficient.
     """
     rows = {cores_of(row): row for row in rows_of(frame, name, TRAINING)}
     curves = [
@@ -362,6 +378,9 @@ def scaling(frame: pd.DataFrame) -> Finding:
     """Check PAL Fig. 10: throughput is linear in the cores, and then saturates.
 
     The reference is a training on one core, where actor and learner take turns.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     linear_below, saturated_above = (
         int(n.value) for n in from_text("PAL.linear_scaling_below", "PAL.saturation_above")
@@ -425,7 +444,11 @@ def _exactly(value: float) -> Number:
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw throughput over cores: of training with Equation 5's split, of actors alone and of learners alone."""
+    """Draw throughput over cores: of training with the split by Equation 5, of actors alone and of learners alone.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     linear, saturated = (n.value for n in from_text("PAL.linear_scaling_below", "PAL.saturation_above"))
     panels = []
     for name in workloads_of(frame):

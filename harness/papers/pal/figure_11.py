@@ -17,7 +17,11 @@ LEAST_GAIN = "tianshou"  # its replay is compiled (PAL VI-F)
 
 
 def plugged_in(frame: pd.DataFrame) -> Finding:
-    """Check PAL Fig. 11: other libraries train faster with this project's replay than with their own."""
+    """Check PAL Fig. 11: other libraries train faster with this project's replay than with their own.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     at_least, at_most = from_text("PAL.plugin_speedup_low", "PAL.plugin_speedup_high")
     rows = records(select(frame, suite=adapters.SUITE, quantity=adapters.GAIN))
     last = {row.workload: row for row in rows}
@@ -48,7 +52,13 @@ def plugged_in(frame: pd.DataFrame) -> Finding:
 
 
 def order_of_gains(frame: pd.DataFrame) -> Finding:
-    """Check PAL VI-F: the gain of this replay is smaller if the algorithm computes more, and smallest in tianshou."""
+    """Check PAL VI-F: the gain of this project's replay is smaller if the algorithm computes more.
+
+    The gain also has to be smallest in tianshou.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     rows = records(select(frame, suite=adapters.SUITE, quantity=adapters.GAIN))
     last = {row.workload: row for row in rows if detail(row, "own_is_prioritised")}
     by_library: dict[str, list[Any]] = {}

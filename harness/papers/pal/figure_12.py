@@ -1,4 +1,7 @@
-"""Compares Equation 5's split of cores with all splits that were run (PAL VI-G, Fig. 12; rows of Fig. 10)."""
+"""Compares PAL Equation 5's split of cores between actors and learners with all splits that were run (VI-G, Fig. 12).
+
+The measurements are those of Fig. 10.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -29,7 +32,11 @@ REGRET_PERCENT = 5.0
 
 
 def split_of_cores(frame: pd.DataFrame) -> Finding:
-    """Check PAL Fig. 12: the split of cores between actors and learners that Equation 5 gives is the fastest one."""
+    """Check PAL Fig. 12: the split of cores between actors and learners that Equation 5 gives is the fastest one.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     ours: list[Number] = []
     losses: list[Number] = []
     for name in workloads_of(frame):
@@ -78,7 +85,11 @@ def split_of_cores(frame: pd.DataFrame) -> Finding:
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the throughput of every split of all cores between actors and learners, and Equation 5's prediction."""
+    """Draw the throughput of every split of all cores between actors and learners, and PAL Equation 5's prediction.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     panels = []
     for name in workloads_of(frame):
         rows = {cores_of(row): row for row in rows_of(frame, name, TRAINING)}

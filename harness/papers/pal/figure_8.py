@@ -1,8 +1,8 @@
-"""PAL VI-C, Fig. 8: convergence over cores, compared with RLlib's and tianshou's.
+"""Compares the convergence of this project with RLlib's and tianshou's on many cores (PAL VI-C, Fig. 8).
 
 This project trains with C++ threads (`primitives.training.parallel`) on all cores of the machine, the other library
-with as many threads. Both are timed in interleaved rounds and trained to the same number of environment steps: where
-what is learnt is no less, the ratio of the throughputs is that of the times to the same return
+with as many threads. Both are timed in interleaved rounds, and trained to the same number of environment steps. If
+this project learns no less, the ratio of the throughputs is the ratio of the times to the same return
 (`harness.compare.rounds`).
 """
 
@@ -41,7 +41,13 @@ NEEDS_CORES = "the same on other numbers of cores: this machine's, all at once, 
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return a cell for each workload and library that trains its algorithm; none below the full tier."""
+    """Return the cells (pieces of the plan) that compare trainings: one per workload and library that can train it.
+
+    There are none below the full tier.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
     if tier.name not in TIERS:
         return []
     return [
@@ -59,18 +65,19 @@ def cells(tier: TierLimits) -> list[Cell]:
 def measure(
     name: str, baseline: str, budget_s: float, report: Report, extent: StepExtent = EXTENT
 ) -> list[Measurement]:
-    """Compare this project's C++ threads with a library on all cores.
+    """Compare the training throughput of this project's C++ threads with that of another library, on all cores.
 
     Args:
         name: name of the workload.
-        baseline: folder under `baselines/`; it is not built here.
+        baseline: the other library, as the name of its folder under `baselines/`; its virtual environment has to
+            exist.
         budget_s: seconds of the timed rounds.
-        report: called with the progress.
-        extent: how long both sides are trained for their returns.
+        report: called with the work done, the total work, and a text that names the current work.
+        extent: for how many steps and seeds both are trained to compare their returns.
 
     Returns:
-        Rows of suite `compare`, as `rounds.compare` returns them; one that was not run if the library's environment is
-        not built.
+        Rows of suite `compare` with throughputs, their ratio and returns, from `rounds.compare`; a single row that
+        was not run if the library's virtual environment does not exist.
     """
     item, cores = workloads.load(name), len(os.sched_getaffinity(0))
     settings = rounds.ComparisonSettings(threads=cores, ours=OURS, returns=extent)
@@ -95,13 +102,22 @@ def measure(
 
 
 def label_of(baseline: str) -> str:
-    """Return a library's name in the rows of this comparison."""
+    """Return the name of another library in the rows that compare it with this project's C++ threads.
+
+    Args:
+        baseline: name of the library, such as "tianshou".
+    """
     return rounds.label(baseline, ours=OURS)
 
 
 def convergence(frame: pd.DataFrame) -> Finding:
-    """Check PAL Fig. 8: faster convergence than RLlib's. C++ threads may refute it; one number of cores shows no
-    more.
+    """Check PAL Fig. 8: this project converges faster than RLlib.
+
+    C++ threads that are slower than another library on the same cores refute the statement. Otherwise the outcome is
+    "not run", because the figure needs several numbers of cores and this machine gives one.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     threaded = gains(frame, *map(label_of, PEERS))
     ours = tuple(gain.ratio for gain in (*threaded, *gains(frame, *RLLIB)))

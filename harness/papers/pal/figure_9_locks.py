@@ -65,10 +65,10 @@ NEEDS_LOCKS = (
 
 @dataclass(frozen=True)
 class LockedSide:
-    """One configuration that is timed.
+    """One configuration that is timed: threads that share one replay.
 
     Attributes:
-        sharing: one of `SHARINGS`.
+        sharing: how they share it: "two locks", "one lock", "one lock, binary tree" or "owner thread".
         threads: number of concurrent threads.
         null: whether it is the second, identical copy of a configuration, which shows the noise (the A/A null).
     """
@@ -81,7 +81,10 @@ class LockedSide:
 def sides(threads: Sequence[int] = THREADS) -> list[LockedSide]:
     """Return the configurations to time: every way of sharing a replay with every number of threads.
 
-    Those with two locks occur twice; the second copy shows the noise.
+    The configurations with two locks occur twice; the second copy shows the noise.
+
+    Args:
+        threads: numbers of threads.
     """
     nulls = [LockedSide(TWO_LOCKS, count, null=True) for count in threads]
     return [LockedSide(sharing, count) for sharing in SHARINGS for count in threads] + nulls
@@ -91,7 +94,7 @@ def make(sharing: str, capacity: int) -> Any:
     """Return a full replay that threads share in the given way.
 
     Args:
-        sharing: one of `SHARINGS`.
+        sharing: "two locks", "one lock", "one lock, binary tree" or "owner thread".
         capacity: number of items.
     """
     from harness._experiments import Contention
@@ -100,10 +103,10 @@ def make(sharing: str, capacity: int) -> Any:
 
 
 def check(sharing: str, threads: int = max(THREADS)) -> None:
-    """Check every byte that threads sample, from a replay so small that they collide all the time.
+    """Check every byte that threads sample from a shared replay, which is so small that they collide all the time.
 
     Args:
-        sharing: one of `SHARINGS`.
+        sharing: how they share it: "two locks", "one lock", "one lock, binary tree" or "owner thread".
         threads: number of threads.
 
     Raises:
@@ -127,13 +130,15 @@ def measure(
     threads: Sequence[int] = THREADS,
     seed: int = 0,
 ) -> list[Measurement]:
-    """Check every way of sharing a replay, then time all of them in interleaved turns.
+    """Check every way in which threads can share a replay, then time all of them in interleaved turns.
+
+    The ways are two locks, one lock, one lock with a binary tree, and an owner thread.
 
     Args:
         batch_sizes: items per sample and per update.
         rounds: turns per configuration.
         budget_s: seconds for all turns together; a turn takes between 0.002 and 0.1 s.
-        report: called with the progress.
+        report: called with the work done, the total work, and a text that names the current work.
         capacity: items in the replay, which is full.
         threads: numbers of threads.
         seed: seed of the order of turns and of the samples.
@@ -143,7 +148,7 @@ def measure(
         threads together inserted, sampled and updated.
 
     Raises:
-        ValueError: the check failed.
+        ValueError: a sampled item was incomplete, or had no valid weight.
         NotEnoughMemory: the replays do not fit the memory that a measurement may take.
     """
     for sharing in SHARINGS:
@@ -207,13 +212,13 @@ def _row(
 
 
 def experiment(budget_s: float, report: Report) -> list[Measurement]:
-    """Return the measurements of the experiment, made in about `budget_s` seconds; they are those of `measure`.
+    """Time every way of sharing a replay in about `budget_s` seconds, and return the measurements (`measure`).
 
     With a budget of less than 60 s there are fewer rounds, because turns must not be shorter.
 
     Args:
         budget_s: seconds for all turns together.
-        report: called with the progress.
+        report: called with the work done, the total work, and a text that names the current work.
     """
     # Threads take time to start together, so a turn is never shortened in favour of more rounds.
     rounds = statistics.PAIRS if budget_s >= 60 else statistics.FEWEST_PAIRS
@@ -221,7 +226,11 @@ def experiment(budget_s: float, report: Report) -> list[Measurement]:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that times every way of sharing a replay with every number of threads."""
+    """Return the cell (a piece of the plan) that times every way of sharing a replay with every number of threads.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
     return [claim_cell("PAL-F9-locks", tier.experiment_s, partial(experiment, tier.experiment_s))]
 
 
@@ -238,7 +247,11 @@ def _turns(frame: pd.DataFrame) -> dict[int, Turns]:
 
 
 def two_locks(frame: pd.DataFrame) -> Finding:
-    """Check PAL Fig. 9: with two locks and lazy writing, threads that share a replay are faster than with one lock."""
+    """Check PAL Fig. 9: with two locks and lazy writing, threads that share a replay are faster than with one lock.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     threads, at_least = from_text("PAL.threads", "PAL.tree_speedup_low")
     most = int(threads.value)
     wanted = [(sharing, count, False) for sharing in SHARINGS for count in (1, most)]
@@ -294,6 +307,9 @@ def draw(frame: pd.DataFrame) -> "Figure | None":
     """Draw how often per second threads insert, sample and update, over the number of threads.
 
     There is one line per way of sharing a replay.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     return charts.chart(
         *(

@@ -46,13 +46,13 @@ def _name(tree: TreeLayout) -> str:
 
 
 def case(layout: TreeLayout, name: str) -> Case[ScalarSumTree]:
-    """Return the case (what the timing protocol sets up, checks and calls) of a tree.
+    """Return the case (what the timing protocol sets up, checks and calls) of a sum tree.
 
     A call samples a batch and then updates as many priorities, as PAL's threads do in turn.
 
     Args:
-        layout: configuration of the tree.
-        name: name under which it is timed.
+        layout: configuration of the tree: capacity, fanout and alignment.
+        name: name under which the tree is timed.
     """
 
     def make() -> ScalarSumTree:
@@ -70,15 +70,15 @@ def case(layout: TreeLayout, name: str) -> Case[ScalarSumTree]:
 def measure_trees(
     trees: list[TreeLayout], experiment: Experiment, budget_s: float, report: Report
 ) -> list[Measurement]:
-    """Time sampling and updating of each tree, all in the same interleaved rounds.
+    """Time sampling and updating of each of several sum trees, all in the same interleaved rounds.
 
     Each tree is timed twice: its second, identical copy shows the noise (the A/A null).
 
     Args:
-        trees: the configurations.
+        trees: the configurations: capacity, fanout and alignment.
         experiment: name of the experiment, for the measurements' details.
-        budget_s: no further round begins after this time, seconds.
-        report: called with the progress.
+        budget_s: seconds after which no further round begins; a round times every configuration once.
+        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         Two measurements per tree, its own and its copy's: seconds per call.
@@ -107,23 +107,35 @@ def measure_trees(
 
 
 def fanout(budget_s: float, report: Report) -> list[Measurement]:
-    """Measure PAL's sum tree over fanouts and buffer sizes, as `measure_trees` does.
+    """Time sampling and updating of PAL's sum tree with several fanouts and buffer sizes.
 
     Args:
-        budget_s: no further round begins after this time, seconds.
-        report: called with the progress.
+        budget_s: seconds after which no further round begins; a round times every configuration once.
+        report: called with the work done, the total work, and a text that names the current work.
+
+    Returns:
+        Two measurements per tree, its own and that of an identical copy, which shows the noise: seconds per call.
     """
     trees = [TreeLayout(capacity, k) for capacity in CAPACITIES for k in FANOUTS]
     return measure_trees(trees, FANOUTS_COMPARED, budget_s, report)
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that times every fanout at every buffer size."""
+    """Return the cell (a piece of the plan) that times PAL's sum tree with every fanout at every buffer size.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
     return [claim_cell("PAL-F9", tier.experiment_s, partial(fanout, tier.experiment_s))]
 
 
 class MeasuredTree(NamedTuple):
-    """The row of a configuration, and that of its second, identical copy, which shows the noise (the A/A null)."""
+    """Two stored measurements of one configuration of a sum tree, as named tuples.
+
+    Attributes:
+        row: the configuration's own measurement.
+        null: the measurement of its second, identical copy, which shows the noise (the A/A null).
+    """
 
     row: Any
     null: Any
@@ -133,11 +145,14 @@ Trees = dict[tuple[int, int, bool], MeasuredTree]
 
 
 def trees_of(frame: pd.DataFrame, experiment: Experiment) -> Trees:
-    """Return the rows of a sum tree experiment, by capacity, fanout and whether node groups are aligned.
+    """Return the stored measurements of a sum tree experiment.
 
     Args:
-        frame: rows of a run.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         experiment: the experiment.
+
+    Returns:
+        The measurements of each tree and its copy, by (capacity, fanout, whether node groups are aligned).
     """
     found: dict[tuple[int, int, bool], dict[bool, Any]] = {}
     for row in rows_of(frame, experiment, "time_per_call", backend=ScalarSumTree.backend):
@@ -150,14 +165,19 @@ def speedup(quantity: str, ours: MeasuredTree, theirs: MeasuredTree) -> Paired:
     """Return the speedup of one tree over another, with its interval and verdict.
 
     Args:
-        quantity: name of the speedup.
-        ours, theirs: the trees; above 1 if `ours` is faster.
+        quantity: name of the speedup, in words.
+        ours: measurements of the first tree; the speedup is above 1 if it is the faster one.
+        theirs: measurements of the second tree.
     """
     return paired(quantity, ours.row, ours.null, theirs.row)
 
 
 def k_ary_speed(frame: pd.DataFrame) -> Finding:
-    """Check PAL Fig. 9: the K-ary tree is faster than a binary one at sampling and updating in turn."""
+    """Check PAL Fig. 9: the K-ary tree is faster than a binary one at sampling and updating in turn.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     trees = trees_of(frame, FANOUTS_COMPARED)
     found = [
         speedup(f"buffer of {capacity:,}: K={FANOUT} over K=2", tree, trees[capacity, 2, True])
@@ -178,7 +198,11 @@ def k_ary_speed(frame: pd.DataFrame) -> Finding:
 
 
 def best_fanout(frame: pd.DataFrame) -> Finding:
-    """Check PAL VI-D: the best fanout falls as the buffer grows."""
+    """Check PAL VI-D: the fanout of the fastest sum tree falls as the buffer grows.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     trees = trees_of(frame, FANOUTS_COMPARED)
     published = from_text("PAL.best_fanout_1k", "PAL.best_fanout_10k", "PAL.best_fanout_100k")
     best: list[int] = []
@@ -216,7 +240,11 @@ def best_fanout(frame: pd.DataFrame) -> Finding:
 
 
 def minimum_over_fanouts(frame: pd.DataFrame) -> Finding:
-    """Check PAL IV-C5 and VI-D: the cost over K has a minimum between the smallest and the largest K."""
+    """Check PAL IV-C5 and VI-D: the sum tree is fastest at a fanout K between the smallest and the largest one.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     trees = trees_of(frame, FANOUTS_COMPARED)
     inside, at_an_end, ours = 0, 0, []
     for capacity in CAPACITIES:
@@ -249,7 +277,11 @@ def _possibly_best(trees: Trees, capacity: int, best: int) -> set[int]:
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the time of sampling and updating over the fanout, one line for each buffer size."""
+    """Draw the time of sampling and updating over the fanout, one line for each buffer size.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     trees = trees_of(frame, FANOUTS_COMPARED)
     best = from_text("PAL.best_fanout_1k", "PAL.best_fanout_10k", "PAL.best_fanout_100k")
     lines = []

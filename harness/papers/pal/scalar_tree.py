@@ -1,9 +1,9 @@
-"""PAL's sum tree, written as in PAL's Algorithm 2. Only PAL's own claims on the fanout and the layout use it.
+"""Defines PAL's sum tree, written as in PAL's Algorithm 2. Only PAL's own claims on fanout and layout use it.
 
-Here one scalar loop serves every K. The backend `native` would not compare fanouts fairly: its compiled kernels are
+One scalar loop serves every fanout K. The backend `native` would not compare fanouts fairly: its compiled kernels are
 made for K = 16, and its small levels keep running sums.
 
-It is not a backend: updates add differences to the sums, so the sums drift, and calls must not overlap.
+The tree is not a backend: updates add differences to the sums, so the sums drift, and calls must not overlap.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ class ScalarSumTree(ExtensionSumTree):
 
     @property
     def group_offset_bytes(self) -> int:
-        """Offset of the first group of children from the start of a cache line, bytes."""
+        """Return the offset of the first group of children from the start of a cache line, bytes."""
         return int(self._tree.group_offset_bytes)
 
     def sample_and_update(

@@ -44,7 +44,7 @@ NEEDS = "the experiment PAL-V-B: 1 and 2 learner threads on 2 cores or more (cla
 
 @dataclass(frozen=True)
 class Split:
-    """One configuration that is timed.
+    """One configuration that is timed: a training with so many actor threads and learner threads.
 
     Attributes:
         actors, learners: numbers of threads.
@@ -66,8 +66,8 @@ def measure(
 
     Args:
         name: name of the workload.
-        report: called with the progress.
-        rounds: stretches per split.
+        report: called with the work done, the total work, and a text that names the current work.
+        rounds: timed stretches of training per split.
         steps: gradient steps per stretch.
 
     Returns:
@@ -117,14 +117,24 @@ def measure(
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return one cell (a piece of the plan) per workload; none in the quick tier, which has no time left."""
+    """Return the cells (pieces of the plan) that time gradient steps, one per workload.
+
+    The quick tier has none, because it has no time left.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
     if tier.name not in TIERS:
         return []
     return [claim_cell(f"PAL-V-B/{name}", 60.0, partial(measure, name)) for name in WORKLOADS]
 
 
 def two_learners(frame: pd.DataFrame) -> Finding:
-    """Check PAL V-B: two learner threads take more gradient steps per second than one."""
+    """Check PAL V-B: two learner threads take more gradient steps per second than one.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     compared = [found for name in WORKLOADS if (found := _over_one(frame, name))]
     if not compared:
         return Finding(Outcome.NOT_RUN, needs=NEEDS)

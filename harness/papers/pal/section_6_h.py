@@ -23,26 +23,34 @@ NEEDS_LAYOUTS = "the experiment PAL-VI-H-layout: the tree with and without align
 
 
 def layout(budget_s: float, report: Report) -> list[Measurement]:
-    """Measure PAL's sum tree of a million leaves with and without aligned node groups.
+    """Time PAL's sum tree of a million leaves with and without aligned node groups.
 
     Args:
-        budget_s: no further round begins after this time, seconds.
-        report: called with the progress.
+        budget_s: seconds after which no further round begins; a round times every configuration once.
+        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
-        The measurements of `figure_9_tree.measure_trees`.
+        Two measurements per layout, its own and that of an identical copy, which shows the noise: seconds per call.
     """
     trees = [TreeLayout(LAYOUT_CAPACITY, LAYOUT_FANOUT, aligned) for aligned in (True, False)]
     return measure_trees(trees, LAYOUTS_COMPARED, budget_s, report)
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that times a tree of a million leaves in both layouts."""
+    """Return the cell (a piece of the plan) that times a tree of a million leaves with and without aligned node groups.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
     return [claim_cell("PAL-VI-H-layout", tier.experiment_s, partial(layout, tier.experiment_s))]
 
 
 def layout_gain(frame: pd.DataFrame) -> Finding:
-    """Check PAL VI-H: node groups that start on cache lines gain little, for a tree of a million leaves."""
+    """Check PAL VI-H: node groups that start on cache lines gain little, for a tree of a million leaves.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     trees = trees_of(frame, LAYOUTS_COMPARED)
     pairs = [
         (tree, trees[n, k, False])
@@ -75,7 +83,7 @@ def layout_gain(frame: pd.DataFrame) -> Finding:
 
 
 def tree_memory(_: pd.DataFrame) -> Finding:
-    """Check PAL VI-H against PAL IV-C5: the tree over a million priorities is as small as stated."""
+    """Check PAL VI-H against PAL IV-C5: the sum tree over a million priorities is as small as stated."""
     leaves, limit = from_text("PAL.replay_capacity", "PAL.tree_size")
     fanout = 64
     nodes = leaves.value + (leaves.value - 1) / (fanout - 1)
