@@ -1,4 +1,4 @@
-"""The paper with the key PPO: an accelerator for proximal policy optimisation."""
+"""Defines the paper with the key PPO, on an accelerator for proximal policy optimisation."""
 
 from harness.papers.discovery import Paper
 

@@ -1,4 +1,4 @@
-"""Lists the claims of PPO: a systolic accelerator for proximal policy optimisation."""
+"""Lists the claims, the statements to check, of the paper PPO on a systolic accelerator for this algorithm."""
 
 import pandas as pd
 
@@ -21,7 +21,7 @@ ITERATIONS = ("claim/PPO-T2/hopper", "claim/PPO-T2/humanoid")
 
 
 def gaming_range(_: pd.DataFrame) -> Finding:
-    """Check the PPO Abstract against Table 2: no speedup printed for Pong is below the abstract's range."""
+    """Check the PPO Abstract against Table 2: no speedup printed for Pong is below the range in the abstract."""
     cells = [
         cell
         for cell in published.table("ppo_table_2").cells

@@ -113,11 +113,11 @@ def dataflow_pong(_: pd.DataFrame) -> Finding:
 
 
 def published_throughput(benchmark: str, clock_mhz: float | None = None) -> gains.PublishedThroughput:
-    """Return the inferences per second of PPO Table 2, with the clock frequency of the accelerator.
+    """Return the inferences per second of the accelerator in PPO Table 2, with a clock frequency.
 
     Args:
         benchmark: "Hopper", "Humanoid" or "Pong".
-        clock_mhz: clock frequency, MHz; by default that of PPO 5.2.
+        clock_mhz: the clock frequency to return with them, MHz; by default that of PPO 5.2.
     """
     row, column = f"{benchmark}, Spinning Up, CPU-FPGA", "T=512"
     if benchmark == "Pong":
@@ -127,12 +127,13 @@ def published_throughput(benchmark: str, clock_mhz: float | None = None) -> gain
 
 
 def at_both_clocks(finding_at: Callable[[float | None], Finding]) -> Finding:
-    """Return the finding at PPO's clocks merged with that at the placed clock (`harness.papers.clocks.merged`).
+    """Return one finding from the findings at PPO's clock frequencies and at the placed clock.
 
-    The placed clock is that of the slowest block that this project placed and routed.
+    The placed clock is that of the slowest block that this project placed and routed. If the two outcomes differ,
+    `harness.papers.clocks.merged` says which one is returned.
 
     Args:
-        finding_at: makes the finding at a clock in MHz; None means PPO's clocks.
+        finding_at: returns the finding at a clock frequency in MHz; called with None for PPO's own frequencies.
     """
     placed = placed_clock()
     return merged(finding_at(None), finding_at(placed.mhz), CLOCKS, placed)
@@ -144,7 +145,7 @@ def _as_formula(outcome: Outcome, ours: list[Number], said: str, unknown: str) -
 
 
 def blocked_layout(_: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 14: the blocked layout gains throughput, by formulas.
+    """Check PPO Fig. 14 by formulas: the blocked layout of operands in memory raises throughput.
 
     The gain is the number of stall cycles that the layout saves, relative to the published time of an iteration.
     """
@@ -185,10 +186,10 @@ def _blocked_layout(clock_mhz: float | None) -> Finding:
 
 
 def balancing(_: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 15: load balancing gains throughput, by formulas.
+    """Check PPO Fig. 15 by formulas: load balancing between two compute units raises throughput.
 
-    The paper does not say after which epoch the policy stops training, so the gains of all possible
-    epochs form a range.
+    The paper does not say after which epoch the policy stops training, so the gains of all possible epochs form a
+    range.
     """
     return at_both_clocks(_balancing)
 
@@ -226,10 +227,10 @@ def _balancing(clock_mhz: float | None) -> Finding:
 
 
 def balance_title(benchmark: str, epochs: int) -> str:
-    """Return the name of a number that is a gain of load balancing.
+    """Return the name of a gain of load balancing, for readers.
 
     Args:
         benchmark: "Hopper" or "Humanoid".
-        epochs: epochs after which the policy stops training.
+        epochs: number of epochs, of 10, after which the policy stops training.
     """
     return f"{benchmark}: gain of load balancing, policy stops after {epochs} of 10 epochs"

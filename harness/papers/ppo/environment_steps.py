@@ -1,7 +1,8 @@
-"""Times an environment's step in the calling process and in processes of its own (PPO 5.3.1).
+"""Times an environment's step in the calling process and in separate processes (PPO 5.3.1).
 
-Spinning Up steps its environment itself, OpenAI Baselines uses `SubprocVecEnv`. Neither can be installed any more:
-Gymnasium's `AsyncVectorEnv` replaces the latter, without shared memory, as in the original.
+Spinning Up steps its environment in the calling process, OpenAI Baselines uses `SubprocVecEnv`. Neither library can
+be installed any more: Gymnasium's `AsyncVectorEnv` replaces `SubprocVecEnv`, without shared memory, as in the
+original.
 """
 
 from contextlib import ExitStack
@@ -67,12 +68,12 @@ def _made(name: str, agents: int) -> Any:
 def case(name: str, agents: int, title: str) -> Case[Any]:
     """Return the case (what the timing protocol sets up, checks and calls) of environment steps.
 
-    A call steps some environments, each in a process of its own.
+    A call steps some environments once, each in a separate process.
 
     Args:
         name: name of the workload.
-        agents: number of environments; 0 means a single one in this process.
-        title: name under which it is timed.
+        agents: number of environments; 0 means a single one in the calling process.
+        title: name under which the case is timed.
     """
     environment = workloads.load(name).environment
     number, size = max(agents, 1), environment.action_size
@@ -103,11 +104,13 @@ def case(name: str, agents: int, title: str) -> Case[Any]:
 
 
 def measured(budget_s: float, report: Report) -> list[Measurement]:
-    """Measure the seconds per step of every configuration, all of one workload in the same interleaved rounds.
+    """Measure the seconds per environment step in the calling process and in separate processes.
+
+    The configurations of a workload are timed in the same interleaved rounds.
 
     Args:
-        budget_s: no further round of a workload begins after this time, seconds.
-        report: called with the progress.
+        budget_s: seconds per workload after which no further round begins; a round times every configuration once.
+        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         For each workload, measurements of the step in this process, of the same once more, which shows the noise, and
@@ -142,7 +145,13 @@ def measured(budget_s: float, report: Report) -> list[Measurement]:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) of the experiment; none in the quick tier, where it would take too long."""
+    """Return the cell (a piece of the plan) that times environment steps.
+
+    The quick tier has none, because it would take too long.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
     if tier.name not in TIERS:
         return []
     budget_s = TIERS[tier.name]
@@ -156,9 +165,12 @@ def _per_environment(row: Any, agents: int) -> Any:
 
 
 def environment_step(frame: pd.DataFrame) -> Finding:
-    """Check PPO 5.3.1: a step through processes takes about 8 times as long as one in the calling process.
+    """Check PPO 5.3.1: an environment step in separate processes takes about 8 times as long as in the calling process.
 
     The times are per environment.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     found: dict[tuple[str, int, bool], Any] = {}
     for row in rows_of(frame, EXPERIMENT, "time_per_call"):

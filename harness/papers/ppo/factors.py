@@ -1,4 +1,4 @@
-"""The rule that judges factors which PPO states with "about" (5.3.1)."""
+"""Judges measured factors against factors that PPO states with "about" (5.3.1)."""
 
 from harness.papers.base import Outcome
 from harness.papers.evidence import Paired
@@ -10,15 +10,19 @@ IN_KIND = 0.5
 
 
 def factor_outcome(times: list[Paired], stated: float) -> Outcome:
-    """Return the outcome for a factor, from the intervals of all comparisons, widened by the noise.
+    """Return the outcome for a factor that the paper states with "about", from comparisons that measured it.
+
+    An interval is that of a comparison, widened by how far two timings of the same thing differ.
 
     Args:
         times: the comparisons; their gains are the measured factors.
         stated: the published factor.
 
     Returns:
-        Reproduced: every interval is within a factor of `NEAR` of the published one. In kind: every interval is above
-        `IN_KIND` times the published factor. Not reproduced: an interval is below that. Otherwise no verdict.
+        - Reproduced: every interval is within a factor of 1.25 (`NEAR`) of the published factor.
+        - In kind: every interval is above half of the published factor (`IN_KIND`).
+        - Not reproduced: an interval is below half of the published factor.
+        - No verdict: none of these.
     """
     intervals = [each.beyond_noise for each in times]
     known = [each for each in intervals if each is not None]

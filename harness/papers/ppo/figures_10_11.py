@@ -1,6 +1,7 @@
-"""Checks of PPO Fig. 10 and 11: training and inferences on the accelerator against the CPU and the GPU.
+"""Checks PPO Fig. 10 and 11: training and inferences on the accelerator against the CPU and the GPU.
 
-They use the rows of Table 2. Times on the accelerator are lower bounds, and gains are upper bounds (`table_2`).
+The checks use the stored measurements of Table 2. Times on the accelerator are lower bounds, and gains are upper
+bounds (`table_2`).
 """
 
 from typing import TYPE_CHECKING
@@ -72,9 +73,12 @@ def _slowdowns(benchmark: str, items: dict[PpoIteration, Found]) -> list[tuple[N
 
 
 def mujoco_times(frame: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 10: MuJoCo trains and infers faster on the accelerator than on the CPU.
+    """Check PPO Fig. 10: on MuJoCo, training and inferences are faster on the accelerator than on the CPU.
 
-    Small mini-batches also have to slow down its training less.
+    Small mini-batches also have to slow down training less on the accelerator.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     ours: list[Number] = []
     timed: list[Found] = []
@@ -101,7 +105,11 @@ def mujoco_times(frame: pd.DataFrame) -> Finding:
 
 
 def pong_times(frame: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 11: on Pong the accelerator trains slightly slower than a GPU and infers faster."""
+    """Check PPO Fig. 11: on Pong the accelerator trains slightly slower than a GPU and infers faster.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     cpu = [gain for part in _speed_ups(frame, "Pong", CPU, "CPU") for gain in part]
     training, inference = _speed_ups(frame, "Pong", GPU, "GPU")
     if not cpu:
@@ -122,9 +130,9 @@ def pong_times(frame: pd.DataFrame) -> Finding:
 
 
 def draw(*benchmarks: str) -> Draw:
-    """Return the function that draws the times of training and of inferences over the mini-batch's size.
+    """Return a function that draws the times of training and of inferences over the size of the mini-batch.
 
-    The iterations that it draws differ only in the mini-batch.
+    It draws iterations of PPO (collecting samples and training on them) that differ only in the mini-batch.
 
     Args:
         benchmarks: names of the benchmarks, such as "Hopper"; one panel each.

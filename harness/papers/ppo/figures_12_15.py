@@ -1,7 +1,7 @@
 """Checks PPO's Fig. 12 to 15 with simulated cycles (`harness.papers.ppo.figures_12_15_cycles`).
 
-Without such rows, only the formulas are used (`cycle_models`, which explains the dataflows NS, WS and IS). One rule
-judges both simulated and modelled gains (`gains_rule`).
+If no cycles were simulated, only formulas are used (`cycle_models`, which explains the dataflows NS, WS and IS). One
+rule judges both simulated and modelled gains (`gains_rule`).
 """
 
 import itertools
@@ -109,6 +109,9 @@ def dataflow_mujoco(frame: pd.DataFrame) -> Finding:
     """Check PPO Fig. 12: the best dataflow's gain over NS on MuJoCo grows as agents become fewer.
 
     A dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     rows = _rows(frame, DATAFLOWS_MUJOCO)
     if not rows:
@@ -126,6 +129,9 @@ def dataflow_pong(frame: pd.DataFrame) -> Finding:
 
     The arrays have 32 x 32 and 38 x 38 elements. The side 38 divides no layer, and its mean gain has to be larger. A
     dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     rows = _rows(frame, DATAFLOWS_PONG)
     if not rows:
@@ -150,6 +156,9 @@ def blocked_layout(frame: pd.DataFrame) -> Finding:
     """Check PPO Fig. 14: the blocked layout of operands in memory raises throughput over the plain one.
 
     Simulated cycles with both layouts are compared, each with its best dataflow.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     rows = {detail(row, "benchmark"): row for row in _rows(frame, LAYOUTS)}
     if len(rows) < len(LAYOUT_CASES):
@@ -186,10 +195,13 @@ def _blocked_layout(rows: Mapping[str, Any], clock_mhz: float | None) -> Finding
 
 
 def balancing(frame: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 15: load balancing raises throughput.
+    """Check PPO Fig. 15: load balancing between two compute units raises throughput.
 
-    The paper does not say after which epoch the policy stops training, so the gains of all possible
-    epochs form a range.
+    The paper does not say after which epoch the policy stops training, so the gains of all possible epochs form a
+    range.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     rows: dict[str, list[Any]] = {benchmark: [] for benchmark in modelled.BALANCE_GAINS}
     for row in _rows(frame, BALANCING):
@@ -237,6 +249,9 @@ def draw_dataflows(frame: pd.DataFrame) -> "Figure | None":
     """Draw the gain in inferences of the best dataflow over NS, over the number of agents (Fig. 12: MuJoCo).
 
     A dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     rows = _rows(frame, DATAFLOWS_MUJOCO)
     return charts.chart(*(_gain_panel(rows, benchmark, 16) for benchmark in ("Hopper", "Humanoid")))
@@ -247,6 +262,9 @@ def draw_dataflows_pong(frame: pd.DataFrame) -> "Figure | None":
 
     The sizes of the hidden layers are multiples of the first array's side, 32, and not of the second's, 38. A
     dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     rows = _rows(frame, DATAFLOWS_PONG)
     return charts.chart(*(_gain_panel(rows, "Pong", side) for side in (32, 38)))
@@ -263,7 +281,11 @@ def _gain_panel(rows: list[Any], benchmark: str, side: int) -> Panel:
 
 
 def draw_layouts(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the gain of the blocked layout by benchmark, with the published gains (Fig. 14)."""
+    """Draw the gain of the blocked layout of operands in memory by benchmark, with the published gains (PPO Fig. 14).
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     rows = {detail(row, "benchmark"): row for row in _rows(frame, LAYOUTS)}
     made = {
         benchmark: 100 * (sum(cycles["plain"].values()) / sum(cycles["blocked"].values()) - 1)
@@ -281,9 +303,12 @@ def draw_layouts(frame: pd.DataFrame) -> "Figure | None":
 
 
 def draw_balancing(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the gain of load balancing by benchmark, with the published gains (Fig. 15).
+    """Draw the gain of load balancing between two compute units by benchmark, with the published gains (PPO Fig. 15).
 
-    There is one series for each epoch after which the policy stops.
+    There is one series for each epoch after which the policy may stop training.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     lines: dict[str, list[tuple[str, Number]]] = {}
     for benchmark in modelled.BALANCE_GAINS:

@@ -38,10 +38,12 @@ UPDATES_AN_EPOCH = 4
 
 
 def dataflows_mujoco(report: Report) -> list[Measurement]:
-    """Simulate the products of PPO's MuJoCo networks in the three dataflows (Fig. 12).
+    """Simulate the matrix products of PPO's MuJoCo networks in the three dataflows of a systolic array (Fig. 12).
+
+    A dataflow says what stays in the array's elements: sums, weights or inputs.
 
     Args:
-        report: called with the progress.
+        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         Rows with the cycles of each process (FW, BW or WU: forward pass, backward pass, weight update) in each
@@ -53,20 +55,27 @@ def dataflows_mujoco(report: Report) -> list[Measurement]:
 def dataflows_pong(report: Report) -> list[Measurement]:
     """Simulate the products of Pong's network in the three dataflows, on arrays of 32 x 32 and 38 x 38 (Fig. 13).
 
-    Arguments and rows are those of `dataflows_mujoco`.
+    Args:
+        report: called with the work done, the total work, and a text that names the current work.
+
+    Returns:
+        Rows with the cycles of each process (FW, BW or WU: forward pass, backward pass, weight update) in each
+        dataflow; one row that was not run if hardware cannot be simulated.
     """
     return list(_dataflow_rows(DATAFLOWS_PONG, PONG, report))
 
 
 def layouts(report: Report) -> list[Measurement]:
-    """Simulate a mini-batch whose operands have the blocked or the plain layout in memory (Fig. 14).
+    """Simulate a training mini-batch on PPO's accelerator with two layouts of its operands in memory (Fig. 14).
+
+    The layouts are the blocked and the plain one.
 
     Args:
-        report: called with the progress.
+        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
-        Rows with the cycles of both layouts, one per benchmark; one row that was not run if hardware
-        cannot be simulated.
+        Rows with the cycles of both layouts, one per benchmark; one row that was not run if hardware cannot be
+        simulated.
     """
     if reason := toolchain.unavailable_reason():
         return [_not_run(LAYOUTS, reason)]
@@ -78,14 +87,14 @@ def layouts(report: Report) -> list[Measurement]:
 
 
 def balancing(report: Report) -> list[Measurement]:
-    """Simulate training on two compute units, with and without load balancing (Fig. 15).
+    """Simulate training on two compute units, with and without load balancing between them (Fig. 15).
 
     Args:
-        report: called with the progress.
+        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
-        Rows with both numbers of cycles, by benchmark and epoch after which the policy stops; one row that was not
-        run if hardware cannot be simulated.
+        Rows by benchmark and by the epoch after which the policy stops training, each with the cycles with and
+        without load balancing; one row that was not run if hardware cannot be simulated.
     """
     if reason := toolchain.unavailable_reason():
         return [_not_run(BALANCING, reason)]
@@ -128,7 +137,13 @@ TIERS = ("standard", "full")
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return one cell (a piece of the plan) per experiment; none in the quick tier."""
+    """Return the cells (pieces of the plan) that simulate PPO's accelerator, one per experiment.
+
+    There are none in the quick tier.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
     if tier.name not in TIERS:
         return []
     return [claim_cell(key, estimate_s, experiment) for key, (estimate_s, experiment) in EXPERIMENTS.items()]

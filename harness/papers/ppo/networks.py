@@ -26,7 +26,10 @@ def _megabits(parameters: int) -> float:
 
 
 def memory(_: pd.DataFrame) -> Finding:
-    """Check PPO 3.1: the memory of the largest robotics MLP and of the CNN policy, counted as 32-bit parameters."""
+    """Check PPO 3.1: the stated memory of the largest robotics MLP and of the CNN policy equals a count of parameters.
+
+    A parameter has 32 bits.
+    """
     from primitives.algorithms.networks import MLP, NatureCNN, parameter_count
 
     mlp, cnn = from_text("PPO.largest_mlp", "PPO.cnn_policy")
@@ -47,10 +50,10 @@ def memory(_: pd.DataFrame) -> Finding:
 
 
 def training_memory(_: pd.DataFrame) -> Finding:
-    """Check PPO 2.4: the memory for training a small MLP.
+    """Compare the memory that PPO 2.4 states for training a small MLP with a count.
 
-    It holds the parameters, the activations of a mini-batch and their gradients. There is no verdict, because the
-    paper names neither network nor mini-batch.
+    The memory holds the parameters, the activations of a mini-batch and their gradients. There is no verdict, because
+    the paper names neither network nor mini-batch.
     """
     from primitives.algorithms.networks import MLP, parameter_count
 
@@ -76,7 +79,7 @@ def training_memory(_: pd.DataFrame) -> Finding:
 
 
 def larger_arrays(_: pd.DataFrame) -> Finding:
-    """Check PPO 5.2: in every dataflow a larger array takes fewer cycles per iteration.
+    """Check PPO 5.2: in every dataflow a larger systolic array takes fewer cycles per iteration.
 
     The cycles are those of this project's systolic core, from a formula that equals the RTL's. Equation 5, the
     paper's own, would only agree with itself.

@@ -1,4 +1,4 @@
-"""The clock frequencies of PPO's designs, as given in the paper (PPO 5.2)."""
+"""Reads the clock frequencies of PPO's designs, as given in the paper (PPO 5.2)."""
 
 from harness.papers import published
 
@@ -7,5 +7,9 @@ KEYS = {"Hopper": "PPO.clock_mujoco", "Humanoid": "PPO.clock_mujoco", "Pong": "P
 
 
 def published_clock_mhz(benchmark: str) -> int:
-    """Return the clock frequency of PPO's design for "Hopper", "Humanoid" or "Pong", in whole MHz."""
+    """Return the clock frequency that the paper gives for PPO's design, in whole MHz.
+
+    Args:
+        benchmark: "Hopper", "Humanoid" or "Pong".
+    """
     return int(published.quantity(KEYS[benchmark]).value)

@@ -57,7 +57,7 @@ class SharedPPO(PPO):
 
     @property
     def shared(self) -> bool:
-        """True: policy and value share their hidden layers."""
+        """Return True, because policy and value share their hidden layers."""
         return True
 
     @property
@@ -72,7 +72,7 @@ class SharedPPO(PPO):
 
 
 def algorithm(item: Workload, *, shared: bool) -> PPO:
-    """Return the PPO of a workload, unchanged or with shared hidden layers.
+    """Return the PPO algorithm of a workload, unchanged or with shared hidden layers.
 
     Args:
         item: the workload.
@@ -88,12 +88,12 @@ def algorithm(item: Workload, *, shared: bool) -> PPO:
 
 
 def case(item: Workload, minibatch: int, title: str, *, shared: bool) -> Case[Learner]:
-    """Return the case (what the timing protocol sets up, checks and calls) of a gradient step.
+    """Return the case (what the timing protocol sets up, checks and calls) of a gradient step of PPO.
 
     Args:
         item: the workload.
         minibatch: samples per step.
-        title: name under which it is timed.
+        title: name under which the case is timed.
         shared: whether policy and value share the hidden layers.
     """
     made = partial(learner.create, algorithm(item, shared=shared), batch_size=minibatch, seed=0)
@@ -123,12 +123,15 @@ def case(item: Workload, minibatch: int, title: str, *, shared: bool) -> Case[Le
 def measured(
     names: tuple[str, ...], minibatches: tuple[int, ...], budget_s: float, report: Report
 ) -> list[Measurement]:
-    """Measure the seconds per gradient step, all of one workload in the same interleaved rounds.
+    """Measure the seconds per gradient step of PPO with shared and with separate networks.
+
+    The configurations of a workload are timed in the same interleaved rounds.
 
     Args:
-        names, minibatches: the workloads, and the samples per step.
-        budget_s: no further round of a workload begins after this time, seconds.
-        report: called with the progress.
+        names: names of the workloads.
+        minibatches: sizes of the mini-batches, in samples per step.
+        budget_s: seconds per workload after which no further round begins; a round times every configuration once.
+        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         Three measurements per workload and mini-batch: with shared layers, the same once more, which shows the noise,
@@ -162,7 +165,13 @@ def measured(
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the experiment's cell (a piece of the plan); none in a tier that is not in `TIERS`."""
+    """Return the cell (a piece of the plan) that times shared and separate networks.
+
+    The quick tier has none, because it has no time for it.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
     if tier.name not in TIERS:
         return []
     names, budget_s = TIERS[tier.name]
@@ -173,6 +182,9 @@ def shared_networks_train_faster(frame: pd.DataFrame) -> Finding:
     """Check PPO 5.3.1: networks that share their layers train about twice as fast as separate ones.
 
     The check compares the times of a gradient step.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     found: dict[tuple[str, int], dict[tuple[bool, bool], Any]] = {}
     for row in rows_of(frame, EXPERIMENT, "time_per_call"):

@@ -1,4 +1,4 @@
-"""Checks whether PPO Table 1 agrees with itself, and with the logic cells of this project's blocks."""
+"""Checks whether the rows of PPO Table 1 agree with each other, and with the logic cells of this project's blocks."""
 
 import pandas as pd
 
@@ -22,7 +22,7 @@ COUNTERPARTS = (
 
 
 def table_1(_: pd.DataFrame) -> Finding:
-    """Check PPO Table 1: the BRAM shares of its rows imply the same total of the device."""
+    """Check PPO Table 1: the BRAM shares of the table's rows imply the same total number of BRAMs of the device."""
     ours = []
     for row, column in (("Humanoid", "BRAM, M=512"), ("Hopper", "BRAM, M=512"), ("Pong", "BRAM")):
         share = from_cell("ppo_table_1", row, column.replace("BRAM", "BRAM share"))

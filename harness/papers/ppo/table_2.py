@@ -1,9 +1,10 @@
-"""Checks of PPO Table 2 with timed iterations and simulated cycles (measured by `table_2_iterations`).
+"""Checks PPO Table 2 with timed iterations and simulated cycles (measured by `table_2_iterations`).
 
 An iteration of PPO collects samples and trains on them. On CPU and FPGA it takes the host's time, as measured here,
 plus the accelerator's cycles at the paper's clock. The paper also has transfers, losses and Adam, without giving
 their times, so these times are lower bounds and gains upper bounds. An upper bound below 1 refutes that the
-accelerator is faster, and bounds that are all below the published gains refute those; no bound can show a gain.
+accelerator is faster. If all bounds are below the published gains, they refute the published gains. No bound can show
+a gain.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,11 +37,13 @@ BOUNDS = (
 
 
 class Found(NamedTuple):
-    """The rows of one iteration: timed on a device of this machine, and counted on the accelerator.
+    """Two stored measurements of one iteration of PPO, as named tuples.
+
+    An iteration collects samples and trains on them.
 
     Attributes:
-        timed: its row with times, as a named tuple.
-        counted: its row with cycles.
+        timed: the measurement of its seconds on a device of this machine.
+        counted: the measurement of its clock cycles on the accelerator.
     """
 
     timed: Any
@@ -48,43 +51,46 @@ class Found(NamedTuple):
 
     @property
     def wall_s(self) -> npt.NDArray:
-        """Return the seconds of the whole iteration on the device, one per sample."""
+        """Return the seconds of the whole iteration on the device, one per timed iteration."""
         return np.array(self.timed.samples)
 
     def part_s(self, name: str) -> npt.NDArray:
-        """Return the seconds of one part of the iteration on the device, one per sample.
+        """Return the seconds of one part of the iteration on the device, one per timed iteration.
 
         Args:
-            name: "environment", "infer", "prepare" or "learner".
+            name: the part: "environment", "infer", "prepare" or "learner".
         """
         return np.array(detail(self.timed, "terms_s")[name])
 
     @property
     def parts_s(self) -> npt.NDArray:
-        """Return the sum of the seconds of all parts on the device, one per sample."""
+        """Return the sum of the seconds of all parts on the device, one per timed iteration."""
         return np.sum(list(detail(self.timed, "terms_s").values()), axis=0)
 
     def accelerator_s(self, name: str) -> float:
         """Return the seconds that the accelerator takes for one part of the iteration.
 
         Args:
-            name: "inference" or "training".
+            name: the part: "inference" or "training".
         """
         return float(detail(self.counted, "cycles")[name] / (1e6 * detail(self.counted, "clock_mhz")))
 
     @property
     def host_s(self) -> npt.NDArray:
-        """Return the seconds that stay on the CPU next to an accelerator, mostly environment steps; one per sample."""
+        """Return the seconds that stay on the CPU if it has an accelerator, mostly environment steps.
+
+        There is one value per timed iteration.
+        """
         return self.wall_s - self.part_s("infer") - self.part_s("learner")
 
     @property
     def joined_s(self) -> npt.NDArray:
-        """Return a lower bound of the seconds of the iteration on CPU and accelerator, one per sample."""
+        """Return a lower bound of the seconds of the iteration on CPU and accelerator, one per timed iteration."""
         return self.host_s + self.accelerator_s("inference") + self.accelerator_s("training")
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """Return the index labels of both rows."""
+        """Return the index labels of the two stored measurements, ascending."""
         return tuple(sorted({int(self.timed.Index), int(self.counted.Index)}))
 
 
@@ -93,15 +99,15 @@ def _of(row: Any) -> PpoIteration:
 
 
 def found(frame: pd.DataFrame, benchmark: str, device: str = CPU) -> dict[PpoIteration, Found]:
-    """Return the iterations that were timed on a device and whose cycles on the accelerator were counted.
+    """Return the iterations of PPO that were timed on a device and whose cycles on the accelerator were counted.
 
     Args:
-        frame: rows of a run.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         benchmark: "Hopper", "Humanoid" or "Pong".
         device: "cpu" or "cuda".
 
     Returns:
-        Their rows by iteration.
+        The pair of measurements (seconds and cycles) of each iteration.
     """
     rows = select(frame, suite=Suite.CLAIM, workload=BENCHMARKS[benchmark], primitive="training")
     mine = [row for row in records(rows) if detail(row, "experiment") == EXPERIMENT]
@@ -111,14 +117,14 @@ def found(frame: pd.DataFrame, benchmark: str, device: str = CPU) -> dict[PpoIte
 
 
 def of_samples(quantity: str, samples: npt.NDArray, unit: str, item: Found, provenance: Provenance) -> Number:
-    """Return the median of samples as a number, with its interval and the rows of an iteration.
+    """Return the median of an iteration's samples as a number with its interval.
 
     Args:
-        quantity: name of the number.
+        quantity: name of the number, in words.
         samples: one value per timed iteration.
-        unit: their unit.
-        item: rows of the iteration.
-        provenance: provenance of the number.
+        unit: unit of the samples.
+        item: measurements of the iteration, to which the number refers.
+        provenance: origin of the number: measured, simulated or modelled.
     """
     low = high = None
     if len(samples) >= statistics.FEWEST_SAMPLES:
@@ -128,7 +134,12 @@ def of_samples(quantity: str, samples: npt.NDArray, unit: str, item: Found, prov
 
 
 def iteration_name(benchmark: str, iteration: PpoIteration) -> str:
-    """Return a name of the iteration for readers: the benchmark, N, T and M."""
+    """Return a name of an iteration of PPO for readers, such as "Hopper, N=1, T=512, M=64".
+
+    Args:
+        benchmark: name of the benchmark.
+        iteration: its sizes: N agents, T steps of each, and mini-batches of M samples.
+    """
     return f"{benchmark}, N={iteration.agents}, T={iteration.steps}, M={iteration.minibatch}"
 
 
@@ -144,10 +155,10 @@ def gain_at_most(benchmark: str, iteration: PpoIteration, item: Found, device: s
     """Return an upper bound of the speedup of CPU and accelerator together over a device of this machine.
 
     Args:
-        benchmark: name of the benchmark.
+        benchmark: "Hopper", "Humanoid" or "Pong".
         iteration: sizes of the iteration.
-        item: its rows.
-        device: name of the device, for readers.
+        item: measurements of the iteration.
+        device: the device, as it is named in the speedup's name, such as "CPU and GPU".
     """
     name = f"{iteration_name(benchmark, iteration)}: CPU and FPGA over {device}, at most"
     here, _ = _rates(benchmark, iteration, item, device)
@@ -158,11 +169,11 @@ def gain_at_most(benchmark: str, iteration: PpoIteration, item: Found, device: s
 
 
 def published_gains(benchmark: str, columns: str, base: str = "CPU") -> list[tuple[PpoIteration, Number]]:
-    """Return the gains of CPU-FPGA over another platform in PPO Table 2, each with its iteration.
+    """Return the gains of CPU and FPGA over another platform in PPO Table 2, each with its iteration.
 
     Args:
         benchmark: "Hopper" or "Humanoid".
-        columns: letters of the columns: "M", "N", "T" or several of them.
+        columns: which columns of the table: "M", "N", "T" or several of these letters, each the size that varies.
         base: the other platform: "CPU" or "CPU-GPU".
     """
     made = []
@@ -183,13 +194,13 @@ def upper_end(number: Number) -> float:
 
 
 def outcome_of_bounds(refuted: Sequence[bool], below_published: Sequence[bool] = ()) -> Outcome:
-    """Return "not reproduced" if the bounds refute a statement or every published gain, and otherwise no verdict.
+    """Return "not reproduced" if bounds refute a statement or every published gain, and otherwise "no verdict".
 
     Bounds cannot show that a statement holds.
 
     Args:
         refuted: for each statement about direction or order, whether a bound contradicts it.
-        below_published: for each bound, whether it is below every published gain of its iteration.
+        below_published: for each upper bound of a gain, whether it is below every published gain of its iteration.
     """
     too_small = bool(below_published) and all(below_published)
     return Outcome.NOT_REPRODUCED if any(refuted) or too_small else Outcome.NO_VERDICT
@@ -201,9 +212,12 @@ def _below(gain: Number, iteration: PpoIteration, published: Iterable[tuple[PpoI
 
 
 def cores_used_in_words(items: Iterable[Found]) -> str:
-    """Describe with how many learner threads and environment processes the iterations were timed.
+    """Return a sentence that says with how many learner threads and environment processes iterations were timed.
 
-    Rows without this detail used one thread.
+    Measurements without this detail used one thread.
+
+    Args:
+        items: measurements of the iterations.
     """
     used = {(detail(item.timed, "threads") or 1, detail(item.timed, "processes") or 0) for item in items}
     words = (f"{threads} + {processes}" for threads, processes in sorted(used))
@@ -226,7 +240,10 @@ def _gain_of_small(few: Found, many: Found) -> float:
 def over_cpu(frame: pd.DataFrame) -> Finding:
     """Check PPO Table 2: the accelerator is faster than the CPU alone, and most so with small mini-batches.
 
-    Its gains are upper bounds, which can refute the statement but not show it.
+    The accelerator's gains are upper bounds, which can refute the statement but not show it.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     ours: list[Number] = []
     timed: list[Found] = []
@@ -263,6 +280,9 @@ def platforms(frame: pd.DataFrame) -> Finding:
     """Check PPO Table 2, MuJoCo: CPU and accelerator have more inferences per second than CPU and GPU.
 
     The finding also lists the inferences per second of every platform.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     ours: list[Number] = []
     over_gpu: list[Number] = []
@@ -296,10 +316,10 @@ def platforms(frame: pd.DataFrame) -> Finding:
 
 
 def ends_of_minibatches(items: dict[PpoIteration, Found]) -> list[tuple[PpoIteration, PpoIteration]]:
-    """Return pairs of iterations that differ only in the mini-batch: the smallest one and the largest one.
+    """Return pairs of iterations that differ only in the mini-batch: the smallest mini-batch and the largest one.
 
     Args:
-        items: the rows by iteration, from `found`.
+        items: the measurements of each iteration, from `found`.
     """
     alike: dict[tuple[int, int, int], list[PpoIteration]] = {}
     for iteration in items:

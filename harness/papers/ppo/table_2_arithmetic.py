@@ -1,4 +1,4 @@
-"""Checks of PPO's statements about its own Table 2, by arithmetic on the printed numbers, without a run."""
+"""Checks PPO's statements about its own Table 2 by arithmetic on the printed numbers, without measurements."""
 
 from itertools import pairwise, product
 
@@ -42,9 +42,9 @@ def _prints(value: float, printed: Number, tolerance: float = 0.04) -> bool:
 
 
 def trajectory(_: pd.DataFrame) -> Finding:
-    """Check PPO 5.3.1: the gains have the stated range while T, the length of the trajectories, varies.
+    """Check PPO 5.3.1: the gains are in the stated range while T, the length of the trajectories, varies.
 
-    The gains are those over CPU and over CPU-GPU in the columns T of Table 2.
+    The gains are those of CPU-FPGA over CPU and over CPU-GPU in the columns T of Table 2.
     """
     low, high = from_text("PPO.trajectory_speedup_low", "PPO.trajectory_speedup_high")
     places = [(b, column) for b in (*BENCHMARKS, PONG) for column in _columns(b, "T")]
@@ -60,7 +60,7 @@ def trajectory(_: pd.DataFrame) -> Finding:
 
 
 def over_each_base(_: pd.DataFrame) -> Finding:
-    """Check PPO 1: the largest gains of robotics over CPU and over CPU-GPU follow from Table 2."""
+    """Check PPO 1: the stated largest gains of robotics over CPU and over CPU-GPU follow from Table 2."""
     over_cpu, over_gpu = from_text("PPO.speedup_over_cpu_high", "PPO.speedup_over_gpu_high")
     places = [(b, column) for b in BENCHMARKS for letter in "MN" for column in _columns(b, letter)]
     ours = tuple(_range([_gain(*place, base) for place in places])[1] for base in ("CPU", "CPU-GPU"))
@@ -73,7 +73,7 @@ def over_each_base(_: pd.DataFrame) -> Finding:
 def hopper_over_humanoid(_: pd.DataFrame) -> Finding:
     """Check PPO 5.3.1: on every platform Hopper has more inferences per second than Humanoid.
 
-    Its gain over CPU-GPU has to be larger, too.
+    The gain of CPU-FPGA over CPU-GPU also has to be larger for Hopper.
     """
     rates, gains = [], []
     for library in ("Spinning Up", "Baselines"):
@@ -136,7 +136,7 @@ def minibatches(_: pd.DataFrame) -> Finding:
 def printed_twice(_: pd.DataFrame) -> Finding:
     """Check PPO Table 2: an iteration that is printed in two columns has equal throughputs in both.
 
-    Such an iteration has one and the same N, T, M and K.
+    In both columns it has the same number of agents N, trajectory length T, mini-batch M and number of epochs K.
     """
     twice = []
     for benchmark in (*BENCHMARKS, PONG):

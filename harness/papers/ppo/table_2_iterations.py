@@ -1,4 +1,4 @@
-"""Measures PPO's iterations, here and on its accelerator (PPO Table 2, Fig. 10 and 11).
+"""Measures PPO's iterations, on this machine and on the simulated accelerator (PPO Table 2, Fig. 10 and 11).
 
 An iteration collects N x T samples and trains on mini-batches of M of them for K epochs. Whole iterations of training
 are timed, with the seconds of their parts, without early stopping, on every core that this process may use. For the
@@ -57,11 +57,14 @@ The quick tier has only Hopper's shortest iterations.
 
 
 def table_columns(benchmark: str, library: str) -> dict[str, PpoIteration]:
-    """Return the iteration that each column of PPO Table 2 stands for, by the column's heading.
+    """Return the iteration of PPO that each column of PPO Table 2 stands for.
 
     Args:
         benchmark: "Hopper", "Humanoid" or "Pong".
-        library: "Spinning Up" or "Baselines".
+        library: "Spinning Up" or "Baselines", whose rows have iterations of their own.
+
+    Returns:
+        The sizes of the iteration by the column's heading, such as "T=512".
     """
     found = {}
     for cell in published.table("ppo_table_2").cells:
@@ -75,11 +78,11 @@ def table_columns(benchmark: str, library: str) -> dict[str, PpoIteration]:
 
 
 def iterations(benchmark: str, varied: str) -> list[PpoIteration]:
-    """Return the iterations of the columns of both libraries, without repetitions.
+    """Return the iterations of PPO that some columns of PPO Table 2 stand for, of both libraries, each once.
 
     Args:
-        benchmark: as for `table_columns`.
-        varied: letters of the columns: "M", "N", "T" or several of them.
+        benchmark: "Hopper", "Humanoid" or "Pong".
+        varied: which columns: "M", "N", "T" or several of these letters, each the size that varies.
     """
     columns = [
         item for library in ("Spinning Up", "Baselines") for item in table_columns(benchmark, library).items()
@@ -90,7 +93,11 @@ def iterations(benchmark: str, varied: str) -> list[PpoIteration]:
 def sized(item: Workload, iteration: PpoIteration) -> Workload:
     """Return a PPO workload with the sizes of an iteration and without early stopping.
 
-    Every epoch then trains both networks.
+    Without early stopping every epoch trains both networks.
+
+    Args:
+        item: the workload.
+        iteration: its agents, steps of each, epochs and samples of a mini-batch.
     """
     tables = item.tables()
     tables["algorithm"] |= {"trajectory_length": iteration.steps, "epochs": iteration.epochs}
@@ -107,11 +114,14 @@ def sized(item: Workload, iteration: PpoIteration) -> Workload:
 
 
 def cores_used(iteration: PpoIteration) -> dict[str, int]:
-    """Return the numbers of cores with which an iteration is timed.
+    """Return with how many threads and processes an iteration is timed on this machine.
+
+    Args:
+        iteration: the iteration; no more processes are used than it has agents.
 
     Returns:
-        "threads", the learner's, and "processes", those that step the environments in parallel; 0 if
-        this process does.
+        "threads", those of the learner, and "processes", those that step the environments in parallel; 0 processes
+        mean that this process steps them.
     """
     cores = len(os.sched_getaffinity(0))
     return {"threads": cores, "processes": min(cores, iteration.agents) if cores > 1 else 0}
@@ -120,14 +130,15 @@ def cores_used(iteration: PpoIteration) -> dict[str, int]:
 def timed(
     benchmark: str, device: str, wanted: Sequence[PpoIteration], budget_s: float, report: Report
 ) -> list[Measurement]:
-    """Time iterations of training on a device, all in the same interleaved rounds.
+    """Time iterations of PPO's training on a device of this machine, all in the same interleaved rounds.
 
     Args:
-        benchmark: as for `table_columns`.
+        benchmark: "Hopper", "Humanoid" or "Pong".
         device: "cpu" or "cuda".
         wanted: the iterations.
-        budget_s: no further round begins after this time, seconds, once there are enough for intervals.
-        report: called with the fraction of the work that is done.
+        budget_s: seconds after which no further round begins, once there are enough rounds for intervals; a round
+            times every iteration once.
+        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         One row per iteration: its seconds, with the seconds of each part in the details.
@@ -182,11 +193,12 @@ def _details(benchmark: str, iteration: PpoIteration) -> dict[str, object]:
 
 
 def counted(benchmark: str, wanted: Sequence[PpoIteration], report: Report) -> list[Measurement]:
-    """Count the accelerator's cycles for iterations, by simulating its RTL.
+    """Count the accelerator's clock cycles for iterations of PPO, by simulating its RTL.
 
     Args:
-        benchmark, wanted: as for `timed`.
-        report: called with the progress.
+        benchmark: "Hopper", "Humanoid" or "Pong".
+        wanted: the iterations.
+        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         One row per iteration: its cycles, with those of inference, training and PPO's Equation 5 in the details. The
@@ -247,12 +259,13 @@ def _simulated(benchmark: str, iteration: PpoIteration) -> ppo.ProductCycles:
 
 
 def is_counted(benchmark: str, wanted: Sequence[PpoIteration]) -> bool:
-    """Return whether counting the cycles of iterations takes no time.
+    """Return whether the accelerator's cycles for iterations need no further simulation.
 
-    This is so if all are known from an earlier run, or if hardware cannot be simulated.
+    This is so if all are known from an earlier simulation, or if hardware cannot be simulated.
 
     Args:
-        benchmark, wanted: as for `timed`.
+        benchmark: "Hopper", "Humanoid" or "Pong".
+        wanted: the iterations.
     """
     if toolchain.unavailable_reason():
         return True
@@ -261,7 +274,13 @@ def is_counted(benchmark: str, wanted: Sequence[PpoIteration]) -> bool:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return one cell (a piece of the plan) per benchmark and device; none in a tier that is not in `TIERS`."""
+    """Return the cells (pieces of the plan) that time iterations of PPO or count their cycles.
+
+    There is one per benchmark and device, the FPGA among them, and none in a tier that a command made itself.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
     made: list[Cell] = []
     if tier.name not in TIERS:
         return made
