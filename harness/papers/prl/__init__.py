@@ -1,4 +1,4 @@
-"""The paper PEARL (key PRL): deep reinforcement learning composed from portable primitives."""
+"""Defines the paper PEARL (key PRL), on deep reinforcement learning composed from portable primitives."""
 
 from harness.papers.discovery import Paper
 

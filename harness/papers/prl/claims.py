@@ -1,4 +1,4 @@
-"""Lists the claims of PRL: a portable toolkit for heterogeneous platforms."""
+"""Lists the claims, the statements to check, of the paper PRL on a portable toolkit for heterogeneous platforms."""
 
 from harness.core.suites import Suite
 from harness.papers import devices

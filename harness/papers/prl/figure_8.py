@@ -28,12 +28,14 @@ VALIDATE = ("placerl validate --tier quick", "placerl report")
 
 
 def tried_mappings(frame: pd.DataFrame) -> dict[tuple[str, int], dict[Assignment, Any]]:
-    """Return the row of the fastest mapping under each device assignment, in validations of the fused loop.
+    """Return the measurement of the fastest mapping under each device assignment, in trainings with the fused loop.
 
-    In rows of earlier versions, which have no assignment, OpenCL counts as the CPU.
+    A mapping says on which backends learner, replay management and storage run; a device assignment names only the
+    devices of learner and replay management. In rows of earlier versions, which have no assignment, OpenCL counts as
+    the CPU.
 
     Args:
-        frame: rows of a run, including failed ones.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them, including failed ones.
 
     Returns:
         Rows by (workload, batch size), and then by assignment; a failed row if all mappings of the assignment failed.
@@ -90,7 +92,10 @@ def _spread(reached: dict[Assignment, Number], axis: str, name: str) -> Number |
 def composition(frame: pd.DataFrame) -> Finding:
     """Check PRL Fig. 8: the device of replay management decides at small batches, the learner's at large ones.
 
-    A device decides the throughput if choosing it changes throughput more than choosing the other one does.
+    The device of one of the two decides if choosing it changes throughput more than choosing the device of the other.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     small, large = (n.value for n in from_text("PRL.small_batch", "PRL.large_batch"))
     reached = _reached(frame)
@@ -142,7 +147,14 @@ def _more(one: Number, other: Number) -> bool | None:
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the throughput of the fastest mapping under each device assignment over the batch size."""
+    """Draw the training throughput over the batch size, one line per device assignment.
+
+    A device assignment names the device of the learner and that of replay management. Its line shows the fastest
+    mapping (backends and place of the storage).
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     small, large = (n.value for n in from_text("PRL.small_batch", "PRL.large_batch"))
     by_workload: dict[str, dict[Assignment, list[tuple[int, Number]]]] = {}
     for (workload, size), found in sorted(_reached(frame).items()):

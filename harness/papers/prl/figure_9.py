@@ -45,15 +45,22 @@ The quick tier has none: starting the actors' processes takes longer than the ru
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return one cell (a piece of the plan) per training run; none in a tier that is not in `TASKS`."""
+    """Return the cells (pieces of the plan) that train, one per training run; none in a tier without such trainings.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
     return relaxed_training.cells(TASKS.get(tier.name, ()))
 
 
 def reallocated(frame: pd.DataFrame) -> Finding:
-    """Check PRL Fig. 9: faster convergence at the same reward with actors that are re-allocated to training (3.3.1).
+    """Check PRL Fig. 9: actors that are re-allocated to training make convergence faster, at the same reward (3.3.1).
 
     The outcome is always "not run", because nothing measures convergence over time. The finding lists the share of
     the reward that is kept.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     ours = tuple(
         share
@@ -65,5 +72,9 @@ def reallocated(frame: pd.DataFrame) -> Finding:
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the mean return over environment steps, with and without re-allocation."""
+    """Draw the mean return over environment steps, with and without re-allocation of actors to training (PRL Fig. 9).
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     return charts.chart(*relaxed_training.panels(frame, REALLOCATED))

@@ -13,7 +13,11 @@ WORKLOAD = "cartpole-dqn"
 
 
 def draw_replay(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the time of sampling and of the priority update over the batch size (Fig. 6)."""
+    """Draw the time of sampling and of the priority update over the batch size (Fig. 6).
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     calls = {"sum_tree.sample": "sampling", "sum_tree.update": "priority update"}
     return charts.chart(
         *(
@@ -24,6 +28,10 @@ def draw_replay(frame: pd.DataFrame) -> "Figure | None":
 
 
 def draw_learner(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the time of a gradient step over the batch size (Fig. 7)."""
+    """Draw the time of a gradient step over the batch size (Fig. 7).
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     rows = devices.times(frame, WORKLOAD, "learner.step")
     return charts.chart(devices.panel(rows, f"{WORKLOAD}: gradient step"))

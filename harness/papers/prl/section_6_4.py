@@ -1,4 +1,4 @@
-"""Checks the gain of dynamic re-allocation, and the simulated FPGA against earlier FPGA work (PRL 6.4)."""
+"""Checks the gain of re-allocating actors to training, and the simulated FPGA against earlier FPGA work (PRL 6.4)."""
 
 import json
 from typing import Any
@@ -40,7 +40,10 @@ def _judged(frame: pd.DataFrame, found: list[Number], limit: float) -> Outcome:
 def reallocation(frame: pd.DataFrame) -> Finding:
     """Check PRL 6.4: dynamic re-allocation of actors to training (Algorithm 1) raises throughput.
 
-    The runs that are compared are equal in everything else.
+    The trainings that are compared, with and without it, are equal in everything else.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     found: dict[tuple[Any, ...], dict[bool, Any]] = {}
     for row in records(select(frame, suite=Suite.RUN, quantity="gradient_steps_per_s")):
@@ -117,9 +120,12 @@ def _peak(frame: pd.DataFrame) -> Number | None:
 
 
 def earlier_work(frame: pd.DataFrame) -> Finding:
-    """Check PRL 6.4: more experiences per second than the earlier FPGA work, from a lower peak.
+    """Check PRL 6.4: this project reaches more experiences per second than earlier FPGA work, from a lower peak.
 
-    Both are judged for CartPole's DQN on the simulated FPGA.
+    Both statements are judged for CartPole's DQN on the simulated FPGA.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     eps, peak, other_eps, other_peak, less, more = from_text(
         "PRL.cartpole_eps",

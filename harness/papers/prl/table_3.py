@@ -1,4 +1,4 @@
-"""Compares throughput and portability with those of other libraries (PRL 6.4, Table 3)."""
+"""Compares this project's throughput and portability with those of other libraries (PRL 6.4, Table 3)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,7 +29,11 @@ MERGE = (
 
 
 def same_hardware(frame: pd.DataFrame) -> Finding:
-    """Check PRL 6.4: throughput is higher than that of the libraries also if both use the same CPU and GPU."""
+    """Check PRL 6.4: this project's throughput is higher than that of other libraries on the same CPU and GPU.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     found = gains_on_gpu(frame, "sb3", *RLLIB)
     if not found:
         return Finding(
@@ -48,11 +52,14 @@ def same_hardware(frame: pd.DataFrame) -> Finding:
 
 
 def over_devices(frame: pd.DataFrame) -> Finding:
-    """Check PRL Table 3: this project runs under every device assignment of one machine, and the libraries do not.
+    """Check PRL Table 3: this project runs under every device assignment of one machine, and other libraries do not.
 
     A device assignment names the device of the learner and that of replay management. A library's portability of 0
-    follows from its supported devices. The test is whether this project runs under every assignment: on real devices,
-    or on the simulated FPGA.
+    follows from the devices that it supports. The test is whether this project runs under every assignment: on real
+    devices, or on the simulated FPGA.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     tried = tried_mappings(frame)
     here = {place: {c: row for c, row in found.items() if not c.simulated} for place, found in tried.items()}
@@ -117,10 +124,12 @@ def _libraries(
 
 
 def over_platforms(everywhere: pd.DataFrame) -> Finding:
-    """Check PRL Table 3: this project's portability over the machines of a merged store is higher than each library's.
+    """Check PRL Table 3: this project's portability over several machines is higher than each other library's.
+
+    Portability is the harmonic mean over the machines of the best throughput on each.
 
     Args:
-        everywhere: the last rows of every machine, not of one alone.
+        everywhere: the last measurements of every machine in a merged store, one per row.
     """
     ours = [
         ratio(
@@ -146,7 +155,11 @@ def over_platforms(everywhere: pd.DataFrame) -> Finding:
 
 
 def libraries(frame: pd.DataFrame) -> Finding:
-    """Check PRL 6.4: throughput is higher than that of RLlib and of Stable-Baselines3 on the same machine."""
+    """Check PRL 6.4: this project's throughput is higher than RLlib's and Stable-Baselines3's on the same machine.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     found = gains(frame, *LIBRARIES)
     if not found:
         return Finding(

@@ -23,10 +23,10 @@ def _code(name: str) -> list[str]:
 
 
 def user_code(_: pd.DataFrame) -> Finding:
-    """Check PRL Table 4: two user-written algorithms have dozens of lines, of which at most one
-    changes with the device.
+    """Check PRL Table 4: user-written algorithms have dozens of lines, of which at most one changes with the device.
 
-    All of the files are complete programs (`tests/harness/examples/test_examples.py` runs them).
+    Two algorithms are counted. Their files are complete programs (`tests/harness/examples/test_examples.py` runs
+    them).
     """
     ours, short, changed = [], True, 0
     for name in ALGORITHMS:
