@@ -1,4 +1,4 @@
-"""Reads from the rows of comparisons with which versions and settings this project and every baseline ran."""
+"""Reads with which versions and settings this project and other libraries (baselines) ran, from stored comparisons."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,10 +17,10 @@ QUANTITIES = {
 
 
 def baseline_versions(frame: pd.DataFrame) -> Iterator[BaselineVersions]:
-    """Yield every system with each set of versions and settings that it ran with, this project first.
+    """Yield every compared system with each set of versions and settings that it ran with, this project first.
 
     Args:
-        frame: rows of a run, including failed ones.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them, including failed ones.
     """
     found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[Any]] = {}
     for row in records(frame[frame["value"].notna()]):

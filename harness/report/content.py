@@ -1,7 +1,7 @@
 """Defines the contents of a report: the rows of the tables that the page and the exported files share.
 
-Every number is a `Number`, with unit, provenance and the rows of the store that it came from; the page shows no other
-numbers. Throughputs and portabilities are only in the files.
+Every number is a `Number`, with unit, provenance and the stored measurements that it came from; the page shows no
+other numbers. Throughputs and portabilities are only in the files.
 """
 
 import hashlib
@@ -19,20 +19,20 @@ from harness.store.store import RunRecord
 
 @dataclass(frozen=True)
 class PredictedThroughput:
-    """A predicted throughput, and the achieved throughput of the same mapping if it was run as predicted.
-
-    A mapping names where learner, replay management and storage run, such as "torch-native-cpu".
+    """A predicted training throughput, with the throughput that was achieved if the training was run as predicted.
 
     Attributes:
+        mapping: where learner, replay management and storage run, such as "torch-native-cpu".
         strategy: the performance model that made the prediction.
-        chosen_among: "here" or "here and simulated", once for each set of devices among which the strategy chose this
-            mapping; empty if it chose another.
-        loop: form of the training loop (`harness.mapping.Loop`) that a validation ran or predicted; empty for a
-            separate training.
-        achieved: the median if it was run several times, for instance with several seeds.
+        chosen_among: "here" (this machine's devices) or "here and simulated", once for each set of devices among
+            which the strategy chose this mapping; empty if it chose another.
+        loop: form of the training loop, such as "fused" (`harness.mapping.Loop`), that was run or predicted; empty
+            for a training that was not run to check predictions.
+        predicted, achieved: gradient steps per second. The achieved throughput is the median if there are several
+            runs, for instance with several seeds.
         error: by how many percent the prediction is above the achieved throughput.
         predicted_status: "ok", or "too_noisy" if it was computed from times that are.
-        achieved_status: "ok", "too_noisy" if one of its rows is, or "not_run" if there is none.
+        achieved_status: "ok", "too_noisy" if one of its measurements is, or "not_run" if there is none.
     """
 
     workload: str
@@ -49,25 +49,25 @@ class PredictedThroughput:
 
     @property
     def shown(self) -> bool:
-        """Whether the mapping was run; the page shows these predictions first."""
+        """Return whether the mapping was run; the page shows predictions of such mappings first."""
         return self.achieved is not None
 
 
 @dataclass(frozen=True)
 class HeatMap:
-    """The throughput of every mapping on one workload over batch sizes (MAP Fig. 13, PRL Fig. 8).
+    """The training throughput of every mapping on one workload over batch sizes (MAP Fig. 13, PRL Fig. 8).
 
-    A mapping names where learner, replay management and storage run, such as "torch-native-cpu".
+    A mapping says where learner, replay management and storage run, such as "torch-native-cpu".
 
     Attributes:
-        workload: its name.
+        workload: name of the workload.
         devices: devices from which mappings are built: "here" (all of them measured), or "here and simulated".
-        loop: form of the training loop (`harness.mapping.Loop`) of all mappings; empty if the rows name none.
+        loop: form of the training loop of all mappings, such as "fused" (`harness.mapping.Loop`); empty if unknown.
         batch_sizes: columns, ascending: batch sizes at which at least two mappings were run, so that one is the best.
         mappings: rows, sorted by name.
-        achieved: throughput by (mapping, batch size); missing for what was not run.
+        achieved: gradient steps per second by (mapping, batch size); missing if the mapping was not run.
         noisy: entries of `achieved` that are too noisy for a verdict.
-        chosen: the mapping that the default strategy chose, by batch size; it may not have been run.
+        chosen: the mapping that the default performance model chose, by batch size; it may not have been run.
     """
 
     workload: str
@@ -80,25 +80,28 @@ class HeatMap:
     chosen: Mapping[int, str]
 
     def best(self, batch_size: int) -> str:
-        """Return the mapping with the highest throughput at a batch size."""
+        """Return the mapping with the highest throughput at a batch size, as text such as "torch-native-cpu"."""
         column = {mapping: n.value for (mapping, size), n in self.achieved.items() if size == batch_size}
         return max(column, key=column.__getitem__)
 
     @property
     def provenances(self) -> tuple[Provenance, ...]:
-        """The provenances that occur among its throughputs."""
+        """Return the provenances (measured, simulated or modelled) that occur among the map's throughputs."""
         found = {n.provenance for n in self.achieved.values()}
         return tuple(provenance for provenance in Provenance if provenance in found)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The mapping that a strategy chose in a validation, and how much throughput the choice lost.
+    """The mapping that a performance model (strategy) chose, and how much throughput the choice lost.
+
+    A mapping says where learner, replay management and storage run, such as "torch-native-cpu". The mappings were
+    run, so that the best one is known.
 
     Attributes:
         strategy: the performance model that chose.
         devices: the devices that it chose among: "here" or "here and simulated".
-        loop: form of the training loop (`harness.mapping.Loop`) of all mappings.
+        loop: form of the training loop of all mappings, such as "fused" (`harness.mapping.Loop`).
         mapping, best: the chosen mapping, and the fastest of those that were run.
         regret: 1 - throughput of the chosen mapping / throughput of the best one.
         verdict: "best", "lost" or "no verdict".
@@ -117,13 +120,14 @@ class Choice:
 
 @dataclass(frozen=True)
 class BaselineComparison:
-    """The comparison of this project with a baseline on one workload.
+    """The comparison of this project with another library (a baseline) on one workload.
 
     Attributes:
-        workload, batch_size, baseline: the configuration compared.
-        ratio: this project's throughput over the baseline's.
-        ours, theirs: gradient steps per second of both.
-        null: this project's throughput over its own in the same rounds, which shows the noise (the A/A null).
+        workload, batch_size: what both trained.
+        baseline: name of the library.
+        ratio: this project's throughput over the library's.
+        ours, theirs: gradient steps per second of this project and of the library.
+        null: ratio of two timings of this project in the same rounds, which shows the noise (the A/A null).
         verdict: "faster", "faster, but learns less", "faster; returns not compared", "slower" or "no verdict"; for a
             comparison that failed or was not run, its status.
         reason: why it failed or was not run; empty otherwise.
@@ -147,18 +151,18 @@ class BaselineComparison:
 
 @dataclass(frozen=True)
 class Throughput:
-    """Gradient steps per second of this project under a mapping, or of a baseline.
+    """Gradient steps per second of this project under a mapping, or of another library (a baseline).
 
     Attributes:
-        system: "placerl" or the baseline.
-        mapping: where learner, replay management and storage run, such as "torch-native-cpu"; empty for a baseline.
-        suite: the purpose of its row: "run" (a training), "validation" (a check of a prediction) or "compare" (a
-            comparison with a baseline).
+        system: "placerl" or the library's name.
+        mapping: where learner, replay management and storage run, such as "torch-native-cpu"; empty for a library.
+        suite: why it was measured: "run" (a training), "validation" (a check of a prediction) or "compare" (a
+            comparison with a library).
         loop: in a validation, the form of the training loop, such as "fused"; empty otherwise.
-        beside: in a comparison, the baseline that this project was timed with; empty otherwise.
-        options: options of a run, each as name=value.
+        beside: in a comparison, the library that this project was timed with; empty otherwise.
+        options: options of a training, each as name=value.
         value: None if it failed or was not run.
-        status: status of its row; `reason` says why it is not "ok".
+        status: "ok", "too_noisy", "failed" or "not_run"; `reason` says why it is not "ok".
     """
 
     workload: str
@@ -183,13 +187,13 @@ class Portability:
     The mean is over choices, such as the machines on which the system ran. It is 0 if one of them is not supported.
 
     Attributes:
-        system: "placerl" or a baseline.
-        over: what the choices are: "device assignments" of one machine, or "machines"; "mappings" in rows
-            of earlier versions.
+        system: "placerl" or another library's name.
+        over: what the choices are: "device assignments" of one machine, or "machines"; "mappings" in measurements of
+            earlier versions.
         among: devices of the choices: with or without simulated devices, or what the machines ran.
-        choices: number of choices; None if its row does not give it.
-        unsupported: number of choices that it cannot run; None if it was not run.
-        value: None if it was not run.
+        choices: number of choices; None if it was not stored.
+        unsupported: number of choices that the system cannot run; None if it was not run.
+        value: the portability; None if it was not run.
         status: "ok", "too_noisy" if one of its rates is, or "not_run".
     """
 
@@ -211,9 +215,11 @@ class PrimitiveTime:
     """The time of one call of a primitive, such as `sum_tree.sample`, on one backend and device.
 
     Attributes:
+        backend: the implementation, such as "native" or "torch".
+        device: the device, such as "cpu" or "cuda:0".
         variant: fanout of a sum tree, such as "K=16"; empty otherwise.
         time: None if it failed or was not run.
-        status: status of its row; `reason` says why it is not "ok".
+        status: "ok", "too_noisy", "failed" or "not_run"; `reason` says why it is not "ok".
     """
 
     workload: str
@@ -236,13 +242,13 @@ class DeviceRoof:
     """An upper limit of a device's rate: its peak arithmetic, or the bandwidth of a memory.
 
     Attributes:
-        device: name of the device, as for `PrimitiveTime`.
-        workloads: workloads to which it applies; empty for all.
-        primitives: primitives to which it applies, by the beginning of their names; empty for all.
+        device: name of the device, such as "cpu" or "cuda:0".
+        workloads: workloads to which the limit applies; empty for all.
+        primitives: timed operations to which it applies, by the beginning of their names; empty for all.
         name: "peak", "peak in bfloat16", or the memory in which the copy was made.
-        footprint_bytes: largest footprint that this memory holds; None for the peak and for the only memory.
+        footprint_bytes: largest data that this memory holds, bytes; None for the peak and for the only memory.
         rate: operations or bytes per second.
-        status: status of its row: "ok" or "too_noisy".
+        status: "ok" or "too_noisy".
         precision: precision of a peak's operations; empty for float32.
     """
 
@@ -257,21 +263,21 @@ class DeviceRoof:
 
     @property
     def is_peak(self) -> bool:
-        """Return whether this is a limit of arithmetic; otherwise it is that of a memory."""
+        """Return whether this is a limit of arithmetic; otherwise it is the limit of a memory."""
         return self.name.startswith(PEAK)
 
 
 @dataclass(frozen=True)
 class RooflinePoint:
-    """The rate that a primitive achieves, and the upper limit of its device that applies to it.
+    """The rate that a primitive, such as `learner.step`, achieves, and its device's upper limit that applies to it.
 
     Attributes:
         flops, traffic: operations and bytes of one call, counted from shapes.
         intensity: operations per byte; None if the primitive only moves data.
         achieved: operations per second, or bytes per second if it only moves data.
-        roof: highest rate that its intensity and footprint allow, in the unit of `achieved`; None if the device's
-            roofs were not measured.
-        bound: name of that roof.
+        roof: highest rate that its intensity and the size of its data allow, in the unit of `achieved`; None if the
+            device's limits were not measured.
+        bound: name of the limit that gives `roof`.
         share: achieved divided by roof, percent.
         status: "ok", or "too_noisy" if the time or the roof is.
     """
@@ -294,7 +300,13 @@ class RooflinePoint:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """One quantity of a training run, such as its gradient steps per second; `system` is the mapping."""
+    """One measured quantity of a training run.
+
+    Attributes:
+        system: the mapping: where learner, replay management and storage ran, such as "torch-native-cpu".
+        seed: seed of the training; None if it was not stored.
+        result: the quantity, such as gradient steps per second.
+    """
 
     workload: str
     batch_size: int | None
@@ -305,13 +317,15 @@ class TrainingResult:
 
 @dataclass(frozen=True)
 class Learning:
-    """What a system learnt on a workload: the interquartile mean over seeds of its returns.
+    """The returns that a system (this project or another library) reached on a workload.
+
+    Each is an interquartile mean over seeds.
 
     Attributes:
-        seeds: number of seeds trained to the end; None if its row does not give it.
+        seeds: number of seeds trained to the end; None if it was not stored.
         end: the mean for the last fifth of training; None if every seed failed.
         best: the mean for the best stretch of training; None if no stretch had an episode of every seed.
-        best_step: environment steps at the end of that stretch.
+        best_step: environment steps at the end of the best stretch.
         reason: why there is no `end`; empty otherwise.
     """
 
@@ -329,7 +343,7 @@ class TrainingCurve:
     """The episode returns of one training run over its environment steps.
 
     Attributes:
-        system: the mapping of the run.
+        system: the mapping: where learner, replay management and storage ran, such as "torch-native-cpu".
         environment_steps: environment steps at the end of each episode.
         returns: returns of the episodes.
         last: mean return of the last episodes.
@@ -348,11 +362,11 @@ class Gap:
     """Measurements that failed, were not run, or are too noisy for a verdict, of one workload and for one reason.
 
     Attributes:
-        suite: the purpose of their rows, such as "profile".
+        suite: what they were measured for, such as "profile".
         status: "failed", "not run" or "too noisy".
         reason: the reason that they share; empty if each item states its own.
-        items: primitives with backend and device.
-        rows: index labels of their rows.
+        items: the measured operations, each with backend and device.
+        rows: index labels of the stored measurements.
     """
 
     workload: str
@@ -369,10 +383,10 @@ class Change:
     """The change of one quantity from the reference run to this one.
 
     Attributes:
-        what: primitive, backend, device and quantity.
-        before, after: its value in the reference run and in this one.
+        what: names of the primitive (a timed operation), its backend and device, and the quantity.
+        before, after: value of the quantity in the reference run and in this one.
         ratio: ratio of the two; None if they cannot be compared.
-        verdict: "better", "worse" or "no verdict"; `reason` explains the last.
+        verdict: "better", "worse" or "no verdict"; `reason` says why there is no verdict.
     """
 
     workload: str
@@ -387,7 +401,13 @@ class Change:
 
 @dataclass(frozen=True)
 class Fact:
-    """One fact about the machine or about versions, in a named group of facts."""
+    """One fact about the machine or about versions, such as the processor's model.
+
+    Attributes:
+        group: heading under which the page lists the fact, such as "cpu".
+        name: name of the fact, such as "model".
+        value: the fact as text, in a readable unit.
+    """
 
     group: str
     name: str
@@ -396,13 +416,13 @@ class Fact:
 
 @dataclass(frozen=True)
 class NoisyRows:
-    """How many timed rows of one kind of primitive are too noisy for a verdict.
+    """The share of time measurements of one kind that are too noisy for a verdict.
 
     Attributes:
-        kind: kind of primitive, such as "round" or "learner"; "all" for the rows of every kind.
-        timed: number of rows of the primitive tables that hold a measured time.
-        noisy: number of timed rows that are too noisy.
-        share: noisy rows in percent of the timed rows.
+        kind: first part of the name of the timed operation, such as "learner" of "learner.step"; "all" for all kinds.
+        timed: number of measured times of this kind in the tables of primitives.
+        noisy: number of these times that are too noisy.
+        share: noisy times in percent of the measured times.
     """
 
     kind: str
@@ -413,15 +433,16 @@ class NoisyRows:
 
 @dataclass(frozen=True)
 class BaselineVersions:
-    """One system with one set of versions and settings in the comparisons.
+    """A system (this project or another library) with one set of versions and settings in the comparisons.
 
     Attributes:
-        system: "placerl" or the baseline.
+        system: "placerl" or the library's name.
         tasks: what was compared: "training", "learner and replay" or "replay".
         workloads: workloads that ran with these versions and settings.
-        versions: each as "package version"; empty if its rows give none.
-        settings: each as "name: value"; the system reports those that are its own or differ from the workload's.
-        rows: index labels of the rows that report these versions and settings.
+        versions: each as "package version"; empty if none were stored.
+        settings: each as "name: value". The system reports settings that only it has and settings that differ from
+            the workload's.
+        rows: index labels of the stored measurements that report these versions and settings.
     """
 
     system: str
@@ -434,20 +455,22 @@ class BaselineVersions:
 
 @dataclass(frozen=True)
 class Content:
-    """Everything that the page and the exported files show about one machine.
+    """The contents of a report on one machine, which the page and the exported files show.
+
+    The attributes that are not listed here hold the rows of the report's tables, such as `primitives`.
 
     Attributes:
-        run: the run of the report, the last of its machine; None if the store has none.
+        run: the run of the report, the last one of its machine; None if the store has none.
         runs: every run of the store.
         reference: the committed run that is shown for comparison; None if there is none.
-        changes: the quantities that both runs have.
-        measurements: the rows of the run and of runs of other tiers with the same code on the same machine. Of
-            what was measured several times, only the last attempt is kept. The index labels are those of the
-            whole store's frame.
-        core_speed: how much of the timed work ran at full core speed; empty if no row states it.
-        noisy_rows: noisy rows of each kind, then of all; empty if nothing was timed.
-        memory: peak memory of these runs; empty if the store is older than such rows.
-        everything: the whole store's frame, for verdicts that use several machines.
+        changes: changes of the quantities that the run and the reference both have.
+        measurements: the measurements of the run and of runs of other tiers with the same code on the same machine,
+            one per row. If something was measured several times, only the last attempt is kept. The index labels are
+            those of the frame with the whole store.
+        core_speed: how much of the timed work ran at full core speed; empty if no measurement states it.
+        noisy_rows: numbers of noisy measurements of each kind, then of all; empty if nothing was timed.
+        memory: peak memory of these runs; empty if the store is too old to hold it.
+        everything: the measurements of the whole store, for verdicts that use several machines.
     """
 
     run: RunRecord | None
@@ -478,7 +501,7 @@ class Content:
 
     @property
     def slug(self) -> str:
-        """Name of the folder of its machine's pages and files.
+        """Return the name of the folder that holds the pages and files of the machine.
 
         It is a hash, because an untrusted fingerprint must not choose a file name.
         """

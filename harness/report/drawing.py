@@ -49,7 +49,7 @@ def svg(figure: Figure, name: str, description: str) -> Markup:
 
     Args:
         figure: the finished figure.
-        name: unique on the page; separates the ids of this plot from those of others. Any text.
+        name: any text that is unique on the page; it separates the ids in this plot from those in others.
         description: text for readers who cannot see the plot.
     """
     buffer = io.StringIO()

@@ -60,11 +60,16 @@ from harness.store.store import RunRecord, Store
 
 
 def number_columns(name: str, number: Number | None) -> dict[str, Any]:
-    """Return the columns of a table that hold a number: value, bounds, unit, provenance and rows.
+    """Return the columns of a table that hold a number.
 
     Args:
-        name: name of the column with the value, and beginning of the other names; "value" is left out of these.
+        name: name of the column with the value, such as "time".
         number: the number; None fills the columns with None, and the rows with an empty text.
+
+    Returns:
+        Values by column name: `name`, and for the bounds, the unit, the provenance and the index labels of the stored
+        measurements "time_low", "time_high", "time_unit", "time_provenance" and "time_rows". If `name` is "value",
+        these are only "low", "high" and so on.
     """
     prefix = "" if name == "value" else f"{name}_"
     return {
@@ -163,7 +168,14 @@ def _numbers(numbers: Iterable[Number]) -> pd.DataFrame:
 
 
 def measurements(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the store's rows as a table: the labels are a column `row`, and nested values are JSON."""
+    """Return the stored measurements as a table for a file.
+
+    Args:
+        frame: stored measurements, one per row, as `Store.frame()` returns them.
+
+    Returns:
+        The same rows, with their index labels in a column `row`, and samples and details as JSON texts.
+    """
     flat = frame.rename_axis("row").reset_index()
     return flat.assign(
         samples=flat["samples"].map(list).map(json.dumps), details=flat["details"].map(json.dumps)
@@ -171,7 +183,10 @@ def measurements(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def tables(content: Content) -> dict[str, pd.DataFrame]:
-    """Return the tables of a report by name, except for the store's measurements."""
+    """Return the tables of a report by the name of their file, such as "predictions".
+
+    The table of all stored measurements is not included.
+    """
     runs = _frame(RunRecord, content.runs)
     runs["machine"] = runs["machine"].map(json.dumps)
     return {
@@ -206,14 +221,14 @@ def write(store: Path, folder: Path, formats: Sequence[str] = ("csv", "parquet")
     Args:
         store: path of the store.
         folder: output folder; created if it does not exist.
-        formats: formats of `FORMATS`; "csv" and "parquet" hold every number, "markdown" and "latex" a
-            readable selection.
+        formats: "csv" and "parquet", which hold every number, "markdown" and "latex", which hold a readable
+            selection.
 
     Returns:
         The paths of the files, in the order in which they were written.
 
     Raises:
-        UserError: the store does not exist, the folder cannot be written, or a format is not in `FORMATS`.
+        UserError: the store does not exist, the folder cannot be written, or a format is none of these four.
     """
     for name in formats:
         if name not in FORMATS:

@@ -1,4 +1,4 @@
-"""Writes files completely or not at all."""
+"""Writes files so that no reader sees an incomplete file."""
 
 import os
 import tempfile

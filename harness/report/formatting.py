@@ -18,7 +18,14 @@ _UNITS = {"ratio": "×", "1": "", "count": "", "1/s": "/s"}
 
 
 def scale_and_unit(value: float, unit: str) -> tuple[float, str]:
-    """Return by what to divide a value so that it has few zeros, and the resulting unit: 0.003 s gives (1e-3, "ms")."""
+    """Return by what to divide a value so that it is easy to read, and the resulting unit.
+
+    A time of 0.003 s, for example, gives (1e-3, "ms"): 3 ms.
+
+    Args:
+        value: the value.
+        unit: unit of the value, such as "s".
+    """
     if unit == "s" and value:
         for scale, name in _TIMES:
             if abs(value) >= scale:
@@ -34,7 +41,7 @@ def scale_and_unit(value: float, unit: str) -> tuple[float, str]:
 def show(number: Number) -> Markup:
     """Return a number as HTML: value, unit, interval, and a mark for its provenance.
 
-    `<data>` elements hold the exact values. A suspect number has a badge.
+    `<data>` elements hold the exact values. An impossible number (`Number.suspect`) has a badge.
 
     Args:
         number: any number; its interval is shown if it has one.
@@ -59,7 +66,7 @@ def show(number: Number) -> Markup:
 
 
 def whole(value: int | None) -> Markup:
-    """Return a batch size or another integer that is a setting, not a result, as HTML; a dash for None."""
+    """Return an integer that is a setting and not a result, such as a batch size, as HTML; a dash for None."""
     return (
         Markup("&ndash;")
         if value is None
@@ -68,10 +75,10 @@ def whole(value: int | None) -> Markup:
 
 
 def row_ranges(rows: tuple[int, ...]) -> str:
-    """Return row numbers as text, with consecutive ones joined: "3, 7-9, 12".
+    """Return row numbers as text, with consecutive numbers joined: "3, 7-9, 12".
 
     Args:
-        rows: in ascending order.
+        rows: the numbers in ascending order.
     """
     ranges: list[list[int]] = []
     for row in rows:

@@ -17,11 +17,14 @@ UNITS = {"_bytes_per_s": (1e9, "GB/s"), "_mhz": (1.0, "MHz"), "_bytes": (0.0, ""
 
 
 def readable(name: str, value: Any) -> tuple[str, str]:
-    """Return a fact's name without its unit suffix, and its value as text in a readable unit.
+    """Return the name and the value of a fact about the machine as text for readers.
 
     Args:
         name: such as "memory_bytes" or "clock_mhz".
         value: a number, text, truth value or list.
+
+    Returns:
+        The name without the suffix of its unit, and the value in a readable unit, such as "16 GiB".
     """
     if isinstance(value, bool):
         return name.replace("_", " "), "yes" if value else "no"
@@ -39,7 +42,9 @@ def readable(name: str, value: Any) -> tuple[str, str]:
 
 
 def facts(machine: Mapping[str, Any], group: str = "machine") -> Iterator[Fact]:
-    """Yield a machine's description as facts: a nested table becomes a group, and each table of a list one fact.
+    """Yield the description of a machine as facts for the page.
+
+    A nested table becomes a group of facts, and each table in a list becomes one fact.
 
     Args:
         machine: the description, as a run stores it.
@@ -67,11 +72,11 @@ def _one_fact(group: str, item: Mapping[str, Any]) -> Fact:
 def noise(frame: pd.DataFrame) -> Iterator[Number]:
     """Yield numbers that describe the noise of the machine during a run.
 
-    They are how many profiled times there are, how many are too noisy, how wide the intervals are, and the A/A null
-    of each comparison: this project's throughput over its own in the same rounds.
+    They say how many profiled times there are, how many of these are too noisy and how wide their intervals are, and
+    give for each comparison the ratio of two timings of this project in the same rounds (the A/A null).
 
     Args:
-        frame: rows of a run.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     timed = _timed(frame)
     if len(timed):
@@ -98,13 +103,14 @@ def _timed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def core_speed(frame: pd.DataFrame) -> Iterator[Number]:
-    """Yield how much of the timed work ran at full core speed; nothing if no row's details state it.
+    """Yield numbers that say how much of the timed work ran at full core speed.
 
-    The numbers are: how many rows have a known speed; how many of them ran slower in part, so that their times were
-    converted to full speed; and the share of work at full speed in the median, the lowest and the highest row.
+    They are: how many measurements have a known speed; how many of these ran slower in part, so that their times were
+    converted to full speed; and the share of work at full speed in the median, the lowest and the highest
+    measurement. Nothing is yielded if no measurement's details state the speed.
 
     Args:
-        frame: rows of a run.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     paces = [(row, detail(row, "pace")) for row in records(_timed(frame))]
     paces = [(row, pace) for row, pace in paces if isinstance(pace, Mapping)]
@@ -121,13 +127,13 @@ def core_speed(frame: pd.DataFrame) -> Iterator[Number]:
 
 
 def noisy_rows(frame: pd.DataFrame) -> Iterator[NoisyRows]:
-    """Yield how many timed rows of each kind are too noisy for a verdict, and then how many of all kinds.
+    """Yield how many time measurements of each kind are too noisy for a verdict, and then how many of all kinds.
 
-    The kind is the part of a primitive's name before the dot: "round" of "round.sample". Nothing is yielded if
-    nothing was timed.
+    The kind is the first part of the name of the timed operation, such as "learner" of "learner.step". Nothing is
+    yielded if nothing was timed.
 
     Args:
-        frame: rows of a run.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     timed = _timed(frame)
     if len(timed):
@@ -148,7 +154,11 @@ def _noisy_rows(kind: str, timed: pd.DataFrame) -> NoisyRows:
 
 
 def memory(frame: pd.DataFrame) -> Iterator[Number]:
-    """Yield the peak memory of each run: of its main process, and of the largest one of its processes."""
+    """Yield the peak memory of each run: of its main process, and of the largest of its other processes.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     rows = select(frame, suite=peak_memory.SUITE, quantity=peak_memory.QUANTITY)
     for (_, tier, process), some in rows.groupby(["run", "tier", "primitive"], sort=False):
         (highest,) = records(some.nlargest(1, "value"))

@@ -1,4 +1,4 @@
-"""Computes the report's tables of throughput and portability (`content.py`) from a store's rows."""
+"""Computes the report's tables of throughput and portability (`content.py`) from stored measurements."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -22,8 +22,10 @@ SUITES = (Suite.RUN, Suite.VALIDATION, Suite.COMPARE)
 def throughputs(frame: pd.DataFrame) -> Iterator[Throughput]:
     """Yield the gradient steps per second of every training, validation and comparison, including failed ones.
 
+    A validation is a training that was run to check a prediction; a comparison also ran another library.
+
     Args:
-        frame: rows of a run.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     rows = frame[(frame["quantity"] == RATE) & frame["suite"].isin(SUITES)]
     for row in records(rows.sort_values(["workload", "batch_size"], kind="stable")):
@@ -49,13 +51,14 @@ def throughputs(frame: pd.DataFrame) -> Iterator[Throughput]:
 
 
 def portabilities(frame: pd.DataFrame, everywhere: pd.DataFrame) -> Iterator[Portability]:
-    """Yield the portability over the device assignments of a machine, and over the machines of a merged store.
+    """Yield the performance portability of this project and of other libraries.
 
-    Portability is PRL's harmonic mean of experiences per second.
+    It is PRL's harmonic mean of experiences per second, over the device assignments of one machine (a device for the
+    learner and one for replay management) or over the machines of a merged store.
 
     Args:
-        frame: rows of a run that validated mappings.
-        everywhere: rows of the whole store.
+        frame: the stored measurements of a run in which mappings were run to check predictions, one per row.
+        everywhere: the measurements of the whole store.
     """
     yield from _over_mappings(frame)
     for found in over_platforms(everywhere):

@@ -45,7 +45,8 @@ def time_over_batch(workload: str, primitive: str, times: Sequence[PrimitiveTime
     """Plot the time of a call over the batch size, one line per backend and device, both axes logarithmic.
 
     Args:
-        workload, primitive: names for the title and the description.
+        workload: name of the workload, for the title and the description.
+        primitive: name of the timed operation, such as "sum_tree.sample", for the title and the description.
         times: times of that primitive on that workload.
     """
     with mpl.rc_context(STYLE):
@@ -83,12 +84,12 @@ def time_over_batch(workload: str, primitive: str, times: Sequence[PrimitiveTime
 
 
 def predicted_against_achieved(predictions: Sequence[PredictedThroughput], limit_percent: float) -> Markup:
-    """Plot predicted over achieved throughput, with the line of equality and a band around it.
+    """Plot predicted over achieved training throughput, with the line of equality and a band around it.
 
-    Points whose achieved value is not measured are hollow.
+    Points whose achieved value is simulated or modelled are hollow.
 
     Args:
-        predictions: predictions; those of mappings that were not run are left out.
+        predictions: predictions; those of mappings (placements of the training) that were not run are left out.
         limit_percent: half the width of the band, percent.
     """
     with mpl.rc_context(STYLE):
@@ -131,10 +132,13 @@ def predicted_against_achieved(predictions: Sequence[PredictedThroughput], limit
 
 
 def heat_map(found: HeatMap) -> Markup:
-    """Plot the throughput of every mapping as a share of the best at its batch size.
+    """Plot the training throughput of every mapping as a share of the best mapping's at each batch size.
 
-    Marks show the mapping that was chosen and the best one, throughputs that are too noisy, and those
-    that are not measured.
+    A mapping says where learner, replay management and storage run. Marks show the mapping that the performance model
+    chose and the best one, throughputs that are too noisy, and those that are not measured.
+
+    Args:
+        found: throughputs by mapping and batch size.
     """
     shape = len(found.mappings), len(found.batch_sizes)
     shares = np.full(shape, np.nan)
@@ -162,9 +166,12 @@ def heat_map(found: HeatMap) -> Markup:
 
 
 def chosen_not_run(found: HeatMap) -> str:
-    """Return a sentence for each chosen mapping that was not run and so has no mark on the heat map.
+    """Return a sentence for each mapping that the performance model chose but that was not run.
 
-    It is empty if all were run.
+    Such a mapping has no mark on the heat map. The text is empty if all were run.
+
+    Args:
+        found: the contents of the heat map.
     """
     sizes_of: dict[str, list[str]] = {}
     for size in found.batch_sizes:
@@ -179,10 +186,12 @@ def chosen_not_run(found: HeatMap) -> str:
 
 
 def gains(comparisons: Sequence[BaselineComparison]) -> Markup:
-    """Plot the ratio of this project's throughput to each baseline's, with its interval.
+    """Plot this project's throughput over that of each other library, with its interval.
 
-    Next to each is the ratio of this project's throughput to its own in the same rounds, which shows the
-    noise (the A/A null).
+    Next to it is the ratio of two timings of this project in the same rounds, which shows the noise (the A/A null).
+
+    Args:
+        comparisons: comparisons; those without a ratio are left out.
     """
     shown = [c for c in comparisons if c.ratio is not None]
     with mpl.rc_context(STYLE):
@@ -227,12 +236,12 @@ _MOST_STRETCHES, _EPISODES_A_STRETCH = 200, 20  # on average
 def learning_curves(workload: str, curves: Sequence[TrainingCurve], window: int) -> Markup:
     """Plot the episode return over environment steps, one line per training run.
 
-    Up to `MOST_EPISODES` episodes are drawn faintly, with the mean of the last `window`. If there are more,
-    the mean over stretches of equally many environment steps is drawn, and faintly the 5th to 95th percentile
-    of their episodes.
+    Up to 400 episodes (`MOST_EPISODES`) are drawn faintly, with a line for the mean of the last `window` episodes. If
+    there are more, the line is the mean over stretches of equally many environment steps, and a faint band shows the
+    5th to 95th percentile of the episodes in each stretch.
 
     Args:
-        workload: name for the title.
+        workload: name of the workload, for the title.
         curves: learning curves on that workload.
         window: number of episodes in a mean.
     """
@@ -264,14 +273,14 @@ def learning_curves(workload: str, curves: Sequence[TrainingCurve], window: int)
 
 
 def in_the_paper_s_axes(verdict: Verdict, rows: pd.DataFrame) -> Markup | None:
-    """Return the figure that a claim draws in the paper's own axes.
+    """Return the figure that a claim (a statement of a paper) draws in the axes of the paper's own figure.
 
     Args:
         verdict: the verdict whose claim may define a figure.
-        rows: the rows that the claim's check reads.
+        rows: the stored measurements that the claim's check reads.
 
     Returns:
-        None if the claim defines no figure, or if the rows are not sufficient.
+        The figure as SVG; None if the claim defines no figure, or if the measurements are not sufficient.
     """
     if verdict.claim.draw is None:
         return None
@@ -283,10 +292,13 @@ def in_the_paper_s_axes(verdict: Verdict, rows: pd.DataFrame) -> Markup | None:
 
 
 def published_and_ours(verdict: Verdict) -> Markup | None:
-    """Plot the paper's numbers of a claim and this project's, with one axis per unit.
+    """Plot the paper's numbers for a claim (a statement of the paper) and this project's, with one axis per unit.
+
+    Args:
+        verdict: the claim with this project's numbers.
 
     Returns:
-        None if no number of this project has the unit of a published one.
+        The plot as SVG; None if no number of this project has the unit of a published one.
     """
     published, ours = verdict.claim.published, verdict.finding.ours
     units = [u for u in dict.fromkeys(n.unit for n in published) if any(n.unit == u for n in ours)]

@@ -1,4 +1,4 @@
-"""Reads the contents of a report from a store, machine by machine."""
+"""Reads the contents of a report from a store of measurements, machine by machine."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -23,7 +23,7 @@ def platforms(runs: Iterable[RunRecord]) -> list[RunRecord]:
 
 
 def read_all(path: Path, references: Iterable[Reference] = ()) -> list[Content]:
-    """Return the contents of a report on a store: one per machine, that of the last run first.
+    """Return the contents of a report on a store, one per machine; the machine of the last run comes first.
 
     Args:
         path: path of the store.
@@ -41,7 +41,15 @@ def read_all(path: Path, references: Iterable[Reference] = ()) -> list[Content]:
 
 
 def read(path: Path, references: Iterable[Reference] = ()) -> Content:
-    """Return the contents of a report for the machine of the last run; arguments and errors as for `read_all`."""
+    """Return the contents of a report for the machine of a store's last run.
+
+    Args:
+        path: path of the store.
+        references: committed runs; the one that matches the run best is shown with it.
+
+    Raises:
+        UserError: there is no such store, or it has another version.
+    """
     return read_all(path, references)[0]
 
 
@@ -65,8 +73,10 @@ def _same_code(one: RunRecord, other: RunRecord) -> bool:
 def arrange(frame: pd.DataFrame, runs: tuple[RunRecord, ...], run: RunRecord | None) -> Content:
     """Return the contents of a report on one run, with runs of other tiers with the same code on the same machine.
 
+    A tier (quick, standard or full) says how much a run measures.
+
     Args:
-        frame: the whole store's frame.
+        frame: the measurements of the whole store, one per row, as `Store.frame()` returns them.
         runs: every run of the store.
         run: the run of the report; None if there is none.
     """

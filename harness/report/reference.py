@@ -34,12 +34,12 @@ _COLUMNS = tuple(field.name for field in dataclasses.fields(Measurement))
 
 @dataclass(frozen=True)
 class Reference:
-    """A reference run: its files are committed with the code.
+    """A reference run, with which new runs are compared; its files are committed with the code.
 
     Attributes:
-        name: name of its files.
+        name: name of its two files, without the suffix.
         run: when, where and at which revision it was made.
-        measurements: all of its rows.
+        measurements: all measurements of the run.
     """
 
     name: str
@@ -48,11 +48,11 @@ class Reference:
 
 
 def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
-    """Write the last run of a store as a reference.
+    """Write the last run of a store as a reference, with which reports compare later runs.
 
     Args:
         store: path of the store.
-        name: letters, digits, dots and hyphens.
+        name: name of the files; letters, digits, dots and hyphens.
         folder: output folder; created if it does not exist.
 
     Returns:
@@ -79,7 +79,7 @@ def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
 
 
 def load(folder: Path = FOLDER) -> list[Reference]:
-    """Return every reference of a folder, sorted by name; empty if the folder does not exist.
+    """Return every reference run of a folder, sorted by name; empty if the folder does not exist.
 
     Raises:
         UserError: a file is damaged; the message names it.
@@ -88,13 +88,13 @@ def load(folder: Path = FOLDER) -> list[Reference]:
 
 
 def last_attempts(store: Store, run: int) -> list[Measurement]:
-    """Return the measurements of a run, only the last attempt of what was measured several times.
+    """Return the measurements of a run; if something was measured several times, only the last attempt.
 
-    A second attempt at a cell (a piece of the plan) is stored under its name with "#2".
+    A second attempt at a cell (a piece of the plan) is stored under the cell's name with "#2".
 
     Args:
         store: an open store.
-        run: a `RunRecord.id`.
+        run: number of the run in the store, a `RunRecord.id`.
     """
     last = {name.partition("#")[0]: name for name in store.cells(run)}
     return [row for name in last.values() for row in store.measurements(run=run, cell=name)]
@@ -103,7 +103,8 @@ def last_attempts(store: Store, run: int) -> list[Measurement]:
 def beside(run: RunRecord, references: Iterable[Reference]) -> Reference | None:
     """Return the reference run to compare a run with; None if there is none.
 
-    A reference of the same machine is preferred, then one of the same tier; the run itself is never returned.
+    A reference of the same machine is preferred, then one of the same tier (quick, standard or full); the run itself
+    is never returned.
 
     Args:
         run: the run.

@@ -1,8 +1,9 @@
 """Computes the roofline: every profiled primitive with the upper limits of its device (Williams et al. 2009).
 
-Arithmetic and traffic are counted from shapes (`harness.profile.cases.work`). Roofs, the upper limits, are measured
-on the same machine (`harness.profile.machine_peaks`); those of a simulated FPGA are modelled. A memory's roof applies
-to the primitives that fit into the memory.
+A primitive is a timed operation, such as `learner.step`. Its arithmetic and traffic are counted from shapes
+(`harness.profile.cases.work`). Roofs, the upper limits, are measured on the same machine
+(`harness.profile.machine_peaks`); those of a simulated FPGA are modelled. A memory's roof applies to the primitives
+whose data fits into the memory.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,12 +29,12 @@ _BINARY = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def roofs(frame: pd.DataFrame) -> list[DeviceRoof]:
-    """Return the roofs of all devices, the upper limits of their rates, each once.
+    """Return the roofs of all devices, the upper limits of their rates: peak arithmetic and memory bandwidth.
 
     A simulated device's roofs are stored with each workload; equal ones are merged.
 
     Args:
-        frame: rows of a run.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     last: dict[tuple[Any, ...], Any] = {}
     for row in records(select(frame, suite=measured_roofs.SUITE)):
@@ -77,12 +78,13 @@ def _memory(size: int | None) -> str:
 
 
 def points(frame: pd.DataFrame, found: Sequence[DeviceRoof]) -> Iterator[RooflinePoint]:
-    """Yield the rate of each profiled primitive with the roof of its device, if its work is known from shapes.
+    """Yield the rate of each profiled primitive (a timed operation) with the upper limit of its device, its roof.
 
-    If a device's memory beyond its caches was not measured, a primitive that does not fit the caches has no roof.
+    Primitives whose operations and bytes are unknown are left out. If a device's memory beyond its caches was not
+    measured, a primitive whose data does not fit into the caches has no roof.
 
     Args:
-        frame: rows of a run.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         found: the roofs of all devices, from `roofs`.
     """
     missing = frame[(frame["suite"] == measured_roofs.SUITE) & (frame["status"] == "not_run")]
@@ -199,13 +201,15 @@ def _roof(
 def serving(
     roofs: Iterable[DeviceRoof], footprint_bytes: int, caches_alone: bool = False
 ) -> DeviceRoof | None:
-    """Return the memory from which data is read: the smallest measured one that holds it, else the largest.
+    """Return the memory from which data of a given size is read.
+
+    It is the smallest measured memory that holds the data, or the largest one if none does.
 
     Args:
-        roofs: roofs of a device.
-        footprint_bytes: bytes of the data.
-        caches_alone: whether the largest memory was not measured; the result is then None for data
-            that fits no cache.
+        roofs: upper limits of a device's rate, among them the bandwidths of its memories.
+        footprint_bytes: size of the data, bytes.
+        caches_alone: whether the largest memory was not measured; the result is then None for data that fits no
+            cache.
     """
     memories = sorted((r for r in roofs if not r.is_peak), key=lambda r: r.footprint_bytes or 0)
     return next(

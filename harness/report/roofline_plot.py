@@ -1,4 +1,4 @@
-"""Plots the roofline of one backend on one device: the device's upper limits, and each primitive below them."""
+"""Plots the roofline of one backend on one device: the device's upper limits, and each primitive's rate below them."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -19,12 +19,14 @@ PRIMITIVES = ("learner.step", "actor.infer", "sum_tree.sample", "sum_tree.update
 def roofline(points: Sequence[RooflinePoint], roofs: Sequence[DeviceRoof]) -> Markup | None:
     """Plot the operations per second of primitives over their operations per byte, with the upper limits of the device.
 
+    A primitive is a timed operation, such as `learner.step`.
+
     Args:
-        points: points of one backend on one device.
-        roofs: limits of that device.
+        points: rates of the primitives of one backend on one device.
+        roofs: upper limits of that device.
 
     Returns:
-        None if no point has operations per byte: all primitives only move data.
+        The plot as SVG; None if no point has operations per byte, because all primitives only move data.
     """
     placed = [(p, p.intensity.value, p.achieved.value) for p in points if p.intensity]
     if not placed:

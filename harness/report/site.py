@@ -1,6 +1,7 @@
-"""Writes the report as HTML files that need no server and no network: `index.html`, and one page per claim.
+"""Writes the report as HTML files that need no server and no network.
 
-If a store holds runs of several machines, the report has one part per machine.
+There is an `index.html`, and one page per claim, a statement of a paper that is checked. If a store holds runs of
+several machines, the report has one part per machine.
 """
 
 import re
@@ -30,7 +31,7 @@ PLATFORMS = "platforms"  # folder of the other machines' pages
 
 
 def environment() -> jinja2.Environment:
-    """Return the environment of the Jinja templates: it escapes all values and fails on an unknown name."""
+    """Return the Jinja environment that renders the templates: it escapes all values and fails on an unknown name."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
@@ -44,7 +45,10 @@ def environment() -> jinja2.Environment:
 
 
 def primitive_tables(times: tuple[PrimitiveTime, ...]) -> list[dict[str, object]]:
-    """Return the primitive tables and their plots, one table per workload, as the page's template takes them.
+    """Return the tables of primitives (timed operations) and their plots, one table per workload, for the template.
+
+    Args:
+        times: times of the primitives, sorted by workload.
 
     Returns:
         For each workload "workload", "sizes" (batch sizes), "rows" (one per primitive, backend and device, with the
@@ -71,7 +75,10 @@ def primitive_tables(times: tuple[PrimitiveTime, ...]) -> list[dict[str, object]
 
 
 def rooflines(content: Content) -> list[Markup]:
-    """Return one roofline plot per device and backend that has a point with operations per byte."""
+    """Return one roofline plot (rates below a device's upper limits) per device and backend.
+
+    Devices and backends without a point that has operations per byte are left out.
+    """
     drawn = []
     ordered = sorted(content.roofline, key=lambda p: (p.device, p.backend))
     for (device, _), group in groupby(ordered, key=lambda p: (p.device, p.backend)):
@@ -107,11 +114,11 @@ def _shared(content: Content, home: str) -> dict[str, object]:
 
 
 def render(content: Content, others: Sequence[Content] = (), home: str = "") -> str:
-    """Return the main page of a machine as HTML.
+    """Return the main page of a report on a machine as HTML.
 
     Args:
         content: contents of the page.
-        others: contents of other machines of the store, to whose pages it links.
+        others: contents of other machines of the store; the page links to their pages.
         home: relative path of the page that links to all machines; empty if that is this page.
     """
     optimum_gap = from_text("MAP.optimum_gap")[0].value
@@ -149,11 +156,13 @@ def render(content: Content, others: Sequence[Content] = (), home: str = "") -> 
 
 
 def render_claims(content: Content, home: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the key and the HTML page of each claim: published and own numbers, the rows used, and how to repeat it.
+    """Yield the key and the HTML page of each claim, a statement of a paper that is checked.
+
+    A page shows the published and this project's numbers, the measurements used, and how to repeat them.
 
     Args:
         content: contents of the pages.
-        home: as for `render`.
+        home: relative path of the page that links to all machines; empty if that is the main page of this machine.
     """
     template, shared = environment().get_template("claim.html.j2"), _shared(content, home)
     verdicts = content.verdicts
@@ -175,7 +184,7 @@ def render_claims(content: Content, home: str = "") -> Iterator[tuple[str, str]]
 
 
 def write(store: Path, folder: Path) -> tuple[Path, Content]:
-    """Write the report on a store: pages of its last run's machine, and a folder of pages for each other machine.
+    """Write the report on a store: the pages of its last run's machine, and a folder of pages for each other machine.
 
     Args:
         store: path of the store.

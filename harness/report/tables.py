@@ -1,4 +1,4 @@
-"""Computes the rows of the report's tables (`content.py`) from a store's rows."""
+"""Computes the rows of the report's tables (`content.py`) from stored measurements."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,7 +38,7 @@ LAST_EPISODES = 10  # number of episodes in the mean of the last return
 
 
 def optional_size(value: Any) -> int | None:
-    """Return a batch size as an integer, or None for the missing value of the frame."""
+    """Return a batch size as an integer, or None if the measurement has none (NaN)."""
     return None if pd.isna(value) else int(value)
 
 
@@ -48,22 +48,22 @@ def _seed(row: Any) -> int | None:
 
 
 def whole_detail(row: Any, name: str) -> int | None:
-    """Return an entry of a row's details that is an integer; None if the row has none, as an untrusted one may.
+    """Return an entry of a measurement's details as an integer; None if there is no entry or it is no integer.
 
     Args:
-        row: one of `harness.papers.evidence.records`.
-        name: name of the entry.
+        row: a stored measurement, one of those that `harness.papers.evidence.records` returns.
+        name: name of the entry, such as "seed".
     """
     value = detail(row, name)
     return value if isinstance(value, int) else None
 
 
 def percent_above(a: Number, b: Number, quantity: str) -> Number:
-    """Return by how many percent a exceeds b, with its interval.
+    """Return by how many percent a exceeds b, with an interval.
 
     Args:
         a, b: numbers in the same unit; b above 0.
-        quantity: name of the result.
+        quantity: name of the result, in words.
     """
     over = ratio(quantity, a, b)
     low, high = (None if bound is None else 100 * (bound - 1) for bound in (over.low, over.high))
@@ -71,13 +71,14 @@ def percent_above(a: Number, b: Number, quantity: str) -> Number:
 
 
 def predictions(frame: pd.DataFrame) -> Iterator[PredictedThroughput]:
-    """Yield every prediction of a run with the throughput that its mapping achieved.
+    """Yield every prediction of a training throughput, with the throughput that the same mapping achieved.
 
-    A run of the mapping counts only if it is as predicted: in a validation in the same loop, or a training without
-    options. Several rows, such as those of several seeds, are pooled.
+    A mapping says where learner, replay management and storage run. A training with it counts only if it is as
+    predicted: in a validation (run to check predictions) with the same form of the training loop, or a training
+    without options. Several trainings, such as those with several seeds, are pooled.
 
     Args:
-        frame: rows of a run.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     yield from _predictions(frame, Suite.RUN, Suite.PREDICTION, "gradient_steps_per_s")
     yield from _predictions(frame, Suite.VALIDATION, Suite.VALIDATION, "predicted_gradient_steps_per_s")
@@ -96,11 +97,13 @@ def _learners_in_fixed_point(frame: pd.DataFrame, named: Callable[[Any], str]) -
 
 
 def heat_maps(found: Iterable[PredictedThroughput]) -> Iterator[HeatMap]:
-    """Yield the heat maps of mappings: per workload one of the measured ones, and one that adds the simulated ones.
+    """Yield the heat maps of training throughput by mapping and batch size.
 
-    A workload needs several mappings that were run. If a mapping was run in several loops, the one that the default
-    strategy describes is shown. Validations and separate trainings are never combined in one map; trainings are shown
-    only if no validation has the data.
+    A mapping says where learner, replay management and storage run. Each workload for which several mappings were run
+    has one map of the measured ones, and one that adds the simulated ones. If mappings were run with several forms of
+    the training loop, the form that the default performance model describes is shown. Validations (run to check
+    predictions) and separate trainings are never combined in one map; trainings are shown only if the validations
+    give no map.
 
     Args:
         found: the predictions with their achieved throughputs, from `predictions`.
@@ -210,7 +213,13 @@ def _achieved(rows: Sequence[Any]) -> tuple[Number | None, str]:
 
 
 def choices(frame: pd.DataFrame) -> Iterator[Choice]:
-    """Yield the mapping that each strategy chose in the validation of a run, with its regret."""
+    """Yield the mapping that each performance model (strategy) chose, with the throughput that the choice lost.
+
+    A mapping says where learner, replay management and storage run. The mappings were run to check the choice.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     for row in records(select(frame, suite=Suite.VALIDATION, quantity="regret")):
         best = str(detail(row, "best"))
         size = optional_size(row.batch_size)
@@ -220,7 +229,11 @@ def choices(frame: pd.DataFrame) -> Iterator[Choice]:
 
 
 def primitives(frame: pd.DataFrame) -> Iterator[PrimitiveTime]:
-    """Yield the times of primitives, such as `sum_tree.sample`, in a run, with those that failed or were not run."""
+    """Yield the times of primitives, such as `sum_tree.sample`, including those that failed or were not run.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     rows = frame[frame["quantity"] == "time_per_call"]
     apart = rows[rows["suite"] == PRECISION_PROFILE]
     fixed = _learners_in_fixed_point(apart, lambda row: str(row.backend))
@@ -242,7 +255,11 @@ def primitives(frame: pd.DataFrame) -> Iterator[PrimitiveTime]:
 
 
 def training(frame: pd.DataFrame) -> Iterator[TrainingResult]:
-    """Yield the results of every training run, such as its throughput; the episode returns are left out."""
+    """Yield the results of every training run, such as its throughput, except the returns of its episodes.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     for row in records(select(frame, suite=Suite.RUN)):
         if row.quantity != "episode_return":
             result = number(row, row.quantity.replace("_", " "))
@@ -252,7 +269,11 @@ def training(frame: pd.DataFrame) -> Iterator[TrainingResult]:
 
 
 def learning(frame: pd.DataFrame) -> Iterator[Learning]:
-    """Yield what each system learnt on each workload: its return at the end of training and at its best."""
+    """Yield the return of each system on each workload at the end of training and at its best.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     rows = frame[frame["suite"] == Suite.LEARN]
     best = {(r.workload, r.backend): r for r in records(select(rows, quantity=BEST))}
     for row in records(rows[rows["quantity"] == END]):
@@ -269,12 +290,12 @@ def learning(frame: pd.DataFrame) -> Iterator[Learning]:
 
 
 def curves(frame: pd.DataFrame) -> Iterator[TrainingCurve]:
-    """Yield the learning curve of each training run.
+    """Yield the learning curve of each training run: the return of every episode over environment steps.
 
-    The curves come from rows of `episode_return` whose details give the environment step of every sample.
+    Trainings whose measurement does not hold the environment step of every episode are left out.
 
     Args:
-        frame: rows of a run.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     rows = frame[(frame["suite"] == Suite.RUN) & (frame["quantity"] == "episode_return")]
     for row in records(rows):
@@ -293,7 +314,13 @@ def curves(frame: pd.DataFrame) -> Iterator[TrainingCurve]:
 
 
 def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
-    """Yield the comparison with each baseline, per workload and batch size; one that failed keeps its reason."""
+    """Yield the comparison of this project with each other library, per workload and batch size.
+
+    A comparison that failed or was not run is included, with the reason.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
     rows = frame[frame["suite"] == Suite.COMPARE]
     keyed = [
         ((r.workload, optional_size(r.batch_size) or 0, str(detail(r, "baseline") or r.backend)), r)
@@ -329,12 +356,12 @@ def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
 
 
 def gaps(frame: pd.DataFrame) -> Iterator[Gap]:
-    """Yield what failed, was not run, or is too noisy for a verdict, in this order.
+    """Yield the measurements that failed, then those that were not run, then those too noisy for a verdict.
 
-    Measurements of one workload, suite, batch size and reason are one entry.
+    Measurements of one workload, purpose (suite), batch size and reason are one entry.
 
     Args:
-        frame: rows of a run.
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     found: dict[tuple[Any, ...], list[Any]] = {}
     for status in ("failed", "not_run", "too_noisy"):
@@ -355,11 +382,11 @@ def gaps(frame: pd.DataFrame) -> Iterator[Gap]:
 def changes(
     before: Iterable[Measurement], after: Iterable[Measurement], incomparable: str = ""
 ) -> Iterator[Change]:
-    """Yield the changes of the times and throughputs that two runs share: the worse, the better, the undecided.
+    """Yield the changes of times and throughputs that two runs share: first the worse, then the better, then the rest.
 
     Args:
         before, after: the measurements of the reference run and of the new run.
-        incomparable: why the two cannot be compared, so that there is no verdict; empty if they can.
+        incomparable: why the two runs cannot be compared, so that there is no verdict; empty if they can.
     """
     differences = diff(before, after, incomparable=incomparable)
     found = [d for d in differences if d.before is not None and d.after is not None]

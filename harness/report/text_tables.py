@@ -1,6 +1,6 @@
 """Writes the tables of a report as Markdown and as LaTeX, for a paper or an issue.
 
-They have fewer columns than the CSV. Each number has unit, interval and provenance, in separate columns if all
+They have fewer columns than the CSV files. Each number has unit, interval and provenance, in separate columns if all
 numbers of a table are of one quantity.
 """
 
@@ -38,14 +38,14 @@ Cell = str | tuple[str, ...]
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table whose cells are text.
+    """A table whose cells are text, for Markdown or LaTeX.
 
     Attributes:
-        name: name of its file.
+        name: name of the file, without the suffix.
         title: title of the table.
         columns: headings.
         rows: each with as many cells as there are headings.
-        source: the command that measures its rows, shown if there are none.
+        source: the command that measures the table's contents, shown if there are no rows.
     """
 
     name: str
@@ -56,12 +56,12 @@ class TextTable:
 
     @property
     def missing(self) -> str:
-        """Return the text that stands in place of a table without rows; empty if it has rows."""
+        """Return the text that a page shows in place of a table without rows; empty if the table has rows."""
         return "" if self.rows else f"not run: needs `{self.source}`"
 
 
 def number_text(number: Number | None, absent: str = "not run") -> str:
-    """Return value, unit, interval and provenance of a number as text.
+    """Return a number as text: value, unit, interval and provenance.
 
     Args:
         number: the number, or None.
@@ -96,10 +96,10 @@ def _number_cells(number: Number | None, status: str) -> tuple[str, ...]:
 
 
 def text_tables(content: Content) -> list[TextTable]:
-    """Return all text tables of a report.
+    """Return all tables of a report whose cells are text.
 
-    They are throughput, portability, comparisons and their versions, predictions of mappings that were run, primitive
-    times, returns, and verdicts.
+    They are throughput, portability, comparisons with other libraries and their versions, predictions of mappings
+    that were run, times of primitives, returns, and verdicts on papers' statements.
     """
     return [
         _throughput(content),
@@ -308,8 +308,8 @@ def as_markdown(table: TextTable) -> str:
 def as_latex(table: TextTable) -> str:
     """Return a table as a LaTeX longtable, which may extend over several pages.
 
-    It needs the packages array, booktabs, longtable and textcomp. The parts of a cell are separate lines, because a
-    page cannot break within a line.
+    The document needs the packages array, booktabs, longtable and textcomp. The parts of a cell are separate lines,
+    because a page cannot break within a line.
     """
     if table.missing:
         return f"{table.title}: {_latex(table.missing)}\n"
