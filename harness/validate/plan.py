@@ -1,8 +1,8 @@
-"""Validation: every mapping is run in the same interleaved rounds as the pieces that predict it.
+"""Runs every mapping in the same interleaved rounds as the calls from which its throughput is predicted.
 
-A mapping says where learner, replay management and storage run; a piece is a call of the training loop that is timed
-at its place in the loop. A cell, the unit of work of a run, is one workload at one batch size. Its rows, all of
-suite `validation`:
+This is called a validation. A mapping says where learner, replay management and storage run; a piece is a call of the
+training loop that is timed at its place in the loop. A cell, the unit of work of a run, is one workload at one batch
+size. Its rows, all of suite `validation`:
 
 | quantity | backend | what it is |
 |---|---|---|
@@ -13,9 +13,10 @@ suite `validation`:
 | `runtime_overhead` | placerl | time beyond that of the slowest unit alone, with actors in processes |
 | `portability` | placerl or a baseline | PRL's performance portability over device assignments |
 
-Errors are signed: predicted / achieved - 1, for a throughput and likewise for the time of a term. The FPGA is
-simulated. Mappings that use it run in virtual time, and their rows are `simulated`, or `modelled` if the learner is
-on it (`harness.runtime.time_provenance`). A strategy chooses once without and once with it.
+A strategy is a performance model that predicts the throughput of mappings and chooses one. Errors are signed:
+predicted / achieved - 1, for a throughput and likewise for the time of a term. The FPGA is simulated. Mappings that
+use it run in virtual time, and their rows are `simulated`, or `modelled` if the learner is on it
+(`harness.runtime.time_provenance`). A strategy chooses once without and once with it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -96,12 +97,12 @@ LONG_BLOCK_S = 60e-3
 
 
 def cells(tier: str, budget_s: float = 0.0, precisions: Sequence[str] = ()) -> list[Cell]:
-    """Return the units of work of a run: one for each workload and batch size of a tier.
+    """Return the cells (pieces of the plan) that validate predictions, one for each workload and batch size of a tier.
 
     Args:
-        tier: "quick", "standard" or "full", a key of `GRIDS`.
-        budget_s: seconds per unit of work; the value in `BUDGETS_S` if 0.
-        precisions: precisions of the learners in addition to float32.
+        tier: how much is measured: "quick", "standard" or "full", a key of `GRIDS`.
+        budget_s: seconds per cell; 0 means the value in `BUDGETS_S`.
+        precisions: numeric precisions of the learners in addition to float32, such as "bfloat16".
 
     Raises:
         UserError: there is no such tier.
@@ -121,13 +122,14 @@ def cells(tier: str, budget_s: float = 0.0, precisions: Sequence[str] = ()) -> l
 
 
 def cell(item: Workload, batch_size: int, budget_s: float, precisions: Sequence[str] = ()) -> Cell:
-    """Return the cell, a unit of work of a run, that validates one workload at one batch size.
+    """Return the cell, a piece of the plan, that validates predictions for one workload at one batch size.
 
     Args:
-        item, batch_size: the workload and the batch size.
+        item: the workload.
+        batch_size: transitions per gradient step.
         budget_s: seconds that the cell takes.
-        precisions: precisions of the learners in addition to float32. If there are any, its rows have
-            suite `PRECISION_SUITE`.
+        precisions: numeric precisions of the learners in addition to float32, such as "bfloat16". If there are any,
+            the cell's rows have suite `PRECISION_SUITE`.
     """
 
     def measured(run: StoredRun, report: Report) -> list[Measurement]:
@@ -154,13 +156,13 @@ def cell(item: Workload, batch_size: int, budget_s: float, precisions: Sequence[
 def mappings(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
     """Return every mapping (backends of learner, replay management and storage) that can run on this machine.
 
-    The storage is on the host, or on the device of the learner or of the replay management: strategies choose among
-    these (`harness.mapping.base.candidates`). Those with the simulated FPGA are last. An on-policy algorithm has no
-    replay management to place.
+    The storage is on the host, or on the device of the learner or of the replay management, because performance
+    models choose among these places (`harness.mapping.base.candidates`). Mappings with the simulated FPGA are last.
+    An on-policy algorithm has no replay management to place.
 
     Args:
         item: the workload that is trained.
-        precisions: precisions of the learners in addition to float32.
+        precisions: numeric precisions of the learners in addition to float32, such as "bfloat16".
     """
     found = [mapping for mapping in _of_this_machine(item, precisions) if _can_run(item, mapping)]
     if item.algorithm.name == "ppo" or not item.replay.prioritized or fpga_unavailable_reason():
@@ -178,11 +180,13 @@ def mappings(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
 
 
 def unsupported(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
-    """Return the mappings of this machine's learners and replay managers that cannot run the workload.
+    """Return the mappings (backends of learner, replay management and storage) that cannot run the workload.
+
+    They are built from the learners and replay managers of this machine.
 
     Args:
         item: the workload that is trained.
-        precisions: precisions of the learners in addition to float32.
+        precisions: numeric precisions of the learners in addition to float32, such as "bfloat16".
     """
     return [mapping for mapping in _of_this_machine(item, precisions) if not _can_run(item, mapping)]
 
@@ -212,11 +216,16 @@ def _can_run(item: Workload, mapping: Placement) -> bool:
 
 
 def loops(item: Workload, mapping: Placement) -> tuple[Loop, ...]:
-    """Return the loops (orders of calls) in which a mapping is run: the fused loop, and others that differ from it.
+    """Return the forms of the training loop (orders of its calls) in which a mapping is run.
 
-    Strategies choose for the strict, the overlapped or the relaxed loop among all mappings, so every mapping runs in
-    all of them. The strict loop differs where something can be fused; the relaxed loop needs a prioritised replay to
-    manage. On-policy training runs only in the fused loop.
+    The fused and the overlapped loop are always among them for an off-policy algorithm. The strict loop is added if
+    something can be fused, because it equals the fused loop otherwise, and the relaxed loop if the replay is
+    prioritised. Performance models choose for each form among all mappings, so every mapping runs in all of these.
+    On-policy training runs only in the fused loop.
+
+    Args:
+        item: the workload that is trained.
+        mapping: where learner, replay management and storage run.
     """
     if item.algorithm.name == "ppo":
         return (Loop.FUSED,)
@@ -235,18 +244,23 @@ def validate(
     baselines: Mapping[str, float] | None = None,
     precisions: Sequence[str] = (),
 ) -> list[Measurement]:
-    """Time every mapping and the calls that predict it, compare predictions with results, and return all rows.
+    """Time every mapping and the calls that predict its throughput, and compare predictions with results.
 
-    Everything is checked before it is timed. The module's docstring lists the rows.
+    A mapping says where learner, replay management and storage run. Everything is checked before it is timed.
 
     Args:
-        item, batch_size: the workload and the batch size.
-        budget_s: seconds for set-up, checks, rounds and predictions. There is at least one round; no other begins
-            that is expected to end after the time for rounds.
-        report: called with the progress.
-        platform: this machine, as the strategies see it.
-        baselines: gradient steps per second of the baselines that ran on this workload and batch size.
-        precisions: precisions of the learners in addition to float32.
+        item: the workload.
+        batch_size: transitions per gradient step.
+        budget_s: seconds for set-up, checks, rounds and predictions. A round times every mapping and every call once.
+            There is at least one round; no other begins that is expected to end after the time for rounds.
+        report: called with the work done, the total work, and a text that names the current work.
+        platform: this machine, as the performance models see it.
+        baselines: gradient steps per second of other libraries that ran on this workload and batch size, by name.
+        precisions: numeric precisions of the learners in addition to float32, such as "bfloat16".
+
+    Returns:
+        All rows: times, throughputs, predictions with errors, regrets, overheads and portabilities. The module's
+        docstring lists them.
     """
     end_s = perf_counter() + budget_s
     every = (FLOAT_32, *precisions)

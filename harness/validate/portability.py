@@ -1,4 +1,4 @@
-"""PRL's performance portability over machines (6.4), from a store with validations of several machines."""
+"""Computes PRL's performance portability over machines (6.4), from a store with trainings of several machines."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,11 +16,13 @@ from harness.papers.portability import experiences, harmonic_mean
 class PlatformPortability:
     """The performance portability of one workload at one batch size over several machines.
 
+    A mapping says where learner, replay management and storage run.
+
     Attributes:
-        workload, batch_size: the validated workload and batch size.
-        mean: harmonic mean over the machines of the best mapping's experiences per second; 0 if one machine
-            ran none.
-        best: the best mapping by machine fingerprint; for a machine without one, the reason.
+        workload, batch_size: what the machines trained.
+        mean: harmonic mean over the machines of the best mapping's experiences per second; 0 if no mapping ran on one
+            of the machines.
+        best: the best mapping as text, by the machine's fingerprint; for a machine without one, the reason.
         unsupported: number of machines that ran no mapping.
         noisy: whether one of the rates is too noisy for a verdict.
     """
@@ -34,13 +36,13 @@ class PlatformPortability:
 
 
 def over_platforms(frame: pd.DataFrame) -> list[PlatformPortability]:
-    """Return the portability of each workload and batch size that at least two machines of a store have validated.
+    """Return the performance portability of each workload and batch size that at least two machines have validated.
 
-    A machine counts with its best mapping, and as unsupported if all its mappings failed. Simulated devices are
-    left out.
+    A machine counts with its best mapping (where learner, replay management and storage run), and as unsupported if
+    all its mappings failed. Simulated devices are left out.
 
     Args:
-        frame: the frame of a whole store (`Store.frame()`), such as one made by `placerl merge`.
+        frame: the measurements of a whole store (`Store.frame()`), such as one made by `placerl merge`.
     """
     rows = last_attempts(frame)
     rows = rows[(rows["suite"] == Suite.VALIDATION) & (rows["quantity"] == "gradient_steps_per_s")]

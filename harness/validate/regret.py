@@ -1,4 +1,7 @@
-"""The regret of each strategy's choice: the throughput that it loses compared with the best mapping of a validation."""
+"""Computes the regret of each performance model's choice: the throughput lost compared with the best mapping.
+
+A mapping says where learner, replay management and storage run; a validation runs all mappings.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,15 +18,16 @@ from harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, Rounds,
 def regrets(predicted: Sequence[Measurement], ran: Mapping[tuple[str, Loop], Achieved]) -> list[Measurement]:
     """Return one or two rows of regret per strategy: the fraction of the best throughput that its choice loses.
 
-    The first row is of its choice among this machine's devices. The second is of its choice if it may also use the
-    simulated FPGA, and exists only if the FPGA was validated. A choice is compared with every mapping's throughput
-    in the strategy's loop (the order of calls that it predicts). The interval is that of the ratio by rounds. If it
+    A strategy is a performance model that chooses a mapping: where learner, replay management and storage run. The
+    first row is of its choice among this machine's devices. The second is of its choice if it may also use the
+    simulated FPGA, and exists only if the FPGA was validated. A choice is compared with every mapping's throughput in
+    the strategy's loop (the order of calls that it predicts). The interval is that of the ratio by rounds. If it
     contains 0 although another mapping's median was better, the difference is within the noise, and the verdict is
     "no verdict". A strategy that chose nothing, or whose choice has not run in its loop, is "not_run".
 
     Args:
         predicted: rows of the predictions, with the devices among which each was chosen.
-        ran: measured throughput by mapping and loop.
+        ran: measured throughput by (mapping as text, loop).
     """
     found = []
     for devices in (HERE, WITH_SIMULATED):

@@ -1,8 +1,9 @@
-"""The rows of a validation: throughput of the mappings, their predictions, and portability.
+"""Makes the rows of a validation: throughput of the mappings, their predictions, and portability.
 
-Every sample belongs to a round of the measurement, and comparisons are made round by round. So if the machine
-changes its speed, a run and the pieces from which it is predicted (calls of the loop, timed in the same round) still
-had the same speed. The error of a prediction is the median over the rounds, with its interval.
+A validation compares predicted with measured throughput of mappings, which say where learner, replay management and
+storage run. Every sample belongs to a round of the measurement, and comparisons are made round by round. So if the
+machine changes its speed, a run and the pieces from which it is predicted (calls of the loop, timed in the same
+round) still had the same speed. The error of a prediction is the median over the rounds, with its interval.
 """
 
 from collections.abc import Mapping as MappingABC
@@ -38,12 +39,13 @@ Rounds = MappingABC[int, float]
 
 @dataclass(frozen=True)
 class Achieved:
-    """The throughput that a mapping reached in a loop.
+    """The throughput that a mapping reached in a training loop.
 
     Attributes:
-        mapping, loop: what ran, and in which order of calls.
-        row: the row of gradient steps per second.
-        rounds: gradient steps per second by round of the measurement.
+        mapping: where learner, replay management and storage ran.
+        loop: form of the training loop, an order of its calls, such as fused or overlapped.
+        row: the measurement of gradient steps per second.
+        rounds: gradient steps per second by number of the round in which they were timed.
     """
 
     mapping: Mapping
@@ -53,7 +55,7 @@ class Achieved:
 
     @property
     def measured(self) -> bool:
-        """Whether all of its devices are real, none simulated."""
+        """Return whether all devices of the mapping are real, none simulated."""
         return self.row.provenance is Provenance.MEASURED
 
 
@@ -65,14 +67,15 @@ def achieved(
     run: TimedTraining | None,
     details: MappingABC[str, Any],
 ) -> Achieved:
-    """Return the throughput of a mapping, computed from the times of its calls.
+    """Return the throughput of a mapping in a training loop, computed from the times of its calls.
 
     Args:
-        fields: fields of the row: workload, batch_size.
-        mapping, loop: what ran, and in which order of calls.
-        timings: timings of all cases of the validation, by name.
-        run: the run; None if it could not be made.
-        details: added to the row's details.
+        fields: fields of the row to make: "workload" and "batch_size".
+        mapping: where learner, replay management and storage ran.
+        loop: form of the training loop, such as fused or overlapped.
+        timings: timings of everything that the validation timed, by name.
+        run: the timed training; None if it could not be made.
+        details: entries to add to the row's details.
     """
     steps = run.gradient_steps if run else 1
     whole = case_name(mapping, loop)
@@ -112,11 +115,11 @@ def achieved(
 
 
 class Profile:
-    """The performance table of a validation, as it was in each round of the measurement.
+    """The times per call from which throughput is predicted, as they were in each round of the measurement.
 
     Args:
-        rows: rows of suite `validation` and quantity `time_per_call`.
-        rounds: for each row, its seconds by round; empty if the value is the same in every round.
+        rows: rows of suite `validation` and quantity `time_per_call`, one per timed call.
+        rounds: for each row, its seconds by number of the round; empty if the value is the same in every round.
         batch_size: batch size of the rows.
     """
 
@@ -126,10 +129,12 @@ class Profile:
         self._by_round: dict[int, PerformanceTable] = {}
 
     def at(self, number: int) -> PerformanceTable:
-        """Return the performance table with the times of one round.
+        """Return the performance table, the input of predictions, with the times of one round.
 
-        An entry that was not timed in that round has its time of the last round before it, or else of its
-        first round.
+        A call that was not timed in that round has its time of the last round before it, or else of its first round.
+
+        Args:
+            number: number of the round.
         """
         if number not in self._by_round:
             entries = [self._entry(row, _at(by, number, float(row.value or 0))) for row, by in self._rows]
@@ -156,14 +161,17 @@ def beside(
     problem: Problem,
     platform: Platform,
 ) -> Measurement:
-    """Return a prediction as a row of this suite, with its error if its mapping also ran in the predicted loop.
+    """Return the row of a prediction, with the prediction's error if the mapping was also run.
+
+    The error is known if the mapping ran in the form of the training loop that the prediction is for.
 
     Args:
-        predicted: a row of `predict.measurements`.
-        strategy: the strategy that made it.
-        ran: measured throughput by mapping and loop.
-        profile: the performance table by round.
-        problem, platform: as the strategy takes them.
+        predicted: a row of predicted throughput, from `predict.measurements`.
+        strategy: the performance model that made the prediction.
+        ran: measured throughput by (mapping as text, loop).
+        profile: the times per call in each round.
+        problem: the properties of the workload from which the strategy predicts, such as its batch size.
+        platform: the machine, as the strategy sees it.
     """
     details = {**predicted.details, "loop": str(strategy.loop)}
     if predicted.value is None:
@@ -189,15 +197,15 @@ def beside(
 
 
 def under(loop: Loop, mapping: str, ran: MappingABC[tuple[str, Loop], Achieved]) -> Achieved | None:
-    """Return the measured throughput of a mapping in a loop; None if it did not run.
+    """Return the measured throughput of a mapping in one form of the training loop; None if it did not run.
 
     If nothing can be fused, the strict and the fused loop are the same, and only the fused loop runs; its throughput
     is then also that of the strict loop.
 
     Args:
-        loop: the loop (order of calls).
-        mapping: the mapping as text.
-        ran: measured throughput by mapping and loop.
+        loop: form of the training loop, an order of its calls.
+        mapping: where learner, replay management and storage run, as text such as "torch-native-cpu".
+        ran: measured throughput by (mapping as text, loop).
     """
     found = ran.get((mapping, loop))
     if found is None and loop is Loop.STRICT:
@@ -208,11 +216,13 @@ def under(loop: Loop, mapping: str, ran: MappingABC[tuple[str, Loop], Achieved])
 
 
 def term_errors(predicted_s: MappingABC[str, float], achieved_s: MappingABC[str, float]) -> dict[str, float]:
-    """Return the error of each term of a prediction that the runtime also reports: predicted / achieved - 1.
+    """Return the error of each term (part of a gradient step's time) of a prediction: predicted / achieved - 1.
+
+    Terms that the runtime does not report are left out.
 
     Args:
-        predicted_s: seconds per gradient step by the model's terms.
-        achieved_s: seconds per gradient step by the runtime's terms (`Progress.terms_s`), and `loop`.
+        predicted_s: predicted seconds per gradient step by term, such as "learner" or "sample and gather".
+        achieved_s: measured seconds per gradient step by term (`Progress.terms_s`), and those of "loop".
     """
     counted = dict(achieved_s)
     for joint, parts in {
@@ -234,18 +244,19 @@ def overheads(
     problem: Problem,
     platform: Platform,
 ) -> list[Measurement]:
-    """Return rows of the overhead of runs with actors in a process of their own.
+    """Return rows of the overhead of trainings whose actors run in a separate process.
 
-    There the actors and the host's work for gradient steps run in parallel, so a run should take as long as the
-    slower of the two. The overhead is the time of the run divided by the slower one's time, minus 1. Its value is
-    the median over the rounds.
+    There the actors and the host's work for gradient steps run in parallel, so a training should take as long as the
+    slower of the two. The overhead is the time of the training divided by the slower one's time, minus 1. Its value
+    is the median over the rounds.
 
     Args:
         predicted: rows of predictions.
-        ran: measured throughput by mapping and loop.
-        strategy: gives the time of each part alone, from the times of its pieces.
-        profile: the performance table by round.
-        problem, platform: as the strategy takes them.
+        ran: measured throughput by (mapping as text, loop).
+        strategy: the performance model that gives the time of actors and of gradient steps alone.
+        profile: the times per call in each round.
+        problem: the properties of the workload from which the strategy predicts, such as its batch size.
+        platform: the machine, as the strategy sees it.
     """
     rows = []
     for row in predicted:
@@ -287,18 +298,19 @@ def portabilities(
     algorithm: str,
     unsupported: Sequence[Mapping] = (),
 ) -> list[Measurement]:
-    """Return rows of PRL's performance portability over device assignments, of this project and of the baselines.
+    """Return rows of PRL's performance portability over device assignments, of this project and of other libraries.
 
-    An assignment is a device for the learner and one for the replay management; several backends of one device are
-    one assignment. A system counts with its best mapping under each assignment, in experiences per second.
+    A device assignment is a device for the learner and one for the replay management; several backends of one device
+    are one assignment. Each system counts with the experiences per second of its best mapping (backends of learner,
+    replay management and storage) under each assignment.
 
     Args:
-        fields: fields of the rows: workload, batch_size.
-        ran: measured throughput in one loop.
-        baselines: gradient steps per second of the baselines that ran on this workload and batch size. A baseline
-            that lacks an assignment has a portability of 0, whatever it reaches on the others; one that did not run
-            has a row "not_run".
-        algorithm: the workload's algorithm; baselines that do not have it are left out.
+        fields: fields of the rows to make: "workload" and "batch_size".
+        ran: measured throughputs of this project's mappings in one form of the training loop.
+        baselines: gradient steps per second of other libraries that ran on this workload and batch size, by name. A
+            library that lacks an assignment has a portability of 0, whatever it reaches on the others; one that did
+            not run has a row "not_run".
+        algorithm: the workload's algorithm; libraries that do not have it are left out.
         unsupported: mappings of this machine that this project cannot run; an assignment with only such mappings
             counts as not supported.
     """
