@@ -102,10 +102,10 @@ def _regret(row: Measurement, chosen: Achieved, others: Iterable[Achieved], devi
 
 
 class Loss(NamedTuple):
-    """What a choice loses against the best one, round by round.
+    """The share of throughput that a choice loses against the best one, compared round by round.
 
     Attributes:
-        low, high: the interval of the loss; None with too few rounds, or if the choice is the best one.
+        low, high: the 95% interval of the loss; None with too few rounds, or if the choice is the best one.
         verdict: "best", "lost" or "no verdict".
         reason: why there is no verdict; empty otherwise.
     """
@@ -120,10 +120,10 @@ BEST = Loss(None, None, "best", "")
 
 
 def loss(chosen: Rounds, best: Rounds) -> Loss:
-    """Return what a choice loses against another one that was better in the median.
+    """Return the share of throughput that a choice loses against another one whose median was better.
 
     Args:
-        chosen, best: gradient steps per second by round.
+        chosen, best: gradient steps per second of the two, by number of the round in which they were timed.
     """
     shared = sorted(set(best) & set(chosen))
     if len(shared) < statistics.FEWEST_SAMPLES:

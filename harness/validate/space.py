@@ -1,10 +1,11 @@
-"""What a user decides for a training on this machine, and every decision that is worth trying.
+"""Lists every decision that is worth trying for a training on this machine.
 
-The papers' strategies choose devices: Learner-RMM-Storage, under the loop that their model describes. A user also
-decides the loop, the batches sampled ahead, the learner's precision and threads, and the number of actors and of their
-processes. With the native replay on the host, all of these are combined. Elsewhere the mapping alone is tried, in the
-fused loop with one thread and the workload's own actors, and whatever a strategy chooses under its own loop. The
-simulated FPGA takes no part: its seconds are of another clock.
+The papers' strategies choose devices, a mapping Learner-RMM-Storage (RMM: replay management), under the form of the
+training loop that their model describes. A user also decides the loop, the batches sampled ahead, the learner's
+precision and threads, and the number of actors and of their processes. With the native replay on the host, all of
+these are combined. Elsewhere the mapping alone is tried, in the fused loop with one thread and the workload's own
+actors, and whatever a strategy chooses under its own loop. The simulated FPGA takes no part, because its seconds are
+of another clock.
 """
 
 from collections.abc import Iterator
@@ -31,12 +32,13 @@ NATIVE, CPU = Target("native"), Target("cpu")
 
 
 class Setting(NamedTuple):
-    """What the times of a loop's pieces depend on, besides the mapping.
+    """Everything besides the mapping (where learner, replay and storage run) that changes the times of a loop's calls.
 
     Attributes:
         threads: threads of the learner.
         actors: environments that are stepped together.
-        processes: processes that step the environments of an on-policy iteration; 0: the learner's process.
+        processes: processes that step the environments of an on-policy iteration; 0: the learner's process steps
+            them.
     """
 
     threads: int
@@ -46,15 +48,15 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True, order=True)
 class Decision:
-    """One decision.
+    """One way to run a training: everything that a user decides.
 
     Attributes:
-        mapping: backend of learner, replay and storage; the learner's precision.
-        loop: the loop.
-        ahead: D of the relaxed loop; 0 in others.
+        mapping: backend of learner, replay and storage, and the learner's precision.
+        loop: form of the training loop (the order of its calls), such as fused or relaxed.
+        ahead: batches sampled ahead in the relaxed loop; 0 in others.
         threads: threads of the learner.
         actors: environments that are stepped together.
-        processes: processes that step the environments; 0: the learner's process.
+        processes: processes that step the environments; 0: the learner's process steps them.
     """
 
     mapping: Mapping
@@ -66,11 +68,14 @@ class Decision:
 
     @property
     def setting(self) -> Setting:
-        """Return the setting in which its pieces are timed; off-policy, both kinds of actors are timed in each."""
+        """Return the setting (threads, actors and processes) in which the calls of the decision's loop are timed.
+
+        Off-policy, both kinds of actors, in the learner's process and in another one, are timed in each setting.
+        """
         return Setting(self.threads, self.actors, self.processes if self.loop not in BESIDE else 0)
 
     def details(self) -> dict[str, Any]:
-        """Return its parts as JSON, for the details of a row."""
+        """Return the parts of the decision as values for JSON, by their names, for the details of a row."""
         return asdict(self) | {"mapping": str(self.mapping), "loop": str(self.loop)}
 
     def __str__(self) -> str:
@@ -86,13 +91,17 @@ class Decision:
 
 
 def under(item: Workload, mapping: Mapping, loop: Loop, ahead: int) -> Decision:
-    """Return the choice of a strategy that knows mappings alone: one thread, the workload's actors.
+    """Return the decision that follows from a strategy's choice of a mapping.
+
+    Such a strategy, a performance model, knows mappings alone: the learner has one thread, and the actors are the
+    workload's.
 
     Args:
         item: the workload.
-        mapping: the mapping that it chose.
-        loop: the loop that it describes. If nothing can be fused, the fused loop is the strict one.
-        ahead: D of the relaxed loop.
+        mapping: the mapping that the strategy chose: backends of learner, replay and storage.
+        loop: the form of the training loop that the strategy describes. If nothing can be fused, the strict loop is
+            the same as the fused one, and the decision names the latter.
+        ahead: batches sampled ahead; used only in the relaxed loop.
     """
     if loop is Loop.STRICT and fusions(item, mapping, 0)[-1] is Fusion.NONE:
         loop = Loop.FUSED
@@ -106,11 +115,13 @@ def under(item: Workload, mapping: Mapping, loop: Loop, ahead: int) -> Decision:
 
 
 def space(item: Workload, batch_size: int, cores: int) -> list[Decision]:
-    """Return every choice, each once.
+    """Return every decision that is worth trying, each once.
 
     Args:
-        item, batch_size: what is trained.
-        cores: cores that the training may use: the most threads of a learner and processes of on-policy actors.
+        item: the workload.
+        batch_size: transitions per gradient step.
+        cores: cores that the training may use; no learner has more threads, and no on-policy training more processes
+            that step environments.
     """
     mappings = [one for one in plan.mappings(item, PRECISIONS) if plan.FPGA not in vars(one).values()]
     made = _on_policy if is_on_policy(item) else _off_policy

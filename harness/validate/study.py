@@ -1,10 +1,14 @@
-"""The study of one cell: which choice is best, what was predicted, and what each strategy's choice loses.
+"""Finds the best way to train one workload at one batch size, and judges predictions and strategies by it.
+
+A choice says where learner, replay and storage run, in which loop, and with how many threads and actors
+(`harness.validate.space.Decision`). A cell is one workload at one batch size on a number of cores. A strategy is a
+performance model that chooses; a piece is a call of the training loop that is timed at its place in the loop.
 
 1. The pieces of every setting are timed, and every choice of the space is predicted from them.
 2. Every choice is run, in heats of interleaved rounds (`harness.measure.halving`): short runs of all, longer runs of
    the better half, and so on.
-3. The finalists and what each strategy chose are run long, in the same rounds as the pieces that predict them. The best
-   of them is the cell's best choice, and regrets are losses against it.
+3. The finalists and what each strategy chose are run long, in the same rounds as the pieces that predict them. The
+   best of them is the cell's best choice, and regrets are losses against it.
 
 The rows have suite `bench-mapping`:
 
@@ -14,8 +18,9 @@ The rows have suite `bench-mapping`:
 | `predicted_gradient_steps_per_s` | `OURS` | its prediction from step 1; of finalists with `error` |
 | `regret` | a strategy | 1 - rate(chosen) / rate(best), from the final's rounds |
 
-An error is predicted / achieved - 1. In the final it is that of a prediction from pieces of the same rounds, the median
-over rounds: a machine that changed its speed since step 1 changes both. `error_before` is that of step 1's prediction.
+An error is predicted / achieved - 1. In the final it is that of a prediction from pieces of the same rounds, the
+median over rounds: a machine that changed its speed since step 1 changes both. `error_before` is that of step 1's
+prediction.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,11 +51,11 @@ PROFILE_SHARE, HEATS_SHARE, FINAL_SHARE = 0.4, 0.3, 0.3
 
 @dataclass(frozen=True)
 class Final:
-    """A choice's runs in the final.
+    """The results of one choice (a way to run the training) in the long runs that decide which choice is best.
 
     Attributes:
-        rates: gradient steps per second by round; empty if it failed.
-        errors: predicted / achieved - 1 by round; empty if there is no prediction.
+        rates: gradient steps per second by number of the round; empty if the choice failed.
+        errors: predicted / achieved - 1, one per round; empty if there is no prediction.
         reason: why it failed; empty otherwise.
     """
 
@@ -60,40 +65,68 @@ class Final:
 
 
 class Timed(Protocol):
-    """What a study times: `harness.validate.study_cell.MeasuredCell`, or a fake.
+    """The interface through which a study times choices, the ways to run a training.
+
+    `harness.validate.study_cell.MeasuredCell` implements it, and tests use fakes.
 
     Attributes:
-        choices: the space.
-        failures: why a choice could not be run.
+        choices: all choices of the study.
+        failures: why a choice could not be run, by the choice.
     """
 
     choices: Sequence[Decision]
     failures: dict[Decision, str]
 
     def profile(self, budget_s: float, report: Report) -> None:
-        """Time the pieces from which choices are predicted."""
+        """Time the pieces (calls of the training loop) from which the rates of choices are predicted.
+
+        Args:
+            budget_s: seconds that this may take.
+            report: called with the work done, the total work, and a text that names the current work.
+        """
 
     def predict(self, choice: Decision) -> Prediction | None:
-        """Return the prediction of a choice; None if a piece of it was not timed."""
+        """Return the predicted rate of a choice; None if one of the calls from which it is predicted was not timed.
+
+        Args:
+            choice: a way to run the training.
+        """
 
     def strategies(self) -> dict[str, Decision | str]:
-        """Return what each paper's strategy chooses, by its name, or why it chooses nothing."""
+        """Return the choice of each paper's strategy (performance model) by its name, or why it chooses nothing."""
 
     def turn(self, choice: Decision, seconds: float) -> float | None:
-        """Run a choice for about so many seconds; returns gradient steps per second, or None if it failed."""
+        """Run a choice for about the given time.
+
+        Args:
+            choice: a way to run the training.
+            seconds: length of the run.
+
+        Returns:
+            Gradient steps per second; None if the choice failed.
+        """
 
     def finals(self, choices: Sequence[Decision], budget_s: float, report: Report) -> dict[Decision, Final]:
-        """Run choices and the pieces that predict them, in the same interleaved rounds."""
+        """Run choices and the pieces (calls of the training loop) that predict them, in the same interleaved rounds.
+
+        Args:
+            choices: ways to run the training.
+            budget_s: seconds that this may take.
+            report: called with the work done, the total work, and a text that names the current work.
+
+        Returns:
+            The rates and the prediction errors of each choice.
+        """
 
 
 @dataclass(frozen=True)
 class StudiedCell:
-    """What the rows of a study name.
+    """The workload, batch size and number of cores that a study is about; its rows name them.
 
     Attributes:
         workload: name of the workload.
         batch_size: transitions per gradient step.
-        cores: cores that it may use.
+        cores: number of cores that a training may use.
     """
 
     workload: str
@@ -101,7 +134,13 @@ class StudiedCell:
     cores: int
 
     def row(self, backend: str, choice: Decision | None, **values: Any) -> Measurement:
-        """Return a row of the cell, of a choice if there is one."""
+        """Return a measurement of the study to store.
+
+        Args:
+            backend: the measurement's backend: "placerl", or the name of a strategy (performance model).
+            choice: the way to run the training that the row is about; None if it is about none.
+            values: further fields of the measurement, such as quantity and value.
+        """
         details = {"cores": self.cores} | (choice.details() | {"choice": str(choice)} if choice else {})
         return Measurement(
             suite=SUITE,
@@ -121,14 +160,18 @@ def study(
     report: Report = silent,
     clock: Callable[[], float] = monotonic,
 ) -> list[Measurement]:
-    """Find a cell's best choice, and judge predictions and choices by it.
+    """Find the best choice, the fastest way to run a training, and judge predictions and strategies by it.
 
     Args:
-        cell: what the rows name.
-        timed: times pieces and choices.
-        budget_s: seconds of the whole; each part runs at least one round.
-        report: called with the progress.
+        cell: workload, batch size and cores, for the rows.
+        timed: times choices and the calls from which they are predicted.
+        budget_s: seconds of the whole study; each of its parts runs at least one round.
+        report: called with the work done, the total work, and a text that names the current work.
         clock: returns seconds from some moment.
+
+    Returns:
+        Rows with the rate of every choice, the predicted rate of those that could be predicted, and the regret of
+        each strategy. The module's docstring lists them.
     """
     timed.profile(PROFILE_SHARE * budget_s, part(report, 0, PROFILE_SHARE, 1, "pieces"))
     found = {choice: timed.predict(choice) for choice in timed.choices}

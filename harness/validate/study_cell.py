@@ -1,4 +1,8 @@
-"""Times one cell of the study: the pieces of every setting, short runs of every choice, and the final."""
+"""Times the trainings of a study, and the calls from which their rates are predicted.
+
+These are the calls (pieces of the training loop) of every setting, short runs of every choice, and the long runs of
+the final (`harness.validate.study`). A choice is a way to run the training, for one workload at one batch size.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,11 +46,11 @@ BLOCK_S, FINAL_BLOCK_S = 5e-3, 20e-3
 
 
 class FewCores:
-    """A platform as a training sees it that may use only some of its cores.
+    """A platform of which a training may use only some cores.
 
     Args:
         platform: the platform.
-        cpu_cores: the cores that it may use.
+        cpu_cores: number of cores that the training may use.
 
     Attributes:
         name: the platform's name.
@@ -56,11 +60,19 @@ class FewCores:
         self.platform, self.name, self.cpu_cores = platform, platform.name, cpu_cores
 
     def bytes_per_s(self, source: str, target: str) -> float:
-        """See `Platform.bytes_per_s`."""
+        """Return the bandwidth of the platform between two devices, bytes per second (`Platform.bytes_per_s`).
+
+        Args:
+            source, target: names of the devices, such as "cpu".
+        """
         return self.platform.bytes_per_s(source, target)
 
     def latency_s(self, source: str, target: str) -> float:
-        """See `Platform.latency_s`."""
+        """Return the platform's latency of a transfer between two devices, seconds (`Platform.latency_s`).
+
+        Args:
+            source, target: names of the devices, such as "cpu".
+        """
         return self.platform.latency_s(source, target)
 
 
@@ -75,17 +87,19 @@ class _At:
 
 
 class MeasuredCell:
-    """Times a cell in this process, which must be pinned to the cell's cores before it starts any thread.
+    """Times all ways (choices) to train a workload at one batch size, in this process.
+
+    The process must be pinned to `cores` cores before it starts any thread.
 
     Args:
         item: the workload.
         batch_size: transitions per gradient step; the replay holds at least one batch.
-        cores: cores that this process may use.
+        cores: number of cores that this process may use.
         platform: this machine.
 
     Attributes:
-        choices: the space.
-        failures: why a choice could not be run.
+        choices: all choices of the study.
+        failures: why a choice could not be run, by the choice.
     """
 
     def __init__(self, item: Workload, batch_size: int, cores: int, platform: Platform) -> None:
@@ -102,13 +116,18 @@ class MeasuredCell:
         self._own = Setting(1, item.training.actors)
 
     def close(self) -> None:
-        """End every training and process."""
+        """End every training that is still open, and every process."""
         self._close_runs()
         for at in self._settings.values():
             at.parts.close()
 
     def profile(self, budget_s: float, report: Report) -> None:
-        """See `Timed.profile`."""
+        """Time the pieces (calls of the training loop) of every setting, from which the rates of choices are predicted.
+
+        Args:
+            budget_s: seconds after which no further round begins; a round times every call once.
+            report: called with the work done, the total work, and a text that names the current work.
+        """
         settings = list(dict.fromkeys([self._own, *(choice.setting for choice in self.choices)]))
         pieces = {setting: self._at(setting).pieces for setting in settings}
         protocol = measure.Protocol(
@@ -133,7 +152,11 @@ class MeasuredCell:
             self._tables[setting] = PerformanceTable(entry for entry in entries if entry)
 
     def predict(self, choice: Decision) -> Prediction | None:
-        """See `Timed.predict`."""
+        """Return the predicted rate of a choice; None if one of the calls from which it is predicted was not timed.
+
+        Args:
+            choice: a way to run the training.
+        """
         if choice not in self._predictions:
             try:
                 made = self._predicted(choice, self._tables[choice.setting])
@@ -143,7 +166,10 @@ class MeasuredCell:
         return self._predictions[choice]
 
     def strategies(self) -> dict[str, Decision | str]:
-        """See `Timed.strategies`; they choose among learners in float32 with one thread, and the workload's actors."""
+        """Return the choice of each paper's strategy (performance model) by its name, or why it chooses nothing.
+
+        Strategies choose among learners in float32 with one thread, and with the workload's actors.
+        """
         floats = (entry for entry in self._tables[self._own] if entry.target.precision == FLOAT_32)
         table, problem = PerformanceTable(floats), self._at(self._own).problem
         found: dict[str, Decision | str] = {}
@@ -159,7 +185,15 @@ class MeasuredCell:
         return found
 
     def turn(self, choice: Decision, seconds: float) -> float | None:
-        """See `Timed.turn`."""
+        """Run a choice for about the given time.
+
+        Args:
+            choice: a way to run the training.
+            seconds: length of the run.
+
+        Returns:
+            Gradient steps per second; None if the choice failed, now or before (`failures`).
+        """
         if choice in self.failures:
             return None
         try:
@@ -180,7 +214,16 @@ class MeasuredCell:
         return rate
 
     def finals(self, choices: Sequence[Decision], budget_s: float, report: Report) -> dict[Decision, Final]:
-        """See `Timed.finals`."""
+        """Run choices and the pieces (calls of the training loop) that predict them, in the same interleaved rounds.
+
+        Args:
+            choices: ways to run the training.
+            budget_s: seconds after which no further round begins; a round times every choice and every call once.
+            report: called with the work done, the total work, and a text that names the current work.
+
+        Returns:
+            The rates and the prediction errors of each choice.
+        """
         self._close_runs()
         runs: dict[Decision, dict[str, TimedTraining]] = {choice: {} for choice in choices}
         trainings = {choice: self._training(choice, runs[choice]) for choice in choices}
@@ -332,9 +375,13 @@ class MeasuredCell:
 
 
 def set_threads(threads: int) -> None:
-    """Set the threads of PyTorch and of NumPy's products: settings with several numbers of threads share a process.
+    """Set the number of threads that PyTorch and NumPy's matrix products use.
 
-    A training that starts sets both, too, so that PyTorch's number tells whether there is anything to do.
+    Settings with several numbers of threads share a process. A training that starts sets both numbers, too, so if
+    PyTorch's number is the wanted one, nothing is done.
+
+    Args:
+        threads: number of threads.
     """
     if torch.get_num_threads() != threads:
         torch.set_num_threads(threads)

@@ -1,4 +1,8 @@
-"""What a study says, in a few lines: the cells' best choices, errors of predictions, regrets of strategies."""
+"""Summarises studies in a few lines: the best choices, the errors of predictions, and the regrets of strategies.
+
+A choice is a way to run a training, a strategy a performance model that chooses, and regret the share of throughput
+that its choice loses (`harness.validate.study`).
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -21,15 +25,15 @@ CellKey = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class CellResult:
-    """The rows of one cell that a summary reads.
+    """The rows of a study about one workload, batch size and number of cores, as far as a summary reads them.
 
     Attributes:
-        workload, batch_size, cores: the cell.
-        best: the choice with the highest rate in the final.
-        finalists: the choices of the final.
-        predictions: predictions with an error from the final's rounds.
-        regrets: rows of regret by strategy.
-        failed: choices that failed.
+        workload, batch_size, cores: what was studied.
+        best: the row of the choice (way to run the training) with the highest rate in the final.
+        finalists: the rows of the choices of the final.
+        predictions: rows of predictions with an error from the final's rounds.
+        regrets: rows of regret by name of the strategy (performance model).
+        failed: number of choices that failed.
     """
 
     workload: str
@@ -46,7 +50,11 @@ class CellResult:
 
 
 def results(rows: Iterable[Measurement]) -> list[CellResult]:
-    """Return the cells that have a final, in the order of their rows."""
+    """Return the results of every study that has a final, in the order of the rows.
+
+    Args:
+        rows: stored measurements of studies; those of one workload, batch size and number of cores are one result.
+    """
     cells: dict[CellKey, list[Measurement]] = {}
     for row in rows:
         if row.batch_size is not None and "cores" in row.details:
@@ -71,19 +79,30 @@ def results(rows: Iterable[Measurement]) -> list[CellResult]:
 
 
 def entropy(values: Sequence[Any]) -> float:
-    """Return the entropy of how often each value occurs, bits; 0 if all are the same or there are none."""
+    """Return the entropy of the frequencies of the values, bits; 0 if all values are equal or there are none."""
     shares = [count / len(values) for count in Counter(values).values()]
     return sum(-share * log2(share) for share in shares if share < 1)
 
 
 def choice_part(row: Measurement, name: str) -> str:
-    """Return one part of a row's choice, one of `PARTS`."""
+    """Return one part of the choice (way to run the training) that a row is about, as text.
+
+    Args:
+        row: a row of a study.
+        name: the part: "learner", "replay", "storage", "loop", "ahead", "threads", "actors" or "processes".
+    """
     mapping = dict(zip(PARTS[:3], row.details["mapping"].split("-"), strict=True))
     return mapping.get(name) or str(row.details[name])
 
 
 def summary(cells: Sequence[CellResult]) -> list[str]:
-    """Return at most 40 lines: entropy, errors and regrets, each next to its goal."""
+    """Return the text of a summary as at most 40 lines: entropy of the best choices, errors and regrets.
+
+    Errors and regrets stand next to their goals.
+
+    Args:
+        cells: the results of the studies.
+    """
     if not cells:
         return ["No cell has a final."]
     best = [cell.best.details["choice"] for cell in cells]
@@ -155,7 +174,15 @@ def _regrets(cells: Sequence[CellResult]) -> list[str]:
 
 
 def cell_lines(cells: Sequence[CellResult]) -> list[list[str]]:
-    """Return a line per cell for a table: the best choice, its rate, our choice, its regret and error."""
+    """Return the rows of a table with one line per studied workload, batch size and number of cores.
+
+    Args:
+        cells: the results of the studies.
+
+    Returns:
+        Per line six texts: what was studied, the best choice, its gradient steps per second, this project's choice,
+        its regret with a verdict, and the largest error of a prediction.
+    """
     lines = []
     for cell in cells:
         ours = cell.regrets.get(OURS)
