@@ -18,7 +18,12 @@ _SUFFIX = "_command"
 
 
 def named_by_file(folder: Path, suffix: str) -> list[str]:
-    """Return the names of a folder's files `NAME<suffix>.py`, sorted, with hyphens for their underscores."""
+    """Return the names of a folder's files `NAME<suffix>.py`, sorted, with hyphens for their underscores.
+
+    Args:
+        folder: the folder.
+        suffix: the end of the files' names, such as "_bench": `replay_threads_bench.py` gives `replay-threads`.
+    """
     return sorted(path.stem.removesuffix(suffix).replace("_", "-") for path in folder.glob(f"*{suffix}.py"))
 
 
@@ -28,7 +33,7 @@ def commands() -> list[str]:
 
 
 class OneLineErrors(TyperGroup):
-    """A command group that reports mistakes in the arguments in one line, like all other mistakes."""
+    """A group of commands that reports mistakes in the arguments as a `UserError`, in one line of text."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -114,4 +119,4 @@ def root(
         ),
     ] = False,
 ) -> None:
-    """Take the options of `placerl` itself, which precede the command."""
+    """Handle the options of `placerl` itself, which stand before the name of the command."""

@@ -13,7 +13,7 @@ from harness.compare import registry
 def baselines(
     names: Annotated[str, typer.Argument(metavar="NAMES", help="Names joined by commas, or `all`.")] = "all",
 ) -> None:
-    """Build the virtual environments of baselines (libraries to compare with), also if that fails for one of them."""
+    """Build the virtual environments of baselines (libraries to compare with); if one fails, go on with the next."""
     failed = False
     for name in named_baselines(names, "NAMES"):
         failure = registry.build_baselines([name])[name]

@@ -38,7 +38,7 @@ def calibrate(
 
 
 def table(found: list[CalibrationFinding]) -> Table:
-    """Return a table of the study's findings: each share with its interval, and whether its goal is met."""
+    """Return a table of the calibration's findings: each share with its interval, and whether its goal is met."""
     made = Table("what", "found", "share", "95% interval", "goal", "", title="Calibration; measured")
     for one in found:
         met = "" if one.met is None else "met" if one.met else "missed"

@@ -66,11 +66,13 @@ def store_path(results: Path) -> Path:
 
 
 def begin(results: Path, tier: Tier, fresh: bool = False) -> Run:
-    """Open the store, and begin a run of this machine, this revision of the code and a tier, or resume its last one.
+    """Open the store, a database of results, and begin a run, or resume the last one.
+
+    A run is the part of the store with the rows of one machine, revision of the code and tier.
 
     Args:
         results: folder of the store.
-        tier: the tier.
+        tier: says how much is measured.
         fresh: whether to begin a new run in any case.
     """
     store = Store.open(store_path(results))
@@ -121,7 +123,7 @@ def profiled(
     """Return the times of a workload's primitives on every backend; measure them first if the run does not hold them.
 
     Args:
-        run: the run that stores the rows.
+        run: the part of the store that holds and gets the rows.
         item: the workload.
         batch_size: items per call.
         tier: gives the time to spend.
@@ -137,7 +139,14 @@ def profiled(
 
 
 def simulated(run: Run, item: workloads.Workload, batch_size: int, device: str) -> list[Measurement]:
-    """Return the times of a workload's primitives on a simulated device; simulate them first if the run lacks them."""
+    """Return the times of a workload's primitives on a simulated device; simulate them first if they are not stored.
+
+    Args:
+        run: the part of the store that holds and gets the rows.
+        item: the workload.
+        batch_size: items per call.
+        device: name of the simulated device, such as "fpga:u200".
+    """
     cell = plan.simulated_cell(item, batch_size, device)
     if not cell.finished(run):
         with bar(cell.key) as report, recorded(run):
@@ -152,7 +161,14 @@ def predicted_with(
     """Return the throughputs that are predicted for a workload if a simulated device is added to this machine.
 
     Each mapping strategy assigns the parts of a training to devices, and predicts the throughput of the assignments.
-    Times of primitives that the run does not hold yet are measured or simulated first.
+    Times of primitives that are not stored yet are measured or simulated first.
+
+    Args:
+        run: the part of the store that holds and gets the rows.
+        item: the workload.
+        batch_size: transitions per gradient step.
+        tier: gives the time to spend on measurements.
+        device: name of the simulated device, such as "fpga:u200".
     """
     profiled(run, item, batch_size, tier)
     simulated(run, item, batch_size, device)
@@ -169,7 +185,14 @@ def predicted(
     """Return the throughputs that are predicted for a workload on this machine, from times of its primitives.
 
     Each mapping strategy assigns the parts of a training to devices, and predicts the throughput of the assignments.
-    Times that the run does not hold yet are measured first (`profiled`, which has the same arguments).
+    Times that are not stored yet are measured first.
+
+    Args:
+        run: the part of the store that holds and gets the rows.
+        item: the workload.
+        batch_size: transitions per gradient step.
+        tier: gives the time to spend on measurements.
+        precisions: number formats in which learners are timed as well as in float32.
     """
     profiled(run, item, batch_size, tier, precisions)
     cell = plan.prediction_cell(item, batch_size, precisions)
@@ -216,12 +239,18 @@ def named_baselines(text: str, field: str = "--baselines", *, training: bool = F
 
 
 def print_json(data: Any) -> None:
-    """Print one JSON document on standard output."""
+    """Print data, such as dicts and lists, as one JSON document on standard output."""
     typer.echo(json.dumps(data, indent=2, default=str))
 
 
 def print_rows(rows: list[Measurement], title: str, as_json: bool) -> None:
-    """Print measurements as a table, or as JSON if `as_json`."""
+    """Print measurements as a table, or as JSON if `as_json`.
+
+    Args:
+        rows: the measurements.
+        title: title of the table.
+        as_json: whether to print JSON.
+    """
     if as_json:
         print_json([row.to_json() for row in rows])
         return

@@ -62,7 +62,11 @@ def side_by_side(rows: Sequence[Measurement]) -> Table:
 
 
 def returns(rows: Sequence[Measurement]) -> list[str]:
-    """Return a line for each comparison: the returns that both systems reached, or why they were not compared."""
+    """Return a line of text for each comparison: both systems' episode returns, or why these were not compared.
+
+    Args:
+        rows: rows of `harness.compare.rounds.compare`.
+    """
     return [
         f"{row.details['baseline']}: {row.details['returns']}"
         for row in rows

@@ -53,7 +53,7 @@ def map_command(
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
-    """Choose which device runs the learner, the replay management and the storage, and predict its throughput."""
+    """Choose the devices that run learner, replay management and storage, and predict the training's throughput."""
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     size = item.training.batch_size
     precisions = asked_precisions(precision, device)

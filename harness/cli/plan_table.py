@@ -23,9 +23,9 @@ def show_plan(console: Console, tier: Tier, cells: Sequence[Cell], finished: Col
 
     Args:
         console: console to print on.
-        tier: tier of the plan.
+        tier: the tier, "quick", "standard" or "full", that the plan is for.
         cells: the units of work of the plan.
-        finished: keys of the cells that the run already holds.
+        finished: keys (names) of the cells that are already measured and stored.
     """
     table = Table(title=f"Plan of the {tier.name} tier")
     for column in ("what", "cells", "finished", "minutes to go"):
@@ -45,7 +45,12 @@ def show_plan(console: Console, tier: Tier, cells: Sequence[Cell], finished: Col
 
 
 def to_go_s(cells: Sequence[Cell], finished: Collection[str]) -> float:
-    """Return the expected seconds of all cells (units of work) of a plan whose keys are not in `finished`."""
+    """Return the expected seconds of all cells (units of work) of a plan that are not finished yet.
+
+    Args:
+        cells: the cells of the plan.
+        finished: keys (names) of the finished cells.
+    """
     return sum(cell.estimate_s for cell in cells if cell.key not in finished)
 
 

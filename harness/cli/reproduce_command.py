@@ -56,7 +56,7 @@ def reproduce_command(
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure, map, train and compare every workload of a tier, write the report, and print the verdicts."""
+    """Measure, map, train and compare every workload of a tier, write the report, and print the claims' verdicts."""
     tier = tiers.tier(tier_name)
     cells = plan.plan(tier)
     if only:

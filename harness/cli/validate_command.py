@@ -49,7 +49,11 @@ def validate_command(
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
-    """Run every mapping, and print the errors of the predicted throughputs and the regret of the choices made."""
+    """Run every mapping, and print the errors of the predicted throughputs and the regret of the choices made.
+
+    A mapping assigns the parts of a training to devices. The regret of a choice is the fraction of the best mapping's
+    throughput that the chosen mapping does not reach.
+    """
     tier, cells = tiers.tier(tier_name), validate.cells(tier_name, precisions=asked_precisions(precision))
     chosen = [cell for cell in cells if only in cell.key]
     if not chosen:

@@ -2,7 +2,7 @@
 
 For each of the two replays the library trains in a worker process, in its own virtual environment
 (`baselines/adapter_worker.py`). In every round it does one job with its own replay and two jobs with this project's.
-The two compare this project's replay with itself, which shows how much the machine's noise changes the times (A/A).
+These two compare this project's replay with itself, which shows how much the machine's noise changes the times (A/A).
 """
 
 import os
@@ -38,7 +38,7 @@ JOB_LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class Pair:
-    """A library and one of its algorithms, which are measured together.
+    """A library and one of its algorithms, whose speed with both replays is measured.
 
     Attributes:
         library: a folder under `baselines/`.
@@ -54,7 +54,7 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """The name under which the rows of this pair are stored: library and algorithm, such as "sb3 dqn"."""
+        """Return the name under which the rows of this pair are stored: library and algorithm, such as "sb3 dqn"."""
         return f"{self.library} {self.algorithm}"
 
 
@@ -93,7 +93,7 @@ def importable_primitives() -> Iterator[Path]:
 
 
 def start(library: str, package: Path) -> Worker:
-    """Start a library's worker process, which trains with a replay of choice.
+    """Start a library's worker process, which can train with the library's replay or with this project's.
 
     Args:
         library: a folder under `baselines/`; its environment is created if it does not exist.
@@ -148,9 +148,9 @@ def measure(
 
     Returns:
         Rows of suite "bench-adapters": the throughput with each replay (`details["replay"]` is "own" for the library's
-        and "ours" for this project's), `throughput_ratio` (with this project's replay over with the library's own,
-        with `details["verdict"]`) and `null_ratio` (this project's replay over itself). If nothing could be measured,
-        one row of status "failed" or "not_run" gives the reason.
+        and "ours" for this project's), `throughput_ratio` (the throughput with this project's replay divided by
+        that with the library's own; `details["verdict"]` judges it) and `null_ratio` (this project's replay over
+        itself). If nothing could be measured, one row of status "failed" or "not_run" gives the reason.
     """
     what = {"library": pair.library, "algorithm": pair.algorithm, "continuous": pair.continuous}
     if pair.missing:

@@ -80,7 +80,14 @@ class ComparedSide:
     def of(
         name: str, start: Callable[[], Worker], start_s: float, results: Sequence[WorkerResult]
     ) -> "ComparedSide":
-        """Create the description of a system from the results of its timed rounds, which give its speed."""
+        """Create the description of a system from the results of its timed rounds, which give its speed.
+
+        Args:
+            name: "placerl" or the baseline's name.
+            start: function that starts its worker.
+            start_s: seconds from the start to the end of its warm-up.
+            results: its answers to the jobs of the timed rounds.
+        """
         steps = sum(result.environment_steps for result in results)
         return ComparedSide(
             name,
@@ -109,7 +116,7 @@ class Trained:
 
 
 class Mean(NamedTuple):
-    """A mean over seeds, or a difference of two means, with the bounds of its 95% interval."""
+    """A mean of returns over seeds, or a difference of two such means, with the bounds of its 95% interval."""
 
     value: float
     low: float
@@ -135,7 +142,7 @@ class Returns:
 
     @property
     def environment_steps(self) -> int:
-        """The smallest number of environment steps of a training: each took at least as many."""
+        """Return the smallest number of environment steps of a training; every training took at least as many."""
         return min(one.environment_steps for one in (*self.ours, *self.theirs))
 
     def difference(self) -> Mean:
@@ -147,6 +154,9 @@ class Returns:
 
         Only "faster" can change: to `LEARNS_LESS` if this project's returns are lower, beyond their interval, or to
         `NOT_COMPARED` if the returns are unknown.
+
+        Args:
+            speed: the verdict on the speeds: "faster", "slower" or "no verdict".
         """
         if speed != FASTER:
             return speed
@@ -228,7 +238,8 @@ def planned(ours: ComparedSide, theirs: ComparedSide, extent: StepExtent, lanes:
         lanes: trainings that run at the same time.
 
     Returns:
-        Seeds, and environment steps: the extent's or a multiple of 100. (0, 0) if the time is too short for one seed.
+        The number of seeds, and the environment steps of each training: those of `extent` or a multiple of 100. (0, 0)
+        if the time is too short for one seed.
     """
     start_s = ours.start_s + theirs.start_s
     step_s = 1 / ours.environment_steps_per_s + 1 / theirs.environment_steps_per_s
@@ -269,8 +280,12 @@ def _trained(side: ComparedSide, job: WorkerJob, environment_steps: int, stop: E
 def judged(our_name: str, ours: Sequence[Trained], their_name: str, theirs: Sequence[Trained]) -> Returns:
     """Return the trainings of both systems, with the reason if their returns cannot be compared.
 
-    They cannot if too few episodes ended in the last fifth of training, if one training took over 10% more
-    environment steps than another, or if neither system learnt anything.
+    They cannot be compared if too few episodes ended in the last fifth of training, if one training took over 10%
+    more environment steps than another, or if neither system learnt anything.
+
+    Args:
+        our_name, their_name: the systems' names, for the reason.
+        ours, theirs: the trainings of this project and of the other system, one per seed.
     """
     sides = ((our_name, ours), (their_name, theirs))
     reached = [one.environment_steps for _, side in sides for one in side]

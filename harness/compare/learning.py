@@ -51,7 +51,7 @@ class LearnedTask:
     """A workload to learn, and the length of each training.
 
     Attributes:
-        workload: its name.
+        workload: name of the workload.
         gradient_steps: gradient steps of each training run.
         batch_size: transitions in a batch; None for the workload's own number.
     """
@@ -84,6 +84,10 @@ def interquartile_mean(scores: ArrayLike, axis: int = -1) -> Any:
     """Return the mean of the middle half of the scores, without the highest and the lowest quarter.
 
     It depends less on a single seed than the mean, and varies less from draw to draw than the median.
+
+    Args:
+        scores: the scores, such as one mean return per seed.
+        axis: the axis along which the mean is taken.
     """
     return stats.trim_mean(np.asarray(scores), 0.25, axis=axis)
 
@@ -104,6 +108,10 @@ def trained_workload(name: str, system: str) -> Workload:
     """Return the workload that a system trains.
 
     That is the workload as its file states it for "placerl, own settings", and that of `like_for_like` for others.
+
+    Args:
+        name: name of the shipped workload.
+        system: "placerl", "placerl, own settings" or a baseline's name.
     """
     return workloads.load(name) if system.split(" (")[0] == OWN_SETTINGS else like_for_like(name)
 
@@ -112,14 +120,14 @@ def under(side: str, mapping: Mapping) -> str:
     """Return the name of this project in rows and tables if it trains with a mapping (an assignment to devices).
 
     Args:
-        side: the name without a mapping, `OURS` or `OWN_SETTINGS`.
+        side: the name without a mapping, "placerl" (`OURS`) or "placerl, own settings" (`OWN_SETTINGS`).
         mapping: the mapping, which is added in parentheses unless it is `DEFAULT_MAPPING`.
     """
     return side if str(mapping) == DEFAULT_MAPPING else f"{side} ({mapping})"
 
 
 def settings_of(item: Workload) -> dict[str, Any]:
-    """Return the values that a workload gives to the settings that only this project supports, by field."""
+    """Return the values that a workload gives to the settings that only this project supports, in a dict by field."""
     algorithm = item.algorithm
     found: dict[str, Any] = {} if algorithm.name == "ppo" else {"replay.prioritized": item.replay.prioritized}
     if algorithm.name == "dqn":
@@ -132,8 +140,8 @@ def settings_of(item: Workload) -> dict[str, Any]:
 def plan(tier: str, systems: Sequence[str], mapping: Mapping) -> list[Cell]:
     """Return the cells (units of work, each stored as soon as it ends) that train and summarise a tier's workloads.
 
-    There is one for each training, given by workload, seed and system, and one for the summary of each workload and
-    system.
+    There is one cell for each training, given by workload, seed and system, and one for the summary of each workload
+    and system.
 
     Args:
         tier: a key of `TASKS`.
@@ -212,7 +220,7 @@ def train(
     Returns:
         A row of suite `learn`, quantity `final_return`. Its details hold the learning curve (for each stretch of
         training the environment steps and the mean return of the episodes that ended) and the requested
-        `settings` that only this project has; a baseline's `notes` say what it made of them. A system that fails
+        `settings` that only this project has; a baseline's `notes` say how it deals with them. A system that fails
         has a row of status `failed`.
     """
     item = trained_workload(task.workload, system)
@@ -293,7 +301,9 @@ def best(name: str, system: str, rows: Sequence[Measurement]) -> Measurement:
     its end. As a maximum, the value is biased upwards by chance; its interval does not include this bias.
 
     Args:
-        name, system, rows: as for `summary`.
+        name: name of the workload.
+        system: "placerl" or a baseline's name.
+        rows: of quantity `final_return`, one per seed, with the learning curve in their details.
     """
     curves = [row.details for row in rows if row.value is not None]
     by_stretch = list(zip(*(curve["mean_returns"] for curve in curves), strict=False))
@@ -329,12 +339,20 @@ def _over_seeds(
 
 
 def summaries(run: Run) -> list[Measurement]:
-    """Return the rows of `summary` that a run holds, only the newest of each workload and system."""
+    """Return the stored scores at the end of training (rows of `summary`), the newest of each workload and system.
+
+    Args:
+        run: the part of the store that holds the rows.
+    """
     return _rows(run, END)
 
 
 def bests(run: Run) -> list[Measurement]:
-    """Return the rows of `best` that a run holds, only the newest of each workload and system."""
+    """Return the stored scores of the best stretch of training (rows of `best`), the newest per workload and system.
+
+    Args:
+        run: the part of the store that holds the rows.
+    """
     return _rows(run, BEST)
 
 
@@ -342,8 +360,8 @@ def table(rows: Sequence[Measurement], highest: Sequence[Measurement] = ()) -> T
     """Return a table of the returns, with one line per workload and system.
 
     Args:
-        rows: rows of `summary`.
-        highest: rows of `best`, shown in the same lines.
+        rows: the scores at the end of training, from `summary`.
+        highest: the scores of the best stretch of training, from `best`, shown in the same lines.
     """
     made = Table(
         title="Interquartile mean of the return, over seeds",

@@ -20,7 +20,7 @@ Columns = dict[str, npt.NDArray[Any]]
 
 
 class OwnReplay:
-    """This project's prioritised replay as the worker uses it.
+    """This project's prioritised replay in the form that the worker times.
 
     It has the native sum tree, and the transitions in host memory. Each sampled batch is written to the same arrays.
 
@@ -50,7 +50,7 @@ class OwnReplay:
         self.update = self._replay.update_priorities
 
     def sample(self, batch_size: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], Columns]:
-        """Sample a batch by priority.
+        """Sample a batch of `batch_size` transitions with probabilities given by their priorities.
 
         Returns:
             The positions of the samples (B,), their importance weights (B,) and the columns of the batch by name.

@@ -20,9 +20,9 @@ OPTIONS = json.loads(sys.argv[3]) if len(sys.argv) > 3 else {}
 
 
 class Tree:
-    """A sum tree as the replay benchmark times it: its `sample` and `update` are the backend's own methods.
+    """A sum tree in the form that the replay benchmark times.
 
-    So no call of a wrapper is timed with them.
+    Its `sample` and `update` are the backend's own methods, so the times include no call of a wrapper.
 
     Args:
         capacity: number of leaves.

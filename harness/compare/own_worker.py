@@ -74,7 +74,7 @@ def answers(mapping: str, **flags: bool) -> Iterator[dict[str, Any]]:
 
     Args:
         mapping: the targets of learner, replay management and storage, such as "native-native-cpu".
-        flags: options of the training, of `FLAGS`.
+        flags: options of the training, such as `envpool=True`; the names are `FLAGS`.
     """
     training: Trained | None = None
     key = None

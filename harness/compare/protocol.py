@@ -36,7 +36,11 @@ LEAST_WALL_S = 1e-9  # the resolution of the finest clock
 
 
 class FailureKind(StrEnum):
-    """The ways in which a worker, a training system in another process, can fail."""
+    """The ways in which a worker, a training system in another process, can fail.
+
+    Its virtual environment cannot be created; it ends, does not answer in time, or answers with something that is not a
+    result or too long; or it says that it cannot do the job.
+    """
 
     ENVIRONMENT = "environment"  # its virtual environment could not be made
     CRASH = "crash"  # it ended, or could not be started
@@ -47,10 +51,10 @@ class FailureKind(StrEnum):
 
 
 class WorkerFailure(Exception):
-    """A worker failed, or its virtual environment could not be created.
+    """An error: a worker (a training system in a process) failed, or its virtual environment could not be created.
 
     Attributes:
-        kind: kind of failure.
+        kind: kind of failure, such as a crash.
         detail: what happened, in one line.
         last_lines: the last lines that it printed, oldest first: at most `LAST_LINES`, each cut to
             `MAX_LINE_CHARACTERS`.
@@ -100,7 +104,7 @@ class WorkerResult(BaseModel):
         wall_s: duration of the job in seconds, measured by the worker inside training.
         episode_returns: undiscounted returns of the episodes that ended in this job.
         versions: versions of the system and of the libraries that it computes with.
-        notes: how the system departs from the workload (uniform replay, ...).
+        notes: how the system departs from the workload, such as with a uniform replay.
         terms_s: seconds within `wall_s` by part of the loop, if the system reports them.
     """
 
@@ -122,7 +126,7 @@ def one_line(said: str) -> str:
 
 
 class LastLines:
-    """Keeps the last lines of a stream of bytes in bounded memory."""
+    """Keeps the last lines of a stream of bytes, such as a worker's standard error, in bounded memory."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=LAST_LINES)
@@ -145,7 +149,9 @@ class LastLines:
 
 
 class GuardedProcess:
-    """A command that `harness.compare.guard` runs, so that no process remains of it after `end`, or if this one dies.
+    """A command that runs under `harness.compare.guard`, which ends every process that the command has started.
+
+    It does so when `end` is called, and also if this process dies.
 
     Args:
         command: the command and its arguments.

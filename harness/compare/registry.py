@@ -44,17 +44,24 @@ def baseline_names() -> list[str]:
 
 
 def trains(baseline: str, algorithm: str) -> bool:
-    """Whether a baseline is used to train an algorithm, such as "dqn".
+    """Return whether a baseline, another library, is used here to train an algorithm.
 
-    This is also True for a baseline without an entry in `TRAINED`: whether it can is found when it runs.
+    This is also True for a baseline without an entry in `TRAINED`: whether it can is only found when it runs.
+
+    Args:
+        baseline: a folder under `baselines/`.
+        algorithm: name of the algorithm, such as "dqn".
     """
     return algorithm in TRAINED.get(baseline, (algorithm,))
 
 
 def replay_alone(name: str) -> bool:
-    """Whether a baseline, another library, provides only a replay here and trains nothing.
+    """Return whether a baseline, another library, provides only a replay here and trains nothing.
 
-    Its folder then has `replay.py` and no `worker.py`.
+    The folder of such a baseline has `replay.py` and no `worker.py`.
+
+    Args:
+        name: a folder under `baselines/`.
     """
     folder = BASELINES / name
     return (folder / "replay.py").is_file() and not (folder / "worker.py").is_file()
@@ -125,10 +132,10 @@ def build_baseline(name: str, limit_s: float = BUILD_LIMIT_S) -> Path:
 
 
 def build_baselines(names: Sequence[str]) -> dict[str, WorkerFailure | None]:
-    """Build the virtual environments of several baselines, also if one of them fails.
+    """Build the virtual environments of several baselines; if one fails, go on with the next.
 
     Returns:
-        Each name's failure, or None if its environment was built or existed.
+        A dict from each name to its failure, or to None if the environment was built or existed.
     """
     outcome: dict[str, WorkerFailure | None] = {}
     for name in names:
@@ -198,7 +205,7 @@ def own_worker(
     Args:
         mapping: the targets of learner, replay management and storage, such as "native-native-cpu".
         cpus: processors that it may use; all by default.
-        flags: options of the training by name (`own_worker.FLAGS`); none by default.
+        flags: options of the training, such as `envpool=True`; the names are `own_worker.FLAGS`.
     """
     command = [sys.executable, "-P", "-m", "harness.compare.own_worker", mapping]
     command += [f"--{name.replace('_', '-')}" for name, is_set in flags.items() if is_set]

@@ -9,7 +9,7 @@ When whole trainings are compared, both systems then train from the start to the
 (`harness.compare.equal_steps`): the verdict is "faster" only if this project learns no less by then.
 
 The comparison covers the whole training or a part of it: learner and replay without environment steps, or only
-the replays. The baseline's name in the rows shows this, and also what only this project uses (`OurSide`).
+the replays. The baseline's name in the rows shows this, and also features that only this project uses (`OurSide`).
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +46,10 @@ LEAST_LIMIT_S = 30.0
 
 
 class ComparedPart(StrEnum):
-    """The part of a training that is compared; rows with the results have it in their field `primitive`."""
+    """The part of a training that is compared: all of it, learner and replay, or the replay alone.
+
+    Rows with the results have it in their field `primitive`.
+    """
 
     TRAINING = "training"
     LEARNER_AND_REPLAY = "learner and replay"
@@ -59,12 +62,12 @@ FLUSHED = ", subnormals flushed"
 
 @dataclass(frozen=True)
 class OurSide:
-    """What only this project uses in a comparison; at most one of them.
+    """Features that this project uses in a comparison and the other library does not; at most one of them.
 
     Attributes:
-        envpool: whether EnvPool steps its environments.
-        native_environments: whether C++ does.
-        threads_native: whether its actors and learner are C++ threads, on native environments.
+        envpool: whether EnvPool steps this project's environments.
+        native_environments: whether C++ code steps them.
+        threads_native: whether this project's actors and learner are C++ threads, on native environments.
     """
 
     envpool: bool = False
@@ -89,7 +92,7 @@ def label(baseline: str, part: ComparedPart = ComparedPart.TRAINING, ours: OurSi
     Args:
         baseline: the baseline's own name.
         part: the part of the training that is compared; added to the name if it is not the whole training.
-        ours: what only this project uses, which is added too.
+        ours: the features that only this project uses, such as EnvPool, which are added too.
     """
     alone = "" if part is ComparedPart.TRAINING else f", {part} alone"
     return f"{baseline}{alone}" + (f", this project with {ours}" if str(ours) else "")
@@ -152,9 +155,9 @@ class ComparisonSettings:
         rounds: most rounds; fewer if the budget ends first.
         environment: whether environments are stepped. If not, only learner and replay run, on the transitions that
             the replay holds when learning may start.
-        ours: what only this project uses; a baseline keeps its own environments.
+        ours: features that only this project uses, such as EnvPool; a baseline keeps its own environments.
         returns: how long both systems are trained again to compare their returns; by default they are not compared.
-        flushed: whether each baseline also runs with `WorkerJob.flush_subnormals`, as a further system.
+        flushed: whether each baseline runs once more, as a further system, with subnormal numbers treated as zero.
     """
 
     batch_size: int | None = None

@@ -1,7 +1,8 @@
 """Mapping strategies behind one interface.
 
-A mapping says where learner, replay management and storage run. A strategy takes a performance table, a problem and
-a platform, and returns a mapping, its predicted throughput and the terms of the prediction. `placerl map` uses
+A mapping says where learner, replay management and storage run. A strategy takes a performance table (times of the
+primitives), a problem (properties of the workload) and a platform (links and cores of the machine). It returns a
+mapping, its predicted throughput and the terms of the prediction. `placerl map` uses
 `STRATEGIES`, `placerl validate` uses `VALIDATED`.
 """
 

@@ -74,7 +74,11 @@ def platforms() -> tuple[str, ...]:
 
 
 def modelled(workload: Workload, batch_size: int, platform: PlatformFile) -> list[Modelled]:
-    """Return the time of each primitive on a platform, modelled from the platform's numbers alone.
+    """Return the time of each primitive of a workload on a platform, modelled from the platform's numbers alone.
+
+    Args:
+        workload, batch_size: the workload and batch size that give the sizes.
+        platform: the devices, with their published numbers.
 
     Raises:
         UserError: the platform lacks a number that is needed; the message names the field.
@@ -99,11 +103,11 @@ def predictions(
     """Return the primitives' times on a platform that is not here, and every strategy's predictions from them.
 
     Args:
-        workload, batch_size: what is predicted.
+        workload, batch_size: the workload and batch size whose throughput is predicted.
         platform: states the numbers from which the times are modelled.
 
     Returns:
-        The rows of the primitives' times, `modelled` or `published`; and the rows of the predictions. If the
+        The rows of the primitives' times, of provenance `modelled` or `published`; and the rows of predictions. If the
         platform states no latency, the details of each prediction also have the one that slow links would
         give (`predict.with_slow_links`).
 
@@ -143,7 +147,7 @@ class MapTable5Cell:
             F for FPGA.
         ours: the mapping that Algorithm 3 chooses from the modelled times, in the same letters.
         learner_s, rmm_s: modelled seconds of the learner and of the replay management on the chosen devices.
-        reason: why it differs from the printed mapping; empty if it does not.
+        reason: why `ours` differs from the printed mapping; empty if it does not.
     """
 
     workload: str
@@ -161,7 +165,7 @@ def map_table_5(workload: str = "", batch_size: int | None = None) -> Iterator[M
     As in the paper, there are 16 actors, and a node of the sum tree has K = 2 children (MAP VII-A).
 
     Args:
-        workload, batch_size: restrict to these cells; by default all.
+        workload, batch_size: yield only the mappings for these; by default for all.
     """
     platform, cells = load("map-tpds23"), _table_5()
     for (row, column), printed in cells.items():
@@ -202,7 +206,11 @@ class MapTable5Gain:
 
 
 def map_table_5_gains() -> Iterator[MapTable5Gain]:
-    """Yield the gains of MAP Table V that are relative to a printed mapping, modelled as in `map_table_5`."""
+    """Yield the gains of MAP Table V whose other mapping the table prints, modelled on MAP's platform.
+
+    A gain is the throughput of the optimal mapping divided by that of the second best or the worst mapping. As in
+    `map_table_5`, the throughputs come from times that are modelled from published numbers.
+    """
     platform, cells = load("map-tpds23"), _table_5()
     for (row, column), other in cells.items():
         if row not in PLACES.values() or not other:
@@ -272,7 +280,10 @@ def _time_s(table: PerformanceTable, part: int, letter: str) -> float:
 
 
 def letters(mapping: Mapping) -> str:
-    """Return a mapping in MAP's notation, such as `G-C-G` for learner, replay management and storage."""
+    """Return a mapping in MAP's notation, such as `G-C-G` for learner, replay management and storage.
+
+    C is the CPU, G a GPU, F an FPGA.
+    """
     return "-".join(_letter(target) for target in (mapping.learner, mapping.rmm, mapping.storage))
 
 

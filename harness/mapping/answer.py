@@ -1,4 +1,4 @@
-"""What a prediction means for a user: the choice, its rate, the runner-up, and what would change the answer."""
+"""States what a prediction means for a user: the choice, its rate, the runner-up, and what would change the answer."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -14,11 +14,13 @@ SAME = 1e-6
 
 
 def answer(rows: Sequence[Measurement], elsewhere: Iterable[Measurement] = ()) -> list[str]:
-    """Return the answer in a few lines; empty if no strategy chose.
+    """Return the answer to the user, which mapping to use and how fast it is, as lines of text.
+
+    The list is empty if no strategy chose a mapping.
 
     Args:
         rows: predictions of every strategy for one workload and batch size (`harness.mapping.predict`).
-        elsewhere: predictions for the same workload at other batch sizes; those of this one are ignored.
+        elsewhere: predictions for the same workload at other batch sizes; those at this batch size are ignored.
     """
     chosen = _chosen(rows)
     if chosen is None:

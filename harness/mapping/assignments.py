@@ -16,7 +16,7 @@ CPU, CUDA, FPGA, OPENCL = "cpu", "cuda", "fpga", "opencl"
 
 @dataclass(frozen=True, order=True)
 class Assignment:
-    """The devices of learner and replay; PRL's portability averages over such assignments.
+    """The devices of learner and replay; PRL's metric of performance portability averages over such assignments.
 
     Attributes:
         learner, replay: the device of each: "cpu", "cuda", "opencl" or "fpga".
@@ -33,13 +33,13 @@ class Assignment:
 
     @classmethod
     def parse(cls, text: str) -> "Assignment":
-        """Parse an assignment such as `cuda-cpu`, the inverse of `str`."""
+        """Return the assignment that a text such as `cuda-cpu` (learner, replay) names; the inverse of `str`."""
         learner, replay = text.split("-")
         return cls(learner, replay)
 
     @property
     def simulated(self) -> bool:
-        """Whether one of its devices is simulated."""
+        """Return whether one of the devices is simulated."""
         return FPGA in (self.learner, self.replay)
 
     def __str__(self) -> str:
@@ -70,5 +70,5 @@ BASELINES_LEARN_ON = (CPU, CUDA)
 
 
 def baseline_supports(assignment: Assignment) -> bool:
-    """Whether Stable-Baselines3 and RLlib can run with the learner and the replay on an assignment's devices."""
+    """Return whether Stable-Baselines3 and RLlib can run with learner and replay on an assignment's devices."""
     return assignment.learner in BASELINES_LEARN_ON and assignment.replay == CPU

@@ -1,4 +1,4 @@
-"""What all mapping strategies share: targets, mappings, the performance table, predictions.
+"""Defines what all mapping strategies share: targets, mappings, the performance table, predictions.
 
 A mapping says where each part of a training runs. It is written Learner-RMM-Storage (RMM: the replay
 management module, MAP II-A3). Each part is a target, a backend with an optional device:
@@ -36,7 +36,7 @@ _TARGET = re.compile(r"(?P<backend>[^:\[\]]+)(\[(?P<precision>[^\[\]]*)\])?(:(?P
 
 @dataclass(frozen=True, order=True)
 class Target:
-    """Where a component runs: a backend, and the device if the backend has several.
+    """Says where a part of a training runs: a backend, and the device if the backend has several.
 
     Attributes:
         backend: name of a backend (`native`, `torch`, ...) or, for storage, of a device (`cpu`).
@@ -50,7 +50,9 @@ class Target:
 
     @classmethod
     def parse(cls, text: str) -> "Target":
-        """Parse `BACKEND`, `BACKEND:DEVICE`, `BACKEND[PRECISION]` or `BACKEND[PRECISION]:DEVICE`.
+        """Return the target that a text names.
+
+        The text is `BACKEND`, `BACKEND:DEVICE`, `BACKEND[PRECISION]` or `BACKEND[PRECISION]:DEVICE`.
 
         Raises:
             ValueError: the text has another form.
@@ -70,12 +72,15 @@ class Target:
 
     @property
     def in_floats(self) -> "Target":
-        """The same backend and device with precision float32."""
+        """Return the same backend and device with precision float32."""
         return replace(self, precision=FLOAT_32)
 
     @property
     def device(self) -> str:
-        """The device that it runs on: `cpu`, `cuda`, `fpga:u200`, ... Parts on one device compete, and need no link."""
+        """Return the device that the target runs on: `cpu`, `cuda`, `fpga:u200`, ...
+
+        Parts of a training on the same device compete for it, and need no link between them.
+        """
         home = _HOME.get(self.backend, "cpu")
         if not self.location:
             return home
@@ -83,7 +88,10 @@ class Target:
 
     @property
     def kind(self) -> str:
-        """The backend and precision without the device, as rows name a backend: `native`, `native[fixed32]`."""
+        """Return the backend and the precision without the device: `native`, `native[fixed32]`, ...
+
+        Result rows name a backend like this.
+        """
         return self.backend if self.precision == FLOAT_32 else f"{self.backend}[{self.precision}]"
 
     def __str__(self) -> str:
@@ -92,7 +100,7 @@ class Target:
 
 @dataclass(frozen=True, order=True)
 class Mapping:
-    """Where each part of a training runs: backend and device of learner, replay management (RMM) and storage."""
+    """Says where each part of a training runs: backend and device of learner, replay management (RMM) and storage."""
 
     learner: Target
     rmm: Target
@@ -100,7 +108,10 @@ class Mapping:
 
     @classmethod
     def parse(cls, text: str) -> "Mapping":
-        """Parse a mapping such as `torch-native-cpu`: `LEARNER-RMM-STORAGE`, each as `Target.parse` reads it.
+        """Return the mapping that a text such as `torch-native-cpu` names.
+
+        The text is `LEARNER-RMM-STORAGE` (RMM: replay management). Each part is a backend with an optional device,
+        such as `torch:cuda`, and the learner may have a precision, such as `native[fixed32]`.
 
         Raises:
             UserError: `text` has another form, a precision is unknown, or a part other than the learner has
@@ -125,7 +136,7 @@ class Mapping:
 
     @property
     def devices(self) -> frozenset[str]:
-        """The devices that its parts run on, each once."""
+        """Return the devices that learner, replay management and storage run on, each once."""
         return frozenset({self.learner.device, self.rmm.device, self.storage.device})
 
     def __str__(self) -> str:
@@ -133,7 +144,12 @@ class Mapping:
 
 
 class Loop(StrEnum):
-    """The order in which the parts of a mapping are run; a performance model describes one of them."""
+    """The order in which the parts of a training are called: strict, fused, overlapped or relaxed.
+
+    Strict: separate calls, one after another. Fused: the same order, but neighbouring parts on one device are one call.
+    Overlapped: fused, and the actors run at the same time as the rest (PRL 3.2). Relaxed: overlapped, and the replay
+    manager works at the same time as the learner (MAP V-A). A performance model describes one of these orders.
+    """
 
     STRICT = "strict"  # every part is a separate call, one after another (D = 0, MAP II-A2)
     FUSED = "fused"  # as strict, but neighbouring parts on one device are one call: the loop of `placerl run`
@@ -208,7 +224,15 @@ class PerformanceTable:
         return cell in self._entries
 
     def time_s(self, primitive: str, target: Target) -> float:
-        """Return the median seconds per call of a primitive on a backend and device; KeyError if it was not timed."""
+        """Return the median seconds per call of a primitive on a target.
+
+        Args:
+            primitive: name of the primitive, such as "sum_tree.sample".
+            target: backend and device.
+
+        Raises:
+            KeyError: the primitive was not timed there.
+        """
         return self.entry(primitive, target).time_s
 
 
@@ -247,22 +271,28 @@ class Problem:
 
     @property
     def item_bytes(self) -> int:
-        """Bytes of a transition sent over a link."""
+        """Return the bytes of a transition that is sent over a link."""
         return self.stored_bytes or self.item_words * WORD_BYTES
 
     @property
     def on_policy(self) -> bool:
-        """Whether it trains only on its own latest samples (PPO 2.1)."""
+        """Return whether the workload trains only on its own latest samples (PPO 2.1)."""
         return self.trajectory_length > 0
 
     @property
     def round_gradient_steps(self) -> int:
-        """Gradient steps per round, the smallest unit with whole gradient steps and whole vector steps."""
+        """Return the number of gradient steps per round.
+
+        A round is the smallest unit with whole gradient steps and whole vector steps (steps of all actors together).
+        """
         return self.actors // gcd(self.actors, self.update_interval)
 
     @property
     def round_vector_steps(self) -> int:
-        """Vector steps (steps of all actors together) per round, the smallest unit with whole steps of both kinds."""
+        """Return the number of vector steps (steps of all actors together) per round.
+
+        A round is the smallest unit with whole gradient steps and whole vector steps.
+        """
         return self.update_interval // gcd(self.actors, self.update_interval)
 
     def overlapped_rounds(self, simulated: bool = False) -> int:
@@ -278,7 +308,7 @@ class Problem:
 
 
 class Platform(Protocol):
-    """The properties of a machine that a strategy needs in addition to the performance table."""
+    """The properties of a machine that a strategy needs in addition to the performance table: its cores and links."""
 
     name: str
 
@@ -291,8 +321,8 @@ class Platform(Protocol):
         """Return the bandwidth of transfers between two devices, bytes/s.
 
         Args:
-            source, target: the devices' names, as `Target.device` gives them; the same name twice for transfers
-                within a device.
+            source, target: the devices' names, such as "cpu" and "cuda"; the same name twice for transfers within a
+                device.
 
         Raises:
             UserError: the bandwidth is unknown.
@@ -300,7 +330,11 @@ class Platform(Protocol):
         ...
 
     def latency_s(self, source: str, target: str) -> float:
-        """Return the latency of a transfer between two devices, in seconds; 0 if the platform states none."""
+        """Return the latency of a transfer between two devices, in seconds; 0 if the platform states none.
+
+        Args:
+            source, target: the devices' names, such as "cpu" and "cuda".
+        """
         ...
 
 
@@ -309,7 +343,7 @@ def transfer_s(platform: Platform, source: str, target: str, sent_bytes: float) 
 
     Args:
         platform: states latencies and bandwidths.
-        source, target: the devices' names, as `Target.device` gives them.
+        source, target: the devices' names, such as "cpu" and "cuda".
         sent_bytes: bytes to transfer; 0 bytes take no time.
     """
     if not sent_bytes:
@@ -330,7 +364,7 @@ class Prediction:
         model: name of the performance model.
         gps: gradient steps per second.
         terms_s: seconds per gradient step of each term, such as "learner"; the model defines how the terms combine.
-        cells: keys of the table's entries that the prediction uses.
+        cells: (primitive, target) of each entry of the performance table that the prediction uses.
         inputs: the weakest provenance of these entries.
         provenance: always `modelled`.
         settings: further choices of the strategy, such as the cores of the actors; empty if there are none.
@@ -360,7 +394,17 @@ class Model(Protocol):
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """Return the prediction for a mapping; raises KeyError if the table lacks an entry that it needs."""
+        """Return the throughput that the model predicts for a mapping.
+
+        Args:
+            table: times of the primitives.
+            problem: properties of the workload.
+            platform: links and cores of the machine.
+            mapping: where learner, replay management and storage run.
+
+        Raises:
+            KeyError: the table lacks a time that the prediction needs.
+        """
         ...
 
 
@@ -368,12 +412,26 @@ class Strategy(Model, Protocol):
     """A mapping strategy: chooses where the parts of a training run, and has a performance model."""
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
-        """Choose a mapping, and return the prediction for it; ValueError if the table lacks times for every mapping."""
+        """Choose a mapping, and return the prediction for it.
+
+        Args:
+            table: times of the primitives.
+            problem: properties of the workload.
+            platform: links and cores of the machine.
+
+        Raises:
+            ValueError: the table lacks times for every mapping.
+        """
         ...
 
 
 def inputs_provenance(table: PerformanceTable, cells: Iterable[Cell]) -> Provenance:
-    """Return the weakest provenance among the given entries of the table ("measured" is the strongest)."""
+    """Return the weakest provenance among some entries of the performance table; "measured" is the strongest.
+
+    Args:
+        table: the performance table.
+        cells: the entries, each given by its primitive and its target (backend and device).
+    """
     return weakest(*(table.entry(primitive, target).provenance for primitive, target in cells))
 
 
@@ -392,9 +450,10 @@ def candidates(table: PerformanceTable) -> list[Mapping]:
 
 
 def can_store(table: PerformanceTable, device: str) -> bool:
-    """Whether a device can hold the storage.
+    """Return whether a device can hold the storage of the transitions.
 
-    It can if `storage.gather` was profiled on it. If `storage.gather` was not profiled at all, every device can.
+    It can if the primitive `storage.gather` was timed on it. If `storage.gather` was not timed at all, every device
+    can.
     """
     places = {target.device for target in table.targets("storage.gather")}
     return not places or device in places
@@ -423,7 +482,8 @@ def least_traffic(
         table: says which devices can hold a storage.
         costs: for each component that reads or writes the storage, its device and its amount of data. Among equal
             places, the first in this order is chosen.
-        traffic_of: returns the traffic of (device of the storage, device of the component, amount).
+        traffic_of: function of the storage's device, the component's device and the amount of data, which returns the
+            traffic.
 
     Returns:
         One of the components' devices, or the CPU if none of them can hold the storage.

@@ -26,7 +26,12 @@ class Exhaustive:
         self._candidates = candidates
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
-        """Return the highest prediction; among equal ones, that of the mapping whose name comes first.
+        """Return the prediction for the mapping with the highest one; among equal ones, the first by name.
+
+        Args:
+            table: times of the primitives, by backend and device.
+            problem: properties of the workload, such as the batch size.
+            platform: links and cores of the machine.
 
         Raises:
             ValueError: no mapping has times for everything that the model needs.
@@ -44,5 +49,15 @@ class Exhaustive:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """Return the model's prediction for a mapping; KeyError if the table lacks a time."""
+        """Return the throughput that the model predicts for a mapping.
+
+        Args:
+            table: times of the primitives, by backend and device.
+            problem: properties of the workload, such as the batch size.
+            platform: links and cores of the machine.
+            mapping: backend and device of learner, replay management and storage.
+
+        Raises:
+            KeyError: the table lacks a time that the model needs.
+        """
         return self.model.predict(table, problem, platform, mapping)

@@ -32,11 +32,11 @@ HOST, ACTORS, LEARNER, RMM, STORAGE = "host", "actors", "learner", "rmm", "stora
 
 
 class Made(Generic[Value]):
-    """The result of a call.
+    """The result of a call that the training loop makes, with the time at which it is ready.
 
     Attributes:
         value: what the call returned.
-        ready_s: when it is ready, in seconds of the clock.
+        ready_s: when the result is ready, in seconds of the clock.
     """
 
     __slots__ = ("_value", "ready_s")
@@ -113,7 +113,7 @@ class Clock(Protocol):
         after_s: float,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> float:
-        """Add the time of work that was done inside another unit's call; returns when this work ends.
+        """Add the time of work that was done inside another unit's call, and return when this work ends.
 
         An example is gathering, which sampling does, but which belongs to the storage.
 
@@ -143,16 +143,25 @@ class Clock(Protocol):
 
 
 class Acting(Protocol):
-    """The actors as the loop uses them; `harness.runtime.actors.in_process.Actors` documents the methods."""
+    """The interface of actors in the training loop; `harness.runtime.actors.in_process.Actors` implements it."""
 
     def collect(self, steps: int, explore: bool = True) -> Any:
-        """Take vector steps now, and return their transitions. Unless `explore`, the actions are random."""
+        """Take vector steps, each of which steps every environment once, and return their transitions.
+
+        Args:
+            steps: number of vector steps.
+            explore: whether the policy chooses the actions; otherwise they are random.
+        """
 
     def submit(self, steps: int) -> None:
-        """Request vector steps; `result` returns their transitions."""
+        """Request vector steps, each of which steps every environment once; `result` returns their transitions.
+
+        Args:
+            steps: number of vector steps.
+        """
 
     def result(self) -> Any:
-        """Return the transitions of the last request."""
+        """Return the transitions of the vector steps that `submit` requested last."""
 
     def publish(self) -> None:
         """Make the next requests use the learner's current weights."""
@@ -270,7 +279,7 @@ class TrainingLoop:
         traffic: the data that passes between the units.
 
     Attributes:
-        units: as in the arguments.
+        units: the parts that are called.
         presampled: batches that wait for their gradient step, oldest first.
         outcome: the learner's last result; None before the first, and if whole gradient steps are one call.
     """

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 
 def experiences_per_s(gradient_steps_per_s: float, batch_size: int) -> float:
-    """Return EPS, the experiences that training consumes per second: gradient steps per second times B (PRL 6.1)."""
+    """Return EPS, the experiences that training consumes per second: gradient steps/s times batch size (PRL 6.1)."""
     return gradient_steps_per_s * batch_size
 
 
@@ -24,7 +24,15 @@ def inferences_per_s(samples_collected: float, iteration_s: float) -> float:
 
 
 def per_watt(throughput_per_s: float, watts: float) -> float:
-    """Return the throughput divided by the power, 1/J (MAP Table VII, FIX Table II). ValueError unless `watts` > 0."""
+    """Return the throughput divided by the power, 1/J (MAP Table VII, FIX Table II).
+
+    Args:
+        throughput_per_s: throughput, such as gradient steps per second.
+        watts: power, more than 0 W.
+
+    Raises:
+        ValueError: `watts` is not above 0.
+    """
     if not watts > 0:
         raise ValueError(f"watts: found {watts}; allowed: more than 0")
     return throughput_per_s / watts

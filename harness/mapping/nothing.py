@@ -10,7 +10,7 @@ from harness.mapping.loop import Units
 
 
 class Nothing:
-    """One object that stands in for the actors and their plan, the storage, the replay, the learner and fused steps.
+    """An object that stands in for every part of a training: actors, their plan, storage, replay, learner, fused steps.
 
     Its methods do nothing, or return the same small result each time.
 
@@ -29,43 +29,43 @@ class Nothing:
 
     @property
     def units(self) -> Units:
-        """Return the units of a training loop, with this object as each of them."""
+        """Return the parts that a training loop calls: actors, storage, replay and learner, all of them this object."""
         return Units(self, self, self, self)
 
     def build(self) -> "Nothing":
-        """Return this object, which also stands in for the actors that `ActorPlan.build` would return."""
+        """Return this object, which stands in for the plan of the actors and for the actors themselves."""
         return self
 
     def submit(self, *_: Any) -> None:
         """Ignore a request for vector steps."""
 
     def result(self) -> dict[str, npt.NDArray]:
-        """Return the same transitions each time."""
+        """Return the same transitions each time, instead of those of the vector steps that were requested."""
         return self._transitions
 
     def collect(self, *_: Any) -> dict[str, npt.NDArray]:
-        """Return the same transitions each time."""
+        """Return the same transitions each time, instead of stepping environments."""
         return self._transitions
 
     def publish(self) -> None:
         """Do nothing instead of handing over weights."""
 
     def take_episodes(self) -> list[Any]:
-        """Return no episodes."""
+        """Return an empty list, because no episode ends."""
         return []
 
     def insert(self, _: Any) -> None:
         """Do nothing instead of storing transitions."""
 
     def sample(self, *_: Any, out: Any = None) -> Any:
-        """Return the same sample each time."""
+        """Return the same sample of one transition each time, instead of sampling from a replay."""
         return self._sample
 
     def update_priorities(self, *_: Any) -> None:
         """Do nothing instead of updating priorities."""
 
     def step(self, *_: Any) -> Any:
-        """Return the same outcome each time instead of learning."""
+        """Return the same outcome (TD errors and losses) each time, instead of taking a gradient step."""
         return self._outcome
 
     def run(self, *_: Any) -> None:

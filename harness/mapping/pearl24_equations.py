@@ -58,14 +58,21 @@ def pipeline_s(stage_s: float, batch_size: int, depth: int, communication_s: flo
 def iteration_s(sample_s: float, learner_s: float, insert_s: float, update_s: float) -> float:
     """Return the seconds of an iteration: sampling, training and priority update in turn (Equation 6).
 
-    Insertion runs in parallel with training, so only the longer of the two counts. Each argument includes the
-    communication that it waits for.
+    Insertion runs in parallel with training, so only the longer of the two counts. Each argument, in seconds,
+    includes the communication that it waits for.
     """
     return sample_s + max(learner_s, insert_s) + update_s
 
 
 def published_iteration_s(sample_s: float, learner_s: float, insert_s: float, update_s: float) -> float:
-    """Return the seconds of an iteration by PRL's public code: insertion and priority update overlap with training."""
+    """Return the seconds of an iteration by PRL's public code: insertion and priority update overlap with training.
+
+    The iteration is sampling, then the longer of two: priority update with insertion, or training. The code counts no
+    communication.
+
+    Args:
+        sample_s, learner_s, insert_s, update_s: seconds of sampling, training, insertion and priority update.
+    """
     return sample_s + max(update_s + insert_s, learner_s)
 
 

@@ -30,7 +30,9 @@ def table_from(
     batch_size: int,
     time_of: Callable[[Entry], float] = lambda entry: entry.time_s,
 ) -> PerformanceTable:
-    """Return the performance table of those profile rows that have a time; failed and missing ones are left out.
+    """Return the performance table, the times of primitives by target, from rows of a profile.
+
+    Rows without a time, such as failed ones, are left out.
 
     Args:
         profile: rows of suite `profile`.
@@ -69,10 +71,10 @@ def measurements(
         strategies: strategies by name.
 
     Returns:
-        Rows of suite `prediction`. `low` and `high` are the predictions from times that are all at one bound of
-        their intervals, mostly the slow and the fast one; a model that uses differences of times may swap them. A
-        prediction from a time that is too noisy is marked too noisy. If the table or the platform lacks something
-        that a strategy needs, its row is "not_run" and names it.
+        Rows of suite `prediction`. `low` and `high` are the predictions if every time is at its slow or at its fast
+        bound; a model that uses differences of times may swap them. A prediction from a time that is too noisy is
+        marked too noisy. If the table or the platform lacks something that a strategy needs, the strategy's row is
+        "not_run" and names it.
     """
     rows: list[Measurement] = []
     for strategy in strategies.values():
@@ -84,7 +86,7 @@ def measurements(
 
 
 def slow_link() -> SourcedNumber:
-    """Return the latency that links without a stated one are assumed to have at most: that of PRL's authors, 1 ms."""
+    """Return the highest latency that is assumed for a link whose source states none: that of PRL's authors, 1 ms."""
     stated = next(
         link for link in load("pearl24-authors").link if set(link.between) == {"cpu", "fpga"}
     ).latency_us
@@ -102,7 +104,9 @@ def with_slow_links(
     link, the prediction `gps` in gradient steps per second with it, and whether the mapping would then be `chosen`.
 
     Args:
-        workload, batch_size, profile, platform: see `measurements`.
+        workload, batch_size: the workload and batch size to predict.
+        profile: rows of suite `profile` (times of primitives) for them.
+        platform: the links and cores of the machine.
     """
     rows = measurements(workload, batch_size, profile, platform)
     latency = slow_link()

@@ -1,4 +1,4 @@
-"""The properties of a workload that a mapping strategy needs."""
+"""Derives the properties of a workload that a mapping strategy needs, such as the size of a transition."""
 
 from functools import lru_cache
 from math import prod
@@ -16,7 +16,12 @@ MOST_AHEAD_BYTES = 2**28
 
 
 def problem_of(workload: Workload, batch_size: int) -> Problem:
-    """Return the properties of a workload that a strategy needs."""
+    """Return the properties of a workload that a mapping strategy needs, such as the size of a transition.
+
+    Args:
+        workload: the workload.
+        batch_size: transitions per gradient step.
+    """
     settings = workload.algorithm.hyperparameters
     on_policy = workload.algorithm.name == "ppo"
     return Problem(
@@ -33,7 +38,9 @@ def problem_of(workload: Workload, batch_size: int) -> Problem:
 
 
 def relaxed_ahead(capacity: int, batch_size: int, item_bytes: int) -> int:
-    """Return D of the relaxed loop: how many batches are sampled ahead of their gradient step.
+    """Return D, the number of batches that the relaxed loop samples ahead of their gradient step.
+
+    In this loop sampling runs in parallel with the learner.
 
     It is `RELAXED_AHEAD`, or fewer if the replay, or memory of `MOST_AHEAD_BYTES`, does not hold so many in addition
     to the batch that is being learnt.

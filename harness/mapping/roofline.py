@@ -58,7 +58,7 @@ class CountedWork:
 
     @property
     def levels(self) -> int:
-        """Number of node groups (siblings read together) from the root of the sum tree to a leaf."""
+        """Return the number of node groups (siblings read together) from the root of the sum tree to a leaf."""
         return max(1, ceil(log(self.leaves, self.fanout) - 1e-9))  # log(125, 5) is 3.0000000000000004
 
 
@@ -106,8 +106,8 @@ def modelled_times(
         platform: the devices.
         work: arithmetic and memory traffic of the workload.
         problem: properties of the workload.
-        pipeline_on: returns the cycles of its gradient step on MAP's pipelines, by the FPGA's key in devices.toml;
-            None if they do not run it.
+        pipeline_on: returns the cycles of the workload's gradient step on MAP's learner pipelines, given the FPGA's key
+            in devices.toml; None if the pipelines do not run the workload.
 
     Raises:
         UserError: a device lacks a number that the roofline needs, or two devices have the same kind.

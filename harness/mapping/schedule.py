@@ -100,7 +100,7 @@ class GivenTime:
     """A clock that adds up given seconds: it tracks the host's time, and when every other unit is free.
 
     It ignores the units, inputs and seconds that the loop passes. Instead, `calls` gives the unit and the seconds of
-    each term (part of the loop), including those of links. The methods return what `Clock`'s methods return.
+    each term (part of the loop), including those of links. It has the methods of `harness.mapping.loop.Clock`.
 
     Args:
         calls: the call of each term; a missing call, or one of 0 seconds, ends when its inputs are ready.
@@ -120,12 +120,18 @@ class GivenTime:
         self._now_s = max(self._now_s, ready_s)
 
     def run(self, term: str, work: Callable[[Any], Value], argument: Any) -> Value:
-        """Add the seconds given for `term` to the host's time, and return the result of `work`; see `Clock.run`."""
+        """Add the seconds given for `term` to the host's time, and return `work(argument)`; see `Clock.run`.
+
+        Args:
+            term: the part of the loop that the call belongs to.
+            work: function to call; how long it takes does not matter.
+            argument: its argument.
+        """
         self.wait(self._end_s(term, 0.0))
         return work(argument)
 
     def act(self, work: Callable[[int], Value], vector_steps: int) -> Value:
-        """Add the seconds given for "act" to the host's time, and return the result of `work`; see `Clock.act`."""
+        """Add the seconds given for the term "act" to the host's time, and return `work(vector_steps)`."""
         return self.run("act", work, vector_steps)
 
     def call(
@@ -136,13 +142,26 @@ class GivenTime:
         after_s: float = 0.0,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """Return the result of `work`, with the time at which it ends by the given seconds; see `Clock.call`."""
+        """Call `work`, and return its result with the time at which it ends by the seconds given for `term`.
+
+        Args:
+            unit, input_bytes: ignored; the given seconds include the links.
+            term: the part of the loop that the call belongs to.
+            work: function to call; how long it takes does not matter.
+            after_s: when its inputs are ready, seconds of this clock.
+        """
         return Made(work(), self._end_s(term, after_s))
 
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
     ) -> Made[Value]:
-        """Return the result of `answer`, with the time at which it ends by the given seconds; see `Clock.begin`."""
+        """Do work that runs at the same time as the host, and return its result with the time at which it ends.
+
+        Args:
+            unit: ignored; the unit is given with the seconds.
+            term: the part of the loop whose given seconds the work takes.
+            ask, answer: functions that start the work and return its result; both are called at once.
+        """
         ask()
         return Made(answer(), self._end_s(term, 0.0))
 
@@ -154,16 +173,26 @@ class GivenTime:
         after_s: float,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> float:
-        """Return when work ends that was part of another call; see `Clock.charge`.
+        """Return when work ends that was done inside another unit's call; see `Clock.charge`.
 
-        It takes the seconds given for `term`, and starts at `after_s` or later.
+        Args:
+            server, seconds, input_bytes: ignored; the unit and the seconds are given.
+            term: the part of the loop whose given seconds the work takes.
+            after_s: earliest start of the work, seconds of this clock.
         """
         return self._end_s(term, after_s)
 
     def deliver(
         self, unit: str, term: str, work: Callable[[], object], output_bytes: int, after_s: float
     ) -> None:
-        """Do `work`, and make the host wait for the seconds given for `term`; see `Clock.deliver`."""
+        """Call `work`, and make the host wait for the seconds given for `term`; see `Clock.deliver`.
+
+        Args:
+            unit, output_bytes: ignored; the given seconds include the link.
+            term: the part of the loop that the transfer belongs to.
+            work: the host's work to hand over the unit's output.
+            after_s: when the output was made, seconds of this clock.
+        """
         work()
         self.wait(self._end_s(term, after_s))
 

@@ -234,7 +234,8 @@ class CaseRunner:
     def time_like(self, other: "CaseRunner") -> None:
         """Time as many calls per round as another case does, if one call of each takes about as long.
 
-        Two copies of one case then have equal blocks, although the first was warmed up with colder caches.
+        Two copies of one case then have equally long blocks (calls per round), although the first was warmed up with
+        colder caches.
 
         Args:
             other: a case that is warm; ignored if the times of a call differ by a factor of `ALIKE` or more.
@@ -275,7 +276,8 @@ class CaseRunner:
 
         Returns:
             The expected seconds, and the number of intervals (the case's, or those of its parts) that are still too
-            wide. Both are 0 if none is, if the case failed, or if it has had `MOST_TURNS` times the rounds.
+            wide. Both are 0 if no interval is too wide, if the case failed, or if it has had `MOST_TURNS` times the
+            rounds.
         """
         done = len(self.whole.blocks)
         if self.failure or done >= MOST_TURNS * self.protocol.rounds:

@@ -43,8 +43,8 @@ class FullSpeed:
 
     Attributes:
         samples: seconds per call of each block that is used, with the slope's uncertainty.
-        places: positions of the used blocks among all, ascending. Interrupted pieces are left out, and with them
-            blocks that have no other, if that leaves at least half of the blocks, and enough for an interval.
+        places: positions of the used blocks among all, ascending. Interrupted pieces are left out, and so are blocks
+            with only such pieces, if that leaves at least half of the blocks, and enough for an interval.
         slope: change of the log of a piece's time per change of the log of the reading.
         known: whether the core's speed was read.
         share: fraction of all pieces that ran at full speed, 0 to 1.

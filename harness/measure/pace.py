@@ -117,7 +117,7 @@ class Bracket:
     def skip(self) -> None:
         """Begin the next piece of work now, without timing the calibration kernel again.
 
-        What happened since the last reading does not count for the piece.
+        Interruptions since the last reading of the kernel do not count for the piece.
         """
         self._begin(self._reading_s)
 
@@ -178,7 +178,7 @@ class Readings:
         """Store the calibration kernel's time at full speed for later runs on the same cores, unless it is uncertain.
 
         Args:
-            full_s: `Bracket.full_s`, which is changed.
+            full_s: the stored times, seconds, by the cores that the runs were pinned to (`Bracket.full_s`); changed.
             cores: the cores that this run was pinned to; None if it was not pinned.
         """
         if len(self.seconds) >= FEWEST_READINGS:

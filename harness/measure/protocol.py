@@ -229,7 +229,10 @@ def compare_cases(
     Args:
         a: the first case.
         b: the second case.
-        protocol, progress, clock, bracket: as `measure` takes them.
+        protocol: how to time; the default is meant for comparisons.
+        progress: called with the rounds done and the rounds to do.
+        clock: returns seconds from some moment; must never decrease.
+        bracket: reads the core's speed between groups of calls; by default one that uses `clock`.
 
     Returns:
         The comparison, and the timings by name: A, B, and the copy `<A> (null)`. If one of the three failed, the
@@ -248,7 +251,7 @@ def compare_cases(
 
 
 def paired(*timings: Timing) -> list[Samples]:
-    """Return the samples of several timed functions, of those rounds only in which each has one.
+    """Return the samples of several timed functions, only from rounds in which every function has a sample.
 
     Args:
         timings: results of one call of `measure`; none has failed.
@@ -265,6 +268,6 @@ def paired(*timings: Timing) -> list[Samples]:
 
 
 def overhead_s(protocol: Protocol | None = None) -> float:
-    """Return the time that the harness itself adds to each call, as the median of an empty case, in seconds."""
+    """Return the seconds that the harness itself adds to each timed call: the median time of an empty function."""
     timing = measure([NULL], protocol or Protocol(rounds=statistics.FEWEST_PAIRS))[NULL.name]
     return float(np.median(timing.samples_s))

@@ -63,17 +63,17 @@ class Samples:
 
     @property
     def moved(self) -> bool:
-        """Whether any sample was corrected."""
+        """Return whether any sample was corrected to full core speed."""
         return bool(np.any(self.exposure))
 
     def taken(self, places: ArrayLike) -> "Samples":
-        """Return only the samples at the given positions, in the order of these."""
+        """Return only the samples at the given positions, in the order of the positions."""
         chosen = np.asarray(places, int)
         return Samples(self.values[chosen], self.exposure[chosen], self.slope_error)
 
     @property
     def width(self) -> float:
-        """The approximate width of the median's 95% interval, as a fraction of the median."""
+        """Return the approximate width of the median's 95% interval, as a fraction of the median."""
         if len(self) < FEWEST_SAMPLES:
             return float("inf")
         moved = 2 * 1.96 * self.slope_error * float(np.median(self.exposure))
@@ -91,7 +91,10 @@ def _samples(data: Data) -> Samples:
 
 
 def lower_quartile(samples: ArrayLike, axis: int = -1) -> Any:
-    """Return the 25th percentile, which is typical of little disturbance, while a minimum is a single lucky sample."""
+    """Return the 25th percentile of the samples.
+
+    It is typical of times with little disturbance, while a minimum is a single lucky sample.
+    """
     return np.quantile(np.asarray(samples), 0.25, axis=axis)
 
 
@@ -158,8 +161,8 @@ def interval(
 
     Args:
         samples: (n,) finite numbers, n at least `FEWEST_SAMPLES`; a subset is used above `MOST_SAMPLES`.
-        statistic: function of an array along `axis`; the median by default.
-        in_order: whether they were taken one after another, so that disturbances shared by neighbours widen the
+        statistic: function such as `np.median` that takes an array and the argument `axis`.
+        in_order: whether the samples were taken one after another, so that disturbances shared by neighbours widen the
             interval.
 
     Returns:
@@ -187,7 +190,8 @@ def relative_width(samples: ArrayLike) -> float:
     It is found from the ranks of the samples, in microseconds, while the bootstrap of `interval` takes longer.
 
     Args:
-        samples: (n,) positive times in the order in which they were taken; infinite below `FEWEST_SAMPLES`.
+        samples: (n,) positive times in the order in which they were taken. With fewer than `FEWEST_SAMPLES` the width
+            is infinite.
     """
     array = np.asarray(samples, float)
     if array.size < FEWEST_SAMPLES:
@@ -251,7 +255,7 @@ class Ratio:
 
     @property
     def differs(self) -> bool:
-        """Whether the interval excludes 1, so that A and B take different times."""
+        """Return whether the interval excludes 1, so that A and B take different times."""
         return self.low > 1 or self.high < 1
 
 
@@ -263,7 +267,7 @@ class Comparison:
         ratio: time of A over time of B; None without enough pairs.
         null: the same ratio for A against a second copy of A, measured in the same rounds, which shows the noise; None
             if it was not measured.
-        second: time of the second A over time of B; None if it was not measured.
+        second: time of the second copy of A over time of B; None if that copy was not measured.
         verdict: "faster" (A takes less time than B), "slower", or "no verdict".
         reason: why there is no verdict; empty otherwise.
         pairs: rounds in which both were measured.
@@ -278,9 +282,9 @@ class Comparison:
 
     @property
     def reach(self) -> float:
-        """The factor, at least 1, by which two timings of A may differ: a difference from B must be larger.
+        """Return the factor, at least 1, by which two timings of A may differ: a difference from B must be larger.
 
-        It is 1 if A was not measured a second time, or if the interval of that ratio (`null`) contains 1.
+        It is 1 if A was not measured a second time, or if the interval of the ratio of the two (`null`) contains 1.
         """
         if self.null is None or not self.null.differs:
             return 1.0

@@ -39,7 +39,7 @@ class Case(Generic[S]):
         call: the timed function.
         synchronise: waits until the device has finished everything requested.
         close: releases what `setup` took.
-        block: for a case that times itself, as in another process: makes a number of calls, each with new arguments,
+        block: for a case that times itself, such as in a process: makes a number of calls, each with new arguments,
             and returns the seconds they took. `inputs`, `call` and the untimed calls before a block are then unused.
         parts: for a case timed in parts: returns each part's seconds since the last call of `parts`, or its
             pieces since then (`Piece.calls` is the fraction of a call that a piece covers).
@@ -172,7 +172,7 @@ class Timing:
 
     @property
     def samples_s(self) -> tuple[float, ...]:
-        """The samples as plain numbers: seconds per call, corrected to full core speed."""
+        """Return the samples as plain numbers: seconds per call, corrected to full core speed."""
         return tuple(map(float, self.samples.values))
 
     def measurement(self, *, details: dict[str, Any] | None = None, **fields: Any) -> Measurement:

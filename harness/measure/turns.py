@@ -1,6 +1,6 @@
 """The loop behind everything that is timed in interleaved rounds.
 
-The things that are compared are called sides, as those of a comparison. In each round every side takes one turn, in a
+The things that are compared are called sides. In each round every side takes one turn, in a
 new random order, so that drift and disturbances of the machine favour no side. `take_turns` is the loop. `measure`
 (`harness.measure.protocol`) runs it with cases, functions that it times itself. `in_rounds` runs it with sides that
 time themselves: worker processes, teams of threads, whole trainings. `harness.measure.statistics` judges the results
@@ -87,7 +87,7 @@ def in_rounds(
     go_on: Callable[[], bool] = lambda: True,
     clock: Callable[[], float] = monotonic,
 ) -> dict[K, list[T]]:
-    """Let several sides, the things that are compared, take turns in rounds, and collect what each measured.
+    """Let several sides, the things that are compared, take turns in rounds, and return what each of them measured.
 
     Args:
         sides: the turn of each side, a function that returns its result: seconds by its own clock, or another

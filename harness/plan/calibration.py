@@ -102,7 +102,7 @@ class Try:
     Attributes:
         primitive: the primitive's name and the backend that runs it.
         comparison: the result of the comparison.
-        first: the timing of the first of the two forms, A.
+        first: the timing of A, the first of the two forms that are compared.
     """
 
     primitive: str
@@ -175,11 +175,14 @@ def compared(repeats: int, tries: int, report: Report) -> list[CalibrationFindin
 
 
 def summary(same: list[Try], slower: list[Try]) -> list[CalibrationFinding]:
-    """Return how often intervals held, verdicts were false and slowdowns were found, in all and for each primitive.
+    """Return how often intervals contained the true ratio, verdicts were false and slowdowns were found.
 
     Args:
         same: comparisons of a primitive with itself.
         slower: comparisons of a primitive, made slower by `SLOWDOWN`, with the primitive as it is.
+
+    Returns:
+        The findings for all primitives together, and for each primitive.
     """
     found = [
         *_of_each("95% intervals of A/A that hold 1", same, _holds, (0.93, 0.97)),
@@ -285,7 +288,7 @@ def _shared(item: PrimitiveCase) -> Iterator[Case[Any]]:
 
 @contextmanager
 def busy_core() -> Iterator[bool]:
-    """Keep one core busy with another process; yields False if there is only one core."""
+    """Keep one core busy with another process for the duration of the block; yields False if there is only one core."""
     if len(os.sched_getaffinity(0)) < 2:
         yield False
         return
@@ -304,7 +307,7 @@ def noisy_rows(tier: Tier, when: str, most: float, report: Report) -> list[Calib
     A primitive table holds the times of a workload's primitives at one batch size.
 
     Args:
-        tier: the tier.
+        tier: names the workloads and batch sizes of the tables.
         when: the machine's state in words, such as "with one core busy".
         most: largest share of noisy rows that meets the goal, from 0 to 1.
         report: called with the progress.

@@ -71,6 +71,11 @@ def simulated_cell(item: Workload, batch_size: int, device: str) -> Cell:
     """Return the cell (a unit of work of a run) that simulates a workload's primitives on a hardware device.
 
     Its rows give the times at the device's clock frequency, next to the measured times of the primitive table.
+
+    Args:
+        item: the workload.
+        batch_size: items per call.
+        device: name of the simulated device, such as "fpga:u200".
     """
 
     def measure(run: Run, report: Report) -> list[Measurement]:
@@ -85,6 +90,11 @@ def simulated_replay_cell(item: Workload, batch_size: int, device: str) -> Cell:
     """Return the cell (a unit of work of a run) that simulates only the replay of a workload on a hardware device.
 
     It is used for batch sizes at which a gradient step takes too long to simulate.
+
+    Args:
+        item: the workload.
+        batch_size: items per call.
+        device: name of the simulated device, such as "fpga:u200".
     """
 
     def measure(run: Run, report: Report) -> list[Measurement]:
@@ -100,6 +110,11 @@ def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> C
     Its rows hold what every mapping strategy predicts. The strategies choose among this machine's devices and the
     simulated one. The predictions come from rows that the run holds: measured times of this machine and simulated
     times of the device.
+
+    Args:
+        item: the workload.
+        batch_size: transitions per gradient step.
+        device: name of the simulated device, such as "fpga:u200".
     """
 
     def measure(run: Run, report: Report) -> list[Measurement]:
@@ -116,8 +131,12 @@ def prediction_cell(item: Workload, batch_size: int, precisions: Sequence[str] =
     """Return the cell (a unit of work of a run) that predicts the throughput of every mapping on this machine.
 
     A mapping assigns learner, replay management and storage to devices. Every strategy makes its own predictions, from
-    the times of primitives that the run holds (`profile_cell`), without further measurements. `precisions` are those
-    of that cell.
+    the times of primitives that the run holds (`profile_cell`), without further measurements.
+
+    Args:
+        item: the workload.
+        batch_size: transitions per gradient step.
+        precisions: number formats in which learners were timed as well as in float32.
     """
 
     def measure(run: Run, report: Report) -> list[Measurement]:
@@ -214,8 +233,9 @@ def compare_cell(
         baseline: the other library, a folder under `baselines/`.
         tier: gives the times to spend.
         batch_size: a batch size other than the workload's own.
-        environment, flushed: see `rounds.ComparisonSettings`.
-        envpool: see `rounds.OurSide`.
+        environment: whether environments are stepped; if not, only learner and replay are compared.
+        envpool: whether EnvPool steps this project's environments.
+        flushed: whether the library runs once more with subnormal numbers treated as zero.
     """
     ours = OurSide(envpool=envpool)
     size = batch_size or item.training.batch_size
@@ -249,13 +269,24 @@ def chosen_mapping(run: Run, item: Workload, batch_size: int) -> Mapping:
     """Return the mapping that the default strategy chose for a workload, from predictions that the run holds.
 
     A mapping assigns learner, replay management and storage to devices.
+
+    Args:
+        run: the part of the store that holds the predictions.
+        item: the workload.
+        batch_size: transitions per gradient step.
     """
     rows = run.measurements(suite=Suite.PREDICTION, workload=item.name, batch_size=batch_size)
     return predict.chosen_mapping(rows)
 
 
 def plan(tier: Tier) -> list[Cell]:
-    """Return the cells (units of work of a run) that a tier measures; each follows those whose rows it needs."""
+    """Return the cells (units of work of a run) that a tier measures, in order.
+
+    Each cell comes after the cells whose rows it needs.
+
+    Args:
+        tier: says which workloads are measured, at which batch sizes and for how long.
+    """
     cells: list[Cell] = [machine_peaks_cell()]
     for item in map(workloads.load, tier.workloads):
         sizes = {size for size in tier.batch_sizes if size <= item.replay.capacity}
@@ -283,7 +314,7 @@ def plan(tier: Tier) -> list[Cell]:
 
 
 def needed(cells: list[Cell], chosen: Sequence[Claim]) -> list[Cell]:
-    """Return those cells of a plan that are needed to judge some of the papers' claims.
+    """Return only the cells of a plan that are needed to judge some of the papers' claims.
 
     Args:
         cells: the units of work of the plan, in order.
@@ -353,6 +384,11 @@ def execute(run: Run, cells: list[Cell], report: Report) -> None:
 
 def measure_now(run: Run, cell: Cell, report: Report) -> list[Measurement]:
     """Measure a cell (a unit of work of a run) even if the run holds its rows, store the rows and return them.
+
+    Args:
+        run: the run, the part of the store that gets the rows.
+        cell: the cell.
+        report: called with the progress.
 
     Raises:
         Interrupted: the measurement was interrupted; the rows that it had until then are stored.

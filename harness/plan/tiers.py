@@ -48,7 +48,7 @@ class Tier:
     simulated_replay_sizes: tuple[int, ...] = ()
 
     def compared_with(self, algorithm: str) -> tuple[str, ...]:
-        """Return those of the tier's baselines that train an algorithm, such as "dqn"."""
+        """Return the tier's baselines (other libraries) that train an algorithm, such as "dqn"."""
         return tuple(name for name in self.baselines if trains(name, algorithm))
 
 

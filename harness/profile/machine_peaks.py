@@ -53,11 +53,11 @@ class MachinePeak:
     """One peak rate of a device, and how to time it.
 
     Attributes:
-        device: the device, as the primitive table names it.
+        device: the device, such as "cpu" or "cuda".
         quantity: quantity of its row, "peak" or "copy_bandwidth".
         amount: operations or bytes per call.
-        case: the timed case.
-        details: details of its row.
+        case: the function to time, with its set-up and its check.
+        details: details of its row, such as the precision.
         not_run: why it is not timed; empty if it is.
     """
 

@@ -54,8 +54,8 @@ class SimulatedDevice:
     """A simulated device, given by the platform that states its clock frequency.
 
     Attributes:
-        platform: name of the platform (`harness.platforms`).
-        key: key of the device in that platform.
+        platform: name of the platform (`harness.platforms`), such as "fixar21".
+        key: key of the device in that platform, such as "fpga".
         note: why this platform's frequency is used.
     """
 
@@ -73,7 +73,7 @@ DEVICES = {
 
 
 def checked_device(name: str) -> str:
-    """Check that a name is a key of `DEVICES`, and return it.
+    """Check that a name is a key of `DEVICES`, such as "fpga:u200", and return it.
 
     Raises:
         UserError: it is not a key, or the hardware cannot be simulated here.
@@ -92,7 +92,7 @@ def cell_key(workload: str, batch_size: int, device: str) -> str:
 
 
 def is_built() -> bool:
-    """Whether the cache has compiled simulations. If not, the next run compiles them, which takes a minute."""
+    """Return whether the cache has compiled simulations. If not, the next run compiles them, which takes a minute."""
     return next((disk_cache.folder() / "simulation").glob("*.so"), None) is not None
 
 
@@ -124,8 +124,8 @@ def predictions(
     """Return the predictions of every strategy for this machine with a simulated device.
 
     Args:
-        workload, batch_size: what is predicted.
-        rows: the primitive table: rows of suite `profile`, and of `SUITE` for the device.
+        workload, batch_size: the workload and batch size whose throughput is predicted.
+        rows: the times of the primitives: rows of suite `profile` for this machine, and of `SUITE` for the device.
         device: a key of `DEVICES`.
 
     Returns:
@@ -137,7 +137,7 @@ def predictions(
 
 
 def as_mapped(rows: Iterable[Measurement]) -> list[Measurement]:
-    """Return rows of `profile` with names under which predictions find the step of the learner that mappings use.
+    """Return rows of `profile` renamed such that predictions find the step of the learner that mappings use.
 
     Predictions read the row `learner.step`. If mappings use MAP's pipeline, its row gets this name, and the row of
     the systolic core's step gets the name `CORE`.
@@ -166,7 +166,7 @@ def profile(workload: Workload, batch_size: int, device: str, report: Report) ->
     Args:
         workload: gives the sizes.
         batch_size: items per call of a batched primitive.
-        device: a key of `DEVICES`.
+        device: a key of `DEVICES`, such as "fpga:u200".
         report: called with the progress.
 
     Returns:
@@ -188,7 +188,13 @@ def profile(workload: Workload, batch_size: int, device: str, report: Report) ->
 
 
 def replay(workload: Workload, batch_size: int, device: str) -> list[Measurement]:
-    """Profile only the replay of a workload on a simulated device, and return its rows; see `profile`."""
+    """Profile only the replay of a workload on a simulated device, and return its rows, in seconds per call.
+
+    Args:
+        workload: gives the sizes.
+        batch_size: items per call.
+        device: a key of `DEVICES`, such as "fpga:u200".
+    """
     if missing := sum_tree_backend.unavailable_reason():
         return [_not_run(workload, batch_size, device, "sum_tree.sample", missing)]
     return _tree_rows(workload, batch_size, device)

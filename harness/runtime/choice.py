@@ -45,7 +45,8 @@ class MappingChoice:
     Attributes:
         prediction: prediction for the chosen mapping.
         others: predictions for the other mappings, the fastest first.
-        left_out: why a backend took no part, by its name together with the primitive that it failed to run.
+        left_out: why backends took no part: a reason for each primitive that a backend failed to run, by text such as
+            "sum_tree.sample on flat".
     """
 
     prediction: Prediction
@@ -71,8 +72,8 @@ def choose(task: CustomTask, options: Options = STRICT) -> MappingChoice:
 
     Args:
         task: the program's task.
-        options: how the mapping will be run: learners are timed with its threads, and if it divides their batches
-            only those that can be divided take part.
+        options: how the mapping will be run. Learners are timed with the number of threads given here. If batches are
+            to be divided among processes, only learners that support this take part.
 
     Raises:
         UserError: no learner or no sum tree runs the program.

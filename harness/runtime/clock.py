@@ -76,14 +76,25 @@ class RealTime:
         return perf_counter()
 
     def run(self, term: str, work: Callable[[Any], Value], argument: Any) -> Value:
-        """Call `work` with `argument`, and add its seconds to those of `term`, a part of the loop; see `Clock.run`."""
+        """Call `work` with `argument`, add its seconds to those of `term`, and return its result; see `Clock.run`.
+
+        Args:
+            term: name of the part of the loop, such as "insert".
+            work: function to call.
+            argument: its argument.
+        """
         start_s = perf_counter()
         value = work(argument)
         self.terms_s[term] += perf_counter() - start_s
         return value
 
     def act(self, work: Callable[[int], Value], vector_steps: int) -> Value:
-        """Let the actors take their vector steps; they count their own seconds. See `Clock.act`."""
+        """Let the actors take their vector steps, and return the result; the actors count their own seconds.
+
+        Args:
+            work: function to call with `vector_steps`.
+            vector_steps: number of vector steps, each of which steps every environment once.
+        """
         return work(vector_steps)
 
     def call(
@@ -94,7 +105,13 @@ class RealTime:
         after_s: float = 0.0,
         input_bytes: MappingABC[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """Call `work`, and add its seconds to those of `term`, a part of the loop; see `Clock.call`."""
+        """Call `work`, add its seconds to those of `term`, and return its result with the time at which it ended.
+
+        Args:
+            unit, after_s, input_bytes: ignored, because the call is made at once and its time is measured.
+            term: name of the part of the loop, such as "learner".
+            work: function to call.
+        """
         start_s = perf_counter()
         value = work()
         end_s = perf_counter()
@@ -104,19 +121,24 @@ class RealTime:
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
     ) -> Made[Value]:
-        """Start work that runs in parallel with the host; see `Clock.begin`.
+        """Start work that runs in parallel with the host, and return an object that waits for the result.
 
-        The value of the result waits for the answer. No term is charged, because such work counts its own seconds.
+        No seconds are added to a term, because such work counts its own seconds. See `Clock.begin`.
+
+        Args:
+            unit, term: ignored.
+            ask: starts the work.
+            answer: waits for the result; called when the `value` of the returned object is read.
         """
         ask()
         return _Begun(answer)
 
     def is_simulated(self, unit: str) -> bool:
-        """Whether a part of the training, such as "learner", runs on a simulated device; here always False."""
+        """Return whether a part of the training, such as "learner", runs on a simulated device; here always False."""
         return False
 
     def link_s(self, source: str, unit: str, sent_bytes: int) -> float:
-        """Return the seconds to send bytes from one part of the training to another; in real time always 0."""
+        """Return 0, because in real time sending bytes between parts of the training is part of the measured calls."""
         return 0.0
 
     def charge(
@@ -127,17 +149,23 @@ class RealTime:
         after_s: float,
         input_bytes: MappingABC[str, int] = NO_INPUTS,
     ) -> float:
-        """Return `after_s` unchanged, because the seconds were measured as part of the call; see `Clock.charge`."""
+        """Return `after_s` unchanged, because the seconds of this work were already measured as part of a call.
+
+        The other arguments are ignored; `Clock.charge` describes them.
+        """
         return after_s
 
     def deliver(
         self, unit: str, term: str, work: Callable[[], object], output_bytes: int, after_s: float
     ) -> None:
-        """Hand over a unit's output. Its seconds are wall time that no term includes; see `Clock.deliver`."""
+        """Call `work`, which hands over a unit's output. Its seconds are wall time that no term includes.
+
+        The other arguments are ignored; `Clock.deliver` describes them.
+        """
         work()
 
     def wait(self, ready_s: float) -> None:
-        """Do nothing, because every call has already ended; see `Clock.wait`."""
+        """Do nothing: in real time every call has already ended when the host would wait for it."""
 
     def drain(self) -> None:
         """Make the host wait until all other parts of the training have done their work; here it does nothing."""
@@ -162,12 +190,12 @@ class VirtualTime(RealTime):
     """A discrete-event clock for trainings with simulated devices; the module's docstring describes it.
 
     Args:
-        devices: the simulated devices, by the names that `call` uses for units.
+        devices: the simulated devices, by the unit (the part of the loop, such as "learner") that runs on them.
         links_bytes_per_s: bandwidth of the link from one unit to another; two units on the host need none.
         latencies_s: seconds of a transfer over such a link before its first byte; 0 for a pair that is missing.
         provenance: provenance of the devices' seconds.
-        beside: units on the host that work in parallel with the rest of it, each on a core of its own. The actors
-            always do. Their calls take their real time.
+        beside: units on the host, in addition to the actors, that work in parallel with the host's other work, each on
+            a core of its own. The calls of these units take their real time.
         stored_s: returns the seconds that the host has worked so far in place of a simulated storage; within calls of
             units on the host they do not count.
     """
@@ -192,7 +220,7 @@ class VirtualTime(RealTime):
         self._free_s: defaultdict[str, float] = defaultdict(float)
 
     def is_simulated(self, unit: str) -> bool:
-        """Whether a part of the training, such as "learner", runs on a simulated device."""
+        """Return whether a part of the training, such as "learner", runs on a simulated device."""
         return unit in self._devices
 
     def now_s(self) -> float:
@@ -200,7 +228,12 @@ class VirtualTime(RealTime):
         return perf_counter() + self._ahead_s
 
     def link_s(self, source: str, unit: str, sent_bytes: int) -> float:
-        """Return the seconds to send `sent_bytes` from `source` to `unit`: latency and bytes; 0 without a link."""
+        """Return the seconds to send bytes over a link: the latency, and the bytes divided by the bandwidth.
+
+        Args:
+            source, unit: the parts of the training that send and receive, such as "learner"; 0 s without a link.
+            sent_bytes: bytes to send; 0 bytes take no time.
+        """
         bytes_per_s = self._links_bytes_per_s.get((source, unit))
         if not bytes_per_s or not sent_bytes:
             return 0.0
@@ -214,10 +247,17 @@ class VirtualTime(RealTime):
         after_s: float = 0.0,
         input_bytes: MappingABC[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """Call `work` now, and determine when it ends in virtual time; see `Clock.call`.
+        """Call `work` now, and return its result with the virtual time at which it ends.
 
         A call on the host takes its real time. A call on a simulated device takes the seconds that the device
         counts. Both also take the time of the links that bring their inputs.
+
+        Args:
+            unit: the unit that does the work, such as "learner".
+            term: name of the part of the loop that the seconds are added to.
+            work: function to call.
+            after_s: when its inputs are ready, seconds of virtual time.
+            input_bytes: bytes of its inputs, by the unit that sends them.
 
         Raises:
             RuntimeError: a device reports no time for a call.
@@ -249,7 +289,15 @@ class VirtualTime(RealTime):
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
     ) -> Made[Value]:
-        """Do the work at once; in virtual time it begins at the request and runs in parallel. See `Clock.begin`."""
+        """Do the work at once, and return its result with the virtual time at which it ends.
+
+        In virtual time it begins at the request, and runs in parallel with the host.
+
+        Args:
+            unit: the unit that does the work, such as the actors.
+            term: name of the part of the loop that the seconds are added to.
+            ask, answer: functions that start the work and return its result.
+        """
         ask()
         return self.call(unit, term, answer)
 
@@ -261,9 +309,16 @@ class VirtualTime(RealTime):
         after_s: float,
         input_bytes: MappingABC[str, int] = NO_INPUTS,
     ) -> float:
-        """Add seconds of work to a server's schedule, and return when that work ends; see `Clock.charge`.
+        """Add seconds of work to the schedule of a unit or device, and return when that work ends.
 
-        The server begins as soon as its inputs are ready and its earlier work is done.
+        The work begins as soon as its inputs are ready and the earlier work of the same unit is done.
+
+        Args:
+            server: the unit or device that the work belongs to.
+            term: name of the part of the loop that the seconds are added to.
+            seconds: duration of the work, without the links that bring its inputs.
+            after_s: when its inputs are ready, seconds of virtual time.
+            input_bytes: bytes of its inputs, by the unit that sends them.
         """
         seconds += sum(self.link_s(source, server, sent) for source, sent in input_bytes.items())
         end_s = max(after_s, self._free_s[server]) + seconds
@@ -274,7 +329,15 @@ class VirtualTime(RealTime):
     def deliver(
         self, unit: str, term: str, work: Callable[[], object], output_bytes: int, after_s: float
     ) -> None:
-        """Bring a unit's output to the host over its device's link, and wait for it; see `Clock.deliver`."""
+        """Bring a unit's output to the host over its device's link, and wait for it; see `Clock.deliver`.
+
+        Args:
+            unit: the unit that made the output, such as "learner".
+            term: name of the part of the loop that the link's seconds are added to.
+            work: the host's work to hand over the output.
+            output_bytes: bytes of the output.
+            after_s: when the output was made, seconds of virtual time.
+        """
         work()
         if (device := self._devices.get(unit)) is None:
             self.wait(after_s)
@@ -283,7 +346,7 @@ class VirtualTime(RealTime):
         self.wait(self.charge(f"link of {device.name}", term, seconds, max(self.now_s(), after_s)))
 
     def wait(self, ready_s: float) -> None:
-        """Move the host's virtual time forward to `ready_s`, unless it is later already; see `Clock.wait`."""
+        """Move the host's virtual time forward to `ready_s`, unless it is already later."""
         self._ahead_s += max(0.0, ready_s - self.now_s())
 
     def drain(self) -> None:
@@ -302,9 +365,9 @@ def time_of(
 
     Args:
         mapping: gives the devices.
-        learner, replay: the parts of the training.
+        learner, replay: the parts of the training that may run on simulated devices.
         platform: returns the platform that states the links; called only if a part is simulated.
-        beside: units on the host that work in parallel with the rest of it; see `VirtualTime`.
+        beside: units on the host, such as the replay management, that work in parallel with the host's other work.
 
     Raises:
         UserError: the platform lacks a link that the mapping needs.
@@ -339,7 +402,12 @@ def time_of(
 
 
 def weights_bytes(time: RealTime, learner: Learner) -> int:
-    """Return the bytes of the weights that a simulated learner sends to actors on the host; 0 if not simulated."""
+    """Return the bytes of the weights that a simulated learner sends to actors on the host; 0 if not simulated.
+
+    Args:
+        time: the training's clock, which knows whether the learner is simulated.
+        learner: the learner.
+    """
     return sum(value.nbytes for value in learner.parameters().values()) if time.is_simulated(LEARNER) else 0
 
 

@@ -58,7 +58,7 @@ class TimedStorage(Storage):
     On a device, `gather` only starts the work: whoever reads the batch, such as the learner's step, waits for it.
 
     Attributes:
-        gather_s, write_s: seconds spent so far.
+        gather_s, write_s: seconds spent so far on gathering and on writing.
     """
 
     gather_s = 0.0
@@ -82,22 +82,27 @@ class TimedStorage(Storage):
 
 
 class TimedDeviceStorage(TimedStorage, DeviceStorage):
-    """A `TimedStorage` in a device's memory."""
+    """A storage in a device's memory that counts the seconds of its gathers and writes."""
 
 
 class FetchedStorage(TimedDeviceStorage):
-    """The same, whose batches are copied to the host: a simulated learner reads them there."""
+    """A storage in a device's memory whose batches are copied to the host, where a simulated learner reads them."""
 
     def gather(
         self, indices: npt.ArrayLike, out: MappingABC[str, npt.NDArray] | None = None
     ) -> dict[str, npt.NDArray]:
-        """See `Storage.gather`."""
+        """Copy a batch of rows to the host, and return it by column.
+
+        Args:
+            indices: (B,) rows of the storage.
+            out: arrays on the host that get the batch, by column; by default new arrays.
+        """
         return super().gather(
             indices, Storage.allocate(self, len(np.asarray(indices))) if out is None else out
         )
 
     def allocate(self, batch_size: int) -> dict[str, npt.NDArray]:
-        """See `Storage.allocate`."""
+        """Return empty arrays on the host for a batch of `batch_size` rows, by column, for `gather`."""
         return Storage.allocate(self, batch_size)
 
 
@@ -107,8 +112,8 @@ class Parts:
 
     Attributes:
         actors: plan of the actors that step the environments.
-        storage: the transitions; `replay` manages them.
-        replay: keeps priorities, and samples.
+        storage: holds the transitions that `replay` manages.
+        replay: keeps the priorities, and samples batches.
         learner: takes the gradient steps.
         rng: source of the random numbers of sampling.
         fusion: which calls are joined into one native call.
@@ -135,9 +140,10 @@ def fusions(
     cannot be fused.
 
     Args:
-        workload, mapping: what is trained, and where.
+        workload: the task that is trained.
+        mapping: backend and device of learner, replay management and storage.
         presampled_batches: D, batches sampled ahead.
-        beside: whether a replay manager samples them in parallel with the learner.
+        beside: whether a replay manager samples the batches in parallel with the learner.
     """
     possible = [Fusion.NONE]
     if str(mapping.rmm) == "native" and str(mapping.storage) == "cpu" and workload.replay.prioritized:
@@ -164,8 +170,8 @@ def compose(
         batch_size: transitions per gradient step.
         seed: seed of all random numbers; each part has its own stream.
         local_storage: vector steps that fit the actor's local storage.
-        options: batches sampled ahead, fusion, EnvPool, native environments, and threads and delay of the learner
-            are used here.
+        options: how the mapping is run. Used here are the batches sampled ahead, fusion, EnvPool, native environments,
+            and threads and delay of the learner.
 
     Raises:
         UserError: the mapping names a backend or device that does not exist here or cannot be fused as requested, or
@@ -214,7 +220,13 @@ def steps_of(replay: Replay, trainee: Learner, ahead: int, beside: bool) -> Fuse
 
 
 def check_batches(workload: Task, batch_size: int, presampled_batches: int) -> None:
-    """Raise UserError if the storage is too small for a batch and the batches that wait for their gradient step."""
+    """Raise UserError if the storage is too small for a batch and the batches that wait for their gradient step.
+
+    Args:
+        workload: gives the capacity of the storage.
+        batch_size: transitions per gradient step.
+        presampled_batches: number of batches that wait.
+    """
     capacity = workload.replay.capacity
     needed = batch_size * (presampled_batches + 1)
     if presampled_batches < 0 or (presampled_batches and needed > capacity):
@@ -226,6 +238,12 @@ def check_batches(workload: Task, batch_size: int, presampled_batches: int) -> N
 
 def chosen_fusion(workload: Task, mapping: Mapping, presampled_batches: int, options: Options) -> Fusion:
     """Return which calls are joined into one native call: as requested, or by default as many as the mapping allows.
+
+    Args:
+        workload: the task that is trained.
+        mapping: backend and device of learner, replay management and storage.
+        presampled_batches: D, batches sampled ahead.
+        options: hold the requested fusion, if any.
 
     Raises:
         UserError: the mapping does not allow the requested fusion.
@@ -241,7 +259,8 @@ def check(workload: Task, mapping: Mapping, delay: int | None = None, batch_size
     """Check that a mapping's parts can be created on this machine, by creating small ones.
 
     Args:
-        workload, mapping: what is trained, and where.
+        workload: the task that is trained.
+        mapping: backend and device of learner, replay management and storage.
         delay: requested gradient steps before a learner of precision "dynamic" narrows its activations.
         batch_size: transitions per gradient step.
 
@@ -263,7 +282,7 @@ def check(workload: Task, mapping: Mapping, delay: int | None = None, batch_size
 
 
 def is_simulated(mapping: Mapping) -> bool:
-    """Whether a mapping uses a simulated device, so that its runs report virtual time."""
+    """Return whether a mapping uses a simulated device, so that trainings under it report virtual time."""
     return time_provenance.of_mapping(mapping) is not Provenance.MEASURED
 
 
@@ -301,7 +320,9 @@ def actors_of(
     Args:
         workload: gives the environment and the number of actors.
         environment_seed, exploration_seed: seeds of the environments and of the random numbers of actions.
-        fields, local_storage, clip: see `Actor`.
+        fields: columns of a transition, with shape and dtype.
+        local_storage: vector steps (steps of all environments) whose transitions an actor can hold.
+        clip: whether the policy's continuous actions may be outside [-1, 1] and are clipped for the environments.
         envpool: whether EnvPool steps the environments.
         native: whether C++ code steps them.
 
@@ -327,7 +348,7 @@ def actors_of(
 
 
 def environment_seeds(seed: np.random.SeedSequence, count: int) -> list[int]:
-    """Return the seed of each of `count` environments, some of which take at most 31 bits."""
+    """Return a seed for each of `count` environments, below 2^31, because some environments take no larger ones."""
     return [int(one >> 1) for one in seed.generate_state(count)]
 
 
@@ -343,10 +364,10 @@ def start_actors(plan: ActorPlan, learner: Learner, processes: int, *, beside: b
 
     Args:
         plan: the plan.
-        learner: the learner whose policy they use.
+        learner: the learner whose policy the actors use.
         processes: number of parallel processes that step the environments; 0: this process.
-        beside: without processes: whether they run in a thread parallel to the learner, instead of in turns with
-            it.
+        beside: without processes: whether the actors run in a thread parallel to the learner, instead of in turns
+            with the learner.
     """
     if not processes:
         return (ThreadActors if beside else InlineActors)(plan.build(), learner)
@@ -361,18 +382,18 @@ def learner_of(
     threads: int = 1,
     delay: int | None = None,
 ) -> Learner:
-    """Create the learner of a mapping.
+    """Create the learner that a mapping names, for a task.
 
     Args:
         workload, mapping: give the algorithm and the learner's backend, device and precision.
         batch_size: transitions per gradient step.
-        seed: seed of its first state and of its random draws.
+        seed: seed of the learner's first state and of its random draws.
         threads: threads of a native learner. PyTorch's threads are set for the whole process; other backends choose
             their own.
         delay: gradient steps before a learner of precision "dynamic" narrows its activations; `DELAY` if None.
 
     Raises:
-        UserError: its backend, device or precision does not exist here.
+        UserError: the learner's backend, device or precision does not exist here.
     """
     own: dict[str, Any] = {"threads": threads} if mapping.learner.backend == "native" else {}
     made: Learner = _create(
@@ -402,7 +423,13 @@ def delay_of(mapping: Mapping, delay: int | None) -> int | None:
 
 
 def check_delay(mapping: Mapping, delay: int | None, steps: int) -> None:
-    """Raise UserError if a run of `steps` gradient steps would end before its learner narrows its activations."""
+    """Raise UserError if a run would end before its learner narrows its activations.
+
+    Args:
+        mapping: the mapping; only learners of precision "dynamic" narrow their activations.
+        delay: requested gradient steps before that; None: `DELAY`.
+        steps: gradient steps of the run.
+    """
     found = delay_of(mapping, delay)
     if found is not None and found >= steps:
         raise UserError(
@@ -449,7 +476,11 @@ def _memory(mapping: Mapping) -> RowMemory:
 
 
 def storage_of(workload: Task, mapping: Mapping) -> TimedStorage:
-    """Create the empty data storage of a mapping; UserError if that is not possible."""
+    """Create the empty storage for transitions on the device that a mapping names.
+
+    Raises:
+        UserError: there is no such device here, or it cannot hold the storage.
+    """
     _check_storage(mapping)
     settings = workload.replay.capacity, columns_of(workload)
     if mapping.storage.backend not in STORING_DEVICES:
@@ -462,7 +493,17 @@ def storage_of(workload: Task, mapping: Mapping) -> TimedStorage:
 
 
 def replay_of(workload: Task, mapping: Mapping, storage: Storage, fusion: Fusion) -> Replay:
-    """Create the replay of a mapping on an empty storage; UserError if its backend or device does not exist here."""
+    """Create the replay that a mapping names on an empty storage.
+
+    Args:
+        workload: the task, which says how samples are drawn.
+        mapping: gives the backend and device of the replay management.
+        storage: the storage.
+        fusion: which calls are joined into one native call.
+
+    Raises:
+        UserError: the backend or the device does not exist here.
+    """
     settings = workload.replay
     if not settings.prioritized:
         return UniformReplay(storage)
@@ -483,7 +524,7 @@ def replay_of(workload: Task, mapping: Mapping, storage: Storage, fusion: Fusion
 
 
 def beta_of(workload: Task) -> LinearSchedule:
-    """Return the schedule of the importance weights' exponent, over gradient steps."""
+    """Return the schedule, over gradient steps, of beta, the exponent of the importance weights, for a workload."""
     settings = workload.replay
     return LinearSchedule(settings.beta_initial, settings.beta_final, settings.beta_steps)
 

@@ -25,7 +25,12 @@ class Iteration:
 
     @classmethod
     def of(cls, settings: Settings, overlap: int = 0) -> "Iteration":
-        """Return the smallest iteration of whole vector steps with at least `overlap` gradient steps."""
+        """Return the smallest iteration with whole vector steps and at least `overlap` gradient steps.
+
+        Args:
+            settings: give the number of actors, and the environment steps per gradient step.
+            overlap: least number of gradient steps.
+        """
         common = gcd(settings.actors, settings.update_interval)
         rounds = max(1, -(-overlap * common // settings.actors))
         return cls(rounds * settings.update_interval // common, rounds * settings.actors // common)
@@ -34,7 +39,7 @@ class Iteration:
 def check_overlap(task: Task, overlap: int) -> None:
     """Check that the replay holds all transitions that one iteration collects.
 
-    If it did not, the oldest of them would be evicted before they were ever sampled.
+    Otherwise the oldest of these transitions would be evicted before they were ever sampled.
 
     Args:
         task: the task that is trained.
@@ -51,9 +56,13 @@ def check_overlap(task: Task, overlap: int) -> None:
 
 
 def collected_rows(task: Task, overlap: int, reallocate: bool) -> int:
-    """Return how many transitions the actors' local storages must hold for one iteration.
+    """Return how many transitions the actors' local storages must hold together for one iteration.
 
-    With `reallocate`, they must hold more, because a single active actor may have to step for all of them.
+    Args:
+        task: gives the number of actors, and the environment steps per gradient step.
+        overlap: least number of gradient steps in an iteration.
+        reallocate: whether actors may pause. More rows are then needed, because a single active actor may have to
+            step for all of them.
     """
     actors = task.training.actors
     return Iteration.of(task.training, overlap).vector_steps * actors * (actors if reallocate else 1)

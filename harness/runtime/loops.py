@@ -1,4 +1,4 @@
-"""The options that run a mapping in each of the loops: the orders of calls that performance models describe."""
+"""Defines the options that run a mapping in each of the loops, the orders of calls that performance models describe."""
 
 import os
 from dataclasses import replace
@@ -28,7 +28,7 @@ def under(loop: Loop, options: Options, item: Workload, mapping: Mapping, batch_
     free, and at least one.
 
     Args:
-        loop: the loop.
+        loop: the order of calls, "strict", "fused", "overlapped" or "relaxed".
         options: requested options; those that the loop does not determine are kept.
         item: the workload, with the requested number of actors.
         mapping: the mapping.

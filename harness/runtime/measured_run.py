@@ -28,7 +28,14 @@ STRETCH_S = 0.5
 
 
 class Trains(Protocol):
-    """The interface of a training that can be measured; it may run in this process or on a cluster."""
+    """The interface of a training that can be measured; it may run in this process or on a cluster.
+
+    `warm_up` prepares the training, `advance` takes gradient steps and returns what happened, and `close` ends it.
+
+    Attributes:
+        fusion: which calls are joined into one native call.
+        provenance: provenance of the seconds that it reports, such as measured or simulated.
+    """
 
     @property
     def fusion(self) -> Fusion: ...
@@ -56,7 +63,7 @@ class Extent:
     steps: int | None = None
 
     def share(self, begun_s: float, gradient_steps: int) -> float:
-        """Return the fraction of the run that is done; 1 or more at the end.
+        """Return the fraction of the run that is done, from 0 at the beginning to 1 or more at the end.
 
         Args:
             begun_s: reading of `time.perf_counter` when the run began.
@@ -69,7 +76,15 @@ class Extent:
 
 @dataclass(frozen=True)
 class Setup:
-    """The settings of a run: the arguments of `train` that define the training."""
+    """The settings of a run, which define the training.
+
+    Attributes:
+        workload: the workload to train.
+        mapping: backend and device of learner, replay management and storage.
+        batch_size: transitions per gradient step.
+        seed: seed of everything random.
+        options: how the mapping is run.
+    """
 
     workload: Workload
     mapping: Mapping
@@ -185,7 +200,7 @@ def train(
     report: Report,
     options: Options = STRICT,
 ) -> list[Measurement]:
-    """Train for a time, and return the measured throughput and episode returns.
+    """Train for a time or a number of gradient steps, and return the measured throughput and episode returns.
 
     Args:
         workload: the workload to train.
@@ -215,12 +230,12 @@ def train(
 def measured(
     training: Trains, setup: Setup, extent: Extent, report: Report, meter: EnergyMeter | None = None
 ) -> list[Measurement]:
-    """Measure a training that was already created, and close it; returns the rows that `train` describes.
+    """Measure a training that was already created, and close it; return the measurements as rows, like `train`.
 
     Args:
         training: the training, before its warm-up.
         setup: its settings, for the rows.
-        extent: length of the run.
+        extent: length of the run: seconds, or a number of gradient steps.
         report: called with the progress.
         meter: reads the energy that the devices use; without it there is no row per watt.
 

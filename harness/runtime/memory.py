@@ -1,4 +1,4 @@
-"""The memory that a run needs. A run that needs more than is available is refused before anything starts."""
+"""Computes the memory that a run needs. A run that needs more than is available is refused before anything starts."""
 
 import math
 

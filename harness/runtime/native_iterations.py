@@ -1,4 +1,4 @@
-"""PPO whose iterations are native calls: `primitives.training.on_policy` as a training."""
+"""Trains with PPO in iterations that are each one native call (`primitives.training.on_policy`)."""
 
 import numpy as np
 
@@ -18,9 +18,14 @@ NATIVE = Target("native")
 
 
 def fusions(task: Task, mapping: Mapping, options: Options) -> tuple[Fusion, ...]:
-    """Return the fusions that an on-policy task allows under a mapping, in ascending order.
+    """Return which calls can be joined into one native call for an on-policy task: none, or also whole iterations.
 
-    Whole iterations are one call if environments and learner are native and no process is asked for.
+    A whole iteration can be one call if environments and learner are native and no actor process is requested.
+
+    Args:
+        task: the on-policy task that is trained.
+        mapping: gives the learner.
+        options: say whether environments are native, and how many processes are requested.
     """
     alone = not options.processes and (options.processes is not None or options.threads == 1)
     able = options.native_environments and mapping.learner == NATIVE and alone
@@ -28,7 +33,11 @@ def fusions(task: Task, mapping: Mapping, options: Options) -> tuple[Fusion, ...
 
 
 def chosen_fusion(task: Task, mapping: Mapping, options: Options) -> Fusion:
-    """Return the requested fusion, or by default the most that is possible; UserError if it is not possible."""
+    """Return which calls are joined into one native call: as requested, or by default as many as possible.
+
+    Raises:
+        UserError: the task, the mapping or the options do not allow the requested fusion.
+    """
     possible = fusions(task, mapping, options)
     chosen = possible[-1] if options.fusion is None else options.fusion
     if chosen not in possible:
@@ -42,14 +51,17 @@ def chosen_fusion(task: Task, mapping: Mapping, options: Options) -> Fusion:
 
 
 class NativeIterations(OnPolicyLoop):
-    """The iterations of `OnPolicyTraining` in native calls.
+    """On-policy training (PPO) in which each iteration is one native call.
 
     The same seed draws the same random numbers as `OnPolicyTraining`: both train the same until the differences of
     rounding have grown (`primitives.training.on_policy`).
 
     Args:
-        workload, mapping, batch_size, seed: see `OnPolicyTraining`.
-        options: as `fusions` allows `Fusion.ITERATION`.
+        workload: the workload to train.
+        mapping: gives the learner, which must be native.
+        batch_size: samples of a minibatch; by default the workload's.
+        seed: seed of everything random.
+        options: how the mapping is run; environments must be native, and no actor process requested.
 
     Attributes:
         gradient_steps: gradient steps taken so far.
@@ -85,7 +97,7 @@ class NativeIterations(OnPolicyLoop):
 
     @property
     def environment_steps(self) -> int:
-        """Steps taken so far, over all environments."""
+        """Return the number of environment steps taken so far, over all environments."""
         return self._iterations.environment_steps
 
     def close(self) -> None:

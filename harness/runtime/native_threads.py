@@ -38,8 +38,13 @@ _OTHERS = (
 
 
 def actor_threads(options: Options, environments: int) -> int:
-    """Return the number of actor threads: as requested, or as many as have equally many environments, up to the number
-    of cores.
+    """Return the number of actor threads: the requested number, or the largest that divides the environments evenly.
+
+    The latter is at most the number of cores.
+
+    Args:
+        options: `processes` is the requested number of threads, if any.
+        environments: number of environments.
     """
     most = min(environments, os.cpu_count() or 1)
     return options.processes or max(threads for threads in range(1, most + 1) if environments % threads == 0)
@@ -47,6 +52,12 @@ def actor_threads(options: Options, environments: int) -> int:
 
 def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> None:
     """Check that C++ threads can train a task, before anything starts or is stored.
+
+    Args:
+        options: the requested options.
+        task: the task to train.
+        mapping: must be `MAPPING`.
+        batch_size: transitions per gradient step.
 
     Raises:
         UserError: the mapping, an option, the workload or its environment is not supported; the first one
@@ -82,7 +93,7 @@ class ThreadedTraining:
         batch_size: transitions per gradient step, of all learners together; by default the workload's.
         seed: seed of everything random.
         options: `actors`, `processes` (here the number of actor threads) and `learners` are used.
-        lead: environment steps by which actors may be ahead of the learners; see `Pacing`.
+        lead: environment steps by which actors may be ahead of the learners.
 
     Raises:
         UserError: an option or the workload is not supported.
@@ -125,12 +136,12 @@ class ThreadedTraining:
 
     @property
     def gradient_steps(self) -> int:
-        """Gradient steps taken so far."""
+        """Return the number of gradient steps taken so far."""
         return self.training.gradient_steps
 
     @property
     def environment_steps(self) -> int:
-        """Environment steps taken so far, over all actors."""
+        """Return the number of environment steps taken so far, over all actors."""
         return self.training.environment_steps
 
     def warm_up(self) -> Progress:
@@ -150,13 +161,13 @@ class ThreadedTraining:
         return self._progress(before)
 
     def collect(self, environment_steps: int) -> Progress:
-        """Run the actors alone for at least `environment_steps`; see `ParallelTraining.collect`."""
+        """Run the actors alone for at least `environment_steps`, without learning, and return what happened."""
         before = self._counts()
         self.training.collect(environment_steps)
         return self._progress(before)
 
     def learn(self, gradient_steps: int) -> Progress:
-        """Run the learners alone for `gradient_steps`; see `ParallelTraining.learn`."""
+        """Run the learners alone for `gradient_steps`, without acting, and return what happened."""
         before = self._counts()
         self.training.learn(gradient_steps)
         return self._progress(before)

@@ -48,7 +48,7 @@ class OnPolicyTraining(OnPolicyLoop):
         gradient_steps: gradient steps taken so far.
         learner: the learner.
         fusion: always "none".
-        provenance: provenance of the seconds that it reports; see `Training`.
+        provenance: provenance of the seconds that it reports, such as measured or simulated.
 
     Raises:
         UserError: mapping, batch size and workload are not compatible, or something is not installed.
@@ -95,7 +95,7 @@ class OnPolicyTraining(OnPolicyLoop):
 
     @property
     def environment_steps(self) -> int:
-        """Steps taken so far, over all environments."""
+        """Return the number of environment steps taken so far, over all environments."""
         return self._acting.environment_steps
 
     def close(self) -> None:
@@ -159,7 +159,10 @@ def start(
     """Create the training that a workload's algorithm needs: on-policy, or with a replay.
 
     Args:
-        workload, mapping, batch_size, seed: see `Training`.
+        workload: the workload to train.
+        mapping: backend and device of learner, replay management and storage.
+        batch_size: transitions per gradient step; by default the workload's.
+        seed: seed of everything random.
         options: how the mapping is run.
 
     Raises:

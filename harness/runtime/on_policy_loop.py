@@ -1,4 +1,4 @@
-"""What trainings of algorithms that learn only from their own latest samples share (PPO 2.1): seeds and counts."""
+"""Defines what trainings of algorithms that learn only from their own latest samples share (PPO 2.1)."""
 
 from abc import ABC, abstractmethod
 from math import ceil
@@ -19,17 +19,20 @@ from primitives.algorithms.ppo import PPO
 
 
 class OnPolicyLoop(ABC):
-    """Iterations of N T environment steps and K epochs of minibatches of M of these samples.
+    """The base class of on-policy trainings, which run in iterations.
+
+    In an iteration, N actors take T steps each. The N T samples are then learnt from in K epochs of minibatches of M
+    samples.
 
     Args:
         workload: the workload to train.
         mapping: the mapping.
-        batch_size: M; None for the workload's.
+        batch_size: M, samples of a minibatch; None for the workload's number.
         seed: seed of everything random.
         options: how the mapping is run.
 
     Attributes:
-        fusion: the parts that are fused.
+        fusion: which calls are joined into one native call.
         gradient_steps: gradient steps taken so far.
         learner: the learner.
 
@@ -62,7 +65,7 @@ class OnPolicyLoop(ABC):
     @property
     @abstractmethod
     def environment_steps(self) -> int:
-        """Steps taken so far, over all environments."""
+        """Return the number of environment steps taken so far, over all environments."""
 
     @property
     def _gradient_steps_each(self) -> int:

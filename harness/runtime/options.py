@@ -11,7 +11,11 @@ from primitives.algorithms.ppo import PPO
 
 
 class Fusion(StrEnum):
-    """Which neighbouring calls of a gradient step are joined into one native call."""
+    """The neighbouring calls of a training that are joined into one native call.
+
+    NONE: none. REPLAY: replay management and storage. STEP: these and the learner, so that whole gradient steps are one
+    call. ITERATION: environments, policy and learner of PPO.
+    """
 
     NONE = "none"  # replay management, data storage and learner are called one after the other
     REPLAY = "replay"  # replay management and data storage in one native call: `ConcurrentReplay`
@@ -61,7 +65,7 @@ class Options:
     threads_native: bool = False
 
     def given(self) -> dict[str, Any]:
-        """Return the options that differ from their defaults, by name. Result rows hold them in their details."""
+        """Return the options that differ from their defaults, by name, as result rows hold them in their details."""
         return {f.name: value for f in fields(self) if (value := asdict(self)[f.name]) != f.default}
 
     def __str__(self) -> str:
@@ -89,5 +93,5 @@ STRICT = Options()
 
 
 def is_on_policy(task: Task) -> bool:
-    """Whether a task's algorithm learns only from its own latest samples (PPO 2.1)."""
+    """Return whether a task's algorithm learns only from its own latest samples (PPO 2.1)."""
     return not isinstance(task, CustomTask) and task.algorithm.name == PPO.name

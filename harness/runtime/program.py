@@ -29,14 +29,15 @@ class Settings:
     """Settings of a program's training.
 
     Attributes:
-        exploration: strength of the exploration; see `CustomAlgorithm`.
+        exploration: for discrete actions the probability of a random action; for continuous actions the standard
+            deviation of Gaussian noise.
         batch_size: B, transitions per gradient step.
         capacity: transitions stored before the oldest is evicted.
         prioritized: whether the replay is prioritised; if not, it is uniform.
         actors: number of environments stepped together.
         update_interval: environment steps of all actors per gradient step.
         learning_starts: environment steps before the first gradient step.
-        name: name used in errors.
+        name: name of the program in error messages.
     """
 
     exploration: float = 0.1

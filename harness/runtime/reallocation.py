@@ -43,7 +43,10 @@ class Allocation:
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Return the number of samples for the learner, then for each trainer with any; their sum is the batch size."""
+        """Return how many samples of a batch the learner gets, then how many each trainer with any gets.
+
+        Their sum is the batch size.
+        """
         if not self.trained_beside:
             return (self.batch_size,)
         each, more = divmod(self.trained_beside, self.trainers)
@@ -125,7 +128,12 @@ def check_learners(mapping: Mapping, learners: int, processes: int, overlap: int
 def parallel_learner(made: Learner, processes: int) -> ParallelLearner:
     """Return a new learner with the algorithm, batch size and seed of `made`.
 
-    It has `processes` - 1 trainers, one for each actor that may be moved to training.
+    It has `processes` - 1 trainers (threads that differentiate a part of each batch), one for each actor that may be
+    moved to training.
+
+    Args:
+        made: the existing learner.
+        processes: number of actor processes.
     """
     return ParallelLearner(made.algorithm, batch_size=made.batch_size, trainers=processes - 1, seed=made.seed)
 
@@ -152,7 +160,7 @@ class Reallocator:
         return updates.learner_s, updates.trainers_s, acting_s, updates.synchronisation_s
 
     def step(self) -> None:
-        """Take the times of the iteration that has just ended, and apply the allocation for the next one."""
+        """Choose the next allocation from the times of the iteration that has just ended, and apply it."""
         spent = self._spent()
         times = Times(*(now - before for now, before in zip(spent, self._before, strict=True)))
         self._before = spent

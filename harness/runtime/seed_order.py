@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 def interleaved(seeds: Iterable[int], sides: Sequence[T]) -> Iterator[tuple[int, T]]:
-    """Yield every pair of a seed and a side, one of the things that are compared, in the order to train them.
+    """Yield every pair of a seed and a side (one of the things that are compared), in the order to train them.
 
     All sides of one seed come before the next seed. So an interruption leaves complete comparisons, and slow changes
     of the machine's speed favour no side.

@@ -15,7 +15,10 @@ from primitives.backend import BackendStatus
 
 
 def of_mapping(mapping: Mapping) -> Provenance:
-    """Return the provenance of a run's time: the weaker of its learner's and its replay's ("measured" is strongest)."""
+    """Return the provenance of the time of a training under a mapping: measured, simulated or modelled.
+
+    It is the weaker one of the learner's and the replay management's; "measured" is the strongest.
+    """
     return weakest(of_learner(mapping.learner), of_rmm(mapping.rmm))
 
 

@@ -210,7 +210,7 @@ class Training:
 
     @property
     def environment_steps(self) -> int:
-        """Steps taken so far, over all environments."""
+        """Return the number of environment steps taken so far, over all environments."""
         return self._acting.environment_steps
 
     def warm_up(self) -> Progress:

@@ -1,4 +1,4 @@
-"""Compares other libraries with their own replay and with this project's replay in it (PAL VI-F, Fig. 11).
+"""Compares the speeds of other libraries with their own replay and with this project's replay (PAL VI-F, Fig. 11).
 
     placerl bench adapters [--only tianshou,sb3] [--budget-s 60]
 
@@ -26,7 +26,7 @@ def table(rows: Sequence[Measurement]) -> str:
     """Return the results as Markdown: a table with a row per library and algorithm, and lists of what was measured.
 
     Args:
-        rows: rows of `adapters.measure`.
+        rows: the measurements of one or more pairs of library and algorithm, from `harness.compare.adapters.measure`.
     """
     lines = [
         "# Training with this project's replay in other libraries",

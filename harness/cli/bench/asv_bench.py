@@ -60,7 +60,7 @@ def times_s(folder: Path, commit: str) -> dict[str, float | None]:
 
 
 def compared(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
-    """Time the cases once on both commits, and return by case the time after divided by the time before.
+    """Time the cases once on both commits, and return for each case the time after divided by the time before.
 
     Args:
         folder: folder of the repository, with `asv.conf.json`.
@@ -113,8 +113,13 @@ def least_ratio(ratios: Sequence[float], chance: float) -> float:
 def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
     """Return the cases that got slower by more than their noise, with the geometric mean of the ratios of their times.
 
-    Cases that look slower in a first comparison are compared `CONFIRMATIONS` more times, and only those ratios count.
-    The arguments are those of `compared`.
+    A case is a primitive on one backend. Cases that look slower in a first comparison are compared `CONFIRMATIONS`
+    more times, and only the later ratios (time after divided by time before) count.
+
+    Args:
+        folder: folder of the repository, with `asv.conf.json`.
+        before, after: the commits.
+        only: regular expression that must match a part of a case's name; empty for all.
     """
     first = [name for name, ratio in compared(folder, before, after, only).items() if ratio > FACTOR]
     if not first:
@@ -134,7 +139,7 @@ def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[s
 
 
 def describe_machine(folder: Path) -> None:
-    """Let asv record the properties of this machine, as it must before its first run; its own defaults are used.
+    """Make asv record the properties of this machine, with its own defaults, which it needs before its first run.
 
     Args:
         folder: folder of the repository, with `asv.conf.json`.

@@ -46,8 +46,8 @@ def commits(repository: Path, folder: Path) -> tuple[str, str, str]:
         folder: the clone's folder, which must not exist.
 
     Returns:
-        The hashes of the current commit, of the unchanged one and of the slow one. Both of these follow the current
-        one.
+        The hashes of three commits: the current one, one after it that changes nothing, and one after it that is
+        slower.
     """
     _git(repository, "clone", "--quiet", "--no-hardlinks", str(repository), str(folder))
     start = _git(folder, "rev-parse", "HEAD")

@@ -78,7 +78,7 @@ def waiting(key: str, seconds: float, chain: str = "") -> Cell:
     """Return a cell, a unit of work that a machine runs, that only waits.
 
     Args:
-        key: key of the cell.
+        key: name under which the cell's rows are stored.
         seconds: how long it waits.
         chain: cells with the same non-empty word run on the same machine.
     """
@@ -92,7 +92,11 @@ def waiting(key: str, seconds: float, chain: str = "") -> Cell:
 
 
 def timing(key: str) -> Cell:
-    """Return a cell, a unit of work that a machine runs, which times the native sum tree's `sample`."""
+    """Return a cell, a unit of work that a machine runs, which times the native sum tree's `sample`.
+
+    Args:
+        key: name under which the cell's rows are stored.
+    """
 
     def measure(run: Run, report: Report) -> list[Measurement]:
         rng = np.random.default_rng(0)
@@ -210,7 +214,11 @@ def _over_the_cluster(store: Store, cell: Cell) -> Sequence[float]:
 
 
 def table(rows: Sequence[Measurement]) -> str:
-    """Return the rows of this benchmark as a report in Markdown."""
+    """Return the results of this benchmark as a report in Markdown.
+
+    Args:
+        rows: the measurements that `spread` and `same_numbers` returned.
+    """
     lines = ["# Cells on a Ray cluster", "", "Several nodes on this one machine. Provenance: measured.", ""]
     columns = (
         "nodes",

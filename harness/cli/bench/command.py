@@ -27,7 +27,7 @@ class Session:
     """One execution of a benchmark: stores its rows and writes its table.
 
     Attributes:
-        run: the run that stores the rows.
+        run: the part of the store, the database of results, that gets the rows.
         out: output folder of the table.
     """
 
@@ -36,11 +36,11 @@ class Session:
 
     @classmethod
     def begin(cls, out: Path, results: Path, tier: str) -> "Session":
-        """Open the run that stores the rows, before anything is measured, so that a store in use is reported at once.
+        """Open the store of results before anything is measured, so that a store that is in use is reported at once.
 
         Args:
             out: output folder of the table; created if it does not exist.
-            results: folder of the store.
+            results: folder of the store, a database.
             tier: "quick", "standard" or "full": the run of this tier gets the rows.
 
         Raises:
@@ -64,7 +64,11 @@ class Session:
             return measure_now(self.run, Cell(key, 0, lambda _, inner: measure(inner)), report)
 
     def write(self, text: str) -> None:
-        """Print the table, and write it to `table.md` in the folder `out`."""
+        """Print the table, and write it to `table.md` in the folder `out`.
+
+        Args:
+            text: the table in Markdown.
+        """
         (self.out / "table.md").write_text(text, encoding="utf-8")
         typer.echo(text)
 
@@ -106,7 +110,11 @@ def chosen(option: str, text: str, allowed: Sequence[str]) -> list[str]:
 
 
 def not_run(reason: str) -> None:
-    """Print why nothing can be measured here, and exit with status 1; does nothing if the reason is empty."""
+    """Print why nothing can be measured here, and exit with status 1; does nothing if the reason is empty.
+
+    Args:
+        reason: why the benchmark cannot run on this machine.
+    """
     if reason:
         typer.echo(f"not run: {reason}", err=True)
         raise typer.Exit(1)

@@ -44,7 +44,7 @@ class Stepping:
 
     @property
     def environment_steps(self) -> int:
-        """The number of environment steps in a call, `count` times `steps`."""
+        """Return the number of environment steps in a call, `count` times `steps`."""
         return self.count * self.steps
 
 
@@ -68,7 +68,7 @@ class NativeState:
         observations: (N, width) float32 or float64.
         rewards: (N,) float64.
         terminated, truncated: (N,) bool.
-        buffers: these arrays, as the vector's `step` takes them.
+        buffers: all these arrays, in the form that the vector's `step` takes them.
     """
 
     env: Any
@@ -81,7 +81,7 @@ class NativeState:
 
     @classmethod
     def of(cls, stepping: Stepping) -> "NativeState":
-        """Create the vector, and reset its environments with the seeds 0, 1, ..."""
+        """Create the vector of environments that `stepping` names, and reset them with the seeds 0, 1, ..."""
         env = make_native(stepping.id, stepping.count, autoreset="same_step")
         observations = np.zeros(
             (stepping.count, env.observation_width), np.float64 if env.float64 else np.float32
@@ -107,7 +107,11 @@ class NativeState:
         return rng.uniform(low, high, (steps, env.count, env.action_width)).astype(np.float32)
 
     def step(self, actions: npt.NDArray) -> None:
-        """Step all environments once for each element of `actions` along the first axis (see `draw`)."""
+        """Step all environments once for each element of `actions` along the first axis.
+
+        Args:
+            actions: (steps, N) int64 or (steps, N, width) float32, as `draw` returns them.
+        """
         for one in actions:
             self.env.step(one, self.buffers)
 
@@ -201,7 +205,7 @@ def gymnasium_case(stepping: Stepping) -> Case[Any]:
 
 
 def gymnasium_steps(stepping: Stepping) -> int:
-    """Return the environment steps in a call of `gymnasium_case`: at most 64, as each takes long."""
+    """Return the environment steps in a call of `gymnasium_case`: at most 64, because each step takes long."""
     return min(64, stepping.environment_steps)
 
 
@@ -213,7 +217,11 @@ def _gymnasium_actions(env: Any, rng: np.random.Generator, steps: int) -> list[A
 
 
 def envpool_reason(id: str) -> str:
-    """Return why EnvPool cannot step an environment on this machine; empty if it can."""
+    """Return why EnvPool cannot step an environment on this machine; empty if it can.
+
+    Args:
+        id: Gymnasium's ID of the environment.
+    """
     if find_spec("envpool") is None:
         return "EnvPool is not installed (extra `envpool`)"
     import envpool
@@ -256,7 +264,11 @@ def envpool_case(stepping: Stepping) -> Case[Any]:
 
 
 def pufferlib_reason(id: str) -> str:
-    """Return why PufferLib's environments in C cannot be stepped here, empty if they can."""
+    """Return why PufferLib's environments in C cannot be stepped on this machine; empty if they can.
+
+    Args:
+        id: Gymnasium's ID of the environment.
+    """
     if id not in PUFFERLIB_IDS:
         return (
             f"PufferLib's {id} is not built: {', '.join(PUFFERLIB_IDS)} is (baselines/pufferlib/install.py)"
@@ -271,8 +283,10 @@ def _end(worker: Worker) -> None:
 
 
 def pufferlib_case(stepping: Stepping) -> Case[Worker]:
-    """Return PufferLib's environments in a process of their own environment and by its clock; checked for shapes and
-    finite numbers, since their rules and their float32 are their own.
+    """Return the case that steps PufferLib's environments in C, in a process with a virtual environment of its own.
+
+    That process reads the clock itself. Only the shapes of the results are checked, and that all numbers are finite,
+    because PufferLib's environments have rules of their own and compute in float32.
     """
     draws = np.random.default_rng(0)
 
@@ -321,7 +335,7 @@ class Recording:
 
     @classmethod
     def of(cls, stepping: Stepping, steps: int = RECORDED_STEPS) -> "Recording":
-        """Record a run: step a vector of native environments `steps` times with random actions."""
+        """Record a run: step the native environments of `stepping` `steps` times with random actions."""
         state = NativeState.of(stepping)
         _, simulations = state.env.simulated
         actions = state.draw(np.random.default_rng(0), steps)
@@ -342,14 +356,15 @@ def states_of(simulations: Any) -> npt.NDArray[np.float64]:
 
 @dataclass
 class Repeated:
-    """A recorded run that is repeated, in pieces of a few steps, and from its beginning when it is over.
+    """A recorded run that is repeated a few steps at a time, and from its beginning again when it is over.
 
     Attributes:
         recording: the run.
-        step: takes the steps from the first of two numbers on, up to but not including the second.
+        step: function of two numbers of steps; takes the steps from the first number up to, but not including, the
+            second.
         begin: sets the environments to the states in which the run begins.
-        states: returns the present states, as `states_of`.
-        steps: steps of a piece, which a timed call takes.
+        states: returns the present states, (N, positions + velocities) float64.
+        steps: number of steps that a timed call takes.
         at: number of the next step; -1 before the beginning.
     """
 
@@ -383,7 +398,12 @@ class Repeated:
 
 
 def repeated_cases(stepping: Stepping, recording: Recording) -> list[Case[Repeated]]:
-    """Return two cases that repeat the same recorded run: the native environments, and MuJoCo's `mj_step` alone."""
+    """Return two cases that repeat the same recorded run: the native environments, and MuJoCo's `mj_step` alone.
+
+    Args:
+        stepping: the MuJoCo environments that a timed call steps, and for how many steps.
+        recording: the run.
+    """
 
     def native_setup() -> Repeated:
         state = NativeState.of(stepping)

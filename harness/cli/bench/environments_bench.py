@@ -51,19 +51,24 @@ Found = dict[str, dict[str, Timing]]
 
 
 def stepping_of(id: str, count: int, mujoco_count: int) -> Stepping:
-    """Return which environments a timed call steps.
+    """Return which environments a timed call steps, and for how many steps.
 
-    It is one step of a vector, or four steps of a smaller vector for MuJoCo's environments, whose steps take longer.
+    A call takes one step of a vector, or four steps of a smaller vector for MuJoCo's environments, which take longer.
 
     Args:
         id: Gymnasium's ID of the environment.
-        count, mujoco_count: sizes of the two vectors.
+        count: number of environments of the vector.
+        mujoco_count: number of environments of the smaller vector.
     """
     return Stepping(id, mujoco_count, 4) if id in native.mujoco_files() else Stepping(id, count, 1)
 
 
 def cases(stepping: Stepping) -> list[Case[Any]]:
-    """Return the functions to time for one environment: a case for each implementation that can run on this machine."""
+    """Return the functions to time for one environment: a case for each implementation that can run on this machine.
+
+    Args:
+        stepping: the environments that a timed call steps, and for how many steps.
+    """
     if stepping.id in native.mujoco_files():
         made: list[Case[Any]] = [*cases_of.repeated_cases(stepping, Recording.of(stepping))]
     else:
@@ -92,7 +97,7 @@ def rows_of(stepping: Stepping, timings: Mapping[str, Timing]) -> list[Measureme
 
     Args:
         stepping: the environments that a call steps.
-        timings: by name of the case.
+        timings: the timing of each implementation, by the name of its case, such as "native".
     """
     rows = [
         timing.measurement(
@@ -135,12 +140,13 @@ def rate(timing: Timing, steps: int) -> tuple[float, float, float] | None:
 
 
 def verdict(id: str, rates: Mapping[str, tuple[float, float, float] | None]) -> tuple[str, str]:
-    """Return the speed that the native environments should reach, and whether they do with their whole interval, as
-    text for the table.
+    """Return the speed that the native environments should reach, and whether they reach it, as two texts.
+
+    The goal is "met" if the whole interval of the speed is at or above it, and "missed" if the whole interval is below.
 
     Args:
         id: Gymnasium's ID of the environment.
-        rates: environment steps per second with the bounds of their interval, by column of the table.
+        rates: environment steps per second with the bounds of their interval, by implementation, such as "native".
     """
     mine, bare = rates.get("native"), rates.get("mj_step alone")
     if mine is None:
@@ -174,8 +180,8 @@ def table(found: Found, steppings: Mapping[str, Stepping]) -> str:
     """Return the results as Markdown: a table with one row per environment, then what failed or could not run.
 
     Args:
-        found: timings by environment and case.
-        steppings: what a call steps, by environment.
+        found: timings by environment (Gymnasium's ID) and name of the implementation's case.
+        steppings: the environments that a timed call steps, by ID.
     """
     lines = [
         "# Environments on one core",
@@ -211,7 +217,8 @@ def measured(steppings: Sequence[Stepping], rounds: int, report: Report) -> tupl
         report: called with the progress.
 
     Returns:
-        Timings by environment and name of the case; and the same as rows of the store.
+        The timings, a dict from the environment's ID to a dict from the implementation to its timing; and the same as
+        rows of the store.
     """
     found: Found = {}
     rows: list[Measurement] = []

@@ -95,7 +95,7 @@ def print_cells(rows: list[dict[str, Any]]) -> None:
     """Print two tables: the FPGA resources that this project's blocks need, and those next to the papers' numbers.
 
     Args:
-        rows: from `cells`.
+        rows: the data that `cells` returned.
     """
     header = ["block", *papers_resources.COLUMNS.values(), "SRAM MB", "synthesised"]
     lines = [

@@ -117,6 +117,9 @@ class Result:
     def share_of_peak(self, side: str) -> float | None:
         """Return the rate of a learner's matrix products as a fraction of the peak arithmetic of the cores it uses.
 
+        Args:
+            side: the name of the learner in `timings`.
+
         Returns:
             None if the learner was not timed, or its peak is unknown.
         """
@@ -127,10 +130,10 @@ class Result:
         return self.cell.flops / median_s / (self.threads_of(side) * peak_gflops * 1e9)
 
     def verdicts(self) -> list[str]:
-        """Return a text for each comparison of the native learner, with its speedup and whether a target is met.
+        """Return one line of text for each comparison of the native learner: the speedup, and whether a target is met.
 
-        It is compared with the fastest form of PyTorch, with each other system, with itself on one thread, in bfloat16
-        and in a second copy.
+        The native learner is compared with the fastest form of PyTorch, with each other system, and with itself: on one
+        thread, in bfloat16, and in a second copy.
         """
         said = []
         targets = {self.best_pytorch: self.cell.target} | dict.fromkeys((RLTOOLS,), 1.0)
@@ -153,7 +156,7 @@ class Result:
         return said
 
     def note(self) -> str:
-        """Return a text that says what the native learner's time is spent on and how close to the peak it is."""
+        """Return a text that says what the native learner's time is spent on, and how close it is to the peak."""
         median_s = self.timings[NATIVE].median_s if NATIVE in self.timings else None
         if self.limits is None or median_s is None:
             return "native was not timed"
@@ -212,7 +215,7 @@ def run_cell(
         threads: threads of PyTorch, the native learner and the other systems.
         rounds: samples of each learner.
         compiled: whether PyTorch with `torch.compile` is timed too; its set-up takes minutes.
-        peak_gflops, bfloat16_gflops: peak arithmetic of one core (see `Result`).
+        peak_gflops, bfloat16_gflops: peak arithmetic of one core in float32 and in bfloat16, GFLOP/s.
         trained_steps: gradient steps of a training whose state the learners start from; 0: initial parameters.
     """
     # Earlier cells' compilations count towards PyTorch's limit, beyond which it refuses to compile.
@@ -249,7 +252,11 @@ def trained(cell: LearnerCell, steps: int) -> TrainedStart:
 
 
 def table(results: Sequence[Result]) -> str:
-    """Return the results as Markdown: a table for each number of threads, then the native learner's speedups."""
+    """Return the results as Markdown: a table for each number of threads, then the native learner's speedups.
+
+    Args:
+        results: the timings, one result for each configuration and number of threads.
+    """
     lines = ["# Gradient steps", "", "Median over the rounds [95% interval]; provenance: measured.", ""]
     lines += [f"{_roofs(result)}." for result in results[:1]] + [""]
     for threads in dict.fromkeys(result.threads for result in results):

@@ -107,7 +107,9 @@ def counted(item: Workload, formats: Precision | None, batch_size: int) -> dict[
 
 
 def make(item: Workload, formats: Precision | None, batch_size: int) -> Learner:
-    """Return a native learner after its first steps, which precede the 16-bit activations of some formats.
+    """Create a native learner, and take its first steps, so that it computes in the number format that is timed.
+
+    In some formats the activations have 16 bits only after the first steps.
 
     Args:
         item: the workload.
@@ -127,7 +129,7 @@ def check(item: Workload, batch_size: int, made: Learner) -> None:
     Args:
         item: the workload.
         batch_size: transitions per gradient step.
-        made: the learner, which takes a step.
+        made: the learner; it takes one gradient step.
 
     Raises:
         AssertionError: they differ.
@@ -150,7 +152,12 @@ def check(item: Workload, batch_size: int, made: Learner) -> None:
 
 
 def cases(item: Workload, batch_size: int) -> list[Case[Any]]:
-    """Return the gradient steps to time, as cases: one per number format, and float32 twice, which shows the noise."""
+    """Return the gradient steps to time, as cases: one per number format, and float32 twice, which shows the noise.
+
+    Args:
+        item: the workload, which gives the algorithm and its sizes.
+        batch_size: transitions per gradient step.
+    """
 
     def case(name: str, formats: Precision | None) -> Case[Any]:
         return Case(
@@ -213,6 +220,11 @@ def profile(item: Workload, formats: Precision | None, batch_size: int) -> dict[
     """Return the seconds that a fixed-point gradient step spends in each kind of operation.
 
     Each operation counts with its minimum over `PROFILE_STEPS` steps.
+
+    Args:
+        item: the workload.
+        formats: the fixed-point formats.
+        batch_size: transitions per gradient step.
     """
     made = make(item, formats, batch_size)
     assert isinstance(made, FixedPointLearner)
@@ -223,11 +235,15 @@ def profile(item: Workload, formats: Precision | None, batch_size: int) -> dict[
 
 
 def compared(rows: Sequence[Measurement], side: str) -> Comparison:
-    """Compare the time of float32 (A) with that of another format (B), using the second timing of float32 too.
+    """Compare the time of float32 (A) with that of another number format (B).
 
     Args:
-        rows: rows of `bench`.
+        rows: the measurements that `bench` returned.
         side: name of the other format, a key of `FORMATS`.
+
+    Returns:
+        The ratio of the times with its interval, and the verdict. Float32 was timed twice; the difference of its two
+        timings shows the noise.
     """
     found = {(row.details["side"], row.details["null"]): row.samples for row in rows}
     return statistics.compare(found[FLOAT, False], found[side, False], found[FLOAT, True])
@@ -240,7 +256,7 @@ def table(rows: Sequence[Measurement]) -> str:
     the time of a format that misses its target is spent on.
 
     Args:
-        rows: rows of `bench`.
+        rows: the measurements that `bench` returned.
     """
     by_side = {row.details["side"]: row for row in rows if not row.details["null"]}
     first = by_side[FLOAT]

@@ -88,12 +88,13 @@ def measure(
         capacity: number of leaves of every tree.
         batch_sizes: items per call.
         rounds: samples of each tree for each operation and batch size.
-        rows: the trees, including `floor_rows`; failures are stored in them.
+        rows: the trees, including those of `floor_rows`, which time memory accesses alone; failures are stored in them.
         rng: generator for the order of the turns and the seeds.
         report: called with the progress.
 
     Returns:
-        For each operation and batch size the rows of all trees, then those that compare the native tree (`judged`).
+        For each operation and batch size the rows of all trees, then the rows that compare the native tree with others
+        (`replay_table.judged`).
     """
     cells = [(operation, batch_size) for operation in OPERATIONS for batch_size in batch_sizes]
     steps = len(rows) + len(cells)

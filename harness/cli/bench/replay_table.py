@@ -33,7 +33,12 @@ BOUNDS = {
 
 
 def speedup_target(operation: str, batch_size: int) -> float:
-    """Return the required speedup of the native tree over the fastest tree of another library."""
+    """Return the required speedup of the native tree over the fastest tree of another library.
+
+    Args:
+        operation: "sample" or "update".
+        batch_size: items per call.
+    """
     if operation == "sample":
         return 4.0
     return 3.0 if batch_size <= SMALL_BATCH else 5.0
@@ -42,10 +47,11 @@ def speedup_target(operation: str, batch_size: int) -> float:
 def judged(cell: Sequence[Measurement]) -> Iterator[Measurement]:
     """Yield rows that compare the native tree with itself, the fastest tree of another library, and the memory floor.
 
-    The memory floor is the time that the memory accesses of a descent take alone. Each row is a ratio of the means of
-    the faster halves with its 95% interval, from pairs of the same rounds. `details["verdict"]` is "met" or "missed"
-    if all of the interval is on that side of the target, also after it is widened by the difference between the two
-    timings of the native tree; otherwise it is "no verdict", or "no target".
+    The memory floor is the time that the memory accesses of a descent take alone. Each row is a ratio of times, of the
+    means of the faster halves of the samples, with its 95% interval, from pairs of the same rounds.
+    `details["verdict"]` is "met" if the whole interval reaches the target, "missed" if the whole interval misses it,
+    otherwise "no verdict"; or "no target". The interval is first widened by the difference between the two timings
+    of the native tree.
 
     Args:
         cell: the trees' rows for one operation, capacity and batch size.
@@ -108,7 +114,7 @@ def _with_verdict(row: Measurement, reach: float, meets: Callable[[float], bool]
 def table(measured: Sequence[Measurement], rows: Sequence[Row]) -> str:
     """Return the results as Markdown: a table for each capacity and operation, then missed targets, then notes.
 
-    For each missed target it is said what limits the time of the call.
+    For each missed target the text says what limits the time of the call.
 
     Args:
         measured: rows of the store with times and comparisons, from `replay_bench.measure`.

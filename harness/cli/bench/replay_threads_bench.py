@@ -37,10 +37,10 @@ Cells = dict[tuple[str, int, bool], Measurement]
 
 
 def cells(rows: Sequence[Measurement], batch_size: int) -> Cells:
-    """Return the rows of one batch size by three keys.
+    """Return the rows of one batch size in a dict.
 
-    These are the way in which the threads share the buffer, the number of threads, and whether it is the second timing
-    of the same thing, which shows the noise (A/A null).
+    A key is a tuple of three: the name of the way in which the threads share the buffer, the number of threads, and
+    whether the row is the second timing of the same thing, which shows the noise (A/A null).
     """
     chosen = (row for row in rows if row.batch_size == batch_size)
     return {(row.details["sharing"], row.details["threads"], row.details["null"]): row for row in chosen}
@@ -51,6 +51,9 @@ def table(rows: Sequence[Measurement]) -> str:
 
     It has the rounds per second of each way to share the buffer at each number of threads, how much more threads gain,
     and the ratios of PAL's way, with two locks, to the others.
+
+    Args:
+        rows: the measurements of all ways to share the buffer, numbers of threads and batch sizes.
     """
     details = rows[0].details
     lines = [

@@ -54,7 +54,7 @@ class Study:
     seeds: tuple[int, ...]
 
     def cells(self) -> list[Cell]:
-        """Return a cell (a unit of work of a run) for each training: all mappings of a seed, then the next."""
+        """Return a cell (a unit of work of a run) for each training: first all mappings of a seed, then of the next."""
         estimate_s = self.task.gradient_steps * learning.ROUGH_STEP_S
         return [
             Cell(self._key(mapping, seed), estimate_s, partial(self._train, mapping, seed))
@@ -62,9 +62,12 @@ class Study:
         ]
 
     def summaries(self, run: Run) -> list[Measurement]:
-        """Return a row, a measurement, with the score of each mapping over the seeds that the run holds.
+        """Return a row with the score of each mapping over its seeds, from the trainings that are stored so far.
 
-        `details["at_least_first"]` says whether it learns as much as the first mapping (`at_least`).
+        `details["at_least_first"]` of a row says whether the mapping learns as much as the first mapping (`at_least`).
+
+        Args:
+            run: the part of the store that holds the trainings' rows.
         """
         made: list[Measurement] = []
         for mapping in self.mappings:

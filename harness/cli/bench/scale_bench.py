@@ -102,7 +102,11 @@ def _of(rows: Sequence[Measurement], quantity: str, **which: Any) -> dict[int, f
 
 
 def table(rows: Sequence[Measurement]) -> str:
-    """Return the results as Markdown: the inputs, the rates by nodes, and the nodes that saturate each part."""
+    """Return the results as Markdown: the inputs, the rates by nodes, and the nodes that saturate each part.
+
+    Args:
+        rows: the measurements that `simulate` returned.
+    """
     service = rows[0].details["service"]
     nodes = list(_of(rows, "cells_per_s", use="cells"))
     shards = sorted({row.details["shards"] for row in rows if "shards" in row.details})

@@ -101,7 +101,7 @@ def verdicts(found: Sequence[Reading]) -> dict[str, str]:
         found: the readings, in order.
 
     Returns:
-        By quantity, how it changed, as text; empty if nothing did.
+        A text for each quantity that got worse, such as the memory, that says how it changed; empty if none did.
 
     Raises:
         ValueError: there are too few readings to compare.

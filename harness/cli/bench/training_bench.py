@@ -213,7 +213,7 @@ def measure(
 def judged(cell: TrainingCell, rows: Sequence[Measurement]) -> str:
     """Return the goal of a workload, and whether this project meets it, as text.
 
-    It is met or missed only if all of the rate's interval is on that side of the goal.
+    The goal is met if the whole interval of the rate is at or above it, and missed if the whole interval is below it.
 
     Args:
         cell: the workload.

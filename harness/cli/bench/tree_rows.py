@@ -46,7 +46,7 @@ class Row:
         name: name in the table.
         command: command that starts its worker.
         peer: whether it is another library's tree.
-        device: device that holds its priorities, as a mapping names it.
+        device: device that holds its priorities, such as "cpu" or "cuda".
         failure: why it is not timed, or no longer; empty if it is.
         version, note: version and remarks that the worker reports.
         worker: the running worker; None before its start, and after a failure.
@@ -89,7 +89,7 @@ class Row:
     def fill(self, capacity: int) -> None:
         """Let the worker create a tree with `capacity` leaves in place of its last one, and set all priorities.
 
-        After a failure this row is not timed again, at no capacity: so begin with the smallest.
+        After a failure this tree is not timed again at any capacity, so the smallest capacity should come first.
         """
         answer = self.ask({"capacity": capacity}, FILL_LIMIT_S)
         self.version = str(answer.get("version", self.version))
@@ -118,9 +118,9 @@ class Row:
 def own_rows() -> list[Row]:
     """Return a row for each of this project's trees that can run here.
 
-    These are one for each available backend, the backend "flat" also on CUDA if PyTorch finds a device, "reference"
-    also in float32, and the native tree a second time, which shows how far two timings of the same tree differ (A/A
-    null).
+    There is one row for each available backend. The backend "flat" has another one on CUDA if PyTorch finds a device,
+    and "reference" another one in float32. The native tree has a second row, which shows how far two timings of the
+    same tree differ (A/A null).
     """
     names = [status.name for status in sum_tree.backends() if status.available and not status.simulated]
     rows = [(name, Target(name).device, [name]) for name in names]
@@ -137,7 +137,7 @@ def own_rows() -> list[Row]:
 def floor_rows() -> list[Row]:
     """Return the rows that time only the memory accesses of descents in a tree: the memory floor.
 
-    In one, each access waits for the one before it; in the other none does.
+    There are two rows: in one, each access waits for the one before it; in the other, no access waits.
     """
     return [Row(name, [sys.executable, str(WORKER), str(MEMORY_FLOOR)], peer=False) for name in FLOORS]
 
@@ -151,7 +151,7 @@ def _torch_sees_cuda() -> bool:
 def peer_rows(names: Iterable[str]) -> list[Row]:
     """Return a row for the sum tree of each of some other libraries.
 
-    If a library's virtual environment does not exist, its row says so, and is not timed.
+    If a library's virtual environment does not exist, the row says so, and the tree is not timed.
 
     Args:
         names: the libraries, some of `PEERS`.
@@ -172,7 +172,7 @@ class TreeSamples:
 
     Attributes:
         seconds: seconds per call, one sample per round; empty if there are none.
-        reason: why there are none; empty if there are.
+        reason: why there are no samples; empty if there are some.
     """
 
     seconds: tuple[float, ...] = ()
@@ -191,7 +191,7 @@ def cell_samples(
 
     Args:
         rows: the trees, which have been filled.
-        operations: the operation to time, by the name of the row.
+        operations: the operation to time, such as "sample", by the name of the row.
         batch_size: items per call.
         rounds: samples of each tree.
         rng: generator for the order of the turns and the seeds.

@@ -33,9 +33,10 @@ class CoreAllocation:
     """Numbers of cores for actors and learners, and the throughput of both together.
 
     Attributes:
-        actor_cores, learner_cores: x_a and x_l.
-        gradient_steps_per_s: the smaller of consumption and collection / update_interval.
-        imbalance: |f_a - update_interval f_l| divided by the larger of the two, 0 if Equation 5 holds.
+        actor_cores, learner_cores: numbers of cores for actors (x_a in Equation 5) and for learners (x_l).
+        gradient_steps_per_s: the smaller of two numbers of gradient steps per second: those that the learners can take
+            (f_l), and those for which the actors collect enough environment steps (f_a / update_interval).
+        imbalance: |f_a - update_interval f_l| divided by the larger of the two terms; 0 if Equation 5 holds.
     """
 
     actor_cores: int
@@ -76,7 +77,7 @@ def allocate(collection: Curve, consumption: Curve, cores: int, update_interval:
 
 
 class ActorsLearners:
-    """PAL's mapping strategy: the storage is on the CPU, and the cores are divided by Equation 5.
+    """PAL's mapping strategy: it divides cores between actors and learners by Equation 5; the storage is on the CPU.
 
     Throughputs are assumed to grow linearly with the cores, from the table's times for one core, as in PAL Figure 10
     below saturation. A learner on a device of its own has a constant throughput and takes one host core.
@@ -87,6 +88,11 @@ class ActorsLearners:
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
         """Return the prediction for the mapping that trains fastest with its best division of cores.
+
+        Args:
+            table: times of the primitives, by backend and device.
+            problem: properties of the workload, such as the batch size.
+            platform: links and cores of the machine.
 
         Raises:
             ValueError: the table lacks a time for every mapping, or there are fewer than two cores.
@@ -105,7 +111,14 @@ class ActorsLearners:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """Return the throughput of one mapping with its best division of cores."""
+        """Return the throughput of one mapping with its best division of cores.
+
+        Args:
+            table: times of the primitives, by backend and device.
+            problem: properties of the workload, such as the batch size.
+            platform: links and cores of the machine.
+            mapping: backend and device of learner, replay management and storage.
+        """
         collecting = _actor_cells(mapping.learner, mapping.rmm)
         training: list[Cell] = [
             ("sum_tree.sample", mapping.rmm),

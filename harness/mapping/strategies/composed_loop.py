@@ -180,7 +180,7 @@ class _Composed:
 
 
 class ComposedLoop:
-    """A performance model of one of the runtime's loops, composed from the measured times of its calls.
+    """A performance model of one of the runtime's training loops, composed from the measured times of the loop's calls.
 
     Args:
         loop: the loop, an order of calls, whose throughput is predicted.
@@ -193,7 +193,17 @@ class ComposedLoop:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """Return the predicted throughput of a mapping; KeyError if a needed call was not profiled."""
+        """Return the predicted throughput of a mapping.
+
+        Args:
+            table: times of the primitives, by backend and device.
+            problem: properties of the workload, such as the batch size.
+            platform: links and cores of the machine.
+            mapping: backend and device of learner, replay management and storage.
+
+        Raises:
+            KeyError: a call that the model needs was not timed.
+        """
         if problem.on_policy:
             made = _on_policy(table, problem, mapping)
         elif self.loop in BESIDE:
@@ -444,9 +454,12 @@ def _simulated(table: PerformanceTable, primitive: str, target: Target) -> bool:
 
 
 def composed_candidates(table: PerformanceTable) -> list[Mapping]:
-    """Return every mapping whose calls were profiled.
+    """Return every mapping (devices of learner, replay management and storage) whose calls in the loop were timed.
 
     On-policy there is no replay, so the target of the replay management is always `native`.
+
+    Args:
+        table: times of the calls, by backend and device.
     """
     managers = table.targets("round.sample") or [Target("native")]
     found = [

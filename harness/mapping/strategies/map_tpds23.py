@@ -21,7 +21,10 @@ from harness.mapping.exhaustive import Exhaustive
 
 
 class MapTpds23:
-    """MAP's mapping strategy (Algorithm 3) and its performance model (Equation 3)."""
+    """MAP's mapping strategy (Algorithm 3), which chooses devices for a training's parts, with its performance model.
+
+    The model is Equation 3.
+    """
 
     name = "map-tpds23"
     loop = Loop.RELAXED
@@ -31,6 +34,11 @@ class MapTpds23:
 
         Among equally fast backends the first by name is chosen, so that the choice does not depend on the
         table's order.
+
+        Args:
+            table: times of the primitives, by backend and device.
+            problem: properties of the workload, such as the batch size.
+            platform: links and cores of the machine.
 
         Raises:
             ValueError: the table has no times for the learner or for the replay management.
@@ -70,7 +78,16 @@ class MapTpds23:
     ) -> Prediction:
         """Return the throughput that MAP Equation 3 predicts: that of the slower of learner and replay management.
 
-        If both share a GPU, their times add up instead (MAP VI-B step 2). KeyError if one of them was not timed.
+        If both share a GPU, their times add up instead (MAP VI-B step 2).
+
+        Args:
+            table: times of the primitives, by backend and device.
+            problem: properties of the workload, such as the batch size.
+            platform: links and cores of the machine.
+            mapping: backend and device of learner, replay management and storage.
+
+        Raises:
+            KeyError: the learner or the replay management was not timed.
         """
         learner_s = table.time_s("learner.step", mapping.learner)
         rmm_s = _rmm_s(table, mapping.rmm)

@@ -41,7 +41,10 @@ _IN_STREAMS = re.compile(r"learner\.step in (?P<streams>\d+) streams")
 
 
 class Pearl24:
-    """PRL's mapping strategy (Algorithm 2) and its performance model (Equation 6)."""
+    """PRL's mapping strategy (Algorithm 2), which chooses devices for a training's parts, with its performance model.
+
+    The model is Equation 6.
+    """
 
     name = "pearl24"
     loop = Loop.OVERLAPPED
@@ -52,6 +55,11 @@ class Pearl24:
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
         """Return the prediction for the mapping with the shortest iteration.
+
+        Args:
+            table: times of the primitives, by backend and device.
+            problem: properties of the workload, such as the batch size.
+            platform: links and cores of the machine.
 
         Raises:
             ValueError: the table has no times for the learner or for the replay management.
@@ -72,7 +80,16 @@ class Pearl24:
         """Return the throughput of a mapping by PRL's iteration, Equation 6.
 
         If learner and replay share a GPU, nothing overlaps, unless the table has times measured for this case (PRL's
-        combined column). KeyError if a needed time was not profiled.
+        combined column).
+
+        Args:
+            table: times of the primitives, by backend and device.
+            problem: properties of the workload, such as the batch size.
+            platform: links and cores of the machine.
+            mapping: backend and device of learner, replay management and storage.
+
+        Raises:
+            KeyError: the table lacks a time that the equation needs.
         """
         learner, rmm, storage = mapping.learner, mapping.rmm, mapping.storage
         streams, learner_cell = _learner_in_streams(table, problem, learner)

@@ -33,7 +33,15 @@ class PrimitiveSum:
         """Return the predicted throughput of a mapping.
 
         A gradient step takes the learner's step, the replay's operations, and `update_interval` environment steps.
-        KeyError if one of them was not profiled.
+
+        Args:
+            table: times of the primitives, by backend and device.
+            problem: properties of the workload, such as the batch size.
+            platform: links and cores of the machine.
+            mapping: backend and device of learner, replay management and storage.
+
+        Raises:
+            KeyError: one of these was not timed.
         """
         steps = problem.update_interval
         calls = {

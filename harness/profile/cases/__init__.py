@@ -80,6 +80,11 @@ def _stating_capacity(
 def all_cases(
     workload: Workload, batch_size: int, precisions: Sequence[str] = (FLOAT_32,)
 ) -> list[PrimitiveCase]:
-    """Return the benchmark cases of the primitives and of the training loop's pieces, each with its own name."""
+    """Return the benchmark cases of the primitives and of the training loop's pieces, each with its own name.
+
+    Args:
+        workload, batch_size: define the sizes.
+        precisions: precisions of the learners.
+    """
     primitives = primitive_cases(workload, batch_size, precisions)
     return [*primitives, *piece_cases(workload, batch_size, precisions=precisions)]

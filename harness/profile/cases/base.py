@@ -25,13 +25,13 @@ class PrimitiveCase:
     """A benchmark case, which defines how to time something, with the primitive whose time it gives.
 
     Attributes:
-        primitive: its name in the primitive table.
+        primitive: the primitive's name in the primitive table, such as "sum_tree.sample".
         target: the backend and device that it times.
         batch_size: items per call.
-        case: the timed case.
+        case: the function to time, with its set-up and its check.
         part: the part of the case that is this primitive, if one case times several; empty for the whole case.
         work: counts the operations and bytes of a call; None if they do not follow from shapes.
-        details: details of its row.
+        details: details of the primitive's row in the table.
     """
 
     primitive: str
@@ -46,15 +46,15 @@ class PrimitiveCase:
         """Return the timing of this primitive.
 
         Args:
-            timings: results of `harness.measure.protocol.measure` by case. If the whole case failed, its failure
-                is returned.
+            timings: results of `harness.measure.protocol.measure`, by the name of the case. If the whole case failed,
+                its failure is returned.
         """
         whole = timings[self.case.name]
         return timings[f"{self.case.name}: {self.part}"] if self.part and whole.status != "failed" else whole
 
 
 def distinct(items: Iterable[PrimitiveCase]) -> list[Case]:
-    """Return the benchmark cases to run, each once, although several primitives may share a case."""
+    """Return the timed cases of some primitives, each case once, because several primitives may share a case."""
     return list({item.case.name: item.case for item in items}.values())
 
 
@@ -64,7 +64,7 @@ def targets(statuses: Iterable[BackendStatus], on_cuda: str) -> list[Target]:
     The reference backend is left out, and so are simulated devices, whose time is a number of cycles.
 
     Args:
-        statuses: the backends of a primitive.
+        statuses: the backends of a primitive, each with whether it can run here.
         on_cuda: name of the PyTorch backend. If there is a CUDA device, this backend is also returned with it.
     """
     usable = [one for one in statuses if one.available and not one.simulated and one.name != REFERENCE]
@@ -75,7 +75,7 @@ def targets(statuses: Iterable[BackendStatus], on_cuda: str) -> list[Target]:
 
 
 def options_of(target: Target) -> dict[str, Any]:
-    """Return the arguments `backend` and `device` of a primitive's `create` for a target, without its precision."""
+    """Return the arguments `backend` and `device` of a primitive's `create` for a target, as a dict."""
     return {"backend": target.backend} | ({"device": target.location} if target.location else {})
 
 
@@ -103,5 +103,10 @@ def block_rows(storage: Storage) -> int:
 
 
 def expect_equal(found: npt.ArrayLike, expected: npt.ArrayLike, what: str) -> None:
-    """Raise AssertionError, with `what` in its message, unless two arrays are equal."""
+    """Raise AssertionError, with `what` in its message, unless two arrays are equal.
+
+    Args:
+        found, expected: the arrays.
+        what: what is compared, in words.
+    """
     np.testing.assert_array_equal(found, expected, err_msg=what)

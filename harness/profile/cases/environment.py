@@ -1,4 +1,4 @@
-"""How the step of an environment is timed."""
+"""Defines how the step of an environment is timed."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from harness.workloads import Workload
 
 
 def environment_case(workload: Workload) -> PrimitiveCase:
-    """Return the benchmark case of `environment.step` with random actions, and resets when episodes end."""
+    """Return the benchmark case of `environment.step` with random actions; a reset follows the end of an episode."""
 
     def setup() -> Any:
         environment = environments.make(workload.environment, 0)

@@ -1,4 +1,4 @@
-"""How the learner's gradient step and the actor's inference are timed."""
+"""Defines how the learner's gradient step and the actor's inference are timed."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -39,8 +39,8 @@ def learner_cases(
 ) -> Iterator[PrimitiveCase]:
     """Yield the benchmark cases of a learner on each backend and device.
 
-    They are `learner.step`, a gradient step on a batch from a state of real training (`trained.py`), as are most
-    steps of a training; `fresh_learner.step`, a step from a fresh state, on random batches; and `actor.infer`, the
+    They are `learner.step`, a gradient step from a state of real training (`trained.py`) on batches of it;
+    `fresh_learner.step`, a gradient step from initial parameters on random batches; and `actor.infer`, the choice of an
     exploring action for one observation. The NumPy reference is left out: the others are checked against it, and no
     mapping uses it.
 
@@ -184,7 +184,8 @@ def created(
     A learner of precision "dynamic" has already narrowed its activations.
 
     Args:
-        workload, batch_size, target: what is learnt, and where.
+        workload, batch_size: the workload and batch size that are learnt.
+        target: backend, device and precision of the learner.
         start: the trained state from which it continues; None: a fresh one.
         threads: threads of a native learner; PyTorch's are set for the process.
     """
@@ -206,7 +207,13 @@ def created(
 
 
 def random_batch(workload: Workload, batch_size: int, rng: np.random.Generator) -> dict[str, npt.NDArray]:
-    """Return a random batch with the columns of the workload's algorithm, without importance weights."""
+    """Return a random batch with the columns of the workload's algorithm, without importance weights.
+
+    Args:
+        workload: gives the columns and their sizes.
+        batch_size: rows of the batch.
+        rng: generator of the values.
+    """
     algorithm = algorithm_of(workload)
     if "reward" in algorithm.columns(batch_size):
         return random_transitions(columns_of(workload), batch_size, rng)

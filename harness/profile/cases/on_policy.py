@@ -1,4 +1,4 @@
-"""How the pieces of an on-policy iteration are timed, called as the runtime calls them (PPO 2.1)."""
+"""Defines how the calls of an on-policy iteration are timed, each made as the runtime makes it (PPO 2.1)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -59,7 +59,8 @@ def on_policy_cases(
     processes, `iteration.collect` is the vector steps of an iteration.
 
     Args:
-        workload, problem: define the sizes.
+        workload: defines the sizes.
+        problem: properties of the workload, such as the vector steps of an iteration.
         precisions: precisions of the learners.
         parts: starts the actors' processes, for several learners; None: each learner has its own.
     """

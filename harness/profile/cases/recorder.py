@@ -52,7 +52,12 @@ class Recorder:
         self.timed(_READING, _nothing)
 
     def timed(self, part: str, work: Callable[..., Value], *arguments: Any) -> Value:
-        """Run one part of a round, record its seconds and the core's pace, and return its result."""
+        """Run one part of a round, record its seconds and the core's pace (speed), and return its result.
+
+        Args:
+            part: name of the part, such as "learn".
+            work: function to call with `arguments`.
+        """
         clock = self._clocks.get(part, perf_counter)
         if self._sweep:
             self._sweep()
@@ -66,7 +71,7 @@ class Recorder:
         return result
 
     def taken(self) -> dict[str, list[Piece]]:
-        """Return the timed pieces of each part since the last call of this method.
+        """Return the timed calls (pieces) of each part of the round since the last call of this method, by part.
 
         The time of one reading of the clock is subtracted from each piece.
         """
@@ -87,14 +92,17 @@ class Recorder:
         return perf_counter()
 
     def wait(self, ready_s: float) -> None:
-        """Do nothing, because every call has already ended; see `Clock.wait`."""
+        """Do nothing: every call has already ended when the host would wait for it."""
 
     def run(self, term: str, work: Callable[..., Value], *arguments: Any) -> Value:
-        """Run work with its arguments as the part that the term names, and return its result; see `Clock.run`."""
+        """Call `work` with its arguments, timed as the part of the round that `term` names, and return its result.
+
+        See `harness.mapping.loop.Clock.run`.
+        """
         return self.timed(PARTS.get(term, term), work, *arguments)
 
     def act(self, work: Callable[[int], Value], vector_steps: int) -> Value:
-        """Run the actors' vector steps as the part collect, and return their result; see `Clock.act`."""
+        """Call `work(vector_steps)`, the actors' turn, timed as the part "collect"; see `Clock.act`."""
         return self.run("act", work, vector_steps)
 
     def call(
@@ -105,13 +113,26 @@ class Recorder:
         after_s: float = 0.0,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """Run work as the part that the term names, whatever the unit; see `Clock.call`."""
+        """Call `work`, timed as the part of the round that `term` names, and return its result; see `Clock.call`.
+
+        Args:
+            unit, after_s, input_bytes: ignored, because every call is made at once and timed alone.
+            term: name of the part of the loop.
+            work: function to call.
+        """
         return Made(self.run(term, work), 0.0)
 
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
     ) -> Made[Value]:
-        """Start work and wait for its result at once, so that it is timed alone; see `Clock.begin`."""
+        """Start work and wait for its result at once, so that it is timed alone; see `Clock.begin`.
+
+        Args:
+            unit: ignored.
+            term: name of the part of the loop that the seconds belong to.
+            ask: starts the work.
+            answer: waits for the result and returns it.
+        """
 
         def alone() -> Value:
             ask()
@@ -127,10 +148,15 @@ class Recorder:
         after_s: float,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> float:
-        """Record the seconds of work that was part of the last call, at that call's core speed; returns `after_s`.
+        """Record the seconds of work that was part of the last call, at that call's core speed, and return `after_s`.
 
-        The time for which the work waited for a core is unknown and recorded as 0. See `Clock.charge` for
-        the arguments.
+        The time for which the work waited for a core is unknown and recorded as 0. See `Clock.charge`.
+
+        Args:
+            server, input_bytes: ignored.
+            term: name of the part of the loop that the seconds belong to.
+            seconds: duration of the work.
+            after_s: when its inputs were ready.
         """
         self.occurrences[PARTS.get(term, term)].append((seconds, self._pace._replace(waited_s=0.0)))
         return after_s
@@ -138,7 +164,14 @@ class Recorder:
     def deliver(
         self, unit: str, term: str, work: Callable[[], object], output_bytes: int, after_s: float
     ) -> None:
-        """Hand over a unit's output; timed as a part if `output_bytes` is not 0. See `Clock.deliver`."""
+        """Hand over a unit's output; timed as a part of the round if `output_bytes` is not 0. See `Clock.deliver`.
+
+        Args:
+            unit, after_s: ignored.
+            term: name of the part of the loop that the seconds belong to.
+            work: hands over the output.
+            output_bytes: bytes of the output.
+        """
         if output_bytes:
             self.run(term, work)
         else:

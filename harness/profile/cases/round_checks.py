@@ -30,7 +30,7 @@ def check_collect(collect: Callable[[int], Mapping[str, npt.NDArray]]) -> None:
         collect: takes a number of vector steps; returns their transitions.
 
     Raises:
-        AssertionError: it is not.
+        AssertionError: an observation differs.
     """
     rows = {name: column.copy() for name, column in collect(2).items()}
     actors = len(rows["terminated"]) // 2
@@ -82,7 +82,13 @@ def check_replay(workload: Workload, replay: Replay, out: Sample) -> None:
 
 
 def check_learn(workload: Workload, learner: Learner, sample: Sample) -> None:
-    """Take a gradient step on a sample, and raise AssertionError unless it is correct; see `check_step`."""
+    """Take a gradient step on a sample, and raise AssertionError unless its results are correct; see `check_step`.
+
+    Args:
+        workload: the workload whose algorithm is learnt.
+        learner: the learner that takes the step.
+        sample: a batch of the replay, with its importance weights.
+    """
     check_step(workload, learner, sample.batch, sample.weights)
 
 

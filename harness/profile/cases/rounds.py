@@ -50,7 +50,7 @@ class Round:
     Attributes:
         loop: the loop with its parts.
         clock: the loop's clock, with the seconds of each part.
-        runtime: a training whose parts do nothing; its steps show the time of the runtime itself.
+        runtime: a training whose parts do nothing; its gradient steps show the time of the runtime itself.
         gradient_steps: gradient steps per round.
     """
 
@@ -60,29 +60,30 @@ class Round:
     gradient_steps: int
 
     def run(self) -> None:
-        """Run one round of the loop, timed in parts, then the same number of gradient steps of the empty training."""
+        """Run one round of the loop, timed in parts, then as many gradient steps with parts that do nothing."""
         self.clock.open()
         self.loop.round()
         self.clock.timed("runtime", self.runtime.take, self.gradient_steps)
 
     def taken(self) -> dict[str, list[Piece]]:
-        """Return the timed pieces of each part since the last call of this method."""
+        """Return the timed pieces of each part since the last call of this method, in a dict from the part's name."""
         return self.clock.taken()
 
 
 @dataclass(frozen=True)
 class Variant:
-    """How timed rounds differ from rounds of the strict loop, where all parts take turns in one process.
+    """The way in which timed rounds of training differ from the strict loop, where all parts take turns in one process.
 
     Attributes:
-        fusion: how tree and storage are fused, as `SharedParts.replay` takes it; `STEP` also fuses the learner's step.
-        rounds: rounds that are timed as one, as an iteration of the overlapped loop contains several.
+        fusion: which calls are one native call: `NONE` keeps sum tree and storage separate, `STEP` also includes the
+            learner's step; otherwise tree and storage are fused if possible.
+        rounds: number of rounds that are timed as one; an iteration of the overlapped loop contains several.
         gradient_steps: gradient steps in the timed rounds; None: the number that belongs to their vector steps.
-        overlapped: whether the parts have the order of the overlapped loop.
+        overlapped: whether the parts have the order of the overlapped loop, where actors run in parallel with the rest.
         acting: creates a learner's actors, in another thread or process, which get copies of its weights; None: an
             actor in the learner's thread (`actor_for`).
         cold: whether the caches are emptied before each part.
-        storage: target of the storage.
+        storage: backend and device of the storage.
     """
 
     fusion: Fusion | None = None
@@ -102,7 +103,7 @@ class Sequences:
 
     Args:
         workload: a workload whose replay fits the memory several times.
-        problem: properties of the workload for the models.
+        problem: properties of the workload, such as the gradient steps per round.
         parts: learners and replays, shared with other cases.
     """
 
@@ -181,7 +182,7 @@ def round_cases(
 
     Args:
         workload: a workload whose replay fits the memory several times.
-        problem: properties of the workload for the models.
+        problem: properties of the workload, such as the gradient steps per round.
         parts: learners and replays shared with other cases; None creates them.
         precisions: precisions of the learners.
     """
@@ -222,9 +223,9 @@ def round_cases(
 
 
 def at_storage(targets: Iterable[Target], storage: Target) -> list[Target]:
-    """Return those targets (backends with devices) that are on the same device as a storage.
+    """Return the targets (backends with devices) that are on the same device as a storage.
 
-    A learner there reads its batches in place.
+    A learner on the storage's device reads its batches in place.
     """
     return [target for target in targets if target.device == storage.device]
 
@@ -277,28 +278,32 @@ def _cold_replay(target: Target, case: Case[Round], rows: int, batch: int) -> It
 
 
 def beside_learner(target: Target, case: Case[Round], rows: int, batch: int) -> Iterator[PrimitiveCase]:
-    """Yield primitives for the native replay's parts and the empty loop, timed in rounds with a given learner.
+    """Yield the benchmark cases of the native replay's calls and of the empty loop, in rounds with another learner.
 
-    Compared with the same parts next to the native learner, they show how much a learner slows down its neighbours.
+    Compared with the same calls next to the native learner, they show how much a learner slows down its neighbours.
+    The empty loop is a training whose parts do nothing.
 
     Args:
         target: backend and device of the learner.
         case: the timed rounds.
-        rows, batch: transitions per insertion, and per batch.
+        rows: transitions per insertion.
+        batch: transitions per batch.
     """
     for part, items in (("insert", rows), ("sample", batch), ("update", batch), ("runtime", 1)):
         yield PrimitiveCase(f"beside_learner.{part}", target, items, case, part)
 
 
 def beside_replay(target: Target, case: Case[Round], rows: int, batch: int) -> Iterator[PrimitiveCase]:
-    """Yield primitives for the native learner's parts and the empty loop, timed in rounds with a given replay.
+    """Yield the benchmark cases of the native learner's calls and of the empty loop, in rounds with another replay.
 
-    Compared with the same parts next to the native replay, they show how much a replay slows down its neighbours.
+    Compared with the same calls next to the native replay, they show how much a replay slows down its neighbours.
+    The empty loop is a training whose parts do nothing.
 
     Args:
         target: backend and device of the replay management.
         case: the timed rounds.
-        rows, batch: transitions per insertion, and per batch.
+        rows: transitions per insertion.
+        batch: transitions per batch.
     """
     for part, items in (("collect", rows), ("learn", batch), ("runtime", 1)):
         yield PrimitiveCase(f"beside_replay.{part}", target, items, case, part)
@@ -312,7 +317,8 @@ def actor_for(
     Args:
         workload: the workload whose environments are stepped.
         vector_steps: most vector steps per call.
-        fields, clip: see `Actor`.
+        fields: columns of a transition, with shape and dtype.
+        clip: whether the policy's continuous actions may be outside [-1, 1] and are clipped for the environments.
     """
     environment_seed, exploration_seed = np.random.SeedSequence(0).spawn(2)
     room = max(vector_steps, 2)  # the check takes two
@@ -332,7 +338,8 @@ def collect_case(
         workload: the workload whose environments are stepped.
         target: backend and device of the learner.
         learner: creates the learner, or returns an existing one.
-        fields, clip: see `Actor`.
+        fields: columns of a transition, with shape and dtype.
+        clip: whether the policy's continuous actions may be outside [-1, 1] and are clipped for the environments.
     """
     return PrimitiveCase(
         "round.collect",

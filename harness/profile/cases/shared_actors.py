@@ -1,7 +1,7 @@
-"""An actor in a process that all the overlapped trainings of a cell use in turn.
+"""Provides an actor in a process that several timed trainings use in turn.
 
-A process of its own for each training takes seconds to start, and 200 MB. The trainings of a cell take turns, so the
-process always works for one of them.
+The trainings are those with actors that run in parallel with the learner. A process of its own for each of them would
+take seconds to start, and 200 MB. They take turns, so the process always works for one of them.
 """
 
 from collections.abc import Mapping
@@ -34,11 +34,11 @@ class LateActors(ActorPlan):
 
 
 def late_pool(workload: Workload, problem: Problem, learner: Learner) -> ActorPool:
-    """Return an actor in a process of its own, whose exploration rate already has its final value.
+    """Return a pool with one actor in a process of its own, whose exploration rate already has its final value.
 
     Args:
         workload: the workload whose environments are stepped.
-        problem: gives the steps of an iteration.
+        problem: gives the number of steps that are collected at a time.
         learner: the learner whose weights it uses first.
     """
     environment_seed, exploration_seed = np.random.SeedSequence(0).spawn(2)
@@ -50,7 +50,7 @@ def late_pool(workload: Workload, problem: Problem, learner: Learner) -> ActorPo
 
 
 class BorrowedActors(Actors):
-    """The actors of a pool, for one of the learners that use it in turn.
+    """The actors of a pool of processes, as one of several learners uses them in turn.
 
     Args:
         pool: the pool; its owner closes it.
@@ -62,35 +62,46 @@ class BorrowedActors(Actors):
 
     @property
     def environment_steps(self) -> int:  # type: ignore[override]
-        """Steps taken so far, for all learners."""
+        """Return the number of environment steps taken so far, for all learners."""
         return self._pool.environment_steps
 
     @property
     def environment_s(self) -> float:  # type: ignore[override]
-        """Seconds spent so far in environments, for all learners."""
+        """Return the seconds spent so far in environments, for all learners."""
         return self._pool.environment_s
 
     @property
     def inference_s(self) -> float:  # type: ignore[override]
-        """Seconds spent so far in choosing actions, for all learners."""
+        """Return the seconds spent so far in choosing actions, for all learners."""
         return self._pool.inference_s
 
     def submit(self, steps: int, explore: bool = True) -> None:
-        """See `Actors.submit`; first hands over this learner's weights if another learner used the actors last."""
+        """Request `steps` vector steps, each of which steps every environment once, with this learner's weights.
+
+        The weights are first handed over if another learner used the actors last.
+
+        Args:
+            steps: number of vector steps.
+            explore: whether the policy chooses the actions; otherwise they are random.
+        """
         if self._pool.learner is not self._learner:
             self._pool.follow(self._learner)
         self._pool.submit(steps, explore)
 
     def result(self, limit_s: float = STALL_LIMIT_S) -> Transitions:
-        """See `Actors.result`."""
+        """Return the transitions of the last request; see `Actors.result`.
+
+        Args:
+            limit_s: seconds to wait; UnitError is raised after them.
+        """
         return self._pool.result(limit_s)
 
     def publish(self) -> None:
-        """See `Actors.publish`."""
+        """Make the next requests use this learner's current weights."""
         self._pool.follow(self._learner)
 
     def take_episodes(self) -> list[Episode]:
-        """See `Actors.take_episodes`."""
+        """Return the episodes that ended since the last call, for all learners, oldest first."""
         return self._pool.take_episodes()
 
     def close(self) -> None:

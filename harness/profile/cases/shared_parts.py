@@ -1,8 +1,8 @@
-"""Learners, full replays and actors that the cases of one table use in turn.
+"""Learners, full replays and actors that several benchmark cases use in turn.
 
 The learners are in a state of real training, and the replays are full of its transitions (`trained.py`). A replay is
-larger than the caches, so each user sees the same cache contents as if it had its own. To create each part only once
-saves memory, and the minutes of filling a replay for every mapping.
+larger than the caches, so each user sees the same cache contents as if it had its own. Each part is created
+only once, which saves memory, and the minutes of filling a replay for every mapping.
 """
 
 from dataclasses import replace
@@ -74,8 +74,9 @@ class SharedParts:
         Args:
             target: backend and device of the replay management.
             fusion: `NONE` keeps tree and storage separate; otherwise they are fused if possible.
-            storage: target of the storage; a simulated one has its data on the host.
-            learner: target of the learner; if it is simulated, batches of a real device are copied to the host.
+            storage: backend and device of the storage; a simulated storage has its data on the host.
+            learner: backend and device of the learner; if it is simulated, batches of a real device are copied to the
+                host.
         """
         real = storage.backend in STORING_DEVICES
         fetched = real and is_simulated(Mapping(learner, NATIVE, CPU))
@@ -90,9 +91,9 @@ class SharedParts:
         return self._replays[key]
 
     def actors(self, target: Target) -> Actors:
-        """Return an actor in a process, late in training, for the learner on a target.
+        """Return an actor in a process of its own, late in training, for the learner on a backend and device.
 
-        Learners in floating point, which have one policy, share a process. Close these parts to end it.
+        Learners in floating point, which have the same policy, share a process. `close` ends it.
         """
         kind = target if target.precision not in IN_FLOATS else CPU
         trainee, key = self.learner(target), (kind, self._problem.actors, 1)
@@ -129,7 +130,13 @@ class SharedParts:
 
 
 def fill(replay: Replay, rng: np.random.Generator, start: TrainedStart | None = None) -> None:
-    """Insert transitions until a replay is full, those of a training or else random ones, with random priorities."""
+    """Insert transitions until a replay is full, those of a training or else random ones, with random priorities.
+
+    Args:
+        replay: the replay to fill.
+        rng: generator of the priorities, and of random transitions.
+        start: the training whose transitions are inserted; None: random transitions.
+    """
     rows = block_rows(replay.storage)
     block = start.batch(rows, rng) if start else random_transitions(replay.storage.fields, rows, rng)
     while (free := replay.storage.capacity - len(replay)) > 0:

@@ -1,4 +1,4 @@
-"""How the operations of the data storage are timed, on a full storage."""
+"""Defines how the operations of the data storage are timed, on a full storage."""
 
 from collections.abc import Iterator
 from functools import cache

@@ -44,9 +44,9 @@ class TrainedStart:
     """The state and the samples from which timed learners continue.
 
     Attributes:
-        steps: gradient steps of the training that made them.
-        state: as `Learner.state_dict` returns it; it fits learners of every batch size and backend.
-        columns: (n, ...) columns of samples of the replay; on-policy, those of the last iteration.
+        steps: gradient steps of the training that made the state and the samples.
+        state: the learner's state by name, from `Learner.state_dict`; it fits learners of every batch size and backend.
+        columns: samples of the replay, (n, ...) for each column; on-policy, the samples of the last iteration.
     """
 
     steps: int
@@ -54,7 +54,7 @@ class TrainedStart:
     columns: dict[str, npt.NDArray]
 
     def batch(self, size: int, rng: np.random.Generator) -> dict[str, npt.NDArray]:
-        """Return a batch of `size` of the samples, by column, drawn with replacement."""
+        """Return a batch of `size` of the samples, drawn with replacement, as an array of `size` rows by column."""
         rows = rng.integers(0, len(next(iter(self.columns.values()))), size)
         return {name: column[rows] for name, column in self.columns.items()}
 

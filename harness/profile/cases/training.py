@@ -1,4 +1,4 @@
-"""How whole training under a mapping is timed, in the same rounds as the pieces from which it is predicted."""
+"""Defines how whole training under a mapping is timed, in the same rounds as the calls from which it is predicted."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
@@ -71,7 +71,7 @@ class TimedTraining:
 
     @property
     def simulated(self) -> bool:
-        """Whether its seconds are virtual time, because a device is simulated."""
+        """Return whether the training's seconds are virtual time, because a device is simulated."""
         return self.training.provenance is not Provenance.MEASURED
 
     def block(self, calls: int) -> float:
@@ -114,16 +114,16 @@ def training_case(
     parts: SharedParts | None = None,
     step_s: float = 0.0,
 ) -> PrimitiveCase:
-    """Return the benchmark case of whole training: gradient steps with all that belongs to them, in the steady state.
+    """Return the benchmark case of whole training in the steady state: gradient steps, acting, and the replay's work.
 
     The replay is full, and exploration has reached its final rate, as in the pieces from which training is predicted
     and in most of a long training. If the mapping has a simulated device, the seconds are virtual time.
 
     Args:
         workload: a workload whose replay fits the memory.
-        problem: properties of the workload for the models.
-        mapping: the mapping.
-        runs: dict in which the run is stored under the case's name.
+        problem: properties of the workload, such as the gradient steps per round.
+        mapping: backend and device of learner, replay management and storage.
+        runs: dict in which the timed training is stored under the case's name.
         loop: the loop (order of calls) that is run.
         parts: learners, replays and actors shared with other cases; None creates them.
         step_s: expected seconds of a gradient step, which give the length of a call; 0: found by trying.
@@ -191,7 +191,12 @@ def _delayed(mapping: Mapping) -> Options:
 
 
 def case_name(mapping: Mapping | str, loop: Loop) -> str:
-    """Return the name of the benchmark case of training with a mapping in a loop (order of calls)."""
+    """Return the name of the benchmark case of training with a mapping in a loop (order of calls).
+
+    Args:
+        mapping: backend and device of learner, replay management and storage, such as `native-native-cpu`.
+        loop: the loop.
+    """
     return f"training {mapping}, {loop}"
 
 

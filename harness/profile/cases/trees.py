@@ -1,4 +1,4 @@
-"""How the operations of the sum tree are timed, on a tree with as many leaves as the workload's replay."""
+"""Defines how the operations of the sum tree are timed, on a tree with as many leaves as the workload's replay."""
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -25,13 +25,23 @@ def sum_tree_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCas
     """Yield the benchmark cases of the sum tree on every backend that runs here, including the reference.
 
     They are `sum_tree.sample` and `sum_tree.update` of a batch, and `sum_tree.insert`, the update of one leaf.
+
+    Args:
+        workload: gives the number of leaves.
+        batch_size: leaves per call of sample and update.
     """
     for target in (Target(REFERENCE), *targets(sum_tree.backends(), "flat")):
         yield from tree_cases(workload, batch_size, target)
 
 
 def tree_cases(workload: Workload, batch_size: int, target: Target) -> Iterator[PrimitiveCase]:
-    """Yield the benchmark cases of sampling, updating and inserting in the sum tree of one backend and device."""
+    """Yield the benchmark cases of sampling, updating and inserting in the sum tree of one backend and device.
+
+    Args:
+        workload: gives the number of leaves.
+        batch_size: leaves per call.
+        target: the backend and device.
+    """
     # One tree for the three: creating a tree with a million leaves takes longer than timing it.
     tree = cache(lambda: _filled_tree(workload, target))
     yield _sample_case(tree, batch_size, target, lambda: tree_work(workload, batch_size, update=False))

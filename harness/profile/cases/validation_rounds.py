@@ -1,4 +1,4 @@
-"""Benchmark cases that only a validation times: the calls in the runtime's other loops, and on a simulated FPGA."""
+"""Benchmark cases that only `placerl validate` times: calls in the runtime's other loops, and on a simulated FPGA."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ SIMULATED = {"round.learn", "round.insert", "round.sample", "round.update", "ove
 class Publishing(InlineActors):
     """One actor that takes turns with the learner, and also copies the learner's weights to shared memory.
 
-    The copy is what handing the weights to actors in other processes takes; here only its time is of interest.
+    Weights are handed to actors in other processes by such a copy; here only the time of the copy is of interest.
 
     Args:
         actor: steps the environments.
@@ -71,11 +71,11 @@ def validation_cases(
 ) -> Iterator[PrimitiveCase]:
     """Yield the benchmark cases whose times predict training in the strict, overlapped and relaxed loops.
 
-    They also include those of a simulated FPGA, if it can be simulated here. `ComposedLoop` predicts from the times.
+    Cases of a simulated FPGA are included if it can be simulated here. `ComposedLoop` predicts from the times.
 
     Args:
         workload: off-policy, with a prioritised replay that fits the memory several times.
-        problem: properties of the workload for the models.
+        problem: properties of the workload, such as the gradient steps per round.
         parts: learners and replays, shared with other cases.
         precisions: precisions of the learners.
     """
@@ -101,7 +101,7 @@ def validation_cases(
 class RelaxedRound:
     """Gradient steps of a learner and a replay manager that are in separate threads but take turns (D = 0).
 
-    So each is timed alone, but on data that the other one's core has written, as in the relaxed loop.
+    Each of the two is thus timed alone, but on data that the other's core has written, as in the relaxed loop.
 
     Attributes:
         steps: the gradient steps.
@@ -229,7 +229,7 @@ def _simulated(made: Sequences, rows: int, batch: int) -> Iterator[PrimitiveCase
 
 
 def provenance_of(item: PrimitiveCase) -> Provenance:
-    """Return the provenance of a benchmark case's seconds: measured, unless the simulated FPGA's clock counts them."""
+    """Return the provenance of a benchmark case's seconds: measured, unless they come from a simulated FPGA."""
     if item.target != FPGA or item.primitive not in SIMULATED:
         return Provenance.MEASURED
     of = time_provenance.of_learner if item.primitive == "round.learn" else time_provenance.of_rmm

@@ -43,7 +43,13 @@ class Work:
 
 
 def tree_work(workload: Workload, items: int, *, update: bool) -> Work:
-    """Return the arithmetic and memory traffic of sampling or updating `items` leaves of a sum tree (MAP IV-C4)."""
+    """Return the arithmetic and memory traffic of sampling or updating `items` leaves of a sum tree (MAP IV-C4).
+
+    Args:
+        workload: gives the size of the tree.
+        items: leaves per call.
+        update: whether the leaves are updated; otherwise sampled.
+    """
     leaves, fanout = workload.replay.capacity, workload.replay.fanout
     levels = max(1, ceil(log(leaves, fanout)))
     nodes = leaves + ceil((leaves - 1) / (fanout - 1))

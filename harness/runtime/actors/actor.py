@@ -18,7 +18,7 @@ class Episode(NamedTuple):
     """One finished episode.
 
     Attributes:
-        environment_step: number of environment steps, over all environments, at its end.
+        environment_step: number of environment steps, over all environments, taken when it ended.
         episode_return: undiscounted return.
     """
 
@@ -27,7 +27,7 @@ class Episode(NamedTuple):
 
 
 class Actor:
-    """An actor steps several environments, with one inference for all of them, and returns transitions in batches.
+    """Steps several environments, with one inference of the policy for all of them, and returns transitions in batches.
 
     Transitions first go to a local storage, so that the replay is called once per batch instead of once per step. An
     episode ends by termination or by truncation, but only termination is recorded in a transition, because only
@@ -99,7 +99,7 @@ class Actor:
 
     @property
     def observations(self) -> npt.NDArray:
-        """Current observations, (environments, ...), for which the next actions are chosen."""
+        """Return the current observations, (environments, ...), for which the next actions are chosen."""
         return self._observations
 
     def take_episodes(self) -> list[Episode]:

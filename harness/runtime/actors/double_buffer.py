@@ -24,7 +24,7 @@ class DoubleBufferedPolicy:
         self._buffers[1 - self._read] = self._learner.policy_parameters()
 
     def swap(self) -> None:
-        """Make actors read the weights published last. No actor may act during this call."""
+        """Make actors read the weights that were published last. No actor may act during this call."""
         self._read = 1 - self._read
 
     def __call__(

@@ -22,7 +22,12 @@ Transitions = dict[str, npt.NDArray]
 
 
 def refuse_invalid(actor: str, columns: Transitions) -> None:
-    """Raise UnitError, naming the actor, if a column of floats holds NaN or infinity."""
+    """Raise UnitError if a column of floats holds NaN or infinity.
+
+    Args:
+        actor: name of the actor, for the message.
+        columns: transitions by column.
+    """
     for name, column in columns.items():
         if column.dtype.kind == "f" and not all_finite(column):
             raise UnitError(f"{actor}: returned invalid data: NaN or infinity in {name!r}")
@@ -69,10 +74,15 @@ class Actors(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End the actor's thread, if there is one, and close the environments. Idempotent."""
+        """End the actors' threads or processes, if there are any, and close the environments. Idempotent."""
 
     def collect(self, steps: int, explore: bool = True) -> Transitions:
-        """Request `steps` vector steps, and return their transitions: `submit`, then `result`."""
+        """Request `steps` vector steps, and return their transitions: `submit`, then `result`.
+
+        Args:
+            steps: number of vector steps, each of which steps every environment once.
+            explore: whether the policy chooses the actions; otherwise they are random.
+        """
         self.submit(steps, explore)
         return self.result()
 
@@ -86,7 +96,7 @@ of a fused gradient step; invalid numbers are then searched for when a later ste
 
 
 class InlineActors(Actors):
-    """One actor in the caller's thread, with the learner's own weights.
+    """One actor in the caller's thread, which uses the learner's own weights.
 
     Args:
         actor: steps the environments.
@@ -100,29 +110,43 @@ class InlineActors(Actors):
 
     @property
     def environment_steps(self) -> int:  # type: ignore[override]
-        """Steps taken so far, over all environments."""
+        """Return the number of environment steps taken so far, over all environments."""
         return self._actor.environment_steps
 
     @property
     def environment_s(self) -> float:  # type: ignore[override]
-        """Seconds spent so far in environments."""
+        """Return the seconds spent so far in environments."""
         return self._actor.environment_s
 
     @property
     def inference_s(self) -> float:  # type: ignore[override]
-        """Seconds spent so far in choosing actions."""
+        """Return the seconds spent so far in choosing actions."""
         return self._actor.inference_s
 
     def submit(self, steps: int, explore: bool = True) -> None:
-        """Note the request for `steps` vector steps; `result` takes them."""
+        """Store the request for `steps` vector steps; `result` then takes these steps.
+
+        A vector step steps every environment once.
+
+        Args:
+            steps: number of vector steps.
+            explore: whether the policy chooses the actions; otherwise they are random.
+        """
         self._asked = steps, explore
 
     def result(self, limit_s: float = STALL_LIMIT_S) -> Transitions:
-        """Take the requested steps and return their transitions; the environments' exceptions pass through."""
+        """Take the requested steps, and return their transitions; exceptions of the environments are not caught.
+
+        The steps are taken in the caller's thread, so `limit_s` is ignored.
+        """
         return self.collect(*self._asked)
 
     def collect(self, steps: int, explore: bool = True) -> Transitions:
         """Take `steps` vector steps now, and return their transitions.
+
+        Args:
+            steps: number of vector steps, each of which steps every environment once.
+            explore: whether the policy chooses the actions; otherwise they are random.
 
         Raises:
             UnitError: the observations for the policy, or at least `CHECKED_ROWS` returned rows, hold NaN
@@ -164,20 +188,37 @@ class ThreadActors(InlineActors):
         self._published = False  # both buffers are equal
 
     def submit(self, steps: int, explore: bool = True) -> None:
-        """Start `steps` vector steps in the actor's thread, with the latest published weights; see `Actors.submit`."""
+        """Start vector steps in the actor's thread, with the weights that were published last.
+
+        Args:
+            steps: number of vector steps, each of which steps every environment once.
+            explore: whether the policy chooses the actions; otherwise they are random.
+        """
         if self._published:
             self._policy.swap()
             self._published = False
         self._unit.submit((steps, explore))
 
     def result(self, limit_s: float = STALL_LIMIT_S) -> Transitions:
-        """Wait for the transitions of the last request, check them, and return them; see `Actors.result`."""
+        """Wait for the transitions of the last request, and return them by column.
+
+        Args:
+            limit_s: most seconds to wait.
+
+        Raises:
+            UnitError: the actor failed, took longer than `limit_s`, or returned numbers that are not finite.
+        """
         transitions = self._unit.result(limit_s)
         refuse_invalid(ONE, transitions)
         return transitions
 
     def collect(self, steps: int, explore: bool = True) -> Transitions:
-        """Request `steps` vector steps from the thread, and return their transitions."""
+        """Request `steps` vector steps from the thread, and return their transitions.
+
+        Args:
+            steps: number of vector steps, each of which steps every environment once.
+            explore: whether the policy chooses the actions; otherwise they are random.
+        """
         self.submit(steps, explore)
         return self.result()
 

@@ -34,9 +34,9 @@ class ActorPlan:
     Attributes:
         environments: functions that each create one environment that has been reset with its seed.
         seed: seed of the random numbers of actions.
-        fields: columns of a transition; see `Actor`.
-        local_storage: vector steps that fit the local storage; see `Actor`.
-        clip: whether actions may be outside [-1, 1] and are clipped for the environments; see `Actor`.
+        fields: columns of a transition, with shape and dtype.
+        local_storage: number of vector steps (steps of all environments) whose transitions the actor can hold.
+        clip: whether the policy's actions may be outside [-1, 1] and are clipped for the environments.
         together: creates a pool that steps all the environments in one call; None: they are stepped one
             after another.
     """
@@ -49,7 +49,11 @@ class ActorPlan:
     together: Callable[[tuple[Any, ...]], Pool] | None = None
 
     def build(self, columns: Mapping[str, npt.NDArray] | None = None) -> Actor:
-        """Create the actor with its environments. `columns` are arrays for its local storage; by default new ones."""
+        """Create the actor with its environments.
+
+        Args:
+            columns: arrays for the transitions that it collects, by column; by default new arrays.
+        """
         rng = np.random.default_rng(self.seed)
         if self.together:
             pool = self.together(self.environments)
@@ -58,7 +62,7 @@ class ActorPlan:
         return Actor(made, rng, self.fields, self.local_storage, clip=self.clip, columns=columns)
 
     def split(self, parts: int) -> list["ActorPlan"]:
-        """Divide the environments evenly among `parts` actors, and return the plan of each, with a seed of its own."""
+        """Divide the environments evenly among `parts` actors, and return each actor's plan, with a seed of its own."""
         bounds = np.linspace(0, len(self.environments), parts + 1).round().astype(int)
         return [
             replace(self, environments=self.environments[first:end], seed=seed)
@@ -66,7 +70,7 @@ class ActorPlan:
         ]
 
     def columns(self) -> dict[str, FieldSpec]:
-        """Return the shape and dtype of each array of the local storage, by column of a transition."""
+        """Return the shape and dtype of each array that holds the collected transitions, by column of a transition."""
         rows = self.local_storage * len(self.environments)
         return {name: FieldSpec((rows, *field.shape), field.dtype) for name, field in self.fields.items()}
 
@@ -122,7 +126,7 @@ class ActorPool(Actors):
 
     Args:
         plan: plan of all the environments together.
-        learner: the learner whose weights and `explore` are used.
+        learner: the learner whose weights, and whose method `explore`, choose the actions.
         processes: number of processes, at least 1 and at most one per environment.
 
     Attributes:
@@ -186,9 +190,14 @@ class ActorPool(Actors):
         self.publish()
 
     def submit(self, steps: int, explore: bool = True) -> None:
-        """Request `steps` vector steps from the active actors, with random actions unless `explore`.
+        """Request vector steps, each of which steps every environment once, from the active actors.
 
-        See `Actors.submit`. If not all actors are active, each environment of the active ones takes more steps.
+        If not all actors are active, the environments of the active ones take more steps, so that the total
+        is the same.
+
+        Args:
+            steps: number of vector steps.
+            explore: whether the policy chooses the actions; otherwise they are random.
 
         Raises:
             ValueError: `steps` is below 1, or each environment would take more steps than the local storage holds.

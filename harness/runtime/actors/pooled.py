@@ -15,7 +15,11 @@ class PooledActor(Actor):
 
     Args:
         pool: the pool.
-        rng, fields, local_storage, clip, columns: see `Actor`.
+        rng: source of the random numbers of actions.
+        fields: columns of a transition, with shape and dtype.
+        local_storage: vector steps (steps of all environments) whose transitions the actor can hold.
+        clip: whether the policy's continuous actions may be outside [-1, 1] and are clipped for the environments.
+        columns: arrays for the transitions, (local_storage * environments, ...) each; by default new arrays.
     """
 
     def __init__(

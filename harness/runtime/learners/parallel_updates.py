@@ -24,7 +24,7 @@ _Result = tuple[Parameters, Tensor, Any]
 
 
 class ParallelUpdates(InPlaceUpdates):
-    """Updates in place (`InPlaceUpdates`) whose gradients are computed by several threads.
+    """Updates of parameters in place (`InPlaceUpdates`), whose gradients are computed by several threads.
 
     Args:
         trainers: number of threads in addition to the caller's.
@@ -45,7 +45,15 @@ class ParallelUpdates(InPlaceUpdates):
     def gradients(
         self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch
     ) -> tuple[Parameters, Tensor, Auxiliary]:
-        """Return what `Updates.gradients` returns, with the parts of the batch differentiated in parallel.
+        """Return the gradients of a loss over a batch whose parts are differentiated in parallel, and the loss.
+
+        Args:
+            loss: function of parameters and batch; returns the mean loss of the samples, and further results.
+            parameters: tensors by name.
+            batch: columns of the batch.
+
+        Returns:
+            The gradient of each parameter by name, the loss, and the further results, each of the whole batch.
 
         Raises:
             ValueError: the sizes in `parts` do not sum up to the batch size, or there are more parts than threads.
@@ -91,7 +99,9 @@ class ParallelLearner(TorchLearner):
 
     Args:
         trainers: number of threads in addition to the learner's own.
-        algorithm, batch_size, seed: see `TorchLearner`.
+        algorithm: the algorithm to learn.
+        batch_size: transitions per gradient step.
+        seed: seed of the initial parameters and of the random draws.
     """
 
     def __init__(self, algorithm: Algorithm, *, batch_size: int, trainers: int, seed: int = 0) -> None:

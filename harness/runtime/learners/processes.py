@@ -40,7 +40,7 @@ class Part(NamedTuple):
     Attributes:
         rank: number of the process; 0 is the caller's.
         processes: number of all processes.
-        first, end: rows of the batch.
+        first, end: the part's rows of the batch, from `first` up to, but not including, `end`.
     """
 
     rank: int
@@ -50,19 +50,19 @@ class Part(NamedTuple):
 
 
 def parts_of(batch_size: int, processes: int) -> list[Part]:
-    """Return the part of each process: the rows of a batch, divided as evenly as possible."""
+    """Return each process's part of a batch: `batch_size` rows are divided among `processes` as evenly as possible."""
     bounds = np.linspace(0, batch_size, processes + 1).round().astype(int).tolist()
     return [Part(rank, processes, bounds[rank], bounds[rank + 1]) for rank in range(processes)]
 
 
 class AggregatedUpdates(InPlaceUpdates):
-    """Updates in place (`InPlaceUpdates`) of one process that sees only its part of a batch.
+    """Updates of parameters in place (`InPlaceUpdates`) in a process that sees only its part of a batch.
 
     The process differentiates its part. The gradients that it returns are those of the whole batch, summed over
     all processes.
 
     Args:
-        group: the group of processes.
+        group: the group of processes of torch.distributed.
         share: the part's fraction of the batch.
     """
 
@@ -72,10 +72,16 @@ class AggregatedUpdates(InPlaceUpdates):
     def gradients(
         self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch
     ) -> tuple[Parameters, Tensor, Auxiliary]:
-        """Return what `Updates.gradients` returns, computed by all processes of the group together.
+        """Return the gradients of a loss over a whole batch, of which each process differentiates a part, and the loss.
 
-        Gradients and means are those of the whole batch. Numbers per sample, such as TD errors, are those of
-        the part.
+        Args:
+            loss: function of parameters and batch; returns the mean loss of the samples, and further results.
+            parameters: tensors by name.
+            batch: columns of this process's part of the batch.
+
+        Returns:
+            The gradient of each parameter by name, the loss, and the further results. Gradients and means are those of
+            the whole batch. Numbers per sample, such as TD errors, are those of this process's part.
         """
         leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
         gradients, value, rest = self._differentiate(loss, leaves, batch)
@@ -174,7 +180,8 @@ class LearnerProcesses(_PartLearner):
         algorithm: an off-policy algorithm that, outside its losses, computes each sample independently of
             the others.
         processes: number of processes, 2 to the batch size.
-        batch_size, seed: see `TorchLearner`.
+        batch_size: transitions per gradient step.
+        seed: seed of the initial parameters and of the random draws.
 
     Attributes:
         pids: IDs of the other processes.
@@ -209,7 +216,11 @@ class LearnerProcesses(_PartLearner):
         self.pids = [unit.pid for unit in self._units]
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Make every process continue from the given state; see `Learner.load_state_dict`."""
+        """Make every process continue from the given state.
+
+        Args:
+            state: the parameters and other arrays by name, as `Learner.state_dict` returns them.
+        """
         super().load_state_dict(state)
         self._ask(_Request("", self.state_dict()))
         for unit in self._units:

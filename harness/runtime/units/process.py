@@ -31,10 +31,10 @@ class ProcessUnit(Generic[Request, Answer]):
     """A process that answers requests in order.
 
     Args:
-        name: name used in its errors.
+        name: name of the process in error messages.
         build: called in the new process with `shared`; returns the unit's function, from a request to its answer.
             Functions and classes of the main program are pickled by value.
-        shared: arrays that both processes map.
+        shared: arrays in memory that this process and the new one share.
         threads: threads of numerical libraries in the process.
     """
 
@@ -69,7 +69,7 @@ class ProcessUnit(Generic[Request, Answer]):
 
     @property
     def pid(self) -> int:
-        """The ID of the process."""
+        """Return the ID of the process."""
         return self._process.pid
 
     def wait_until_ready(self, limit_s: float = START_LIMIT_S) -> None:

@@ -35,7 +35,7 @@ class TimeBeside(RealTime):
     wall time.
 
     Args:
-        depth: most calls, and most answers, that may wait.
+        depth: most calls that may wait for the thread, and most answers that may wait for the host.
     """
 
     def __init__(self, depth: int) -> None:
@@ -52,7 +52,17 @@ class TimeBeside(RealTime):
         after_s: float = 0.0,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """Give work of the replay management to the thread, and make every other call at once; see `Clock.call`."""
+        """Give work of the replay management to the thread, and make every other call at once.
+
+        Args:
+            unit: the unit that does the work; only the replay management has the thread.
+            term: name of the part of the loop that the seconds are added to.
+            work: function to call.
+            after_s, input_bytes: ignored, because calls are made as soon as possible.
+
+        Returns:
+            The result. If the thread does the work, reading the `value` of the result waits for the answer.
+        """
         if unit != RMM:
             return super().call(unit, term, work, after_s, input_bytes)
 

@@ -26,7 +26,7 @@ class SharedArrays(Mapping[str, npt.NDArray]):
             filled with zeros.
 
     Attributes:
-        fields: as in the arguments.
+        fields: name, shape and dtype of each array.
         descriptor: the open file descriptor, to pass to a child process.
     """
 
@@ -50,13 +50,13 @@ class SharedArrays(Mapping[str, npt.NDArray]):
 
     @classmethod
     def like(cls, arrays: Mapping[str, npt.NDArray]) -> "SharedArrays":
-        """Create new arrays with the names, shapes, dtypes and elements of others."""
+        """Create new shared arrays with the names, shapes, dtypes and elements of the given arrays."""
         made = cls({name: FieldSpec(array.shape, array.dtype) for name, array in arrays.items()})
         made.fill(arrays)
         return made
 
     def fill(self, arrays: Mapping[str, npt.NDArray]) -> None:
-        """Copy elements into these arrays: `arrays` has one array of the same shape for each name."""
+        """Copy the elements of `arrays`, which has an array of the same shape for each name, into the shared arrays."""
         for name, array in self._arrays.items():
             np.copyto(array, arrays[name])
 

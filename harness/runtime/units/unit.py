@@ -15,7 +15,7 @@ _CLOSE_LIMIT_S = 2.0
 class UnitError(RuntimeError):
     """An actor, a learner or another unit failed, stalled or returned invalid data.
 
-    The message begins with its name. If it runs in a thread, `__cause__` is the exception that it raised.
+    The message begins with the unit's name. If the unit runs in a thread, `__cause__` is the exception that it raised.
     """
 
 
@@ -25,7 +25,7 @@ class Unit(Generic[Request, Answer]):
     It runs in parallel with other units while its work releases the GIL, as native calls and simulators do.
 
     Args:
-        name: name used in its errors.
+        name: name of the unit in error messages.
         work: function from a request to its answer; never called twice at the same time.
         depth: capacity of each of the two queues. If the queue of requests is full, `submit` waits; if the queue of
             answers is full, the thread waits.

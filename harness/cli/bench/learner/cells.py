@@ -41,7 +41,7 @@ class LearnerCell:
 
     @property
     def item(self) -> Workload:
-        """Return the workload with the changes of `settings`."""
+        """Return the workload of this configuration: the one named `workload`, with the changes of `settings`."""
         return _item(self)
 
     @property

@@ -38,7 +38,7 @@ class Limits:
     product_gflops: float
 
     def note(self, call_s: float, peak_gflops: float) -> str:
-        """Return a line of text with what a gradient step spends its time on.
+        """Return a line of text that says on which operations a gradient step spends its time.
 
         Args:
             call_s: measured seconds of a gradient step, of which the shares are given.
@@ -55,7 +55,12 @@ class Limits:
 
 
 def limits(cell: LearnerCell, threads: int = 1) -> Limits:
-    """Profile the native learner, with a number of threads, on a configuration of the learner benchmark."""
+    """Profile the native learner, with a number of threads, on a configuration of the learner benchmark.
+
+    Args:
+        cell: the configuration: a workload's algorithm and network, and a batch size.
+        threads: threads of the learner.
+    """
     item = cell.item
     algorithm = algorithm_of(item)
     made: Any = learner.create(algorithm, batch_size=cell.batch_size, backend="native", threads=threads)

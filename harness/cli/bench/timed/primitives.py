@@ -104,7 +104,13 @@ class Primitives:
         self.synchronise()
 
     def track_call(self, workload_name: str, case_name: str) -> float:
-        """Return seconds per call: the quantile `QUANTILE` of samples that are taken for `SAMPLED_S` seconds."""
+        """Return seconds per call of the primitive that `setup` prepared.
+
+        Samples are taken for `SAMPLED_S` seconds; the result is their quantile `QUANTILE`, a low one.
+
+        Args:
+            workload_name, case_name: the workload and the primitive, which `setup` has already read.
+        """
         timer = Timer(self.once)
         calls = max(1, round(SAMPLE_S / min(timer.repeat(repeat=5, number=1))))
         samples_s: list[float] = []
