@@ -194,13 +194,15 @@ def upper_end(number: Number) -> float:
 
 
 def outcome_of_bounds(refuted: Sequence[bool], below_published: Sequence[bool] = ()) -> Outcome:
-    """Return "not reproduced" if bounds refute a statement or every published gain, and otherwise "no verdict".
+    """Return "not reproduced" if upper bounds of gains contradict PPO's table, and otherwise "no verdict".
 
-    Bounds cannot show that a statement holds.
+    They contradict it if any of `refuted` is true, or if all of `below_published` are (and there is one). Bounds
+    alone cannot show that a statement holds.
 
     Args:
-        refuted: for each statement about direction or order, whether a bound contradicts it.
-        below_published: for each upper bound of a gain, whether it is below every published gain of its iteration.
+        refuted: for each statement of the table about a direction or an order, whether a bound contradicts it.
+        below_published: for each iteration with an upper bound of its gain, whether this bound is below every gain
+            that PPO publishes for that iteration.
     """
     too_small = bool(below_published) and all(below_published)
     return Outcome.NOT_REPRODUCED if any(refuted) or too_small else Outcome.NO_VERDICT

@@ -63,7 +63,7 @@ class NativeCalls(GraphLearner):
 
     @property
     def programs(self) -> NativePrograms:
-        """The executable, with its native programs."""
+        """This learner's executable, as the type that also gives access to its native programs."""
         assert isinstance(self.executable, NativePrograms)
         return self.executable
 
