@@ -116,7 +116,12 @@ class Trained:
 
 
 class Mean(NamedTuple):
-    """A mean of returns over seeds, or a difference of two such means, with the bounds of its 95% interval."""
+    """A mean of returns over seeds, or a difference of two such means, with the bounds of its 95% interval.
+
+    Attributes:
+        value: the mean or the difference.
+        low, high: bounds of the interval.
+    """
 
     value: float
     low: float

@@ -44,7 +44,7 @@ def temporary_folder() -> str:
 
 
 def environment_in(folder: str) -> dict[str, str]:
-    """Return environment variables with which a process writes its temporary files to a folder.
+    """Return the environment variables, by name, with which a process writes its temporary files to a folder.
 
     PyTorch's cache of compiled code is an exception: it stays where it is, so that later processes can use it.
     """

@@ -68,7 +68,7 @@ def _started(job: WorkerJob, mapping: str, flags: dict[str, Any]) -> Trained:
 
 
 def answers(mapping: str, **flags: bool) -> Iterator[dict[str, Any]]:
-    """Do each job that standard input holds, one line of JSON each, and yield the answers.
+    """Read jobs from standard input, one line of JSON each, do them, and yield an answer to each.
 
     A training goes on from job to job if only the number of gradient steps differs; otherwise a new one starts.
 

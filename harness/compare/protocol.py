@@ -240,7 +240,7 @@ class Worker:
         """Send a job and wait for its result.
 
         Args:
-            job: the job.
+            job: what to train, and for how many gradient steps.
             limit_s: seconds until the answer must be complete.
 
         Raises:
@@ -262,7 +262,7 @@ class Worker:
         return result
 
     def ask_json(self, request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
-        """Send a request whose answer is a JSON object other than `WorkerResult`.
+        """Send a request that has another answer than a `WorkerResult`, and return the answer, a JSON object.
 
         Args:
             request: sent as one line of JSON.

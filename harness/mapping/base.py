@@ -100,7 +100,13 @@ class Target:
 
 @dataclass(frozen=True, order=True)
 class Mapping:
-    """Says where each part of a training runs: backend and device of learner, replay management (RMM) and storage."""
+    """Says where each part of a training runs: backend and device of learner, replay management (RMM) and storage.
+
+    Attributes:
+        learner: target (backend, device and precision) of the learner.
+        rmm: target of the replay management, which samples and keeps the priorities.
+        storage: target of the storage, a device.
+    """
 
     learner: Target
     rmm: Target
@@ -249,11 +255,8 @@ class Problem:
         epochs: K, passes over the samples of an on-policy iteration.
         acting_words: 32-bit words of the parameters that actors need.
         stored_bytes: bytes of a transition as the runtime stores it; 0: E words.
-        ahead: D of the relaxed loop, batches sampled ahead: `RELAXED_AHEAD`, or fewer if the replay does not hold
-            so many.
-        learner_threads: threads of a native or PyTorch learner.
-        overlapped_gradient_steps: gradient steps of an iteration with concurrent actors, at least.
-        actor_processes: processes that step the environments of an on-policy iteration; 0: the learner's process.
+        ahead: D, the number of batches sampled ahead in the relaxed loop, where sampling runs in parallel with the
+            learner: `RELAXED_AHEAD`, or fewer if the replay does not hold so many.
     """
 
     batch_size: int
@@ -360,7 +363,7 @@ class Prediction:
     """The throughput that a performance model predicts for a mapping.
 
     Attributes:
-        mapping: the mapping.
+        mapping: backend and device of learner, replay management and storage.
         model: name of the performance model.
         gps: gradient steps per second.
         terms_s: seconds per gradient step of each term, such as "learner"; the model defines how the terms combine.

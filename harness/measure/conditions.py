@@ -117,7 +117,7 @@ def set_blas_threads(threads: int) -> None:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the installed packages that affect measurements."""
+    """Return the versions, by name, of Python and of the installed packages that affect measurements."""
     found = {"python": sys.version.split()[0]}
     for package in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):

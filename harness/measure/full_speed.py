@@ -39,13 +39,14 @@ Array = npt.NDArray[np.float64]
 class FullSpeed:
     """The times of a function, corrected to full core speed.
 
-    A block is the calls of the function in one round, and a piece is some calls of a block.
+    A block is the calls of the function in one round, and a piece is some calls of a block. The reading of a piece is
+    the time of a calibration kernel before and after it, which shows the core's speed.
 
     Attributes:
         samples: seconds per call of each block that is used, with the slope's uncertainty.
         places: positions of the used blocks among all, ascending. Interrupted pieces are left out, and so are blocks
             with only such pieces, if that leaves at least half of the blocks, and enough for an interval.
-        slope: change of the log of a piece's time per change of the log of the reading.
+        slope: change of the log of a piece's time per change of the log of its reading, used for the correction.
         known: whether the core's speed was read.
         share: fraction of all pieces that ran at full speed, 0 to 1.
         clock_s: seconds per call of every block, as read from the clock.

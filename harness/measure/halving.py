@@ -1,7 +1,7 @@
-"""Successive halving: finds the fastest of many sides in heats of interleaved rounds.
+"""Successive halving: finds the fastest of many sides, the things that are compared, by heats of interleaved rounds.
 
-In a heat every side that is left takes turns, in the rounds of `harness.measure.turns`. The better half goes on to the
-next heat, whose turns are longer. What is left at the end is measured thoroughly elsewhere.
+In a heat every side that is left takes turns, in the rounds of `harness.measure.turns`. The faster half goes on to the
+next heat, whose turns are longer. The sides that are left at the end are measured thoroughly elsewhere.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -20,15 +20,17 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True)
 class Heats:
-    """How many heats to run, and how long.
+    """The number of heats of successive halving, and their length.
+
+    After each heat the faster half of the sides, the things that are compared, is left.
 
     Attributes:
-        finalists: sides that are left at the end, at least 1.
-        turn_s: length of a turn in the first heat, more than 0 s.
-        growth: factor by which turns grow from heat to heat, at least 1.
-        rounds: most rounds of a heat, at least 1; one is always run.
-        budget_s: the seconds of all heats; what is left is divided evenly among the heats that are left.
-        seed: seed of the orders.
+        finalists: number of sides that are left at the end, at least 1.
+        turn_s: seconds of a turn in the first heat, more than 0.
+        growth: factor by which turns become longer from heat to heat, at least 1.
+        rounds: most rounds of a heat, at least 1; one round is always run.
+        budget_s: seconds of all heats together; the seconds that are left are divided evenly among the heats to come.
+        seed: seed of the random order of the turns.
     """
 
     finalists: int = 4
@@ -49,11 +51,11 @@ class Heats:
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a side came.
+    """The result of one side (one of the things that are compared) in successive halving.
 
     Attributes:
-        heats: heats that it took part in, at least 1.
-        rates: its rates in the last of them, one per round; empty if it failed.
+        heats: number of heats that it took part in, at least 1.
+        rates: its rates in the last of these heats, one per round; empty if it failed.
     """
 
     heats: int
@@ -67,18 +69,18 @@ def halve(
     report: Report = silent,
     clock: Callable[[], float] = monotonic,
 ) -> dict[K, Standing]:
-    """Run heats until `heats.finalists` sides are left.
+    """Compare many sides in heats, each with the faster half of the last one, until `heats.finalists` sides are left.
 
     Args:
-        sides: the turn of each side: given about how many seconds to run, it returns its rate, more being better, or
-            None if it failed and takes no further turn.
+        sides: the turn of each side, by name: a function that runs for about the given seconds and returns its rate
+            (higher is better), or None if it failed and takes no further turn.
         heats: how many heats to run, and how long.
         report: called with the progress.
         clock: returns seconds from some moment; must never decrease.
 
     Returns:
-        The standing of every side: finalists first, the fastest of them first, then the others, those that came
-        farthest first.
+        The standing of every side, by name: first the finalists, the fastest first, then the others, those with the
+        most heats first.
     """
     end_s, left, turn_s = clock() + heats.budget_s, list(sides), heats.turn_s
     total = _heats(len(left), heats.finalists)

@@ -45,7 +45,7 @@ def ratio(times: Ratio, **fields: Any) -> Measurement:
     """Return a row of the store, a measurement, whose value is a ratio of times, with its interval.
 
     Args:
-        times: the ratio.
+        times: the ratio with its interval.
         fields: the row's other fields: suite, primitive, quantity, ...
     """
     measured = Provenance.MEASURED

@@ -72,7 +72,8 @@ class Protocol:
         warm_up_s: least time of calls before a case's first sample, >= 0 s.
         warm_up_calls: calls of a case before the block length is determined, at least 0.
         budget_s: no further round begins after this many seconds, checks and warm-up included; None: no limit.
-        ends_within: whether no round begins that is expected to end after the budget; otherwise only none after it.
+        ends_within: whether a round is left out if it is expected to end after the budget; otherwise a round is left
+            out only if it would begin after the budget.
         fewest_rounds: rounds measured whatever the budget, at least 1.
         settle: whether the later rounds time only the cases whose intervals are still too wide. This begins after
             `statistics.FEWEST_PAIRS` rounds or half of the time for rounds, and ends for a case after `MOST_TURNS`

@@ -69,7 +69,7 @@ class CalibrationFinding:
 
     @property
     def share(self) -> float:
-        """Return `found` divided by `of`; NaN if `of` is 0."""
+        """Return the share of comparisons or rows that have the property: `found` divided by `of`; NaN if `of` is 0."""
         return self.found / self.of if self.of else float("nan")
 
 

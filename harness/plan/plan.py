@@ -387,7 +387,7 @@ def measure_now(run: Run, cell: Cell, report: Report) -> list[Measurement]:
 
     Args:
         run: the run, the part of the store that gets the rows.
-        cell: the cell.
+        cell: says what is measured, and how.
         report: called with the progress.
 
     Raises:

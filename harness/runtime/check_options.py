@@ -17,7 +17,7 @@ def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> No
     Args:
         options: the requested options.
         task: the task to train, with the requested number of actors.
-        mapping: the mapping.
+        mapping: backend and device of learner, replay management and storage.
         batch_size: transitions per gradient step.
 
     Raises:

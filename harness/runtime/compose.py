@@ -363,7 +363,7 @@ def start_actors(plan: ActorPlan, learner: Learner, processes: int, *, beside: b
     """Start the actors of a plan.
 
     Args:
-        plan: the plan.
+        plan: the environments, and how the actors step them.
         learner: the learner whose policy the actors use.
         processes: number of parallel processes that step the environments; 0: this process.
         beside: without processes: whether the actors run in a thread parallel to the learner, instead of in turns
@@ -414,7 +414,7 @@ def delay_of(mapping: Mapping, delay: int | None) -> int | None:
     """Return the gradient steps after which a mapping's learner narrows its activations; None if it never does.
 
     Args:
-        mapping: the mapping.
+        mapping: backend and device of learner, replay management and storage.
         delay: the requested delay; None means `DELAY`.
     """
     if mapping.learner.precision != DYNAMIC:
@@ -498,7 +498,7 @@ def replay_of(workload: Task, mapping: Mapping, storage: Storage, fusion: Fusion
     Args:
         workload: the task, which says how samples are drawn.
         mapping: gives the backend and device of the replay management.
-        storage: the storage.
+        storage: holds the transitions; must be empty.
         fusion: which calls are joined into one native call.
 
     Raises:

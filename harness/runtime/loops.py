@@ -31,7 +31,7 @@ def under(loop: Loop, options: Options, item: Workload, mapping: Mapping, batch_
         loop: the order of calls, "strict", "fused", "overlapped" or "relaxed".
         options: requested options; those that the loop does not determine are kept.
         item: the workload, with the requested number of actors.
-        mapping: the mapping.
+        mapping: backend and device of learner, replay management and storage.
         batch_size: transitions per gradient step.
 
     Raises:

@@ -35,14 +35,13 @@ class OnPolicyTraining(OnPolicyLoop):
 
     Args:
         workload: the workload to train.
-        mapping: the mapping.
+        mapping: backend and device of learner, replay management and storage.
         batch_size: M; by default the workload's.
         seed: seed of everything random.
         options: how the mapping is run. Options of a replay are not allowed (`check_options`), and the workload must
             have the requested number of actors (`Options.applied`). By default, with several threads there is one
             actor process per thread, up to the number of environments.
         platform: gives the bandwidth of links to simulated devices.
-        starting: starts the actors of a plan for a learner, in a number of processes; None: `start_actors`.
 
     Attributes:
         gradient_steps: gradient steps taken so far.

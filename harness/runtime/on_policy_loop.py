@@ -26,7 +26,7 @@ class OnPolicyLoop(ABC):
 
     Args:
         workload: the workload to train.
-        mapping: the mapping.
+        mapping: backend and device of learner, replay management and storage.
         batch_size: M, samples of a minibatch; None for the workload's number.
         seed: seed of everything random.
         options: how the mapping is run.

@@ -43,9 +43,9 @@ class Allocation:
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Return how many samples of a batch the learner gets, then how many each trainer with any gets.
+        """Return the number of samples of a batch for the learner, then for each trainer that gets some.
 
-        Their sum is the batch size.
+        The numbers sum up to the batch size.
         """
         if not self.trained_beside:
             return (self.batch_size,)
@@ -104,7 +104,7 @@ def check_learners(mapping: Mapping, learners: int, processes: int, overlap: int
     """Check that a mapping's learner can be divided among processes or threads as requested.
 
     Args:
-        mapping: the mapping.
+        mapping: backend and device of learner, replay management and storage.
         learners: requested number of learner processes.
         processes: number of actor processes.
         overlap: gradient steps that run in parallel with the actors.

@@ -38,13 +38,15 @@ class BrokenRun(Exception):
 
 
 def times_s(folder: Path, commit: str) -> dict[str, float | None]:
-    """Return seconds per call of every case that asv stored for a commit, by name.
-
-    A case without a time has None: it failed, is not supported, or was not requested.
+    """Return the times of all cases that asv stored for a commit.
 
     Args:
         folder: folder of the repository, with `asv.conf.json`.
         commit: the full hash of the commit.
+
+    Returns:
+        Seconds per call by the case's name. None for a case without a time: it failed, is not supported, or was not
+        requested.
     """
     found: dict[str, float | None] = {}
     for path in (folder / RESULTS).glob(f"*/{commit[:8]}-*.json"):
@@ -60,12 +62,15 @@ def times_s(folder: Path, commit: str) -> dict[str, float | None]:
 
 
 def compared(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
-    """Time the cases once on both commits, and return for each case the time after divided by the time before.
+    """Time the cases, each a primitive on one backend, once on both commits.
 
     Args:
         folder: folder of the repository, with `asv.conf.json`.
         before, after: the commits.
         only: regular expression that must match a part of a case's name; empty for all.
+
+    Returns:
+        For each case, by name, the time on the commit `after` divided by that on `before`.
 
     Raises:
         BrokenRun: asv made no comparison; or a case has a time on the first commit and none on the second.
@@ -111,7 +116,7 @@ def least_ratio(ratios: Sequence[float], chance: float) -> float:
 
 
 def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
-    """Return the cases that got slower by more than their noise, with the geometric mean of the ratios of their times.
+    """Return the cases that got slower by more than their noise.
 
     A case is a primitive on one backend. Cases that look slower in a first comparison are compared `CONFIRMATIONS`
     more times, and only the later ratios (time after divided by time before) count.
@@ -120,6 +125,9 @@ def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[s
         folder: folder of the repository, with `asv.conf.json`.
         before, after: the commits.
         only: regular expression that must match a part of a case's name; empty for all.
+
+    Returns:
+        By the name of each such case, the geometric mean of its ratios.
     """
     first = [name for name, ratio in compared(folder, before, after, only).items() if ratio > FACTOR]
     if not first:

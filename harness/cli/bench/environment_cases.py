@@ -157,9 +157,9 @@ def native_case(stepping: Stepping) -> Case[NativeState]:
 
 
 def sines_case(stepping: Stepping) -> Case[tuple[int, float]]:
-    """Return as many sines and cosines as a call's environment steps need, by the function that they call.
+    """Return the case that only computes as many sines and cosines as the environment steps of a call need.
 
-    Their angles are drawn uniformly up to the largest that occurs: small ones, which a step may have, take less time.
+    It uses the same C++ function as the native environments, so it shows how much of their time is spent on sines.
     """
     each, largest = SINES[stepping.id]
     count = stepping.environment_steps * each

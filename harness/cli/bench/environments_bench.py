@@ -129,8 +129,11 @@ def rate(timing: Timing, steps: int) -> tuple[float, float, float] | None:
     """Return environment steps per second with the bounds of their 95% interval; None if the timing has no median.
 
     Args:
-        timing: timing of a case.
-        steps: environment steps in a call of it.
+        timing: timing of one implementation.
+        steps: environment steps in a timed call.
+
+    Returns:
+        Steps per second, and the lower and upper bound.
     """
     if timing.median_s is None:
         return None

@@ -59,6 +59,10 @@ def cells(check: bool) -> list[dict[str, Any]]:
     Args:
         check: whether to export each block again and report if it has changed since it was counted, which takes a
             minute.
+
+    Returns:
+        A dict for each block: its name, the numbers of each resource, those of its parts, how it was synthesised, and
+        the papers' blocks that it is compared with.
     """
     rows = []
     for found, counterparts in papers_resources.rows():

@@ -29,7 +29,7 @@ BATCH_SIZE = 256
 
 
 def cases(operation: str, capacity: int, batch_size: int) -> list[Case[SumTree]]:
-    """Return the functions to time: for each layout a case that calls one operation of its tree.
+    """Return the functions to time: for each memory layout a case that calls one operation of a tree with this layout.
 
     Args:
         operation: "sample" or "update".

@@ -7,8 +7,8 @@ A cell is a network and a batch size. For each cell, these learners, the sides, 
     eager      PyTorch as CleanRL writes it: modules, `torch.optim.Adam`, one call an operation
     pure       the algorithm's pure step, as it is written
     tuned      the same with plain autograd, fused Adam and foreach averaging
-    compiled   the pure step through `torch.compile`; both once more with subnormal numbers flushed to zero, as the
-               native learner does
+    compiled   the pure step through `torch.compile`; `tuned` and `compiled` also run once more with subnormal numbers
+               flushed to zero, as the native learner does
     native     the native learner, twice, which shows how far two timings of the same thing differ; with several
                threads also on one thread. Every other backend of `primitives.learner` that runs here is timed too,
                except `reference`, the definition
@@ -64,7 +64,7 @@ class Result:
     """The timings of all sides (the learners that are compared) in one configuration, with a number of threads.
 
     Attributes:
-        cell: the configuration.
+        cell: the configuration: a workload's algorithm and network, and a batch size.
         threads: threads of PyTorch, the native learner and the other systems.
         timings: timing of each side by its name.
         peak_gflops: peak arithmetic of one core in float32, GFLOP/s.
@@ -211,7 +211,7 @@ def run_cell(
     """Time all learners in one configuration.
 
     Args:
-        cell: the configuration.
+        cell: the configuration: a workload's algorithm and network, and a batch size.
         threads: threads of PyTorch, the native learner and the other systems.
         rounds: samples of each learner.
         compiled: whether PyTorch with `torch.compile` is timed too; its set-up takes minutes.
@@ -240,7 +240,7 @@ def trained(cell: LearnerCell, steps: int) -> TrainedStart:
     """Train a configuration's workload, and return the learner's state and samples of the replay.
 
     Args:
-        cell: the configuration.
+        cell: the configuration: a workload's algorithm and network, and a batch size.
         steps: gradient steps of the training.
 
     Raises:

@@ -1,10 +1,12 @@
-"""A mapping problem worth solving: many cells, each with its best choice found by running, and what strategies lose.
+"""Finds the best way to run many trainings by running them, and measures how much the mapping strategies' choices lose.
 
     placerl bench mapping [--cells cartpole] [--budget-s 30]
 
-A cell is a workload, a batch size and a number of cores. Its space is what a user decides (`harness.validate.space`),
-its study successive halving with a long final (`harness.validate.study`). Each workload and number of cores has a
-process of its own, pinned before it starts a thread. A study that was killed goes on with the cell that it was in.
+A cell is a workload, a batch size and a number of cores. Its choices are all that a user may decide, such as the
+devices, the training loop and the threads (`harness.validate.space`). The fastest one is found by successive halving,
+whose last candidates are measured for long (`harness.validate.study`). Each workload and number of cores has a process
+of its own, which is pinned to its cores before it starts a thread. A benchmark that was interrupted continues with the
+cell that was being measured.
 """
 
 import os
@@ -41,11 +43,11 @@ OVERHEAD_S = 30.0
 
 @dataclass(frozen=True)
 class StudiedWorkload:
-    """A workload of the study.
+    """A workload for which the best way to train is searched, at several batch sizes and numbers of cores.
 
     Attributes:
         training: the workload with its changes.
-        batch_sizes: batch sizes of its cells.
+        batch_sizes: batch sizes of its cells; a cell is a workload, a batch size and a number of cores.
         cores: numbers of cores of its cells.
     """
 
@@ -54,7 +56,7 @@ class StudiedWorkload:
     cores: tuple[int, ...] = CORES
 
     def item(self) -> Workload:
-        """Return the workload; its replay holds every batch."""
+        """Return the workload, whose replay holds a batch of every size."""
         return self.training.item()
 
 
@@ -99,7 +101,9 @@ WORKLOADS = (
 
 @dataclass
 class Processes:
-    """The process of the workload and the number of cores that is studied.
+    """Runs the cells, each a workload, a batch size and a number of cores, in processes of their own.
+
+    Cells of the same workload and number of cores share a process. Only one process runs at a time.
 
     Attributes:
         platform: this machine.
@@ -112,7 +116,15 @@ class Processes:
     _unit: ProcessUnit[StudiedCell, list[Measurement]] | None = None
 
     def study(self, workload: StudiedWorkload, batch_size: int, cores: int) -> list[Measurement]:
-        """Return the rows of one cell, which are "not_run" if this machine has too few cores.
+        """Measure one cell in its process, and return the rows.
+
+        Args:
+            workload: the workload.
+            batch_size: transitions per gradient step.
+            cores: number of cores that the process may use.
+
+        Returns:
+            The rows of the cell; one row of status "not_run" if this process may not use so many cores.
 
         Raises:
             UnitError: the cell failed, or its process ended.
@@ -139,7 +151,7 @@ class Processes:
             raise
 
     def close(self) -> None:
-        """End the process. Idempotent."""
+        """End the process that runs, if there is one. Idempotent."""
         if self._unit is not None:
             self._unit.close()
         self._unit = self._group = None
@@ -148,7 +160,13 @@ class Processes:
 def studying(
     workload: StudiedWorkload, platform: PlatformFile, budget_s: float
 ) -> Callable[[StudiedCell], list[Measurement]]:
-    """Return a function that returns the rows of one cell of a workload, measured in its process."""
+    """Return a function that measures a cell of a workload in its process, and returns the cell's rows.
+
+    Args:
+        workload: the workload; a cell is one of its batch sizes and numbers of cores.
+        platform: this machine.
+        budget_s: seconds of a cell.
+    """
 
     def studied(cell: StudiedCell) -> list[Measurement]:
         timed = MeasuredCell(workload.item(), cell.batch_size, cell.cores, platform)
@@ -162,7 +180,15 @@ def studying(
 
 
 def cells_of(workloads: Sequence[StudiedWorkload], processes: Processes, only: str = "") -> list[Cell]:
-    """Return the cells of the plan whose key contains `only`; neighbours share a process."""
+    """Return the units of work of the benchmark, one for each workload, batch size and number of cores.
+
+    Those of the same workload and number of cores follow each other, because they share a process.
+
+    Args:
+        workloads: the workloads.
+        processes: runs the cells.
+        only: part of the key, such as "pong-dqn-cnn/32/1-core", of the cells to return; empty for all.
+    """
     made = []
     for workload in workloads:
         for cores in workload.cores:
@@ -183,11 +209,13 @@ def cells_of(workloads: Sequence[StudiedWorkload], processes: Processes, only: s
 
 
 def table(rows: Sequence[Measurement], failures: Sequence[str]) -> str:
-    """Return Markdown: the summary, then a line per cell.
+    """Return the results as Markdown: a summary, then a table with a line per cell, then the failures.
+
+    A cell is a workload, a batch size and a number of cores.
 
     Args:
         rows: rows of the cells.
-        failures: why cells have no result.
+        failures: why cells have no result, a line of text each.
     """
     cells = results(rows)
     columns = ("cell", "best choice found", "gradient steps/s", "our choice", "its regret", "worst error")

@@ -65,7 +65,11 @@ PROFILE_STEPS = 10
 
 
 def peaks_gmacs() -> dict[str, float]:
-    """Measure how many multiply-accumulates one core can do per second, in 10^9, by type of operands."""
+    """Measure how many multiply-accumulates one core can do per second.
+
+    Returns:
+        Multiply-accumulates per second, in 10^9, by type of operands: "float32", "int32" and "int16".
+    """
     return {
         "float32": _native.learner.peak_gflops() / 2,
         "int32": _native.quantization.peak_gmacs(False),
@@ -92,6 +96,9 @@ def counted(item: Workload, formats: Precision | None, batch_size: int) -> dict[
         item: the workload.
         formats: the fixed-point formats; None: float32.
         batch_size: transitions per gradient step.
+
+    Returns:
+        Their number by type of operands, such as "int16".
     """
     if formats is None:
         return {"float32": step_graph(algorithm_of(item), batch_size, "full").multiply_accumulates()}
@@ -225,6 +232,9 @@ def profile(item: Workload, formats: Precision | None, batch_size: int) -> dict[
         item: the workload.
         formats: the fixed-point formats.
         batch_size: transitions per gradient step.
+
+    Returns:
+        Seconds per gradient step by kind of operation.
     """
     made = make(item, formats, batch_size)
     assert isinstance(made, FixedPointLearner)

@@ -40,7 +40,9 @@ BROADCASTS = {"direct": False, "tree": True}
 def simulate(
     service: Service, nodes: Sequence[int], shards: Sequence[int], report: Report
 ) -> list[Measurement]:
-    """Simulate clusters with several numbers of nodes, for both uses: measuring the cells of a run, and training.
+    """Simulate clusters with several numbers of nodes, for two uses: measuring a run, and training.
+
+    A run consists of cells, units of work that the nodes carry out.
 
     Args:
         service: how long a request to each part takes.

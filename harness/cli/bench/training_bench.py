@@ -191,7 +191,7 @@ def measure(
     """Time this project and other libraries on a workload in the same rounds, and compare what they learn.
 
     Args:
-        cell: the workload.
+        cell: the workload, with its goal and the other libraries.
         mapping: where this project runs its learner, replay management and storage.
         baselines: the other libraries, some of `cell.baselines`.
         budget_s: seconds of the rounds.
@@ -216,7 +216,7 @@ def judged(cell: TrainingCell, rows: Sequence[Measurement]) -> str:
     The goal is met if the whole interval of the rate is at or above it, and missed if the whole interval is below it.
 
     Args:
-        cell: the workload.
+        cell: the workload, with its goal and the other libraries.
         rows: its rows from `measure`.
     """
     if cell.level_with:

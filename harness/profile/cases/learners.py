@@ -187,7 +187,6 @@ def created(
         workload, batch_size: the workload and batch size that are learnt.
         target: backend, device and precision of the learner.
         start: the trained state from which it continues; None: a fresh one.
-        threads: threads of a native learner; PyTorch's are set for the process.
     """
     options = options_of(target) | {"precision": target.precision}
     if threads > 1 and target.backend == NATIVE:

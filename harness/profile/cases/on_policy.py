@@ -55,14 +55,12 @@ def on_policy_cases(
     """Yield the benchmark cases of the calls in an on-policy iteration.
 
     `round.collect` is one vector step of the actors, `round.learn` a step on a minibatch, both for every learner's
-    backend and device; `round.prepare` computes the advantages and returns of an iteration, on the CPU. With actors in
-    processes, `iteration.collect` is the vector steps of an iteration.
+    backend and device; `round.prepare` computes the advantages and returns of an iteration, on the CPU.
 
     Args:
         workload: defines the sizes.
         problem: properties of the workload, such as the vector steps of an iteration.
         precisions: precisions of the learners.
-        parts: starts the actors' processes, for several learners; None: each learner has its own.
     """
     for target in learner_targets(precisions):
         learner = cache(partial(_created, workload, problem, target))

@@ -53,7 +53,7 @@ class BorrowedActors(Actors):
     """The actors of a pool of processes, as one of several learners uses them in turn.
 
     Args:
-        pool: the pool; its owner closes it.
+        pool: the actors in other processes; the owner of the pool closes it.
         learner: the learner whose weights are used; its policy is that of the pool's other learners.
     """
 

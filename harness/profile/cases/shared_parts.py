@@ -47,8 +47,8 @@ class SharedParts:
     Args:
         workload: a workload whose replay fits the memory several times.
         problem: gives the batch size, and the threads of the learners.
-        like: parts of the same workload and batch size with another number of actors or threads: the replays, the
-            learners of as many threads and the processes of as many actors are used here too.
+        like: parts of the same workload and batch size with another number of actors or threads. Its replays are used
+            here too, and so are its learners and actor processes if their numbers of threads and actors are the same.
     """
 
     def __init__(self, workload: Workload, problem: Problem, like: "SharedParts | None" = None) -> None:
@@ -102,11 +102,11 @@ class SharedParts:
         return BorrowedActors(self._pools[key], trainee)
 
     def on_policy_actors(self, plan: ActorPlan, learner: Learner, processes: int) -> Actors:
-        """Return actors that collect whole iterations, in processes that learners in floating point share.
+        """Return actors that collect whole on-policy iterations, in processes that learners in floating point share.
 
         Args:
-            plan: the plan of the actors, the same in every call.
-            learner: the learner whose weights they use.
+            plan: the environments, and how the actors step them; the same in every call.
+            learner: the learner whose weights the actors use.
             processes: number of processes.
         """
         key = CPU, len(plan.environments), processes
@@ -115,7 +115,7 @@ class SharedParts:
         return BorrowedActors(self._pools[key], learner)
 
     def close(self) -> None:
-        """End the actors' processes, also those of the parts that these are like. Idempotent."""
+        """End the actors' processes, including those shared with other parts (the argument `like`). Idempotent."""
         for pool in self._pools.values():
             pool.close()
         self._pools.clear()

@@ -1,4 +1,4 @@
-"""Defines how the operations of the data storage are timed, on a full storage."""
+"""Defines how reading and writing transitions is timed, on a full data storage."""
 
 from collections.abc import Iterator
 from functools import cache

@@ -96,7 +96,7 @@ class TimedTraining:
         return progress
 
     def taken(self) -> dict[str, float]:
-        """Return the seconds of each part of the loop since the last call of this method."""
+        """Return the seconds of each part of the loop since the last call of this method, by the part's name."""
         found, self.terms_s = dict(self.terms_s), defaultdict(float)
         return found
 
@@ -125,8 +125,7 @@ def training_case(
         mapping: backend and device of learner, replay management and storage.
         runs: dict in which the timed training is stored under the case's name.
         loop: the loop (order of calls) that is run.
-        parts: learners, replays and actors shared with other cases; None creates them.
-        step_s: expected seconds of a gradient step, which give the length of a call; 0: found by trying.
+        parts: learners and replays shared with other cases; None creates them.
     """
     name = case_name(mapping, loop)
 
@@ -195,7 +194,7 @@ def case_name(mapping: Mapping | str, loop: Loop) -> str:
 
     Args:
         mapping: backend and device of learner, replay management and storage, such as `native-native-cpu`.
-        loop: the loop.
+        loop: the order of calls, such as "fused".
     """
     return f"training {mapping}, {loop}"
 

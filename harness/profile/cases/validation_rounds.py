@@ -107,7 +107,6 @@ class RelaxedRound:
         steps: the gradient steps.
         rng: source of the random numbers of sampling.
         before_s: seconds of each term of `steps` at the last call of `taken`.
-        gradient_steps: gradient steps of an iteration.
     """
 
     steps: RelaxedSteps
@@ -121,7 +120,7 @@ class RelaxedRound:
         self.steps.drain()
 
     def taken(self) -> dict[str, float]:
-        """Return the seconds of sample, learn and update since the last call of this method.
+        """Return the seconds of the parts "sample", "learn" and "update" since the last call of this method, by name.
 
         They are divided by the gradient steps of one call of `run`: after one such call, they are seconds per
         gradient step.
@@ -136,11 +135,12 @@ class RelaxedRound:
 def relaxed_case(
     workload: Workload, problem: Problem, parts: SharedParts, target: Target = NATIVE
 ) -> Case[RelaxedRound]:
-    """Return the benchmark case of a native learner and the native replay manager, each in its own thread.
+    """Return the benchmark case of gradient steps with the native learner and the native replay manager in two threads.
 
     Args:
-        workload, problem, parts: see `validation_cases`.
-        target: the learner.
+        workload: off-policy, with a prioritised replay that fits the memory several times.
+        problem: properties of the workload, such as the gradient steps per round.
+        parts: learners and replays, shared with other cases.
     """
 
     def setup() -> RelaxedRound:

@@ -14,7 +14,7 @@ class PooledActor(Actor):
     """An `Actor` whose environments form one pool, which steps all of them in one call.
 
     Args:
-        pool: the pool.
+        pool: the environments, which step all together in one call.
         rng: source of the random numbers of actions.
         fields: columns of a transition, with shape and dtype.
         local_storage: vector steps (steps of all environments) whose transitions the actor can hold.

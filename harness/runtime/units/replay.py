@@ -29,10 +29,10 @@ class _Asked(Made[Value], Generic[Value]):
 class TimeBeside(RealTime):
     """The wall clock of a training whose replay management and storage run in parallel with the learner.
 
-    One thread serves their calls in the order in which they were made, so the training is the same as without the
-    thread. Parallel work saves time only while it releases the GIL, and only if the D batches sampled ahead let
-    it begin early. The seconds of its terms are those of that thread, so that all terms together may exceed the
-    wall time.
+    One thread serves the calls of both in the order in which they were made, so the training is the same as without the
+    thread. Parallel work saves time only while it releases the GIL, and only if batches are sampled ahead, so that it
+    can begin early. The seconds of the thread's work are counted too, so that all terms (parts of the loop) together
+    may exceed the wall time.
 
     Args:
         depth: most calls that may wait for the thread, and most answers that may wait for the host.

@@ -1,4 +1,4 @@
-"""Creates the learners that the benchmark times in the same rounds, its sides, as cases of the timing protocol.
+"""Creates the learners that `placerl bench learner` times in the same rounds, as cases (functions to time).
 
 These are several forms of PyTorch, this project's learners, and other systems in processes of their own.
 """
@@ -50,10 +50,10 @@ class _Steps(Protocol):
 def sides(
     cell: LearnerCell, threads: int, *, compiled: bool, start: TrainedStart | None = None
 ) -> Iterator[Case[Any]]:
-    """Yield the learners to time in the same rounds for one configuration, as cases of the timing protocol.
+    """Yield the learners to time in the same rounds for one configuration, as cases (functions to time).
 
     Args:
-        cell: the configuration.
+        cell: the configuration: a workload's algorithm and network, and a batch size.
         threads: threads of PyTorch, of the native learner and of the other systems.
         compiled: whether PyTorch with `torch.compile` is timed too; its set-up takes minutes.
         start: a trained state, from which this project's learners start, and batches; other systems and eager PyTorch
