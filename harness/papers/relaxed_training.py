@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.stats import trim_mean
 
 from harness import workloads
+from harness.compare.learning import interquartile_mean
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
@@ -206,11 +206,6 @@ def runs_of(frame: pd.DataFrame, experiment: Relaxation) -> dict[str, Runs]:
                     name: {seed: curves[name][seed] for seed in sorted(seeds)} for name in names
                 }
     return complete
-
-
-def interquartile_mean(scores: npt.NDArray) -> Any:
-    """Return the mean of the middle half of the scores along the last axis."""
-    return trim_mean(scores, 0.25, axis=-1)
 
 
 def scores_of(rows: dict[int, Any]) -> npt.NDArray:

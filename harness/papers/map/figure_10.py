@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy.typing as npt
 import pandas as pd
 
+from harness.compare.learning import interquartile_mean
 from harness.core.provenance import Provenance
 from harness.core.suites import Experiment
 from harness.papers import charts, relaxed_training
@@ -16,7 +17,6 @@ from harness.papers.relaxed_training import (
     Curve,
     Relaxation,
     RelaxedTask,
-    interquartile_mean,
     keeps,
     runs_of,
     scores_of,

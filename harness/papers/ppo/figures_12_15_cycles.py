@@ -1,7 +1,7 @@
 """Simulates PPO's accelerator for the comparisons of Fig. 12 to 15.
 
 Cycles are those of the RTL's controllers and layouts at the paper's sizes (`primitives.fpga.gemm.timer`,
-`unit_pair`); the tests compare them with the whole units with data. The timers contain the compute unit's own
+`primitives.fpga.pair`); tests compare them with the whole units with data. The timers contain the compute unit's own
 controller and plain layout, which decide in every cycle what enters, so no formula gives them a result. Each row, of
 suite "claim", also gives the cycles of PPO's formula, modelled.
 """
