@@ -298,6 +298,23 @@ def _cells(result: Result, side: str) -> list[str]:
     return [result.cell.name, side, shown, rate, against, "" if share is None else f"{share:.1%}"]
 
 
+def _with_trained_state(cells: Sequence[LearnerCell]) -> list[LearnerCell]:
+    """Return the configurations that can start from a trained state, and name the others on the terminal.
+
+    Raises:
+        UserError: none of them can.
+    """
+    kept = [cell for cell in cells if not cell.whole_update]
+    if not kept:
+        raise UserError("command line", "--trained", cells[0].name, "cells whose call is one gradient step")
+    for cell in cells:
+        if cell.whole_update:
+            typer.echo(
+                f"left out: {cell.name}: its call is a whole update, which has no trained state", err=True
+            )
+    return kept
+
+
 def main(  # noqa: PLR0913 (a command: its options)
     threads: Annotated[
         str, typer.Option("--threads", help="Numbers of threads, separated by commas.")
@@ -330,6 +347,8 @@ def main(  # noqa: PLR0913 (a command: its options)
     cells = [cell for cell in CELLS if only in cell.name]
     if not cells:
         raise UserError("command line", "--cells", repr(only), "a part of a cell's name")
+    if trained_steps:
+        cells = _with_trained_state(cells)
     counts = numbers("--threads", threads)
     session = Session.begin(out, results, tier)
     if build:

@@ -117,6 +117,15 @@ def test_an_update_of_many_steps_has_no_trained_state():
         learner_bench.trained(LearnerCell("update", "hopper-ppo", 32, whole_update=True), 5)
 
 
+def test_trained_states_leave_out_whole_updates_and_name_them(capsys):
+    step = LearnerCell("step", "hopper-ppo", 32)
+    update = LearnerCell("update", "hopper-ppo", 32, whole_update=True)
+    assert learner_bench._with_trained_state([step, update]) == [step]
+    assert "left out: update" in capsys.readouterr().err
+    with pytest.raises(UserError, match="--trained"):
+        learner_bench._with_trained_state([update])
+
+
 def test_an_update_is_all_its_minibatches():
     settings = (("training.actors", 2), ("algorithm.trajectory_length", 64), ("algorithm.epochs", 3))
     cell = LearnerCell("update", "hopper-ppo", 32, peers=(), settings=settings, whole_update=True)
