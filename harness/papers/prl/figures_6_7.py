@@ -33,5 +33,5 @@ def draw_learner(frame: pd.DataFrame) -> "Figure | None":
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    rows = devices.times(frame, WORKLOAD, "learner.step")
+    rows = devices.learner_times(frame, WORKLOAD)
     return charts.chart(devices.panel(rows, f"{WORKLOAD}: gradient step"))

@@ -159,6 +159,19 @@ def test_the_gpu_over_the_cpu_and_the_fpga_where_it_is_small(
     assert verdict("PRL-F7", tmp_path / "cpu", *rows[2:]).needs == "the same on the CPU"
 
 
+def test_prl_s_learner_on_the_fpga_is_a_pipeline(tmp_path: Path) -> None:
+    """The systolic core alone is never the fastest here; PRL's learner has units for every layer (4.2.1)."""
+    times_s = {"cpu": (2e-4, 1e-2), "cuda": (1e-4, 2e-4), "fpga": (2e-4, 4e-3)}
+    rows = [
+        on(kind, "learner.step", size, time_s, "cartpole-dqn")
+        for kind, times in times_s.items()
+        for size, time_s in zip((32, 4096), times, strict=True)
+    ]
+    pipeline = on("fpga", simulated_profile.PIPELINE, 32, 3e-5, "cartpole-dqn")
+    assert verdict("PRL-F7", tmp_path / "core", *rows).finding.outcome is Outcome.NOT_REPRODUCED
+    assert verdict("PRL-F7", tmp_path / "pipeline", *rows, pipeline).finding.outcome is Outcome.IN_KIND
+
+
 def operations(cpu: float, cuda: float, fpga: float) -> list[Measurement]:
     """Replay operations that take so many times as long at batch 4096 as at 32."""
     grown = {"cpu": cpu, "cuda": cuda, "fpga": fpga}
@@ -266,6 +279,16 @@ def test_at_the_smallest_batch_the_gpu_is_slower_than_one_thread(
     gpu_over_cpu: dict[int, float], outcome: Outcome, tmp_path: Path
 ) -> None:
     assert verdict("MAP-IV-C3", tmp_path, *index_times(gpu_over_cpu)).finding.outcome is outcome
+
+
+def test_an_opencl_device_is_listed_and_decides_nothing(tmp_path: Path) -> None:
+    rows = [replace(row, device=row.device.replace("cuda:0", "opencl")) for row in index_times({32: 3.0})]
+    found = verdict("MAP-IV-C3", tmp_path, *rows).finding
+    assert found.outcome is Outcome.NOT_RUN
+    assert [(n.quantity, n.value) for n in found.ours] == [
+        ("batch size 32: time on the OpenCL device over one CPU thread", pytest.approx(3.0))
+    ]
+    assert "decides nothing about a GPU" in found.explanation
 
 
 def test_a_noisy_index_decides_nothing(tmp_path: Path) -> None:
