@@ -25,7 +25,7 @@ BITS = {32: ppo_array.FIXED_32, 16: ppo_array.FIXED_16}
 SHOWN = 8
 """Designs shown in a table; `--json` shows all."""
 MOST_NEURONS, LARGEST_SIDE = 2**14, 512
-RESOURCES = {"dsps": "DSPs", "luts": "LUTs", "flip_flops": "flip-flops", "block_rams": "block RAMs"}
+RESOURCES = pipeline_resources.NAMES
 
 NetworkArgument = Annotated[
     str,

@@ -17,6 +17,7 @@ from harness.papers.map import (
     relaxed_loop,
     table_5,
     table_6,
+    table_6_parameters,
     table_7_rates,
     tables,
 )
@@ -294,6 +295,14 @@ CLAIMS = (
         ),
         "nothing",
         table_6.table_6_cells,
+    ),
+    Claim(
+        "MAP-T6-parameters",
+        "VI-A2, Table VI",
+        "The exploration chooses two learner pipelines (DP = 2) and up to 32 sub-trees (S)",
+        table_6_parameters.printed_parameters(),
+        "nothing",
+        table_6_parameters.parameters,
     ),
     Claim(
         "MAP-F14",

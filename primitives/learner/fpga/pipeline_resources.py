@@ -27,6 +27,8 @@ SUM_BITS, MOMENT_BITS = 64, 96
 BLOCK_BITS, BLOCK_WORDS, LARGEST_LUT_RAM = 72, 512, 64
 ULTRA_RAM_BLOCKS = 8  # 288 Kbit
 _MANY = 10**12
+NAMES = {"dsps": "DSPs", "luts": "LUTs", "flip_flops": "flip-flops", "block_rams": "block RAMs"}
+"""The resources as readers see them, by the names of the fields of `PipelineResources`."""
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ OUTCOMES: dict[str, set[Outcome]] = {
     "MAP-T5-gains": MODELLED,
     "MAP-T6": STATED,
     "MAP-T6-cells": ORDERED - {Outcome.NOT_REPRODUCED},
+    "MAP-T6-parameters": COUNTED,
     "MAP-F14": ORDERED,
     "MAP-F14-CartPole": FACTOR,
     "MAP-F14-Hopper": COUNTED,
