@@ -262,10 +262,21 @@ def replay_differences(trees: Iterable[ReplayTree], batch_sizes: Sequence[int]) 
             for batch_size in batch_sizes:
                 rng = np.random.default_rng(batch_size)
                 for call in ("sample", "update"):
-                    yield _replay_difference(tree, form, call, batch_size, rng)
+                    yield replay_difference(tree, form, call, batch_size, rng)
 
 
-def _replay_difference(tree: Any, form: str, call: str, batch_size: int, rng: Any) -> CycleDifference:
+def replay_difference(
+    tree: Any, form: str, call: str, batch_size: int, rng: np.random.Generator
+) -> CycleDifference:
+    """Simulate a batch of requests on a replay pipeline, and return how its cycles differ from MAP's formula (VI-A2).
+
+    Args:
+        tree: a filled `FpgaSumTree`.
+        form: the form that it was created with, "wide" or "narrow".
+        call: "sample" or "update"; with several banks the batch before it must have been of the other kind.
+        batch_size: number of requests, B.
+        rng: source of the requests.
+    """
     narrow_samples = form == "narrow" and call == "sample"
     interval = replay.interval_cycles(fanout=tree.fanout, narrow_samples=narrow_samples)
     if call == "sample":

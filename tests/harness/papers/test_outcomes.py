@@ -43,6 +43,8 @@ OUTCOMES: dict[str, set[Outcome]] = {
     "MAP-IV-C4-memory": COUNTED,
     "MAP-IV-D1": FACTOR - {Outcome.IN_KIND},
     "MAP-IV-D3": ORDERED,
+    "MAP-VI-A2-replay": FACTOR - {Outcome.NO_VERDICT},
+    "MAP-VI-A2-learner": FACTOR - {Outcome.NO_VERDICT},
     "MAP-VI-B": WITHIN,
     "MAP-V-A": FACTOR - {Outcome.IN_KIND},
     "MAP-IV-C3": FACTOR - {Outcome.IN_KIND},

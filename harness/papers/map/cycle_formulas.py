@@ -1,0 +1,210 @@
+"""Compares MAP's formulas for the FPGA's cycles (VI-A2) with the cycles of this project's simulated hardware (RTL).
+
+The replay manager takes B/S x F cycles for a batch of samples and B/S for a batch of updates, and the learner
+T_pipeline + T_WU. Both designs are built here as MAP describes them: a level of the tree reads one child per cycle
+(the narrow form), and DP learner pipelines take B / DP samples each.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from math import ceil, log
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness.core.progress import Report
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.core.suites import Experiment, Suite
+from harness.papers.base import Finding, Outcome
+from harness.papers.cells import TierLimits, claim_cell
+from harness.papers.evidence import detail, number, rows_of
+from harness.papers.number import Number, format_value, from_text
+from harness.store.cell import Cell
+from primitives.fpga.cycles import difference_table
+from primitives.fpga.cycles.difference_table import CycleDifference
+
+EXPERIMENT = Experiment("MAP-VI-A2", "cycles of MAP's FPGA designs by its formulas and simulated", "cycles")
+TIERS = ("standard", "full")
+NEEDS = "the experiment MAP-VI-A2: cycles of the simulated RTL (claim/MAP-VI-A2, tier standard)"
+REPLAY, LEARNER = "replay manager", "learner"
+BATCH_SIZES = (32, 256, 2048, 16384)  # MAP Table V
+FANOUTS, BANKS = (2, 16), (1, 4, 16)
+"""F and S of the simulated replay managers; MAP has F = 2 (VII-A) and S from 1 to 32 (Table VI)."""
+LEAVES, SIMULATED_LEAVES = 1_000_000, 16_384
+"""Leaves of MAP's tree (IV-C4), which give the levels, and those in use: a leaf in use does not change the cycles."""
+DATA_PARALLEL = 2  # DP of MAP Table VI
+ESTIMATE_S = 60.0
+
+
+def replay_rows(
+    fanout: int, banks: int, batch_sizes: tuple[int, ...], leaves: int = LEAVES
+) -> Iterator[Measurement]:
+    """Yield the cycles of the simulated replay manager for batches of samples and of updates.
+
+    Args:
+        fanout: F, children of a node.
+        banks: S, sub-trees with a pipeline each.
+        batch_sizes: numbers of requests, B.
+        leaves: leaves of the whole tree, which decide the levels; at most `SIMULATED_LEAVES` are in use.
+    """
+    from primitives.sum_tree import fpga_backend
+
+    levels = max(1, ceil(log(leaves / banks, fanout) - 1e-9))
+    used = min(leaves, SIMULATED_LEAVES)
+    tree = fpga_backend.create(used, fanout, form="narrow", banks=banks, levels=levels)
+    tree.update(np.arange(used), np.ones(used))
+    for size in batch_sizes:
+        rng = np.random.default_rng(size)
+        for call in ("sample", "update"):
+            found = difference_table.replay_difference(tree, "narrow", call, size, rng)
+            yield _row(REPLAY, size, found, {"call": call, "fanout": fanout, "banks": banks})
+
+
+def learner_rows(pipelines: int, batch_sizes: tuple[int, ...]) -> Iterator[Measurement]:
+    """Yield the cycles of passes through the simulated learner pipelines: CartPole's critic and Hopper's.
+
+    Args:
+        pipelines: DP, number of pipelines.
+        batch_sizes: B, each a multiple of DP.
+    """
+    for work in difference_table.PASSES:
+        neurons = [work.layers[0].inputs, *(layer.outputs for layer in work.layers)]
+        cases = [(pipelines, size // pipelines) for size in batch_sizes]
+        found = difference_table.learner_differences([work], cases)
+        for size, difference in zip(batch_sizes, found, strict=True):
+            yield _row(LEARNER, size, difference, {"pipelines": pipelines, "neurons": neurons})
+
+
+def _row(part: str, batch_size: int, found: CycleDifference, sizes: Mapping[str, object]) -> Measurement:
+    return Measurement(
+        suite=Suite.CLAIM,
+        primitive=part,
+        backend="fpga",
+        device="fpga",
+        batch_size=batch_size,
+        quantity="cycles",
+        provenance=Provenance.SIMULATED,
+        value=found.simulated_cycles,
+        details={
+            "experiment": EXPERIMENT,
+            "formula_cycles": found.formula_cycles,
+            "reasons": dict(found.reasons),
+            **sizes,
+        },
+    )
+
+
+def simulated(report: Report) -> list[Measurement]:
+    """Simulate both designs at all sizes; if no hardware can be simulated here, return one row that was not run.
+
+    Args:
+        report: called with the work done, the total work, and a text that names the current work.
+    """
+    from primitives.sum_tree import fpga_backend
+
+    if missing := fpga_backend.unavailable_reason():
+        lacking = _row(REPLAY, BATCH_SIZES[0], CycleDifference("", "", 0, 0, {}), {})
+        return [replace(lacking, value=None, status="not_run", reason=f"needs {missing}")]
+    rows: list[Measurement] = []
+    done, total = 0, len(FANOUTS) * len(BANKS) + 1
+    for fanout in FANOUTS:
+        for banks in BANKS:
+            report(done, total, f"{REPLAY}, F = {fanout}, S = {banks}")
+            rows += replay_rows(fanout, banks, BATCH_SIZES)
+            done += 1
+    report(done, total, LEARNER)
+    rows += learner_rows(DATA_PARALLEL, BATCH_SIZES)
+    return rows
+
+
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return the cell (a piece of the plan) that simulates MAP's designs; the quick tier has no time for it.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
+    if tier.name not in TIERS:
+        return []
+    return [claim_cell("MAP-VI-A2", ESTIMATE_S, simulated, Provenance.SIMULATED)]
+
+
+def replay_formula(frame: pd.DataFrame) -> Finding:
+    """Check MAP VI-A2: a batch of samples takes B/S x F cycles, and a batch of updates B/S.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
+    return _judged(
+        frame,
+        REPLAY,
+        lambda row: f"{detail(row, 'call')}, F = {detail(row, 'fanout')}, S = {detail(row, 'banks')}",
+    )
+
+
+def learner_formula(frame: pd.DataFrame) -> Finding:
+    """Check MAP VI-A2: a pass of a batch through the learner takes T_pipeline + T_WU cycles.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
+    return _judged(
+        frame,
+        LEARNER,
+        lambda row: f"network {'-'.join(map(str, detail(row, 'neurons')))}, DP = {detail(row, 'pipelines')}",
+    )
+
+
+def _judged(frame: pd.DataFrame, part: str, design_of: Callable[[Any], str]) -> Finding:
+    """Judge a formula by its error at every batch size of every design.
+
+    MAP calls its models cycle-accurate; a formula counts as accurate within the 5% that VII-D allows a prediction. If
+    it is accurate only at each design's largest batch, the cycles that it leaves out are those that do not grow.
+    """
+    limit = from_text("MAP.optimum_gap")[0].value
+    designs: dict[str, list[tuple[int, Number, Any]]] = {}
+    for row in rows_of(frame, EXPERIMENT, "cycles", primitive=part):
+        design, size = design_of(row), int(row.batch_size)
+        made = _error(f"{design}, batch size {size}: error of the formula", row)
+        designs.setdefault(design, []).append((size, made, row))
+    if not designs or any(len(found) < 2 for found in designs.values()):
+        return Finding(Outcome.NOT_RUN, needs=NEEDS)
+    by_size = {design: sorted(found, key=lambda item: item[0]) for design, found in designs.items()}
+    errors = [error for found in by_size.values() for _, error, _ in found]
+    cycles = [
+        number(row, f"{design}, batch size {size}: cycles")
+        for design, found in by_size.items()
+        for size, _, row in found[-1:]
+    ]
+    largest = {design: found[-1] for design, found in by_size.items()}
+    near = sum(abs(error.value) <= limit for error in errors)
+    wrong = {design: item for design, item in largest.items() if abs(item[1].value) > limit}
+    said = (
+        f"Within {limit:g}% in {near} of {len(errors)} cases, and at the largest batch in "
+        f"{len(largest) - len(wrong)} of {len(largest)} designs; below 0 the formula gives too few cycles."
+    )
+    if wrong:
+        worst = max(wrong, key=lambda design: abs(wrong[design][1].value))
+        said += f" Farthest at the largest batch: {worst}, {_reasons(wrong[worst][2])}."
+    ours = (*errors, *cycles)
+    if near == len(errors):
+        return Finding(Outcome.REPRODUCED, ours, said)
+    return Finding(Outcome.NOT_REPRODUCED if wrong else Outcome.IN_KIND, ours, said)
+
+
+def _error(name: str, row: Any) -> Number:
+    """Return the formula's error in percent of the simulated cycles, which are exact."""
+    cycles = number(row, name)
+    value = 100 * (float(detail(row, "formula_cycles")) / cycles.value - 1)
+    return Number(
+        name, value, "%", Provenance.MODELLED, "formula over simulated cycles - 1", rows=cycles.rows
+    )
+
+
+def _reasons(row: Any) -> str:
+    """Name the cycles that the hardware takes beyond the formula, by reason."""
+    found = {name: float(cycles) for name, cycles in detail(row, "reasons").items() if cycles}
+    ordered = sorted(found, key=lambda name: -abs(found[name]))
+    parts = (f"{name} {'+' if found[name] > 0 else ''}{format_value(found[name])}" for name in ordered)
+    return f"where of {row.value:,.0f} cycles the formula leaves out {', '.join(parts)}"

@@ -1,0 +1,123 @@
+"""MAP's formulas for cycles: verdicts from made rows, and the rows of small simulations."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.papers import Outcome
+from harness.papers.map import cycle_formulas
+from harness.papers.map.cycle_formulas import LEARNER, REPLAY
+from harness.plan.tiers import TIERS
+from primitives.fpga.cycles.learner import map_cycles
+from primitives.fpga.export import toolchain
+from tests.harness.papers.rows import measurement
+from tests.harness.papers.test_verdicts import verdict
+
+KEYS = {REPLAY: "MAP-VI-A2-replay", LEARNER: "MAP-VI-A2-learner"}
+DESIGNS = {
+    REPLAY: {"call": "sample", "fanout": 2, "banks": 4},
+    LEARNER: {"pipelines": 2, "neurons": [5, 8, 8, 1]},
+}
+
+
+def rows(part: str, cycles: dict[int, float], **sizes: object) -> Iterator[Measurement]:
+    """Simulated cycles by batch size, where the formula gives 100 for an item."""
+    for size, simulated in cycles.items():
+        formula = 100.0 * size
+        yield measurement(
+            simulated,
+            spread=0,
+            suite="claim",
+            primitive=part,
+            backend="fpga",
+            device="fpga",
+            batch_size=size,
+            quantity="cycles",
+            unit="cycles",
+            provenance=Provenance.SIMULATED,
+            details={
+                "experiment": "MAP-VI-A2",
+                "formula_cycles": formula,
+                "reasons": {"fill and drain": simulated - formula, "imbalance": 0.0},
+                **(DESIGNS[part] | sizes),
+            },
+        )
+
+
+@pytest.mark.parametrize("part", KEYS)
+@pytest.mark.parametrize(
+    ("cycles", "outcome"),
+    [
+        ({32: 3200, 2048: 204_800}, Outcome.REPRODUCED),
+        ({32: 3350, 2048: 204_800}, Outcome.REPRODUCED),  # the formula is 4.5% below
+        ({32: 3050, 2048: 204_800}, Outcome.REPRODUCED),  # 4.9% above
+        ({32: 3400, 2048: 204_800}, Outcome.IN_KIND),  # 5.9% below, at the small batch alone
+        ({2048: 204_800, 32: 3000}, Outcome.IN_KIND),  # 6.7% above
+        ({32: 3200, 2048: 230_000}, Outcome.NOT_REPRODUCED),
+        ({32: 3200, 2048: 180_000}, Outcome.NOT_REPRODUCED),
+        ({32: 3200}, Outcome.NOT_RUN),  # one batch size shows no growth
+        ({}, Outcome.NOT_RUN),
+    ],
+)
+def test_a_formula_is_judged_by_its_errors(
+    part: str, cycles: dict[int, float], outcome: Outcome, tmp_path: Path
+) -> None:
+    assert verdict(KEYS[part], tmp_path, *rows(part, cycles)).finding.outcome is outcome
+
+
+def test_each_part_has_rows_of_its_own(tmp_path: Path) -> None:
+    other = rows(LEARNER, {32: 3200, 2048: 204_800})
+    assert verdict(KEYS[REPLAY], tmp_path, *other).finding.outcome is Outcome.NOT_RUN
+
+
+def test_one_wrong_design_refutes_and_is_named_with_its_reasons(tmp_path: Path) -> None:
+    right = rows(REPLAY, {32: 3200, 2048: 204_800}, banks=1)
+    wrong = rows(REPLAY, {32: 3200, 2048: 256_000}, banks=16)
+    found = verdict(KEYS[REPLAY], tmp_path, *right, *wrong).finding
+    assert found.outcome is Outcome.NOT_REPRODUCED
+    assert "Within 5% in 3 of 4 cases, and at the largest batch in 1 of 2 designs" in found.explanation
+    assert (
+        "Farthest at the largest batch: sample, F = 2, S = 16, where of 256,000 cycles the formula leaves out fill and "
+        "drain +51,200." in found.explanation
+    )
+    (error,) = (
+        n for n in found.ours if n.quantity == "sample, F = 2, S = 16, batch size 2048: error of the formula"
+    )
+    assert (error.value, error.unit) == (pytest.approx(-20.0), "%")
+
+
+def test_the_quick_tier_simulates_nothing_of_it() -> None:
+    assert [bool(cycle_formulas.cells(TIERS[name])) for name in ("quick", "standard", "full")] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_without_tools_a_row_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toolchain, "unavailable_reason", lambda: "Verilator")
+    (row,) = cycle_formulas.simulated(lambda *_: None)
+    assert (row.status, row.reason, row.value) == ("not_run", "needs Verilator", None)
+
+
+@pytest.mark.skipif(bool(toolchain.unavailable_reason()), reason=toolchain.unavailable_reason())
+def test_rows_of_a_small_tree_are_cycles_by_formula_and_simulated() -> None:
+    found = list(cycle_formulas.replay_rows(4, 1, (5,), leaves=16))
+    assert [(row.details["call"], row.details["formula_cycles"]) for row in found] == [
+        ("sample", 20.0),  # B / S x F
+        ("update", 5.0),  # B / S
+    ]
+    for row in found:
+        assert row.value == row.details["formula_cycles"] + sum(row.details["reasons"].values())
+
+
+@pytest.mark.skipif(bool(toolchain.unavailable_reason()), reason=toolchain.unavailable_reason())
+def test_rows_of_the_learner_have_map_s_formula() -> None:
+    found = list(cycle_formulas.learner_rows(2, (8,)))
+    assert [row.details["neurons"] for row in found] == [[5, 8, 8, 1], [14, 256, 256, 1]]
+    for row, work in zip(found, cycle_formulas.difference_table.PASSES, strict=True):
+        assert row.details["formula_cycles"] == map_cycles(work, samples=4, pipelines=2)
+        assert row.value == row.details["formula_cycles"] + sum(row.details["reasons"].values())
