@@ -30,7 +30,6 @@ Plans = dict[str, list[Cell]]
 
 AWAITING = {
     "MAP-F12-GPU",  # a CUDA device
-    "MAP-IV-C3",  # a CUDA device
     "PAL-F9",  # a run later than that one, which measured the compiled tree
     "PAL-F9-fanout",
     "PAL-F9-minimum",
