@@ -5,7 +5,6 @@ For each of the two replays the library trains in a worker process, in its own v
 These two compare this project's replay with itself, which shows how much the machine's noise changes the times (A/A).
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from harness.core.row import Measurement
 from harness.core.suites import Suite
 from harness.measure import rows as summary_rows
 from harness.measure import statistics
-from harness.measure.conditions import conditions
+from harness.measure.conditions import conditions, usable_cores
 from harness.measure.turns import Rounds, in_rounds
 
 SUITE = Suite.BENCH_ADAPTERS
@@ -168,7 +167,7 @@ def measure(
             side.worker.close()
     details = what | {
         "capacity": capacity,
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": len(usable_cores()),
         "version": sides["ours"].answer["version"],
         "note": sides["ours"].answer["note"],
         "own_is_prioritised": pair.library != "sb3",

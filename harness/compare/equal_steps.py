@@ -10,7 +10,6 @@ each seed. With three seeds the interval is too narrow rather than too wide, so 
 frequent rather than too rare.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ import numpy.typing as npt
 
 from harness.compare.protocol import FailureKind, Worker, WorkerFailure, WorkerJob, WorkerResult
 from harness.core.progress import Report
+from harness.measure.conditions import usable_cores
 from harness.measure.statistics import CONFIDENCE, FEWEST_SAMPLES, evenly_spread
 from harness.runtime.seed_order import first_fifth, interleaved, last_fifth
 
@@ -193,7 +193,7 @@ def compare(
         extent: the longest training allowed.
         report: called with the number of trainings done.
     """
-    lanes = max(1, min(MOST_LANES, len(os.sched_getaffinity(0)) // job.threads))
+    lanes = max(1, min(MOST_LANES, len(usable_cores()) // job.threads))
     seeds, steps = planned(ours, theirs, extent, lanes)
     if not seeds:
         return Returns(

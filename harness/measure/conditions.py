@@ -14,6 +14,14 @@ _PACKAGES = ("placerl", "numpy", "scipy", "torch", "gymnasium", "mujoco", "pyope
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
+def usable_cores() -> list[int]:
+    """Return the numbers of the cores that the calling thread may run on, ascending.
+
+    Cores that the machine has but this process is kept from, as by `taskset` or a container's CPU set, do not count.
+    """
+    return sorted(os.sched_getaffinity(0))
+
+
 def _thread_ids() -> set[int]:
     return {int(name) for name in os.listdir("/proc/self/task")}
 
@@ -74,8 +82,8 @@ def caller_pinned(core: int | None) -> Iterator[None]:
 
 def default_core() -> int | None:
     """Return the core to which measurements pin their thread: the last one, or None if there is only one."""
-    usable = os.sched_getaffinity(0)
-    return max(usable) if len(usable) > 1 else None
+    usable = usable_cores()
+    return usable[-1] if len(usable) > 1 else None
 
 
 @contextmanager
@@ -135,7 +143,7 @@ def conditions() -> dict[str, Any]:
     """
     torch = sys.modules.get("torch")
     return {
-        "cores": sorted(os.sched_getaffinity(0)),
+        "cores": usable_cores(),
         "torch_threads": torch.get_num_threads() if torch else None,
         "blas_threads": blas_threads(),
         "thread_variables": {name: os.environ[name] for name in _THREAD_VARIABLES if name in os.environ},

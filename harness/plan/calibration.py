@@ -8,7 +8,6 @@ slower by extra arithmetic: this shows how many slowdowns are found. Noisy rows 
 one tier, once on the machine as it is and once while a process of this study keeps one core busy.
 """
 
-import os
 import subprocess
 import sys
 import time
@@ -25,7 +24,7 @@ from scipy.stats import binomtest
 from harness import workloads
 from harness.core.progress import Report, part
 from harness.measure import statistics
-from harness.measure.conditions import default_core
+from harness.measure.conditions import default_core, usable_cores
 from harness.measure.protocol import Case, Protocol, Timing, compare_cases, measure
 from harness.measure.statistics import Comparison
 from harness.plan.tiers import Tier
@@ -289,7 +288,7 @@ def _shared(item: PrimitiveCase) -> Iterator[Case[Any]]:
 @contextmanager
 def busy_core() -> Iterator[bool]:
     """Keep one core busy with another process for the duration of the block; yields False if there is only one core."""
-    if len(os.sched_getaffinity(0)) < 2:
+    if len(usable_cores()) < 2:
         yield False
         return
     process = subprocess.Popen([sys.executable, "-c", BUSY])

@@ -5,7 +5,6 @@ A device or driver that is missing is no error: each probe that fails adds a lin
 
 import hashlib
 import json
-import os
 import platform
 import shutil
 import subprocess
@@ -23,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.measure.conditions import versions
+from harness.measure.conditions import usable_cores, versions
 from harness.platforms.energy import rapl_zones
 from primitives import opencl_runtime
 from primitives.backend import BackendStatus
@@ -254,7 +253,7 @@ def _cpu(probe: _Probes) -> Cpu:
         architecture=platform.machine(),
         physical_cores=psutil.cpu_count(logical=False),
         logical_cores=psutil.cpu_count() or 1,
-        usable_cores=len(os.sched_getaffinity(0)),
+        usable_cores=len(usable_cores()),
         simd_level=probe.one("SIMD level", _simd_level, "unknown"),
         vector_flags=tuple(flag for flag in info.get("flags", []) if flag.startswith(vectors)),
         highest_mhz=probe.one("frequency", _highest_mhz, None),

@@ -1,9 +1,8 @@
 """Checks before a training starts that the machine and the workload support its options."""
 
-import os
-
 from harness.core.errors import UserError
 from harness.mapping import Mapping
+from harness.measure.conditions import usable_cores
 from harness.runtime import compose, memory, native_iterations, native_threads
 from harness.runtime.iteration import check_overlap, collected_rows
 from harness.runtime.options import STRICT, Options, is_on_policy
@@ -27,9 +26,10 @@ def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> No
         native_threads.check(options, task, mapping, batch_size)
         compose.check(task, mapping, options.delay, batch_size)
         return
-    cores = os.cpu_count() or 1
+    cores = len(usable_cores())
     if not 1 <= options.threads <= cores:
-        raise UserError(task.name, "threads", options.threads, f"1 to this machine's cores, {cores}")
+        allowed = f"1 to the cores that this process may use, {cores}"
+        raise UserError(task.name, "threads", options.threads, allowed)
     processes = options.processes or 0
     compose.check_processes(task, processes)
     if options.envpool:

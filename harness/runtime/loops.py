@@ -1,12 +1,12 @@
 """Defines the options that run a mapping in each of the loops, the orders of calls that performance models describe."""
 
-import os
 from dataclasses import replace
 from typing import Any
 
 from harness.core.errors import UserError
 from harness.mapping.base import OVERLAPPED_GRADIENT_STEPS, WORD_BYTES, Loop, Mapping
 from harness.mapping.problem import relaxed_ahead
+from harness.measure.conditions import usable_cores
 from harness.runtime import compose
 from harness.runtime.iteration import Iteration
 from harness.runtime.options import Fusion, Options, is_on_policy
@@ -57,7 +57,7 @@ def under(loop: Loop, options: Options, item: Workload, mapping: Mapping, batch_
         return replace(made, presampled_batches=0)
     simulated = compose.is_simulated(mapping)
     if options.processes is None and not simulated:
-        free = max(1, (os.cpu_count() or 1) - (2 if loop is Loop.RELAXED else 1))
+        free = max(1, len(usable_cores()) - (2 if loop is Loop.RELAXED else 1))
         made = replace(made, processes=min(item.training.actors, free))
     if not options.overlap:
         made = replace(made, overlap=Iteration.of(item.training, OVERLAPPED_GRADIENT_STEPS).gradient_steps)

@@ -1,6 +1,5 @@
 """Training with C++ threads as actors and learners (PAL IV-D and V), run by `primitives.training.parallel`."""
 
-import os
 from time import perf_counter
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy as np
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance
 from harness.mapping import Mapping
+from harness.measure.conditions import usable_cores
 from harness.runtime import memory
 from harness.runtime.actors.actor import Episode
 from harness.runtime.compose import replay_of, storage_of
@@ -46,7 +46,7 @@ def actor_threads(options: Options, environments: int) -> int:
         options: `processes` is the requested number of threads, if any.
         environments: number of environments.
     """
-    most = min(environments, os.cpu_count() or 1)
+    most = min(environments, len(usable_cores()))
     return options.processes or max(threads for threads in range(1, most + 1) if environments % threads == 0)
 
 

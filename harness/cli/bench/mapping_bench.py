@@ -9,7 +9,6 @@ of its own, which is pinned to its cores before it starts a thread. A benchmark 
 cell that was being measured.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +22,7 @@ from harness.cli.common import RESULTS, ResultsOption
 from harness.core.errors import UserError
 from harness.core.progress import Report, bar
 from harness.core.row import Measurement
-from harness.measure.conditions import pinned
+from harness.measure.conditions import pinned, usable_cores
 from harness.plan import plan
 from harness.platforms import PlatformFile, available_memory, of_this_machine
 from harness.runtime.units.process import ProcessUnit
@@ -129,7 +128,7 @@ class Processes:
         Raises:
             UnitError: the cell failed, or its process ended.
         """
-        usable = sorted(os.sched_getaffinity(0))
+        usable = usable_cores()
         cell = StudiedCell(workload.training.name, batch_size, cores)
         if len(usable) < cores:
             reason = f"needs: {cores} cores, of which this process may use {len(usable)}"

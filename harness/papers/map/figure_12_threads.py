@@ -1,6 +1,5 @@
 """Times a sum tree's calls that divide a batch among threads (MAP VII-C, Fig. 12)."""
 
-import os
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,7 +10,7 @@ from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.core.suites import Experiment, Suite
-from harness.measure.conditions import conditions
+from harness.measure.conditions import conditions, usable_cores
 from harness.measure.protocol import Case, Protocol, measure
 from harness.papers.base import Finding, Outcome
 from harness.papers.cells import TierLimits, claim_cell
@@ -114,7 +113,7 @@ def measured(budget_s: float, report: Report) -> list[Measurement]:
         One measurement per configuration (call, batch size and number of threads). If this process has fewer cores
         than the most threads, there is only one, which was not run.
     """
-    if (cores := len(os.sched_getaffinity(0))) < max(THREADS):
+    if (cores := len(usable_cores())) < max(THREADS):
         return [_not_run(f"{max(THREADS)} threads need as many cores, found {cores}")]
     cases = {side: case(side) for side in sides()}
     protocol = Protocol(

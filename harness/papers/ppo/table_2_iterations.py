@@ -6,7 +6,6 @@ accelerator, the RTL's cycles are counted: the products of inferences and update
 cycles (PPO 4). Neither includes transfers, whose times PPO does not give. The claims combine both.
 """
 
-import os
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -23,7 +22,7 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.core.suites import Experiment, Suite
 from harness.mapping import Mapping
-from harness.measure.conditions import conditions
+from harness.measure.conditions import conditions, usable_cores
 from harness.measure.rows import summary_row
 from harness.measure.turns import Rounds, in_rounds
 from harness.papers import published
@@ -123,7 +122,7 @@ def cores_used(iteration: PpoIteration) -> dict[str, int]:
         "threads", those of the learner, and "processes", those that step the environments in parallel; 0 processes
         mean that this process steps them.
     """
-    cores = len(os.sched_getaffinity(0))
+    cores = len(usable_cores())
     return {"threads": cores, "processes": min(cores, iteration.agents) if cores > 1 else 0}
 
 

@@ -63,7 +63,7 @@ def test_the_planted_loop_takes_its_share():
 
 def test_the_busy_process_ends(monkeypatch):
     monkeypatch.setattr(calibration, "BUSY", "import time; time.sleep(60)")
-    monkeypatch.setattr(calibration.os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     ended = []
     popen = calibration.subprocess.Popen
     monkeypatch.setattr(calibration.subprocess, "Popen", lambda *a: ended.append(popen(*a)) or ended[-1])
@@ -71,7 +71,7 @@ def test_the_busy_process_ends(monkeypatch):
         assert busy
         assert ended[0].poll() is None
     assert ended[0].poll() is not None
-    monkeypatch.setattr(calibration.os, "sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     with calibration.busy_core() as busy:
         assert not busy
 

@@ -42,7 +42,7 @@ def test_what_can_run_passes(options):
 @pytest.mark.parametrize(
     ("options", "mapping", "words"),
     [
-        ({"threads": 10_000}, TORCH, f"threads: found 10000; allowed: 1 to this machine's cores, {os.cpu_count()}"),
+        ({"threads": 10_000}, TORCH, "threads: found 10000; allowed: 1 to the cores that this process may use, "),
         ({"actors": 0}, TORCH, "--actors: training.actors: found 0"),
         ({"processes": 2}, TORCH, "actor processes: found 2; allowed: 0 to training.actors, 1"),
         ({"presampled_batches": 10**6}, TORCH, "presampled_batches: found 1000000; allowed: 0 to"),
@@ -110,14 +110,15 @@ def test_what_the_actors_collect_between_two_insertions_is_counted_in_the_memory
         check(Options(overlap=steps + 1))
 
 
-@pytest.mark.parametrize(("cores", "allowed"), [(4, 4), (None, 1)])
-def test_a_machine_has_the_threads_that_it_says_and_one_at_least(monkeypatch, cores, allowed):
-    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+@pytest.mark.parametrize(("cores", "allowed"), [({0, 2, 5, 9}, 4), ({3}, 1)])
+def test_a_process_has_a_thread_for_each_core_that_it_may_use(monkeypatch, cores, allowed):
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)  # a container may have some of the machine's cores
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
     check(Options(threads=allowed))
     for threads in (0, allowed + 1):
         with pytest.raises(UserError) as refused:
             check(Options(threads=threads))
-        words = f"threads: found {threads}; allowed: 1 to this machine's cores, {allowed}"
+        words = f"threads: found {threads}; allowed: 1 to the cores that this process may use, {allowed}"
         assert str(refused.value).endswith(words)
 
 

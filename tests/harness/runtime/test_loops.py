@@ -49,7 +49,7 @@ def test_no_more_batches_wait_than_the_replay_holds(size, ahead):
 def test_there_are_as_many_processes_as_cores_are_free(monkeypatch):
     many = Options(actors=16).applied(CARTPOLE)
     for cores, relaxed, overlapped in ((1, 1, 1), (2, 1, 1), (8, 6, 7), (56, 16, 16)):
-        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
         assert options(Loop.RELAXED, item=many).processes == relaxed
         assert options(Loop.OVERLAPPED, item=many).processes == overlapped
 

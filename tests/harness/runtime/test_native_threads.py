@@ -67,7 +67,7 @@ def test_what_threads_cannot_train_is_refused_by_name(monkeypatch: pytest.Monkey
 def test_actor_threads_are_those_asked_for_or_one_for_each_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2, 3})
     assert actor_threads(asked(processes=2), 8) == 2
     assert actor_threads(asked(), 3) == 3
     assert actor_threads(asked(), 8) == 4

@@ -35,7 +35,9 @@ def small(environment=("CartPole-v1", (4,), "discrete", 2), **algorithm):
 
 
 def test_a_native_learner_has_the_threads_of_the_run(monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 2)  # of a machine with one core, two threads are refused
+    monkeypatch.setattr(
+        "os.sched_getaffinity", lambda _: {0, 1}
+    )  # of a machine with one core, two threads are refused
     mapping = Mapping.parse("native-native-cpu")
     for item in (small(), workloads.load("cartpole-ddpg")):
         with torch_threads(1):  # put back afterwards
@@ -182,7 +184,7 @@ def test_the_seed_is_0_unless_it_is_given(loop):
 )
 def test_pytorch_has_the_threads_of_its_learner(monkeypatch, mapping, options, expected):
     asked = []
-    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
     monkeypatch.setattr("torch.set_num_threads", lambda threads: asked.append(threads))
     OnPolicyTraining(small(), mapping, options=Options(**options)).close()
     assert asked == [expected]

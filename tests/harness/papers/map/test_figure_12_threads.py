@@ -42,7 +42,7 @@ def test_no_leaf_of_priority_zero_is_found() -> None:
 
 
 def test_a_core_for_two_threads_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figure_12_threads.os, "sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     (row,) = figure_12_threads.measured(1.0, silent)
     assert (row.status, row.value) == ("not_run", None)
     assert row.reason == "2 threads need as many cores, found 1"
@@ -51,7 +51,7 @@ def test_a_core_for_two_threads_measures_nothing(monkeypatch: pytest.MonkeyPatch
 def test_what_is_measured_leads_to_a_verdict(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Through the store, as a tier's cell: which verdict is the machine's to say."""
     monkeypatch.setattr(figure_12_threads, "CAPACITY", 5000)
-    monkeypatch.setattr(figure_12_threads.os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     no_time = replace(tiers.tier("quick"), experiment_s=0.0)
     (cell,) = (c for c in plan.plan(no_time) if c.key == "claim/MAP-F12-threads")
     with Store.open(tmp_path / "store.sqlite") as store:
