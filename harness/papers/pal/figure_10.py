@@ -13,7 +13,6 @@ was measured on it (`extrapolated`), Equation 5 splits the cores, and the result
 training that was run to what Equation 5 predicts for it.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -31,7 +30,7 @@ from harness.core.row import Measurement
 from harness.core.suites import Experiment, Suite
 from harness.mapping import Mapping
 from harness.mapping.strategies.actors_learners import CoreAllocation, allocate
-from harness.measure.conditions import conditions, pinned
+from harness.measure.conditions import conditions, pinned, usable_cores
 from harness.measure.rows import summary_row
 from harness.measure.turns import Rounds, in_rounds
 from harness.papers import charts, evidence
@@ -113,7 +112,7 @@ def measure(
     changes = ("training.actors", ACTORS), ("replay.capacity", CAPACITY), ("training.learning_starts", STARTS)
     for place, value in changes:
         item = workloads.override(item, place, value, EXPERIMENT)
-    usable = len(os.sched_getaffinity(0))
+    usable = len(usable_cores())
     cores = [count for count in CORES if count <= usable and _divides(count, count, item)]
     rows: list[Measurement] = []
     with ExitStack() as stack:
@@ -216,7 +215,7 @@ def _training(item: Workload, actor_cores: int, learner_cores: int, stack: ExitS
 
 
 def _first(cores: int) -> list[int]:
-    return sorted(os.sched_getaffinity(0))[:cores]
+    return usable_cores()[:cores]
 
 
 def _timed(

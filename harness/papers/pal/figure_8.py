@@ -6,7 +6,6 @@ this project learns no less, the ratio of the throughputs is the ratio of the ti
 (`harness.compare.rounds`).
 """
 
-import os
 from functools import partial
 
 import pandas as pd
@@ -20,6 +19,7 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.core.suites import Suite
 from harness.mapping import Mapping
+from harness.measure.conditions import usable_cores
 from harness.papers.base import Finding, Outcome
 from harness.papers.cells import TierLimits, claim_cell
 from harness.papers.comparisons import gains
@@ -77,11 +77,15 @@ def measure(
 
     Returns:
         Rows of suite `compare` with throughputs, their ratio and returns, from `rounds.compare`; a single row that
-        was not run if the library's virtual environment does not exist.
+        was not run if the library's virtual environment does not exist, or if the C++ threads, at least an actor and
+        a learner, would share the only core.
     """
-    item, cores = workloads.load(name), len(os.sched_getaffinity(0))
+    item, cores = workloads.load(name), len(usable_cores())
     settings = rounds.ComparisonSettings(threads=cores, ours=OURS, returns=extent)
+    needs = "2 cores: an actor's and a learner's" if cores < 2 else ""
     if not registry.baseline_python(baseline).exists():
+        needs = f"the environment of {baseline}: placerl baselines --build {baseline}"
+    if needs:
         return [
             Measurement(
                 suite=Suite.COMPARE,
@@ -93,7 +97,7 @@ def measure(
                 quantity="throughput_ratio",
                 provenance=Provenance.MEASURED,
                 status="not_run",
-                reason=f"not run: needs the environment of {baseline}: placerl baselines --build {baseline}",
+                reason=f"not run: needs {needs}",
                 details={"baseline": label_of(baseline), "part": "ours / theirs"},
             )
         ]

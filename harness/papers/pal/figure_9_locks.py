@@ -6,10 +6,9 @@ are measured and not Python (`native/contention.hpp`). The ways of sharing a rep
     two locks              `ConcurrentReplay`: lazy writing and two locks (PAL IV-D)
     one lock               the same sum tree and storage, one lock around every call, data included
     one lock, binary tree  PAL's baseline: the plain binary tree, one lock around every call, data included
-    owner thread           one thread makes all calls on the same sum tree and storage; the others request and wait
+    owner thread           one more thread makes all calls on the same sum tree and storage; the others request and wait
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +21,7 @@ from harness.core.progress import Report, part
 from harness.core.row import Measurement
 from harness.core.suites import Experiment, Suite
 from harness.measure import statistics
-from harness.measure.conditions import conditions
+from harness.measure.conditions import conditions, usable_cores
 from harness.measure.rows import summary_row
 from harness.measure.turns import Rounds, in_rounds
 from harness.papers import charts
@@ -61,6 +60,7 @@ LONGEST_TURN_S = 0.1
 NEEDS_LOCKS = (
     "the experiment PAL-F9-locks: threads on one replay with two locks, one lock and an owner thread"
 )
+NEEDS_CORES = "2 cores or more: threads that share a core never work at the same time"
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def _row(
         "sharing": side.sharing,
         "threads": side.threads,
         "null": side.null,
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": len(usable_cores()),
         "capacity": capacity,
         "inserted": INSERTED,
         "row_bytes": sum(ROW_BYTES),
@@ -249,14 +249,20 @@ def _turns(frame: pd.DataFrame) -> dict[int, Turns]:
 def two_locks(frame: pd.DataFrame) -> Finding:
     """Check PAL Fig. 9: with two locks and lazy writing, threads that share a replay are faster than with one lock.
 
+    PAL has 4 threads; on fewer cores as many threads count as have a core each, and the outcome is at best in kind.
+
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     threads, at_least = from_text("PAL.threads", "PAL.tree_speedup_low")
-    most = int(threads.value)
+    found = _turns(frame)
+    cores = min((int(detail(row, "cores")) for rows in found.values() for row in rows.values()), default=0)
+    if cores == 1:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_CORES)
+    most = max((count for count in THREADS if count <= min(cores, threads.value)), default=0)
     wanted = [(sharing, count, False) for sharing in SHARINGS for count in (1, most)]
     wanted.append((TWO_LOCKS, most, True))
-    turns = {size: rows for size, rows in _turns(frame).items() if all(side in rows for side in wanted)}
+    turns = {size: rows for size, rows in found.items() if all(side in rows for side in wanted)}
     if not turns:
         return Finding(Outcome.NOT_RUN, needs=NEEDS_LOCKS)
     over_one, over_binary, over_owner = (
@@ -268,21 +274,20 @@ def two_locks(frame: pd.DataFrame) -> Finding:
         for sharing in (TWO_LOCKS, ONE_LOCK)
     )
     ours = [c.gain for c in (*over_one, *over_binary, *over_owner, *two_scale, *one_scales)]
-    cores = sorted({int(detail(row, "cores")) for rows in turns.values() for row in rows.values()})
     explanation = (
         f"At {most} threads two locks are faster than one at {_count(over_one, 'faster')} of {len(turns)} batch sizes, "
         f"slower at {_count(over_one, 'slower')}; with two locks {most} threads do more than one at "
         f"{_count(two_scale, 'faster')}, with one lock at {_count(one_scales, 'faster')}. "
-        f"Measured on {' and '.join(map(str, cores))} cores, which bound what {most} threads can gain."
+        f"Every thread has a core of its own; PAL has {threads.value:g} threads."
     )
     faster = _count(over_one, "faster") == len(turns)
     scales = _count(two_scale, "faster") == len(turns)
     as_published = all(c.beyond_noise and c.beyond_noise[0] > at_least.value for c in over_binary)
     if faster and scales and not _count(one_scales, "faster"):
-        return Finding(Outcome.REPRODUCED if as_published else Outcome.IN_KIND, tuple(ours), explanation)
-    if _count(over_one, "slower") or _count(one_scales, "faster") == len(turns):
-        return Finding(Outcome.NOT_REPRODUCED, tuple(ours), explanation)
-    if _count(two_scale, "slower") and min(cores) >= most:
+        reproduced = as_published and most == threads.value
+        return Finding(Outcome.REPRODUCED if reproduced else Outcome.IN_KIND, tuple(ours), explanation)
+    slower = _count(over_one, "slower") or _count(two_scale, "slower")
+    if slower or _count(one_scales, "faster") == len(turns):
         return Finding(Outcome.NOT_REPRODUCED, tuple(ours), explanation)
     return Finding(Outcome.NO_VERDICT, tuple(ours), explanation)
 
@@ -296,7 +301,7 @@ def _over(size: int, rows: Turns, other: str, threads: int) -> Paired:
 def _scaling(size: int, rows: Turns, sharing: str, threads: int) -> Paired:
     name = f"batch size {size}: {threads} threads over 1, {sharing}"
     many, one = rows[sharing, threads, False], rows[sharing, 1, False]
-    return paired(name, many, None, one, at_most=min(threads, int(detail(many, "cores"))))
+    return paired(name, many, None, one, at_most=threads)
 
 
 def _count(comparisons: list[Paired], verdict: str) -> int:

@@ -3,10 +3,10 @@
 Each of L learner threads samples B / L transitions on its own, and their gradients are averaged in memory
 (`primitives.training.parallel`); environment steps are held to the workload's update interval. Every split of threads
 is a whole training. All trainings take turns, one stretch each, in interleaved rounds, pinned to as many cores as
-they have threads.
+they have threads. On fewer than 3 cores nothing is timed: an actor and two learners would share a core, and an actor
+and one learner would not.
 """
 
-import os
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -22,7 +22,7 @@ from harness.core.row import Measurement
 from harness.core.suites import Experiment, Suite
 from harness.mapping import Mapping
 from harness.measure import statistics
-from harness.measure.conditions import conditions, pinned
+from harness.measure.conditions import conditions, pinned, usable_cores
 from harness.measure.rows import summary_row
 from harness.measure.turns import Rounds, in_rounds
 from harness.papers.base import Finding, Outcome
@@ -39,7 +39,11 @@ TIERS = ("standard", "full")
 CAPACITY, LEARNING_STARTS = 20_000, 1_000
 """Replay capacity and steps before learning of every training here, small so that replays fill quickly."""
 STRETCH_STEPS = 100
-NEEDS = "the experiment PAL-V-B: 1 and 2 learner threads on 2 cores or more (claim/PAL-V-B, tier standard)"
+FEWEST_CORES = 3
+"""One for the actor, and one for each of two learners."""
+NEEDS = (
+    f"{FEWEST_CORES} cores or more, one per thread, and the experiment PAL-V-B (claim/PAL-V-B, tier standard)"
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,15 @@ class Split:
     null: bool = False
 
 
-SPLITS = tuple(Split(a, n, null) for a in (1, 2) for n in (1, 2) for null in (False, True))
+def splits(cores: int) -> list[Split]:
+    """Return the splits into 1 or 2 actor and 1 or 2 learner threads that have at most one thread per core.
+
+    Each split occurs twice; the second copy shows the noise.
+
+    Args:
+        cores: number of cores that this process may use.
+    """
+    return [Split(a, n, null) for a in (1, 2) for n in (1, 2) if a + n <= cores for null in (False, True)]
 
 
 def measure(
@@ -71,13 +83,14 @@ def measure(
         steps: gradient steps per stretch.
 
     Returns:
-        One measurement per split: seconds per gradient step of all learners together. If the workload's environment
-        has no native version, there is only one, which was not run.
+        One measurement per split: seconds per gradient step of all learners together. If this process may use fewer
+        than `FEWEST_CORES` cores, or the workload's environment has no native version, there is only one, which was
+        not run.
     """
     item = workloads.load(name)
     for field, value in (("replay.capacity", CAPACITY), ("training.learning_starts", LEARNING_STARTS)):
         item = workloads.override(item, field, value, EXPERIMENT)
-    mapping, cores = Mapping.parse(MAPPING), sorted(os.sched_getaffinity(0))
+    mapping, cores = Mapping.parse(MAPPING), usable_cores()
     fields: dict[str, Any] = {
         "suite": Suite.CLAIM,
         "workload": name,
@@ -87,20 +100,24 @@ def measure(
         "batch_size": item.training.batch_size,
         "quantity": "time_per_call",
     }
+
+    def not_run(needs: str) -> list[Measurement]:
+        why: dict[str, Any] = {"status": "not_run", "reason": f"not run: needs {needs}"}
+        details = {"experiment": EXPERIMENT, "cores": len(cores)}
+        return [Measurement(**fields, **why, provenance=Provenance.MEASURED, details=details)]
+
+    if len(cores) < FEWEST_CORES:
+        return not_run(f"{FEWEST_CORES} cores, one per thread; this process may use {len(cores)}")
     with ExitStack() as stack:
         trainings = {}
-        for split in SPLITS:
-            options = Options(actors=split.actors, learners=split.learners, threads_native=True)
+        for split in splits(len(cores)):
+            options = Options(
+                actors=split.actors, processes=split.actors, learners=split.learners, threads_native=True
+            )
             try:
                 trainings[split] = ThreadedTraining(options.applied(item), mapping, options=options)
             except UserError as error:
-                reason = f"not run: needs a native environment: {error}"
-                why: dict[str, Any] = {
-                    "status": "not_run",
-                    "reason": reason,
-                    "details": {"experiment": EXPERIMENT},
-                }
-                return [Measurement(**fields, **why, provenance=Provenance.MEASURED)]
+                return not_run(f"a native environment: {error}")
             stack.callback(trainings[split].close)
             trainings[split].warm_up()
 
@@ -110,10 +127,10 @@ def measure(
             return progress.wall_s / progress.gradient_steps
 
         timed = in_rounds(
-            {split: partial(turn, split) for split in SPLITS}, Rounds(rounds, warm_up=1), report=report
+            {split: partial(turn, split) for split in trainings}, Rounds(rounds, warm_up=1), report=report
         )
     shared = {"experiment": EXPERIMENT, "cores": len(cores), "steps": steps, "conditions": conditions()}
-    return [summary_row(timed[split], **fields, details=shared | asdict(split)) for split in SPLITS]
+    return [summary_row(timed[split], **fields, details=shared | asdict(split)) for split in timed]
 
 
 def cells(tier: TierLimits) -> list[Cell]:
@@ -141,9 +158,8 @@ def two_learners(frame: pd.DataFrame) -> Finding:
     ours = tuple(one.gain for one in compared)
     faster, slower = (sum(one.outcome.verdict == word for one in compared) for word in ("faster", "slower"))
     explanation = (
-        f"Two learner threads are faster than one in {faster} of {len(compared)} workloads, slower in {slower}. Each "
-        "differentiates half of a batch; averaging gradients and waiting for each other cost a small network more "
-        "of its step than a large one."
+        f"Two learner threads, each with half of a batch, are faster than one in {faster} of {len(compared)} "
+        f"workloads, slower in {slower}. Each had one actor thread, and every thread a core of its own."
     )
     if faster == len(compared):
         return Finding(Outcome.IN_KIND, ours, explanation)
@@ -151,11 +167,11 @@ def two_learners(frame: pd.DataFrame) -> Finding:
 
 
 def _over_one(frame: pd.DataFrame, name: str) -> Paired | None:
-    """Return the gain of a second learner beside one actor; None without the rows, or with a single core."""
+    """Return the gain of a second learner next to one actor; None without the rows, or if threads shared a core."""
     rows = {
         (int(detail(row, "learners")), bool(detail(row, "null"))): row
         for row in rows_of(frame, EXPERIMENT, "time_per_call", workload=name)
-        if int(detail(row, "actors")) == 1 and int(detail(row, "cores")) >= 2
+        if int(detail(row, "actors")) == 1 and int(detail(row, "cores")) >= FEWEST_CORES
     }
     if any((learners, null) not in rows for learners in (1, 2) for null in (False, True)):
         return None

@@ -44,10 +44,12 @@ def test_an_unknown_order_is_refused() -> None:
         LockOrders("none", 8, 2)
 
 
-def turns(printed: float, unlocked: float, cores: int, itself: float = 1.0) -> list[Measurement]:
-    """Rows whose 4 threads are so many times as fast as one."""
+def turns(
+    printed: float, unlocked: float, cores: int, itself: float = 1.0, threads: int = 4
+) -> list[Measurement]:
+    """Rows whose threads are so many times as fast as one."""
     made = algorithm_3.measure(silent, rounds=5, calls=1)
-    gains = {(PRINTED, 4): printed, (UNLOCKED, 4): unlocked}
+    gains = {(PRINTED, threads): printed, (UNLOCKED, threads): unlocked}
     rows = []
     for row in made:
         time_s = 1e-6 / gains.get((row.details["order"], row.details["threads"]), 1.0)
@@ -69,24 +71,39 @@ def turns(printed: float, unlocked: float, cores: int, itself: float = 1.0) -> l
 
 
 @pytest.mark.parametrize(
-    ("printed", "cores", "itself", "outcome"),
+    ("printed", "cores", "threads", "itself", "outcome"),
     [
-        (0.5, 2, 1.0, Outcome.NOT_REPRODUCED),
-        (1.0, 2, 1.0, Outcome.NOT_REPRODUCED),
-        (1.9, 2, 1.0, Outcome.IN_KIND),
-        (1.4, 2, 1.0, Outcome.NOT_REPRODUCED),  # a gain, but no linear one
-        (1.9, 2, 3.0, Outcome.NO_VERDICT),  # the side differs from itself by more
-        (0.5, 1, 1.0, Outcome.NO_VERDICT),
+        (0.5, 2, 2, 1.0, Outcome.NOT_REPRODUCED),
+        (1.0, 2, 2, 1.0, Outcome.NOT_REPRODUCED),
+        (1.9, 2, 2, 1.0, Outcome.IN_KIND),
+        (1.4, 2, 2, 1.0, Outcome.NOT_REPRODUCED),  # a gain, but no linear one
+        (1.9, 2, 2, 3.0, Outcome.NO_VERDICT),  # the side differs from itself by more
+        (1.9, 4, 4, 1.0, Outcome.NOT_REPRODUCED),  # linear were 3.2
+        (3.6, 4, 4, 1.0, Outcome.IN_KIND),
+        (3.6, 8, 4, 1.0, Outcome.IN_KIND),  # PAL has 4
     ],
 )
 def test_the_verdict_on_the_order(
-    printed: float, cores: int, itself: float, outcome: Outcome, tmp_path: Path
+    printed: float, cores: int, threads: int, itself: float, outcome: Outcome, tmp_path: Path
 ) -> None:
-    found = verdict("PAL-A3", tmp_path, *turns(printed, 1.5, cores, itself)).finding
+    found = verdict("PAL-A3", tmp_path, *turns(printed, 1.5, cores, itself, threads)).finding
     assert found.outcome is outcome
     assert found.ours[0].value == pytest.approx(printed, rel=0.01)
     assert found.ours[1].value == pytest.approx(1.5, rel=0.01)
 
 
+def test_threads_that_share_a_core_do_not_count(tmp_path: Path) -> None:
+    """On 2 cores 4 threads are a tenth as fast as one, and 2 threads almost twice."""
+    rows = turns(1.9, 1.9, 2, threads=2)
+    for i, row in enumerate(rows):
+        if row.details["threads"] == 4:
+            rows[i] = replace(row, value=1e-5, samples=tuple(10 * s for s in row.samples))
+    found = verdict("PAL-A3", tmp_path / "two", *rows).finding
+    assert found.outcome is Outcome.IN_KIND
+    assert "2 threads, each on a core of its own (PAL has 4)" in found.explanation
+    alone = verdict("PAL-A3", tmp_path / "one", *turns(0.5, 0.5, 1)).finding
+    assert (alone.outcome, alone.needs) == (Outcome.NOT_RUN, algorithm_3.NEEDS_CORES)
+
+
 def test_without_its_rows_it_is_not_run(tmp_path: Path) -> None:
-    assert verdict("PAL-A3", tmp_path, *turns(1.0, 1.0, 2)[:-2]).finding.outcome is Outcome.NOT_RUN
+    assert verdict("PAL-A3", tmp_path, *turns(1.0, 1.0, 4)[:-2]).finding.outcome is Outcome.NOT_RUN

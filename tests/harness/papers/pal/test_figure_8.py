@@ -47,6 +47,13 @@ def test_a_library_that_is_not_built_is_not_run(monkeypatch: pytest.MonkeyPatch)
     assert row.details["baseline"] == "tianshou, this project with C++ threads"
 
 
+def test_threads_that_would_share_the_only_core_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {3})
+    monkeypatch.setattr(registry, "baseline_python", lambda name: Path("/"))
+    (row,) = figure_8.measure("cartpole-dqn", "tianshou", 1.0, silent)
+    assert (row.status, row.reason) == ("not_run", "not run: needs 2 cores: an actor's and a learner's")
+
+
 def test_the_full_tier_compares_with_what_trains_the_algorithm() -> None:
     assert figure_8.cells(TIERS["standard"]) == []
     assert [cell.key for cell in figure_8.cells(TIERS["full"])] == [
