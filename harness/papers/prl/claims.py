@@ -46,8 +46,9 @@ CLAIMS = (
         "Faster convergence at the same reward",
         (),
         figure_9.NEEDS,
-        figure_9.reallocated,
-        ("claim/PRL-F9",),
+        figure_9.convergence,
+        ("claim/PRL-F9", *BESIDE_LIBRARIES),
+        commands=("placerl reproduce --only PRL-F9 --tier standard", "placerl report"),
         draw=figure_9.draw,
     ),
     Claim(

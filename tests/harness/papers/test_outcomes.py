@@ -88,7 +88,7 @@ OUTCOMES: dict[str, set[Outcome]] = {
     "PRL-F6": ORDERED,
     "PRL-F7": ORDERED,
     "PRL-F8": EITHER,
-    "PRL-F9": NOT_RUN,
+    "PRL-F9": ORDERED,
     "PRL-T3": ORDERED,
     "PRL-T3-same-hardware": FACTOR,
     "PRL-T3-reallocation": FACTOR,

@@ -175,7 +175,6 @@ def test_cartpole_s_gain_is_of_cartpole_alone(tmp_path: Path) -> None:
     ("key", "stale", "says"),
     [
         ("PAL-F8", "no experiment", "`placerl learn`"),
-        ("PRL-F9", "no experiment", "claim/PRL-F9"),
         ("MAP-T7", "yet", "RAPL"),
         ("PPO-2.4", "a trace of its kernels", "which this project lacks"),
     ],

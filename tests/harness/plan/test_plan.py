@@ -128,7 +128,7 @@ def test_what_a_cell_needs_stands_before_it(name: str) -> None:
         ("PAL-F9", "full", "full"),
         ("PAL-F8", "quick", "standard"),
         ("PAL-F10", "quick", "standard"),
-        ("PRL-F9", "quick", "standard"),
+        ("MAP-IV-D1", "quick", "standard"),
         ("PPO-F11", "quick", "standard"),
         ("FIX-F7", "quick", "standard"),
         ("FIX-F7-sweep", "quick", "standard"),
