@@ -2,61 +2,20 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <exception>
-#include <thread>
-#include <utility>
 #include <vector>
 
 #include <pthread.h>
-#include <unistd.h>
 
+#include "native/own_threads.hpp"
 #include "native/subnormals.hpp"
+#include "native/waiting.hpp"
 
 namespace placerl::learner {
 
 constexpr int MAXIMUM_THREADS = 64; // a bit of a word each
-
-// Waits for another thread: at first without letting go of the core, then in turns with whoever wants it, as
-// there may be more threads than cores.
-class Waiting {
-  public:
-    // One turn of waiting.
-    void turn() {
-        if (++turns_ % YIELD_EVERY == 0)
-            std::this_thread::yield();
-        else
-            pause();
-    }
-    // Whether it has been so long that more waiting is a waste; asked now and then, as the clock is slow.
-    bool is_long() {
-        if (turns_ == 0 || turns_ % CLOCK_EVERY != 0)
-            return false;
-        const auto now = Clock::now();
-        if (turns_ == CLOCK_EVERY)
-            since_ = now;
-        return now - since_ > LONG;
-    }
-
-  private:
-    using Clock = std::chrono::steady_clock;
-    static constexpr int YIELD_EVERY = 256, CLOCK_EVERY = 64;
-    // More than Python takes between two steps, less than a scheduler's time slice.
-    static constexpr std::chrono::microseconds LONG{50};
-
-    static void pause() {
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#elif defined(__aarch64__)
-        asm volatile("yield");
-#endif
-    }
-
-    long turns_ = 0;
-    Clock::time_point since_{};
-};
 
 // The caller of `run` and the workers beside it. Work comes in parts, one a thread; the caller does its own,
 // then those that their workers have not begun. So a worker that sleeps, or has no core, holds nobody up, and
@@ -64,14 +23,14 @@ class Waiting {
 class Team {
   public:
     // `threads`: the caller and at least one worker.
-    explicit Team(int threads) : failures_(static_cast<std::size_t>(threads)), owner_(getpid()) {
+    explicit Team(int threads) : failures_(static_cast<std::size_t>(threads)) {
         // Signals are for the threads that know of them.
         sigset_t all, before;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
         try {
             for (int part = 1; part < threads; ++part)
-                workers_.emplace_back([this, part] { serve(part); });
+                workers_.start([this, part] { serve(part); });
         } catch (...) {
             pthread_sigmask(SIG_SETMASK, &before, nullptr);
             end();
@@ -183,18 +142,9 @@ class Team {
     }
 
     void end() {
-        if (getpid() != owner_) {
-            // The threads are the parent's: nobody is here to join, and their stacks, which the handles point
-            // to, were reclaimed by the fork. Even to detach them is undefined, so the handles are leaked on
-            // purpose: some bytes a team, in a forked process alone.
-            (void)new auto(std::move(workers_));
-            return;
-        }
         ending_.store(true);
         wake();
-        for (std::thread &worker : workers_)
-            worker.join();
-        workers_.clear();
+        workers_.join();
     }
 
     // What the workers read to begin, what they write at the end, and what is rarely written, a cache line
@@ -209,8 +159,7 @@ class Team {
     std::atomic<bool> ending_{false};
     std::atomic_flag busy_;
     std::vector<std::exception_ptr> failures_; // by part
-    std::vector<std::thread> workers_;
-    pid_t owner_;
+    OwnThreads workers_;
 };
 
 } // namespace placerl::learner

@@ -15,10 +15,10 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "learner/relaxed/turns.hpp"
+#include "native/own_threads.hpp"
 #include "replay/native/concurrent_replay.hpp"
 
 namespace placerl::relaxed {
@@ -79,15 +79,13 @@ class ReplayManager {
         for (std::size_t c = 0; c < columns_.size(); ++c)
             raw_[c].resize(std::size_t(batch_size) * replay.columns()[c].row_bytes);
         if (beside)
-            thread_ = std::thread([this] { serve(); });
+            thread_.start([this] { serve(); });
     }
     ReplayManager(const ReplayManager &) = delete;
     ReplayManager &operator=(const ReplayManager &) = delete;
     ~ReplayManager() {
-        if (thread_.joinable()) {
-            post({});
-            thread_.join();
-        }
+        if (beside() && !thread_.elsewhere())
+            post({}); // in a forked process nobody takes calls, and there may be no room for one
     }
 
     // Arrays for `Batch`.
@@ -125,7 +123,7 @@ class ReplayManager {
         if (failed_.load(std::memory_order_acquire))
             std::rethrow_exception(failure_);
     }
-    bool beside() const { return thread_.joinable(); }
+    bool beside() const { return !thread_.empty(); }
     // Complete after `drain`.
     const Seconds &seconds() const { return seconds_; }
 
@@ -134,7 +132,7 @@ class ReplayManager {
 
     uint64_t post(Call call) {
         const uint64_t number = posted_.count() + 1;
-        if (!thread_.joinable()) {
+        if (!beside()) {
             attempt(call);
             posted_.raise();
             done_.raise();
@@ -242,7 +240,7 @@ class ReplayManager {
     // One posts, one performs.
     std::vector<Call> calls_;
     Turns posted_, done_;
-    std::thread thread_;
+    OwnThreads thread_; // one, or none
 };
 
 } // namespace placerl::relaxed

@@ -4,7 +4,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <thread>
+
+#include "native/waiting.hpp"
 
 namespace placerl::relaxed {
 
@@ -20,10 +21,8 @@ class Turns {
     void wait_for(uint64_t least) const {
         for (;;) {
             uint64_t seen = count();
-            for (int i = 0; i < spins() && !reached(seen, least); ++i) {
-                pause();
-                seen = count();
-            }
+            for (Waiting waiting; !reached(seen, least) && !waiting.is_long(); seen = count())
+                waiting.turn();
             if (reached(seen, least))
                 return;
             count_.wait(seen, std::memory_order_acquire);
@@ -33,16 +32,6 @@ class Turns {
 
   private:
     static bool reached(uint64_t seen, uint64_t least) { return seen >= least; }
-    // On one core the other thread only goes on when this one sleeps.
-    static int spins() {
-        static const int number = std::thread::hardware_concurrency() > 1 ? 1000 : 0;
-        return number;
-    }
-    static void pause() {
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
-    }
 
     alignas(64) std::atomic<uint64_t> count_{0};
 };

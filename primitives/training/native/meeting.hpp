@@ -4,9 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "native/waiting.hpp"
 
 namespace placerl::training {
 
@@ -26,22 +24,14 @@ class Meeting {
             round_.store(round + 1, std::memory_order_release);
             round_.notify_all();
         } else {
-            for (int i = 0; i < spins && round_.load(std::memory_order_acquire) == round; ++i)
-                pause();
+            for (Waiting waiting; round_.load(std::memory_order_acquire) == round && !waiting.is_long();)
+                waiting.turn();
             round_.wait(round, std::memory_order_acquire);
         }
         return agreed_.load(std::memory_order_relaxed);
     }
 
   private:
-    static constexpr int spins = 2000; // some 20 us, then sleep: another learner's part may take long
-
-    static void pause() {
-#if defined(__x86_64__)
-        _mm_pause();
-#endif
-    }
-
     const int members_;
     alignas(64) std::atomic<int> arrived_{0};
     std::atomic<bool> refused_{false}, agreed_{true};

@@ -6,10 +6,10 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "native/own_threads.hpp"
 #include "training/native/actor.hpp"
 #include "training/native/meeting.hpp"
 
@@ -55,10 +55,7 @@ class ParallelTraining {
     }
     ParallelTraining(const ParallelTraining &) = delete;
     ParallelTraining &operator=(const ParallelTraining &) = delete;
-    ~ParallelTraining() {
-        stop();
-        join_all();
-    }
+    ~ParallelTraining() { stop(); }
 
     int64_t environment_steps() const { return pace_.environment_steps(); }
     int64_t gradient_steps() const { return pace_.gradient_steps(); }
@@ -91,7 +88,7 @@ class ParallelTraining {
     void stop() { pace_.stop(); }
     // Waits for the end; throws what the first thread that failed threw.
     void join() {
-        join_all();
+        threads_.join();
         if (const std::exception_ptr failure = std::exchange(failure_, nullptr))
             std::rethrow_exception(failure);
     }
@@ -122,7 +119,7 @@ class ParallelTraining {
   private:
     template <typename Work>
     void begin(Work work) {
-        threads_.emplace_back([this, work] {
+        threads_.start([this, work] {
             try {
                 work();
             } catch (...) {
@@ -141,12 +138,6 @@ class ParallelTraining {
                 failure_ = std::move(error);
         }
         pace_.stop();
-    }
-
-    void join_all() {
-        for (std::thread &thread : threads_)
-            thread.join();
-        threads_.clear();
     }
 
     void learn(size_t rank) {
@@ -225,11 +216,11 @@ class ParallelTraining {
     std::vector<Spent> spent_;
     int64_t until_ = 0, publish_every_ = 1;
     std::atomic<int> learning_{0};
-    std::vector<std::thread> threads_;
     std::mutex mutex_;
     std::condition_variable ended_;
     int running_ = 0;
     std::exception_ptr failure_;
+    OwnThreads threads_; // last: they end before what they use
 };
 
 } // namespace placerl::training

@@ -2,6 +2,12 @@
 // while the poster does something else.
 #include "learner/relaxed/manager.hpp"
 
+#include <cstdlib>
+#include <memory>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "check.hpp"
 
 using namespace placerl;
@@ -130,6 +136,29 @@ void nothing_to_sample_is_said(bool beside) {
     CHECK(batch.empty);
 }
 
+// The child has the manager and not its thread: nobody takes the calls that fill the queue.
+void a_forked_process_can_leave_it(bool beside) {
+    auto world = std::make_unique<World>(beside);
+    relaxed::Insertion items = World::items(8, 1.0f, 2.0);
+    world->manager.insert(items);
+    world->manager.drain();
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        alarm(20);
+        for (int call = 0; call < 8; ++call)
+            world->manager.insert(items);
+        world.reset();
+        std::_Exit(0);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    world->manager.insert(items);
+    world->manager.drain();
+    CHECK(world->replay.size() == 16);
+}
+
 } // namespace
 
 int main() {
@@ -138,6 +167,7 @@ int main() {
         late_priorities_spare_new_items(beside);
         an_error_stops_the_calls_and_is_thrown(beside);
         nothing_to_sample_is_said(beside);
+        a_forked_process_can_leave_it(beside);
     }
     a_full_queue_makes_the_poster_wait();
     return 0;
