@@ -24,8 +24,9 @@ struct Source {
 
 class Steps {
   public:
-    // Step s of a run draws with seeds[s] and betas[s]; draws[d] holds the d-th draw of all steps, one after
-    // the other. All are the caller's and outlive the run.
+    // Step s of a run trains program programs[s]; seeds and betas are those of the samples that the run asks
+    // for, of which `samples_for` says the number; draws[d] holds the d-th draw of all steps, one after the
+    // other. All are the caller's and outlive the run.
     struct Run {
         std::vector<int> programs;
         std::vector<sum_tree::Seed> seeds;
@@ -63,6 +64,8 @@ class Steps {
         }
     }
 
+    // Samples that `steps` steps ask for.
+    std::size_t samples_for(std::size_t steps) const { return steps; }
     // Gradient steps taken so far.
     int64_t taken() const { return taken_; }
 

@@ -14,15 +14,7 @@ namespace placerl::relaxed {
 class Steps {
   public:
     using Source = fused::Source;
-
-    // Step s of a run trains program programs[s]; the seeds and betas are those of the samples that the run
-    // asks for, of which `samples_for` says the number; draws as in fused::Steps::Run.
-    struct Run {
-        std::vector<int> programs;
-        std::vector<sum_tree::Seed> seeds;
-        std::vector<double> betas;
-        std::vector<const std::byte *> draws;
-    };
+    using Run = fused::Steps::Run;
 
     // `ahead`: D, the batches that wait when a step begins, apart from its own. `beside`: as ReplayManager
     // takes it.
