@@ -8,22 +8,12 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from primitives.one_caller import current_process
 from primitives.replay import snapshot
 from primitives.replay.storage import Storage
 
 _SNAPSHOT_FORMAT = 1
 _COLUMN = "column/"
-
-
-_process = os.getpid()
-
-
-def _after_fork_in_child() -> None:
-    global _process
-    _process = os.getpid()
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class PriorityTree(Protocol):
@@ -77,7 +67,7 @@ class Replay(ABC):
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
-        self._process = _process
+        self._process = current_process()
 
     def _check_process(self) -> None:
         """Check that this process created the replay: in a forked copy, priorities would be updated but never
@@ -86,8 +76,8 @@ class Replay(ABC):
         Raises:
             RuntimeError: another process created this replay.
         """
-        if self._process != _process:
-            raise RuntimeError(f"this replay belongs to process {self._process}, found {_process}")
+        if self._process != (found := current_process()):
+            raise RuntimeError(f"this replay belongs to process {self._process}, found {found}")
 
     @abstractmethod
     def insert(self, batch: Mapping[str, npt.ArrayLike]) -> npt.NDArray[np.int64]:

@@ -17,13 +17,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from primitives.algorithms import checks, tree
+from primitives.algorithms import checks
 from primitives.algorithms.ppo import PPO
 from primitives.graph.graph import Graph
 from primitives.graph.trace import trace
 from primitives.learner import Learner
 from primitives.learner.native.calls import NativeCalls
 from primitives.learner.native.executable import NativeExecutable
+from primitives.one_caller import OneCaller, one_at_a_time
+from primitives.training.acting_weights import acting_weights
 
 COLUMNS = ("observation", "action", "log_probability", "advantage", "value_target")
 """Columns of the samples, in the order of `SampleColumn` in native/iterations.hpp."""
@@ -62,10 +64,12 @@ class Sources:
     minibatches: np.random.Generator
 
 
-class OnPolicyIterations:
+class OnPolicyIterations(OneCaller):
     """The iterations of a native learner of PPO on native environments.
 
     The learner can still be used directly: it and this object share the state and the count of gradient steps.
+    One thread at a time may call this object: while a call of another is in progress, and in a forked process, a method
+    raises RuntimeError.
 
     Args:
         learner: a learner of backend "native" for PPO with two networks, in float32; its batch size is M.
@@ -82,6 +86,7 @@ class OnPolicyIterations:
     def __init__(self, learner: Learner, environments: Any, sources: Sources) -> None:
         from primitives import _native
 
+        super().__init__()
         algorithm = _checked(learner, environments)
         assert isinstance(learner, NativeCalls)
         settings, count = algorithm.hyperparameters, environments.count
@@ -98,6 +103,8 @@ class OnPolicyIterations:
         threads = getattr(learner.programs, "threads", 1)
         self._acting = NativeExecutable(graphs, threads=threads)
         programs = learner.programs
+        assert isinstance(programs, NativeExecutable)
+        structure = algorithm.initialise(torch.Generator().manual_seed(0))
         self._losses = [_losses(programs.graphs[variant]) for variant in algorithm.variants]
         self._native = _native.training.OnPolicy(
             environments,
@@ -105,9 +112,9 @@ class OnPolicyIterations:
             (
                 self._acting._executor,
                 [self._acting._programs[name] for name in graphs],
-                self._weights(self._acting.state()),
+                acting_weights(algorithm, structure, self._acting),
             ),
-            (programs._executor, self._weights(programs.state())),
+            (programs._executor, acting_weights(algorithm, structure, programs)),
             [
                 (programs._programs[variant], _inputs(programs.graphs[variant]), losses.get("kl", _NO_KL))
                 for variant, losses in zip(algorithm.variants, self._losses, strict=True)
@@ -124,6 +131,7 @@ class OnPolicyIterations:
         self._numbers_each = self._samples * max(self._native.draws, settings.epochs)
 
     @property
+    @one_at_a_time
     def environment_steps(self) -> int:
         """The number of environment steps taken so far, over all environments."""
         return int(self._native.environment_steps)
@@ -134,6 +142,7 @@ class OnPolicyIterations:
         return self._samples // self._learner.batch_size * self._epochs
 
     @property
+    @one_at_a_time
     def losses(self) -> dict[str, float]:
         """Return the losses by name, each from the last gradient step that computed it; empty before the first step."""
         kinds = list(zip(self._native.last_outputs, self._losses, strict=True))
@@ -142,6 +151,7 @@ class OnPolicyIterations:
             name: values[position] for values, places in kinds for name, position in places.items() if values
         }
 
+    @one_at_a_time
     def run(self, iterations: int) -> None:
         """Run iterations of PPO: collect samples, then take gradient steps on them.
 
@@ -168,11 +178,13 @@ class OnPolicyIterations:
         finally:
             self._learner.gradient_steps += self._native.gradient_steps - before
 
+    @one_at_a_time
     def take_episodes(self) -> list[tuple[int, float]]:
         """Return a pair (environment step, return) for each episode that ended since the last call."""
         episodes: list[tuple[int, float]] = self._native.take_episodes()
         return episodes
 
+    @one_at_a_time
     def spent_s(self) -> dict[str, float]:
         """Return the seconds spent so far, by kind of work.
 
@@ -181,6 +193,7 @@ class OnPolicyIterations:
         spent: dict[str, float] = self._native.spent_s()
         return spent
 
+    @one_at_a_time
     def samples(self) -> dict[str, npt.NDArray]:
         """Return copies of the columns of the last iteration's N T samples, by name.
 
@@ -190,12 +203,6 @@ class OnPolicyIterations:
         return {
             name: self._native.column(which).reshape(shapes[name].shape) for which, name in enumerate(COLUMNS)
         }
-
-    def _weights(self, state: dict[str, npt.NDArray]) -> list[npt.NDArray]:
-        leaves = {name.removeprefix("state/"): torch.from_numpy(array) for name, array in state.items()}
-        structure = self._algorithm.initialise(torch.Generator().manual_seed(0))
-        parameters = self._algorithm.acting_parameters(tree.unflatten(structure, leaves))
-        return [value.numpy() for value in parameters.values()]
 
 
 def refusal(algorithm: Any) -> str:

@@ -21,11 +21,16 @@ import numpy.typing as npt
 import torch
 
 from primitives.algorithms import Algorithm, checks, tree
+from primitives.algorithms.custom import CustomAlgorithm
+from primitives.algorithms.dqn import DQN
+from primitives.graph.graph import Graph
 from primitives.learner.acting import exploring_graph
 from primitives.learner.base import refuse_discounts
 from primitives.learner.graph_learner import step_graph
 from primitives.learner.native.executable import NativeExecutable
+from primitives.one_caller import OneCaller, one_at_a_time
 from primitives.replay import ConcurrentReplay, LinearSchedule
+from primitives.training.acting_weights import acting_weights
 from primitives.training.phases import is_mean, phase_graphs
 
 COLUMNS = ("observation", "action", "reward", "next_observation", "terminated")
@@ -56,8 +61,11 @@ class Pacing:
         checks.whole("lead", self.lead, 0)
 
 
-class ParallelTraining:
+class ParallelTraining(OneCaller):
     """A training with actors and learners in C++ threads.
+
+    One Python thread at a time may call it: a method raises RuntimeError while a call of another is in progress, and in
+    a forked process, which has none of the threads. The counts of steps can be read at any time.
 
     Args:
         algorithm: an off-policy algorithm in float32, with transitions of one step.
@@ -71,6 +79,7 @@ class ParallelTraining:
 
     Raises:
         ValueError: an argument is out of range, or the replay or the environments do not match the algorithm.
+        RuntimeError: another process created the replay: this is a forked copy.
         UnsupportedOperationError: the native executor lacks an operation of the algorithm.
     """
 
@@ -87,6 +96,8 @@ class ParallelTraining:
     ) -> None:
         from primitives import _native
 
+        super().__init__()
+        replay._check_process()
         checks.whole("learners", learners, 1, batch_size)
         if batch_size % learners:
             raise ValueError(
@@ -100,14 +111,14 @@ class ParallelTraining:
         self.algorithm, self.replay = algorithm, replay
         variants = {name: number for number, name in enumerate(algorithm.variants)}
         graphs = _graphs(algorithm, batch_size // learners, learners)
+        _check_draws(algorithm, graphs)
         flat = {f"{variant}/{i}": graph for variant, parts in graphs.items() for i, graph in enumerate(parts)}
         self._executables = [NativeExecutable(flat) for _ in range(learners)]
         structure = algorithm.initialise(torch.Generator().manual_seed(seed))
-        self._structure = structure
         self._write({name: leaf.numpy() for name, leaf in tree.flatten(structure).items()})
         columns = list(replay.storage.columns)
         plans = [_plan(self._executables[0], variant, graphs[variant], columns) for variant in variants]
-        acting = [self._acting(executable) for executable in self._executables]
+        acting = [acting_weights(algorithm, structure, executable) for executable in self._executables]
         self._actors = [
             _actor(algorithm, envs, [value.shape for value in acting[0]]) for envs in environments
         ]
@@ -140,11 +151,16 @@ class ParallelTraining:
         """Whether the actors have taken the `learning_starts` random steps that precede the first gradient step."""
         return bool(self._threads.filled)
 
+    @one_at_a_time
     def fill(self) -> None:
         """Let the actors take the `learning_starts` random steps, unless they have taken them."""
+        self._fill()
+
+    def _fill(self) -> None:
         if not self.filled:
             self._threads.run(0, _BOTH)
 
+    @one_at_a_time
     def run(self, gradient_steps: int) -> None:
         """Run all threads until `gradient_steps` more gradient steps are taken.
 
@@ -156,9 +172,10 @@ class ParallelTraining:
             ValueError: `gradient_steps` is below 1, or a thread found a number that is not finite.
         """
         checks.whole("gradient_steps", gradient_steps, 1)
-        self.fill()
+        self._fill()
         self._threads.run(gradient_steps, _BOTH)
 
+    @one_at_a_time
     def collect(self, environment_steps: int) -> None:
         """Run the actors alone, with the current policy, until at least `environment_steps` more steps are inserted.
 
@@ -169,9 +186,10 @@ class ParallelTraining:
             ValueError: `environment_steps` is below 1, or a thread found a number that is not finite.
         """
         checks.whole("environment_steps", environment_steps, 1)
-        self.fill()
+        self._fill()
         self._threads.run(environment_steps, _ACTORS)
 
+    @one_at_a_time
     def learn(self, gradient_steps: int) -> None:
         """Run the learners alone until `gradient_steps` more steps are taken.
 
@@ -182,14 +200,16 @@ class ParallelTraining:
             ValueError: `gradient_steps` is below 1, or a thread found a number that is not finite.
         """
         checks.whole("gradient_steps", gradient_steps, 1)
-        self.fill()
+        self._fill()
         self._threads.run(gradient_steps, _LEARNERS)
 
+    @one_at_a_time
     def take_episodes(self) -> list[tuple[int, float]]:
         """Return a pair (environment step, return) for each episode that has ended since the last call."""
         episodes: list[tuple[int, float]] = self._threads.take_episodes()
         return episodes
 
+    @one_at_a_time
     def spent_s(self) -> dict[str, float]:
         """Return the seconds since the start that all threads together have spent on each kind of work.
 
@@ -200,6 +220,7 @@ class ParallelTraining:
         spent: dict[str, float] = self._threads.spent_s()
         return spent
 
+    @one_at_a_time
     def state_dict(self, learner: int = 0) -> dict[str, npt.NDArray]:
         """Return copies of a learner's whole state and of the counts of steps, by name.
 
@@ -215,6 +236,7 @@ class ParallelTraining:
             "environment_steps": np.asarray(self.environment_steps),
         }
 
+    @one_at_a_time
     def load_state_dict(self, state: Mapping[str, npt.NDArray]) -> None:
         """Continue from a state that `state_dict` returned. The environments begin new episodes.
 
@@ -239,13 +261,6 @@ class ParallelTraining:
         for executable in self._executables:
             for name, value in leaves.items():
                 executable.write_state(f"state/{name}", value)
-
-    def _acting(self, executable: NativeExecutable) -> list[npt.NDArray]:
-        leaves = {
-            name.removeprefix("state/"): torch.from_numpy(array) for name, array in executable.state().items()
-        }
-        parameters = self.algorithm.acting_parameters(tree.unflatten(self._structure, leaves))
-        return [value.numpy() for value in parameters.values()]
 
 
 def period_of(algorithm: Algorithm) -> list[str]:
@@ -324,22 +339,42 @@ def _actor(algorithm: Algorithm, environments: Any, shapes: Sequence[tuple[int, 
     """Return an actor's environments, executor, program and weights, as `Threads` takes them."""
     executable = NativeExecutable({"explore": exploring_graph(algorithm, environments.count)})
     state = algorithm.initialise(torch.Generator().manual_seed(0))
-    leaves = {
-        name.removeprefix("state/"): torch.from_numpy(array) for name, array in executable.state().items()
-    }
-    weights = [value.numpy() for value in algorithm.acting_parameters(tree.unflatten(state, leaves)).values()]
+    weights = acting_weights(algorithm, state, executable)
     assert [value.shape for value in weights] == list(shapes)
     return environments, executable._executor, executable._programs["explore"], weights, executable
 
 
+def _check_draws(algorithm: Algorithm, graphs: Mapping[str, Sequence[Graph]]) -> None:
+    """Refuse random numbers of a gradient step that are not standard normal, which is what the learners draw."""
+    names = {
+        buffer.name for parts in graphs.values() for graph in parts for _, buffer in graph.of_kind("input")
+    }
+    drawn = {name.removeprefix("draws/") for name in names if name.startswith("draws/")}
+    normal = set(algorithm.noises) if type(algorithm).draw is Algorithm.draw else set()
+    if other := sorted(drawn - normal):
+        raise ValueError(
+            f"algorithm: found random numbers {', '.join(other)} of a distribution of its own; allowed: the standard "
+            "normal ones of Algorithm.draw"
+        )
+
+
 def _exploration(algorithm: Algorithm) -> tuple[bool, float, float, int]:
-    drawn = set(algorithm.draw_exploration(1, 0, np.random.default_rng(0)))
-    if drawn == {"noise"}:
+    """Return how actors draw the random numbers of exploring actions, as `Threads` takes it.
+
+    Only known draws are accepted: a method that overrides one may draw from any distribution under the same name.
+    """
+    drawn = ", ".join(algorithm.draw_exploration(1, 0, np.random.default_rng(0)))
+    kind = type(algorithm)
+    draw = kind.draw_exploration
+    if drawn == "noise" and draw in (Algorithm.draw_exploration, CustomAlgorithm.draw_exploration):
         return False, 0.0, 0.0, 1
-    settings = algorithm.hyperparameters
-    if drawn != {"bonus"}:
-        raise ValueError(f"algorithm: found exploration with {drawn}; allowed: noise, or DQN's bonus")
-    return True, settings.epsilon_initial, settings.epsilon_final, settings.exploration_steps
+    if issubclass(kind, DQN) and draw is DQN.draw_exploration and kind.epsilon is DQN.epsilon:
+        settings = algorithm.hyperparameters
+        return True, settings.epsilon_initial, settings.epsilon_final, settings.exploration_steps
+    raise ValueError(
+        f"algorithm: found exploration with {drawn} of a distribution of its own; allowed: the standard normal noise "
+        "of Algorithm.draw_exploration, or DQN's bonus"
+    )
 
 
 def _beta(replay: ConcurrentReplay) -> tuple[float, float, int]:

@@ -13,16 +13,17 @@ import numpy.typing as npt
 from primitives.learner import Learner
 from primitives.learner.base import refuse_discounts
 from primitives.learner.native.calls import NativeCalls
+from primitives.one_caller import OneCaller, one_at_a_time
 from primitives.replay import ConcurrentReplay
 
 _COLUMN, _WEIGHT, _DRAW = range(3)
 
 
-class FusedSteps:
+class FusedSteps(OneCaller):
     """Takes gradient steps of a native learner on a `ConcurrentReplay`, many steps in one native call.
 
     The replay and the learner can still be used directly: they share the state and the counts of steps and
-    samples.
+    samples. One thread at a time may take steps.
 
     Args:
         replay: source of the batches; receives the priorities.
@@ -32,9 +33,12 @@ class FusedSteps:
         TypeError: the learner has another backend, or its algorithm is in float64.
         ValueError: the replay lacks a column that the learner reads, holds it with another shape or dtype, or
             holds n-step transitions that its algorithm does not read.
+        RuntimeError: another process created the replay: this is a forked copy.
     """
 
     def __init__(self, replay: ConcurrentReplay, learner: Learner) -> None:
+        super().__init__()
+        replay._check_process()
         if not isinstance(learner, NativeCalls):
             raise TypeError(f"learner: found backend {learner.backend!r}; allowed: 'native'")
         if not learner.in_one_call:
@@ -98,6 +102,7 @@ class FusedSteps:
             )
         return _COLUMN, list(columns).index(name)
 
+    @one_at_a_time
     def run(self, steps: int, rng: np.random.Generator) -> None:
         """Take gradient steps: each samples a batch, trains on it and updates its priorities.
 
@@ -108,9 +113,9 @@ class FusedSteps:
         Raises:
             ValueError: there is nothing to sample, or a number is not finite: in a batch (the steps before it
                 have been taken) or in a TD error (its step has been taken, too).
-            RuntimeError: another process created the replay: this is a forked copy.
+            RuntimeError: another process created this object: this is a forked copy. Or a call of another thread is
+                in progress.
         """
-        self._replay._check_process()
         if steps < 1:
             raise ValueError(f"steps: found {steps}; allowed: at least 1")
         while steps > 0:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from primitives.learner import Learner
 from primitives.learner.fused import FusedSteps
+from primitives.one_caller import one_at_a_time
 from primitives.replay import ConcurrentReplay
 
 
@@ -37,6 +38,7 @@ class RelaxedSteps(FusedSteps):
     Raises:
         TypeError: the learner has another backend, or its algorithm is in float64.
         ValueError: the replay does not fit the learner's algorithm, or `ahead` is below 0.
+        RuntimeError: another process created the replay: this is a forked copy.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class RelaxedSteps(FusedSteps):
     def _samples(self, steps: int) -> int:
         return int(self._fused.samples_for(steps))
 
+    @one_at_a_time
     def insert(self, batch: Mapping[str, npt.ArrayLike], td_errors: npt.ArrayLike | None = None) -> None:
         """Copy items, and let the replay manager insert them after the work that it already has.
 
@@ -75,26 +78,28 @@ class RelaxedSteps(FusedSteps):
         Raises:
             TypeError, ValueError: a batch that does not fit the storage, or TD errors that do not fit the batch; the
                 state is unchanged.
-            RuntimeError: another process created the replay: this is a forked copy.
+            RuntimeError: another process created this object: this is a forked copy. Or a call of another thread is
+                in progress.
         """
         replay = self._replay
-        replay._check_process()
         columns = [np.ascontiguousarray(array) for array in replay.storage.checked(batch).values()]
         count = len(columns[0])
         errors = [] if td_errors is None else replay._checked(td_errors, count).tolist()
         self._fused.insert(columns, count, errors)
 
+    @one_at_a_time
     def drain(self) -> None:
         """Wait until the replay manager has done all its work.
 
         Raises:
             ValueError: a TD error was not finite, or too large for a priority.
-            RuntimeError: another process created the replay: this is a forked copy.
+            RuntimeError: another process created this object: this is a forked copy. Or a call of another thread is
+                in progress.
         """
-        self._replay._check_process()
         self._fused.drain()
 
     @property
+    @one_at_a_time
     def terms_s(self) -> dict[str, float]:
         """Return the seconds spent so far, by kind of work; complete after `drain`.
 

@@ -1,13 +1,17 @@
 """Training by threads: what is deterministic is, counts hold, a stopped training goes on, and it learns."""
 
+import os
 import signal
 import threading
-from collections.abc import Iterator
+import time
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from primitives._native import environments as native
 
 from primitives.algorithms import Algorithm
@@ -174,6 +178,108 @@ def test_ctrl_c_ends_the_steps_and_the_training_goes_on() -> None:
     assert all(np.array_equal(first[name], last[name]) for name in first)
     made.run(5)
     assert made.gradient_steps == steps + 5
+
+
+CALLS: dict[str, Callable[[ParallelTraining], object]] = {
+    "fill": lambda made: made.fill(),
+    "run": lambda made: made.run(1),
+    "collect": lambda made: made.collect(1),
+    "learn": lambda made: made.learn(1),
+    "take_episodes": lambda made: made.take_episodes(),
+    "spent_s": lambda made: made.spent_s(),
+    "state_dict": lambda made: made.state_dict(),
+    "load_state_dict": lambda made: made.load_state_dict({}),
+}
+
+
+@pytest.mark.usefixtures("heard")
+def test_a_call_of_another_thread_during_a_run_is_refused_by_name() -> None:
+    made = training(actors=2, learners=2, pacing=Pacing(64, 1, 16))
+    made.fill()
+    refused: dict[str, str] = {}
+
+    def call_all() -> None:
+        while not made.gradient_steps:
+            time.sleep(1e-3)  # counts can be read meanwhile
+        for name, call in CALLS.items():
+            try:
+                call(made)
+            except RuntimeError as error:
+                refused[name] = str(error)
+        signal.raise_signal(signal.SIGINT)
+
+    other = threading.Thread(target=call_all)
+    other.start()
+    with pytest.raises(KeyboardInterrupt):
+        made.run(10**9)
+    other.join()
+    assert refused == {
+        name: f"ParallelTraining.{name}: found another call in progress; allowed: one at a time"
+        for name in CALLS
+    }
+    steps = made.gradient_steps
+    made.run(3)
+    assert made.gradient_steps == steps + 3
+
+
+def test_a_forked_copy_refuses_every_call_and_ends() -> None:
+    made = training(actors=2, learners=2, pacing=Pacing(64, 1, 16))
+    made.run(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # that threads are lost is what is tried here
+        child = os.fork()
+    if not child:
+        signal.alarm(20)
+        refused = 0
+        for call in CALLS.values():
+            try:
+                call(made)
+            except RuntimeError as error:
+                refused += "this ParallelTraining belongs to process" in str(error)
+        del made
+        os._exit(0 if refused == len(CALLS) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    made.run(3)
+    assert made.gradient_steps == 6
+
+
+class _UniformTargets(TD3):
+    """Draws its own random numbers, under the name that standard normal ones have."""
+
+    def draw(self, batch_size: int, generator: torch.Generator, out: Any = None) -> dict[str, torch.Tensor]:
+        return {name: value.uniform_() for name, value in super().draw(batch_size, generator, out).items()}
+
+
+class _UniformExploration(DDPG):
+    def draw_exploration(self, number: int, environment_step: int, rng: np.random.Generator) -> Any:
+        return {"noise": rng.random((number, self.action_size), np.float32)}
+
+
+class _Boltzmann(DQN):
+    def draw_exploration(self, number: int, environment_step: int, rng: np.random.Generator) -> Any:
+        return {"bonus": rng.gumbel(size=(number, self.action_size)).astype(np.float32)}
+
+
+class _Stepwise(DQN):
+    def epsilon(self, environment_step: int) -> float:
+        return 1.0 if environment_step < 100 else 0.0
+
+
+def test_random_numbers_of_another_distribution_are_refused_by_name() -> None:
+    for learners in (1, 2):
+        drawn = _UniformTargets((4,), 1, SMALL, action_kind="continuous")
+        words = "random numbers target_noise of a distribution of its own; allowed: the standard normal"
+        with pytest.raises(ValueError, match=words):
+            training(drawn, learners=learners)
+    for kind, name in (
+        (_UniformExploration((4,), 1, SMALL, action_kind="continuous"), "noise"),
+        (_Boltzmann((4,), 2, SMALL, action_kind="discrete"), "bonus"),
+        (_Stepwise((4,), 2, SMALL, action_kind="discrete"), "bonus"),
+    ):
+        words = f"exploration with {name} of a distribution of its own; allowed: the standard normal noise"
+        with pytest.raises(ValueError, match=words):
+            training(kind)
+    training(TD3((4,), 1, SMALL, action_kind="continuous"), learners=2).run(2)
 
 
 def test_a_number_that_is_not_finite_ends_the_run_and_is_named() -> None:
