@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from harness.papers.base import Outcome
+from harness.papers.evidence import NEAR
 from harness.papers.number import Number
-
-NEAR = 0.2
-"""A gain equals the published one if its whole interval is within this relative difference."""
 
 Interval = tuple[float, float]
 """Lowest and highest value; equal if there is only one value."""
