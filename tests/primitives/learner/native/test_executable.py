@@ -256,14 +256,23 @@ def test_adam_s_moments_decay_to_zero_and_not_below_the_normal_numbers() -> None
         assert not len(magnitudes) or magnitudes.min() >= smallest
 
 
+def permits_tiles() -> bool:
+    """Whether this process may use AMX tiles: a system may refuse them though the processor has them."""
+    try:
+        _native.learner.Executor(64, products="amx")
+    except ValueError:
+        return False
+    return True
+
+
 def kinds_of_products() -> list[str]:
-    """Those in bfloat16 that this processor has, by the system's own account."""
+    """Those in bfloat16 that this processor has, by the system's own account, and that the system permits."""
     cpu = Path("/proc/cpuinfo")
     flags = cpu.read_text().split() if cpu.exists() and "avx512" in USABLE else []
     return [
         "emulated",
         *(["avx512bf16"] if "avx512_bf16" in flags else []),
-        *(["amx"] if {"amx_bf16", "amx_tile", "avx512_bf16"} <= set(flags) else []),
+        *(["amx"] if {"amx_bf16", "amx_tile", "avx512_bf16"} <= set(flags) and permits_tiles() else []),
     ]
 
 
