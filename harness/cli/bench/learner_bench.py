@@ -70,7 +70,7 @@ class Result:
         peak_gflops: peak arithmetic of one core in float32, GFLOP/s.
         limits: what limits the native learner; None if it was not timed.
         bfloat16_gflops: peak arithmetic of one core in bfloat16, GFLOP/s; 0 if unknown.
-        trained_steps: gradient steps of the training whose state the learners start from; 0: a fresh state.
+        trained_steps: gradient steps that the training took whose state the learners start from; 0: a fresh state.
     """
 
     cell: LearnerCell
@@ -233,7 +233,8 @@ def run_cell(
     timings = measure(sides(cell, threads, compiled=compiled, start=start), protocol)
     timed = NATIVE in timings and timings[NATIVE].median_s is not None
     found = limits(cell, threads) if timed else None
-    return Result(cell, threads, timings, peak_gflops, found, bfloat16_gflops, trained_steps)
+    taken = start.steps if start else 0  # an on-policy training takes those of whole iterations
+    return Result(cell, threads, timings, peak_gflops, found, bfloat16_gflops, taken)
 
 
 def trained(cell: LearnerCell, steps: int) -> TrainedStart:
@@ -267,6 +268,8 @@ def table(results: Sequence[Result]) -> str:
         for result in chosen:
             lines += [f"- {result.cell.name}: {'; '.join(result.verdicts()) or 'no verdict'}."]
             lines += [f"  - {result.note()}."]
+            if result.trained_steps:
+                lines += [f"  - Timed after {result.trained_steps:,} gradient steps of a real training."]
         lines += [""]
     return "\n".join(lines)
 

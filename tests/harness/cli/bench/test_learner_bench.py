@@ -21,6 +21,7 @@ from harness.core.errors import UserError
 from harness.measure.protocol import Protocol, Timing, measure
 from harness.measure.statistics import Samples
 from harness.profile.cases.learners import bfloat16_products, random_batch
+from harness.profile.cases.trained import TrainedStart
 from harness.store.store import Store
 from harness.workloads.task import algorithm_of
 from primitives import learner
@@ -278,6 +279,21 @@ def test_a_table_and_the_rows_say_what_limits_the_native_learner(result):
     assert rows["opencl"].status == "failed"
     assert {row.details["threads"] for row in rows.values()} == {1}
     json.dumps([row.to_json() for row in rows.values()])
+
+
+def test_trained_rows_state_the_steps_that_were_taken(result, monkeypatch):
+    """The training may take more steps than were asked for: those of PPO come by the iteration."""
+    assert "gradient steps of a real training" not in learner_bench.table([result])
+    start = TrainedStart(2048, {}, {})
+    monkeypatch.setattr(learner_bench, "trained", lambda cell, steps: start if steps == 2000 else None)
+    monkeypatch.setattr(learner_bench, "sides", lambda *_, **__: [])
+    monkeypatch.setattr(learner_bench, "measure", lambda *_: dict(result.timings))
+    monkeypatch.setattr(learner_bench, "limits", lambda *_: result.limits)
+    made = learner_bench.run_cell(
+        result.cell, 1, 5, compiled=False, peak_gflops=100.0, bfloat16_gflops=0.0, trained_steps=2000
+    )
+    assert {row.details["trained_steps"] for row in made.measurements()} == {2048}
+    assert "Timed after 2,048 gradient steps of a real training." in learner_bench.table([made])
 
 
 @pytest.mark.slow
