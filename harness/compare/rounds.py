@@ -157,7 +157,7 @@ class ComparisonSettings:
             the replay holds when learning may start.
         ours: features that only this project uses, such as EnvPool; a baseline keeps its own environments.
         returns: how long both systems are trained again to compare their returns; by default they are not compared.
-        flushed: whether each baseline runs once more, as a further system, with subnormal numbers treated as zero.
+        flushed: baselines that run once more, as further systems, with subnormal numbers treated as zero.
     """
 
     batch_size: int | None = None
@@ -167,7 +167,7 @@ class ComparisonSettings:
     environment: bool = True
     ours: OurSide = PLAIN
     returns: StepExtent | None = None
-    flushed: bool = False
+    flushed: Sequence[str] = ()
 
 
 DEFAULTS = ComparisonSettings()
@@ -232,9 +232,12 @@ def compare(
 
     ours = _System(OURS, start, job)
     theirs = [_System(name, partial(registry.baseline_worker, name), job) for name in baselines]
-    if settings.flushed:
-        flushing = job.model_copy(update={"flush_subnormals": True})
-        theirs += [_System(system.name + FLUSHED, system.start, flushing) for system in theirs]
+    flushing = job.model_copy(update={"flush_subnormals": True})
+    theirs += [
+        _System(system.name + FLUSHED, system.start, flushing)
+        for system in theirs
+        if system.name in settings.flushed
+    ]
     for outcome in registry.build_baselines(baselines).items():
         _note_build_failure(theirs, *outcome)
     begin_s = monotonic()

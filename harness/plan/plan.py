@@ -253,7 +253,7 @@ def compare_cell(
                 environment=environment,
                 ours=ours,
                 returns=tier.returns,
-                flushed=flushed,
+                flushed=[baseline] if flushed else [],
             ),
         )
 

@@ -1,6 +1,6 @@
 """Compares whole trainings without a GPU: this project and other libraries on the same workload, in interleaved rounds.
 
-    placerl bench training [--cells cartpole-ppo] [--mapping native-native-cpu] [--gymnasium]
+    placerl bench training [--cells cartpole-ppo] [--mapping native-native-cpu] [--gymnasium] [--flush-subnormals]
 
 This project steps native environments, whose trajectories are Gymnasium's to the last bit; with `--gymnasium` it steps
 Gymnasium's. Other libraries step what they come with: Gymnasium's, except for PufferLib's and RLtools' own.
@@ -8,6 +8,10 @@ Gymnasium's. Other libraries step what they come with: Gymnasium's, except for P
 the same number of steps. The seconds before a system learns (imports, compilation, its first steps) have a column of
 their own and count in no rate. The table also has the measured peak arithmetic of a core, and says whether a goal that
 is a number is met.
+
+This project's native learner treats subnormal numbers as zero. With `--flush-subnormals` the libraries that compute
+with PyTorch run once more with that switch (`torch.set_flush_denormal`), in the same rounds and within the same
+budget, and have a second line in the table.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +26,7 @@ from harness.cli.bench.command import OutOption, Session, TierOption, chosen, jo
 from harness.cli.common import RESULTS, ResultsOption
 from harness.cli.compare_command import departures, returns
 from harness.compare import rounds
-from harness.compare.equal_steps import StepExtent
+from harness.compare.equal_steps import FASTER, NOT_COMPARED, StepExtent
 from harness.core.errors import UserError
 from harness.core.progress import Report
 from harness.core.row import Measurement
@@ -165,6 +169,8 @@ CELLS = (
         level_with="rltools",
     ),
 )
+PYTORCH = ("sb3", "cleanrl_style", "torchrl", "pufferlib")
+"""The libraries that compute with PyTorch, and so can flush subnormal numbers to zero."""
 PEERS = tuple(dict.fromkeys(name for cell in CELLS for name in cell.baselines))
 _COLUMNS = (
     "side",
@@ -187,6 +193,8 @@ def measure(
     extent: StepExtent | None,
     native_environments: bool,
     report: Report,
+    *,
+    flushed: bool = False,
 ) -> list[Measurement]:
     """Time this project and other libraries on a workload in the same rounds, and compare what they learn.
 
@@ -198,12 +206,15 @@ def measure(
         extent: how long both systems of each comparison are trained for their returns; None: not at all.
         native_environments: whether C++ steps this project's environments.
         report: called with the progress.
+        flushed: whether the libraries in `PYTORCH` run once more with subnormal numbers treated as zero.
 
     Returns:
         The rows of `harness.compare.rounds.compare`.
     """
     settings = rounds.ComparisonSettings(
-        returns=extent, ours=rounds.OurSide(native_environments=native_environments)
+        returns=extent,
+        ours=rounds.OurSide(native_environments=native_environments),
+        flushed=[name for name in baselines if name in PYTORCH] if flushed else [],
     )
     return rounds.compare(
         cell.item(), mapping, baselines, budget_s=budget_s, progress=report, settings=settings
@@ -213,7 +224,9 @@ def measure(
 def judged(cell: TrainingCell, rows: Sequence[Measurement]) -> str:
     """Return the goal of a workload, and whether this project meets it, as text.
 
-    The goal is met if the whole interval of the rate is at or above it, and missed if the whole interval is below it.
+    A rate meets the goal if its whole interval is at or above it, and misses it if the whole interval is below it. A
+    goal to be level with another library is met and missed by the verdict of the comparison, "faster" and "slower",
+    which also heeds how this project compares with itself and, for "faster", the returns.
 
     Args:
         cell: the workload, with its goal and the other libraries.
@@ -221,7 +234,7 @@ def judged(cell: TrainingCell, rows: Sequence[Measurement]) -> str:
     """
     if cell.level_with:
         ratio = next((row for row in _ratios(rows) if _name(row) == cell.level_with), None)
-        return f"{cell.goal}: {_against(ratio, 1.0, ratio.value if ratio else None, 'x its throughput')}"
+        return f"{cell.goal}: {_level(ratio)}"
     ours = next((row for row in rows if row.details["part"] == "ours" and row.value is not None), None)
     if not cell.rate:
         return f"{cell.goal}: not judged here, which takes both rates in one run"
@@ -230,10 +243,24 @@ def judged(cell: TrainingCell, rows: Sequence[Measurement]) -> str:
     return f"{cell.goal}: {_against(ours, cell.at_least / scale, value, '/s')}"
 
 
+NOT_TIMED = "not run: this project or the other side was not timed"
+_LEVEL = {FASTER: "met", NOT_COMPARED: "met in throughput", "slower": "missed"}
+"""What verdicts of a comparison say about the goal to be level; the others leave it open."""
+
+
+def _level(row: Measurement | None) -> str:
+    """Return a ratio of throughputs, and what the verdict of its comparison says about being level."""
+    if row is None:
+        return NOT_TIMED
+    verdict = str(row.details["verdict"])
+    said = f"{_LEVEL[verdict]} ({verdict})" if verdict in _LEVEL else verdict
+    return f"{row.value:,.4g}x its throughput, {said}"
+
+
 def _against(row: Measurement | None, at_least: float, value: float | None, unit: str) -> str:
     """Return a value beside the least that is asked for."""
     if row is None or row.value is None or value is None:
-        return "not run: this project or the other side was not timed"
+        return NOT_TIMED
     low, high = row.low or row.value, row.high or row.value
     verdict = "met" if low >= at_least else "missed" if high < at_least else "no verdict"
     return f"{value:,.4g}{unit}, {verdict}"
@@ -241,7 +268,11 @@ def _against(row: Measurement | None, at_least: float, value: float | None, unit
 
 def _name(row: Measurement) -> str:
     """Return the baseline of a comparison, without what is said of this project."""
-    return str(row.details["baseline"]).partition(",")[0]
+    return _shown_name(str(row.details["baseline"]))
+
+
+def _shown_name(baseline: str) -> str:
+    return baseline.partition(", this project")[0]
 
 
 def _ratios(rows: Sequence[Measurement]) -> list[Measurement]:
@@ -272,7 +303,7 @@ def lines(rows: Sequence[Measurement], batch_size: int) -> list[list[str]]:
     made = [_side(OURS, rows, (name, "ours"), batch_size) for name in baselines]
     table = [next((line for line in made if line[1]), [OURS, *[""] * (len(_COLUMNS) - 1)])]
     for name in baselines:
-        line = _side(name.partition(",")[0], rows, (name, "theirs"), batch_size)
+        line = _side(_shown_name(name), rows, (name, "theirs"), batch_size)
         ratio = _find(rows, name, "throughput_ratio")
         if ratio and ratio.low is not None and ratio.high is not None:
             line[4] = f"{ratio.value:.3g} [{ratio.low:.3g}, {ratio.high:.3g}]"
@@ -354,6 +385,14 @@ def main(  # noqa: PLR0913 (a command: its options)
     no_returns: Annotated[
         bool, typer.Option("--no-returns", help="Leave out the trainings for the returns.")
     ] = False,
+    flush_subnormals: Annotated[
+        bool,
+        typer.Option(
+            "--flush-subnormals",
+            help="Run PyTorch's libraries once more with subnormal numbers flushed to zero, as the native learner has "
+            "them.",
+        ),
+    ] = False,
     out: OutOption = RESULTS / "bench-training",
     results: ResultsOption = RESULTS,
     tier: TierOption = "quick",
@@ -377,6 +416,8 @@ def main(  # noqa: PLR0913 (a command: its options)
         if not others:
             typer.echo(f"left out: {cell.name}, which is compared with {', '.join(cell.baselines)}", err=True)
             continue
-        timed = partial(measure, cell, side, others, budget_s, extent, not gymnasium)
+        timed = partial(
+            measure, cell, side, others, budget_s, extent, not gymnasium, flushed=flush_subnormals
+        )
         found.append((cell, session.measure(f"bench-training/{cell.name}", timed)))
     session.write(table(found, mapping, peak_gflops, not gymnasium))

@@ -219,7 +219,7 @@ def test_environments_of_envpool_are_no_secret(systems, monkeypatch):
 
 def test_a_baseline_that_flushes_is_a_side_of_its_own(systems):
     systems |= {"placerl": ["rate", "2000", MANY], "slow": ["flushable", "500", "1000"]}
-    rows = compared(["slow"], flushed=True, returns=RETURNS)
+    rows = compared(["slow"], flushed=["slow"], returns=RETURNS)
     flushed = "slow" + compare.FLUSHED
     assert rows["slow", "slow", "gradient_steps_per_s"].value == pytest.approx(500, rel=0.01)
     assert rows[flushed, flushed, "gradient_steps_per_s"].value == pytest.approx(1000, rel=0.01)
@@ -227,7 +227,7 @@ def test_a_baseline_that_flushes_is_a_side_of_its_own(systems):
     assert rows["slow", "placerl", "throughput_ratio"].value == pytest.approx(4, rel=0.1)
     assert "does not flush" in rows[flushed, "placerl", "throughput_ratio"].details["returns"]
     systems["slow"] = "cannot be built"
-    assert {row.reason for row in compared(["slow"], flushed=True).values()} == {
+    assert {row.reason for row in compared(["slow"], flushed=["slow"]).values()} == {
         "slow: environment: cannot be built",
         f"{flushed}: environment: cannot be built",
     }

@@ -93,9 +93,48 @@ def test_the_table_has_rates_reasons_and_goals(
         assert judged(replace(cell, at_least=at_least), some).endswith(verdict)
     by_samples = replace(cell, rate="trained", at_least=32 * 100.0)
     assert f"{ours.value * 32:,.4g}/s, met" in judged(by_samples, [ours])
-    assert "x its throughput, met" in judged(replace(cell, level_with="sb3"), rows)
+    level = replace(cell, level_with="sb3")
+    assert judged(level, rows).endswith("x its throughput, met in throughput (faster; returns not compared)")
+    ratio = next(row for row in rows if row.quantity == "throughput_ratio" and row.value is not None)
+    for verdict, said in (
+        ("faster", "met (faster)"),
+        ("slower", "missed (slower)"),
+        ("no verdict", "no verdict"),  # as much as this project differs from itself, whatever the interval
+        ("faster, but learns less", "faster, but learns less"),
+    ):
+        row = replace(ratio, value=3.0, low=2.9, high=3.1, details=ratio.details | {"verdict": verdict})
+        assert judged(level, [row]).endswith(f"3x its throughput, {said}")
     assert "not run" in judged(replace(cell, level_with="sbx"), rows)
     assert "not judged here" in judged(TrainingCell("x", "hopper-ppo", ("sb3",), goal="some"), rows)
+
+
+def test_pytorch_s_libraries_run_once_more_with_subnormals_flushed(
+    placerl: Placerl, systems: dict[str, list[str]], tmp_path: Path
+) -> None:
+    """With its second rate, a system that can flush is twice as fast; SBX computes with JAX."""
+    systems |= {"placerl": ["rate", "3000", MANY], "sb3": ["flushable", "500", "1000"]}
+    systems |= {"sbx": ["flushable", "500", "1000"]}
+    folders = ["--out", str(tmp_path / "out"), "--results", str(tmp_path)]
+    options = ["--cells", "cartpole-dqn-8-8-16", "--baselines", "sb3,sbx", "--budget-s", "0", "--no-returns"]
+    assert placerl("bench", "training", "--flush-subnormals", *options, *folders).status == 0
+    with Store.open(tmp_path / "placerl.sqlite", read_only=True) as store:
+        found = {line[0]: line for line in lines(store.measurements(suite="compare"), 32)}
+    rates = {name: float(line[1].replace(",", "")) for name, line in found.items() if name != "this project"}
+    assert rates == {
+        "sb3": pytest.approx(500, rel=0.02),
+        "sbx": pytest.approx(500, rel=0.02),
+        "sb3, subnormals flushed": pytest.approx(1000, rel=0.02),
+    }
+
+
+def test_the_libraries_that_flush_are_those_that_compute_with_pytorch() -> None:
+    """SBX's own requirements have PyTorch too, for Stable-Baselines3; it computes with JAX."""
+    pinned = {
+        name
+        for name in training_bench.PEERS
+        if "\ntorch==" in "\n" + (registry.BASELINES / name / "requirements.txt").read_text()
+    }
+    assert pinned - {"sbx"} == set(training_bench.PYTORCH)
 
 
 def test_what_is_asked_for_must_exist(placerl: Placerl, tmp_path: Path) -> None:
