@@ -1,6 +1,7 @@
 """MAP's formulas for cycles: verdicts from made rows, and the rows of small simulations."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,22 @@ def test_a_formula_is_judged_by_its_errors(
     assert verdict(KEYS[part], tmp_path, *rows(part, cycles)).finding.outcome is outcome
 
 
+@pytest.mark.parametrize("part", KEYS)
+@pytest.mark.parametrize(
+    ("waits", "outcome"), [(45_000, Outcome.NO_VERDICT), (30_000, Outcome.NOT_REPRODUCED)]
+)
+def test_what_a_crossbar_with_queues_could_avoid_refutes_nothing(
+    part: str, waits: int, outcome: Outcome, tmp_path: Path
+) -> None:
+    """Of 250,000 cycles the formula gives 204,800: without 45,000 of waiting it is 0.1% off, without 30,000, 6.9%."""
+    small, large = rows(part, {32: 3200, 2048: 250_000})
+    reasons = {"imbalance": 45_200.0 - waits, "blocked lanes": float(waits)}
+    large = replace(large, details=large.details | {"reasons": reasons})
+    found = verdict(KEYS[part], tmp_path, small, large).finding
+    assert found.outcome is outcome
+    assert f"{int(outcome is Outcome.NOT_REPRODUCED)} of these 1 are outside" in found.explanation
+
+
 def test_each_part_has_rows_of_its_own(tmp_path: Path) -> None:
     other = rows(LEARNER, {32: 3200, 2048: 204_800})
     assert verdict(KEYS[REPLAY], tmp_path, *other).finding.outcome is Outcome.NOT_RUN
@@ -83,6 +100,7 @@ def test_one_wrong_design_refutes_and_is_named_with_its_reasons(tmp_path: Path) 
         "Farthest at the largest batch: sample, F = 2, S = 16, where of 256,000 cycles the formula leaves out fill and "
         "drain +51,200." in found.explanation
     )
+    assert "1 of these 1 are outside the 5% too" in found.explanation
     (error,) = (
         n for n in found.ours if n.quantity == "sample, F = 2, S = 16, batch size 2048: error of the formula"
     )
