@@ -20,15 +20,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+from math import ceil
 
 from primitives.algorithms import Algorithm
-from primitives.algorithms.networks import Network
+from primitives.algorithms.networks import Network, parameter_count
 from primitives.fpga.cycles.learner import Pass, difference_terms, map_cycles
+from primitives.fpga.devices import catalogue
 from primitives.fpga.devices.catalogue import FpgaDevice
-from primitives.fpga.learner_pipeline.layer_shape import LayerShape
-from primitives.learner.fpga.pipeline_resources import PipelineResources, available, taken
+from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
+from primitives.learner.fpga.pipeline_resources import (
+    BLOCK_BITS,
+    BLOCK_WORDS,
+    MOMENT_BITS,
+    SUM_BITS,
+    PipelineResources,
+    available,
+    taken,
+)
 
 ALGORITHMS = ("dqn", "ddpg")
+BOARD = "u200"  # MAP VII-A
 MOST_PIPELINES = 32
 
 Sizes = tuple[int, ...]
@@ -40,8 +51,40 @@ def refusal(algorithm: Algorithm) -> str:
     if algorithm.name not in ALGORITHMS:
         return f"a learner pipeline for {algorithm.name}: MAP (Table VI) has those of {', '.join(ALGORITHMS)}"
     if any(layer.kind != "linear" for network in algorithm.networks.values() for layer in network.layers):
-        return "tensor units for convolutions in the learner pipeline"
+        room = available(catalogue.device(BOARD)).block_rams
+        return (
+            f"tensor units for convolutions in the learner pipeline (by im2col the network's weights would take "
+            f"{least_block_rams(algorithm):,} block RAMs or more, of {room:,} for the learner of MAP's {BOARD})"
+        )
     return ""
+
+
+def least_block_rams(algorithm: Algorithm) -> int:
+    """Return the fewest block RAMs of 36 Kbit that the weights of one pipeline (DP = 1) would need; `modelled`.
+
+    By im2col a convolution is a layer whose inputs are the words of a window, and whose samples are the windows: it
+    has the same memories as any layer, each with a copy of the weights or with a number for every weight. All bits of
+    the block RAMs are taken to be used, which wide words do not allow.
+
+    Args:
+        algorithm: DQN or DDPG, with networks of any layers.
+    """
+    passes = forward_passes(
+        tuple(algorithm.networks), bool(getattr(algorithm.hyperparameters, "double", False))
+    )
+    bits = (passes + 1) * FORMAT.bits + SUM_BITS + MOMENT_BITS  # forward, backward; gradient; update
+    weights = sum(parameter_count(network) for network in algorithm.networks.values())
+    return ceil(weights * bits / (BLOCK_BITS * BLOCK_WORDS))
+
+
+def forward_passes(networks: Sequence[str], double: bool) -> int:
+    """Return how many units of the forward pass every layer has: for its network, the target and a greedy action.
+
+    Args:
+        networks: names of the trained networks: "q", or "actor" and "critic".
+        double: whether a greedy action is computed in parallel with the target network (double DQN).
+    """
+    return 2 + (double and "q" in networks)
 
 
 def _sizes(network: Network) -> Sizes:
@@ -87,7 +130,7 @@ class PipelineDesign:
         backward: list[LayerShape] = []
         for name, layers in self.networks.items():
             backward += layers if name == "critic" else layers[1:]  # the critic's errors reach the actor
-        forwards = 2 + (self.double and "q" in self.networks)  # of the networks, and of the targets
+        forwards = forward_passes(tuple(self.networks), self.double)
         return taken(every * forwards, backward, every, every, self.pipelines)
 
     @property

@@ -4,10 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from primitives.fpga import simulation
+from primitives.fpga.convolution.layout_transform import Convolution, LayoutTransform, move_cycles
 from primitives.fpga.cycles.learner import Pass, map_pipeline_cycles, map_update_cycles, pipeline_cycles
 from primitives.fpga.learner_pipeline import golden as model
 from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
@@ -72,6 +74,60 @@ def test_two_batches_leave_the_golden_models_weights(layers: tuple[LayerShape, .
             expected = model.words(layer, state.weight).view(np.uint32)
             used = model.words(layer, np.ones_like(state.weight)) > 0  # lanes beyond the outputs hold nothing
             np.testing.assert_array_equal(updated["weights"][used], expected[used])
+
+
+def test_a_convolution_is_a_layer_whose_samples_are_its_windows() -> None:
+    """By im2col: the layout transformation's moves give the windows, and the pipeline trains on them as on samples."""
+    shape = Convolution(channels=1, height=3, width=4, kernel=(2, 2), images=2)
+    windows, words = shape.matrix_size
+    layer = LayerShape(words, 2, 2)
+    rng = np.random.default_rng(1)
+    weight = rng.uniform(-1, 1, (layer.outputs, layer.inputs + 1)).astype(np.float32)
+    image = FORMAT.from_float(
+        rng.uniform(-2, 2, (shape.images, shape.height, shape.width, shape.channels))
+    ).raw
+    y = FORMAT.from_float(rng.uniform(-2, 2, (windows, layer.outputs))).raw
+
+    module = simulation.interpreted(LayoutTransform(lanes=2))
+    commands = {name: np.array([value]) for name, value in shape.command().items()}
+    moves = module.run({"commands": commands}, {"moves": move_cycles(shape, lanes=2)}).outputs["moves"]
+    x = np.zeros(shape.matrix_size, image.dtype)
+    for row, column, source, count in zip(
+        *(moves[n] for n in ("row", "column", "source", "count")), strict=True
+    ):
+        x[row, column : column + count] = image.ravel()[source : source + count]
+
+    pipeline = simulation.interpreted(LearnerPipeline((layer,), samples=windows))
+    pipeline.run(loads((layer,), [model.LayerState.of(weight)]), {})
+    pipeline.step(4)
+    rate, root = corrections(RATE, 1)
+    pipeline.write("rate", word(rate))
+    pipeline.write("root", word(root))
+    run = pipeline.run({"samples_0": {"x": x, "y": y}}, {"updated_0": layer.words})
+    end = pipeline_cycles(Pass((layer,)), samples=windows) + update_latency(layer, windows)
+    assert run.output_cycles["updated_0"][-1] == run.input_cycles["samples_0"][0] + end
+
+    convolution = torch.nn.Conv2d(shape.channels, layer.outputs, shape.kernel)
+    kernel = weight[:, :-1].reshape(layer.outputs, *shape.kernel, shape.channels).transpose(0, 3, 1, 2)
+    with torch.no_grad():
+        convolution.weight.copy_(torch.from_numpy(kernel.copy()))
+        assert convolution.bias is not None
+        convolution.bias.copy_(torch.from_numpy(weight[:, -1]))
+    target = torch.from_numpy(FORMAT.to_float(y)).float()
+    adam = torch.optim.Adam(convolution.parameters(), lr=RATE)
+    found = convolution(torch.from_numpy(FORMAT.to_float(image)).float().permute(0, 3, 1, 2))
+    ((found.permute(0, 2, 3, 1).reshape(windows, -1) - target) ** 2).mean().backward()
+    adam.step()
+    expected = np.concatenate(
+        [
+            convolution.weight.detach().permute(0, 2, 3, 1).reshape(layer.outputs, -1).numpy(),
+            convolution.bias.detach().numpy()[:, None],
+        ],
+        axis=1,
+    )
+    updated = run.outputs["updated_0"]["weights"].astype(np.uint32).view(np.float32)
+    np.testing.assert_allclose(updated, model.words(layer, expected), atol=1e-5)
+    assert np.abs(updated - model.words(layer, weight)).min() > RATE / 2, "every weight moved"
 
 
 def test_maps_formula_is_its_own() -> None:

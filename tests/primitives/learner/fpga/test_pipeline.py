@@ -1,15 +1,17 @@
 """MAP's learner pipeline for a gradient step: its design, its passes, and their cycles beside the formula."""
 
 from dataclasses import replace
+from math import ceil
 from typing import Any
 
 import pytest
 
 from primitives.algorithms import Algorithm, create
+from primitives.algorithms.networks import parameter_count
 from primitives.fpga.cycles.learner import pipeline_cycles, stage_count, update_cycles
 from primitives.fpga.devices import catalogue
-from primitives.learner.fpga import pipeline
-from primitives.learner.fpga.pipeline import balanced, best_design, designs, refusal
+from primitives.learner.fpga import pipeline, pipeline_resources
+from primitives.learner.fpga.pipeline import balanced, best_design, designs, least_block_rams, refusal
 from primitives.learner.fpga.pipeline_resources import available, dsps_alone
 
 U200 = catalogue.device("u200")
@@ -95,6 +97,34 @@ def test_what_map_has_no_pipeline_for_is_refused() -> None:
     assert "dqn, ddpg" in refusal(sac)
     with pytest.raises(ValueError, match="algorithm: found sac; needs a learner pipeline for sac"):
         best_design(sac, 32, U200)
+
+
+@pytest.mark.parametrize(("double", "bits"), [(False, 256), (True, 288)])
+def test_the_weights_of_pong_s_convolutions_do_not_fit(double: bool, bits: int) -> None:
+    """Each of 1.69 million weights: three or four copies of 32 bits, a sum of 64 and a state of 96."""
+    pong = create(
+        "dqn",
+        observation_shape=(4, 84, 84),
+        action_size=6,
+        network={"kind": "nature_cnn"},
+        hyperparameters={"double": double},
+    )
+    (network,) = pong.networks.values()
+    assert least_block_rams(pong) == ceil(parameter_count(network) * bits / 36_864)
+    assert least_block_rams(pong) > available(U200).block_rams
+    assert f"{least_block_rams(pong):,} block RAMs or more, of {available(U200).block_rams:,}" in refusal(
+        pong
+    )
+
+
+def test_no_design_takes_fewer_block_rams_than_the_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline_resources, "LARGEST_LUT_RAM", 0)  # every memory in block RAMs
+    for algorithm in (ddpg(), dqn(), dqn(hyperparameters={"double": True})):
+        sizes = {name: pipeline._sizes(network) for name, network in algorithm.networks.items()}
+        double = bool(getattr(algorithm.hyperparameters, "double", False))
+        networks = {name: balanced(network, 300) for name, network in sizes.items()}
+        design = pipeline.PipelineDesign(networks, double, 1, 32)
+        assert design.resources.block_rams >= least_block_rams(algorithm)
 
 
 @pytest.mark.slow
