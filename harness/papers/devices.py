@@ -13,7 +13,7 @@ from harness.core.suites import Suite
 from harness.papers import charts
 from harness.papers.base import Finding, Outcome
 from harness.papers.charts import Panel
-from harness.papers.evidence import agrees, noisy, number, records, select
+from harness.papers.evidence import agrees, detail, noisy, number, records, select
 from harness.papers.number import Number, from_text, merge_rows, ratio
 from harness.profile import simulated as simulated_profile
 
@@ -118,6 +118,23 @@ def learner_times(frame: pd.DataFrame, workload: str) -> pd.DataFrame:
         The rows of `frame` with these times, with a column `kind`: "cpu", "cuda" or "fpga".
     """
     return times(frame, workload, "learner.step", simulated_profile.PIPELINE)
+
+
+def replay_times(frame: pd.DataFrame, workload: str, call: str) -> pd.DataFrame:
+    """Return the times of a replay operation, on real devices and on the simulated FPGA.
+
+    On the FPGA these are the times of two replay managers: with one sub-tree (S = 1), and with as many as MAP's
+    exploration chooses (VI-A2), where a tier simulates it.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+        workload: name of the workload.
+        call: "sum_tree.sample" or "sum_tree.update".
+
+    Returns:
+        The rows of `frame` with these times, with a column `kind`: "cpu", "cuda" or "fpga".
+    """
+    return times(frame, workload, call, simulated_profile.BANKED[call])
 
 
 def first_at(found: dict[str, dict[int, Number]], size: int) -> str | None:
@@ -290,7 +307,7 @@ def fpga_over_gpu(frame: pd.DataFrame, primitive: str, low_key: str, high_key: s
             (`published.text`). A low key that ends in "gpu_over_fpga_high" gives the GPU's speedup over the FPGA, the
             inverse: then the FPGA has to be faster at the smallest batch size and the GPU at the largest.
     """
-    rows = times(frame, "hopper-ddpg", primitive)
+    rows = replay_times(frame, "hopper-ddpg", primitive)
     found = fastest(rows)
     if needs := lacking(found, GPU, FPGA):
         return Finding(Outcome.NOT_RUN, _listed(found), needs=needs)
@@ -407,10 +424,12 @@ def fpga_linear(frame: pd.DataFrame) -> Finding:
     """
     limit = from_text("MAP.fpga_replay_linear_above")[0].value
     ours: list[Number] = []
+    used: set[int] = set()
     linear: list[float] = []
     less: list[float] = []
     for primitive in ("sum_tree.sample", "sum_tree.update"):
-        found = fastest(times(frame, "hopper-ddpg", primitive)).get(FPGA, {})
+        found = fastest(replay_times(frame, "hopper-ddpg", primitive)).get(FPGA, {})
+        used |= {label for each in found.values() for label in each.rows}
         below, above = ([size for size in sorted(found) if (size > limit) is big] for big in (False, True))
         if len(below) < 2 or len(above) < 2:
             return Finding(
@@ -421,12 +440,18 @@ def fpga_linear(frame: pd.DataFrame) -> Finding:
             ours.append(share)
             kept.append(share.value)
     said = (
-        f"1 is growth in proportion; within {LINEAR:.0%} of it counts as linear. Ours has one pipeline at every batch "
-        "size (S = 1) and grows less at small ones because the pipeline fills; MAP's adds banks up to S = 32."
+        f"1 is growth in proportion; within {LINEAR:.0%} of it counts as linear. Ours has S = {_banks(frame, used)} at "
+        "every batch size and grows less at small ones because the pipelines fill; MAP's adds banks up to S = 32."
     )
     if all(abs(share - 1) <= LINEAR for share in linear) and all(share < 1 - LINEAR for share in less):
         return Finding(Outcome.IN_KIND, tuple(ours), said)
     return Finding(Outcome.NOT_REPRODUCED, tuple(ours), said)
+
+
+def _banks(frame: pd.DataFrame, labels: set[int]) -> str:
+    """Return the numbers of sub-trees (S) of replay rows, as text."""
+    found = {int(detail(row, "banks") or 1) for row in records(frame.loc[sorted(labels)])}
+    return " and ".join(map(str, sorted(found)))
 
 
 def _share_of_growth(primitive: str, found: dict[int, Number], low: int, high: int) -> Number:
@@ -462,7 +487,7 @@ def replay_behind_learner(frame: pd.DataFrame) -> Finding:
     above = from_text("MAP.cartpole_replay_hidden_above")[0].value
     learner = fastest(learner_times(frame, "cartpole-ddpg")).get(FPGA, {})
     replay = [
-        fastest(times(frame, "cartpole-ddpg", part)).get(FPGA, {})
+        fastest(replay_times(frame, "cartpole-ddpg", part)).get(FPGA, {})
         for part in ("sum_tree.sample", "sum_tree.update")
     ]
     shares = {

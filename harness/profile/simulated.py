@@ -9,6 +9,9 @@ There are two learners. `learner.step` runs on one systolic core (PPO), which ex
 `modelled`, because its stream and reduction units count words by a formula. `learner.pipeline_step` is MAP's own
 design, for the algorithms that MAP uses it for. A mapping uses the faster of the two (`fpga_backend.design_of`):
 `as_mapped` renames the rows accordingly, for predictions.
+
+There are two replay managers: `sum_tree.sample` and so on have one sub-tree, as trees in mappings have, and those of
+`BANKED` as many as MAP's exploration chooses. The latter take a minute to build, and only large tiers have them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +37,9 @@ from harness.workloads import Workload
 from harness.workloads.task import algorithm_of
 from primitives import disk_cache, learner, sum_tree
 from primitives.fpga.cycles import replay as replay_cycles
+from primitives.fpga.cycles.difference_table import replay_difference
 from primitives.fpga.devices import catalogue
+from primitives.fpga.explore import map_replay
 from primitives.learner.fpga import LANES, fpga_backend, pipeline, pipeline_resources
 from primitives.learner.fpga.fpga_backend import DEFAULT_SIDE, MODELLED_UNITS, FpgaExecutable
 from primitives.learner.graph_learner import GraphLearner
@@ -45,6 +50,8 @@ PREDICTIONS = Suite.SIMULATED_PREDICTION
 PIPELINE = "learner.pipeline_step"
 CORE = "learner.core_step"
 """The name that `as_mapped` gives the systolic core's step if mappings use the pipeline instead."""
+BANKED = {"sum_tree.sample": "sum_tree.banked_sample", "sum_tree.update": "sum_tree.banked_update"}
+"""The names of replay operations on as many sub-trees as MAP's exploration chooses, by those on one."""
 CELL = "simulated"
 """Prefix of the keys of the cells (units of work in a run) that make these rows; claims select them by it."""
 
@@ -198,6 +205,43 @@ def replay(workload: Workload, batch_size: int, device: str) -> list[Measurement
     if missing := sum_tree_backend.unavailable_reason():
         return [_not_run(workload, batch_size, device, "sum_tree.sample", missing)]
     return _tree_rows(workload, batch_size, device)
+
+
+def banked_replay(workload: Workload, batch_size: int, device: str) -> list[Measurement]:
+    """Profile the replay of a workload with as many sub-trees (S) as MAP's exploration chooses for a simulated device.
+
+    Args:
+        workload: gives the sizes.
+        batch_size: items per call.
+        device: a key of `DEVICES`, such as "fpga:u200".
+
+    Returns:
+        A row for sampling and one for updating, with the names of `BANKED`, in seconds per call. Their requests are
+        drawn, because the cycles depend on how they are divided among the sub-trees; the same seed draws the same.
+    """
+    if missing := sum_tree_backend.unavailable_reason():
+        return [_not_run(workload, batch_size, device, name, missing) for name in BANKED.values()]
+    target, size = Target.parse(device), workload.replay
+    board = catalogue.device(target.location)
+    design = map_replay.replay_design(batch_size, size.capacity, size.fanout, board)
+    rows, rng = [], np.random.default_rng(3)
+    cases = {item.primitive: item for item in tree_cases(workload, batch_size, target, design.banks)}
+    for item in cases.values():
+        item.case.check(item.case.setup())
+    for name in (
+        "sum_tree.update",
+        "sum_tree.sample",
+    ):  # a check ends with reads: each batch is of another kind
+        item = cases[name]
+        found = replay_difference(item.case.setup(), "wide", name.partition(".")[2], batch_size, rng)
+        assert item.work is not None
+        details = _compared(
+            found.simulated_cycles, round(found.formula_cycles), "B / S (MAP VI-A2)", found.reasons
+        )
+        details |= {"banks": design.banks, "banks_bound_by": design.bound_by}
+        cycles = found.simulated_cycles
+        rows.append(_row(workload, batch_size, device, BANKED[name], cycles, item.work(), details))
+    return rows
 
 
 def _peak_rows(workload: Workload, device: str) -> list[Measurement]:

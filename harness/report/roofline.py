@@ -109,6 +109,8 @@ def _of_precision(roofs: Sequence[DeviceRoof], precision: str) -> list[DeviceRoo
 def _bounds(roof: DeviceRoof, row: Any) -> bool:
     if row.workload not in (roof.workloads or (row.workload,)) or row.device != roof.device:
         return False
+    if row.primitive in simulated.BANKED.values():  # the peaks are those of one sub-tree
+        return False
     if row.primitive == simulated.PIPELINE:  # its units differ from those of the other learner
         return roof.primitives == simulated.PIPELINE
     return str(row.primitive).startswith(roof.primitives)

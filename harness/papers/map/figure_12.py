@@ -48,7 +48,7 @@ def draw(frame: pd.DataFrame) -> "Figure | None":
     published = [("the FPGA is linear above (published)", linear)]
     return charts.chart(
         *(
-            devices.panel(devices.times(frame, WORKLOAD, call), f"{WORKLOAD}: {name}", published)
+            devices.panel(devices.replay_times(frame, WORKLOAD, call), f"{WORKLOAD}: {name}", published)
             for call, name in CALLS.items()
         )
     )

@@ -34,16 +34,19 @@ def sum_tree_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCas
         yield from tree_cases(workload, batch_size, target)
 
 
-def tree_cases(workload: Workload, batch_size: int, target: Target) -> Iterator[PrimitiveCase]:
+def tree_cases(
+    workload: Workload, batch_size: int, target: Target, banks: int = 1
+) -> Iterator[PrimitiveCase]:
     """Yield the benchmark cases of sampling, updating and inserting in the sum tree of one backend and device.
 
     Args:
         workload: gives the number of leaves.
         batch_size: leaves per call.
         target: the backend and device.
+        banks: sub-trees of the tree on a simulated FPGA; ignored by other backends.
     """
     # One tree for the three: creating a tree with a million leaves takes longer than timing it.
-    tree = cache(lambda: _filled_tree(workload, target))
+    tree = cache(lambda: _filled_tree(workload, target, banks))
     yield _sample_case(tree, batch_size, target, lambda: tree_work(workload, batch_size, update=False))
     for primitive, items in (("sum_tree.update", batch_size), ("sum_tree.insert", 1)):
         work = partial(tree_work, workload, items, update=True)
@@ -55,14 +58,15 @@ def _whole_priorities(rng: np.random.Generator, count: int) -> npt.NDArray[np.fl
     return rng.integers(1, 8, count).astype(np.float32)
 
 
-def _filled_tree(workload: Workload, target: Target) -> SumTree:
+def _filled_tree(workload: Workload, target: Target, banks: int) -> SumTree:
     capacity, fanout = workload.replay.capacity, workload.replay.fanout
     options: dict[str, Any] = dict(options_of(target))
     if target.backend == "fpga":
         # The simulated tree is the same on every FPGA except for the clock frequency, which does not change its
         # cycles. The cycles depend on the number of levels and not on the leaves in use, so only a part of the
         # leaves is simulated.
-        options = {"backend": target.backend, "levels": max(1, ceil(log(capacity, fanout) - 1e-9))}
+        levels = max(1, ceil(log(capacity / banks, fanout) - 1e-9))
+        options = {"backend": target.backend, "levels": levels, "banks": banks}
         capacity = min(capacity, SIMULATED_LEAVES)
     tree = sum_tree.create(capacity, fanout=fanout, **options)
     tree.update(np.arange(capacity), _whole_priorities(np.random.default_rng(0), capacity))

@@ -451,6 +451,26 @@ def test_growth_within_a_tenth_of_proportion_is_linear(
     assert sorted({round(number.value, 9) for number in found.ours}) == sorted(shares)
 
 
+def test_the_replay_with_several_sub_trees_counts_where_it_is_faster(tmp_path: Path) -> None:
+    """With one sub-tree growth at small batches is in proportion, with several it is not."""
+    one = [
+        row for call in simulated_profile.BANKED for row in replay(call, {32: 1, 256: 1, 2048: 1, 16384: 1})
+    ]
+    rows = [row for row in one if row.backend == "fpga"]
+    several = [
+        replace(
+            on("fpga", name, size, time_s),
+            details={"banks": 8},
+        )
+        for name in simulated_profile.BANKED.values()
+        for size, time_s in ((32, 8e-6), (256, 32e-6), (2048, 256e-6), (16384, 2048e-6))
+    ]
+    alone = verdict("MAP-F12-linear", tmp_path / "one", *rows).finding
+    assert (alone.outcome, "Ours has S = 1 at" in alone.explanation) == (Outcome.NOT_REPRODUCED, True)
+    found = verdict("MAP-F12-linear", tmp_path / "several", *rows, *several).finding
+    assert (found.outcome, "Ours has S = 8 at" in found.explanation) == (Outcome.IN_KIND, True)
+
+
 READERS = {
     "MAP-F11": "hopper-ddpg",
     "MAP-F11-CartPole": "cartpole-ddpg",

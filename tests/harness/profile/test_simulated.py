@@ -4,6 +4,7 @@ from dataclasses import replace
 from math import ceil, log
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from harness.profile.simulated import DEVICES
 from harness.report import roofline
 from harness.workloads.task import algorithm_of
 from primitives import learner
+from primitives.fpga.cycles import difference_table
 from primitives.fpga.cycles import replay as replay_cycles
 from primitives.fpga.devices import catalogue
 from primitives.learner.fpga import LANES, fpga_backend, pipeline
@@ -285,6 +287,72 @@ def test_a_tree_s_row_has_the_cycles_of_its_last_call_beside_map_s_formula(
     assert found.details["difference_cycles"] == 90 - 16
     expected = replay_cycles.difference_terms(90, [64], levels=5, interval=1)
     assert found.details["difference_reasons"] == {name: value for name, value in expected.items() if value}
+
+
+def with_two_banks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """The exploration chooses S = 2; the returned list has what it was asked for."""
+    explored = simulated.map_replay.replay_design
+    asked: list[tuple[int, ...]] = []
+
+    def design(batch: int, capacity: int, fanout: int, device: Any) -> Any:
+        asked.append((batch, capacity, fanout))
+        return replace(explored(batch, capacity, fanout, device), banks=2)
+
+    monkeypatch.setattr(simulated.map_replay, "replay_design", design)
+    return asked
+
+
+def test_the_replay_has_as_many_sub_trees_as_the_exploration_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
+    item, asked, done = workloads.load("hopper-ddpg"), with_two_banks(monkeypatch), list[object]()
+
+    def cases(workload: object, size: int, target: Target, banks: int) -> list[Any]:
+        done.append((str(target), banks))
+        case = SimpleNamespace(setup=lambda: "tree", check=lambda tree: done.append("checked"))
+        return [
+            SimpleNamespace(case=case, primitive=name, work=lambda: tree_work(item, size, update=False))
+            for name in (*simulated.BANKED, "sum_tree.insert")
+        ]
+
+    def simulate(
+        tree: object, form: str, call: str, size: int, rng: object
+    ) -> difference_table.CycleDifference:
+        done.append((tree, form, call))
+        return difference_table.CycleDifference("", "", size / 2, 30 + len(call), {"fill": 14, "none": 0})
+
+    monkeypatch.setattr(simulated, "tree_cases", cases)
+    monkeypatch.setattr(simulated, "replay_difference", simulate)
+    found = simulated.banked_replay(item, 32, "fpga:u200")
+    assert asked == [(32, 1_000_000, 16)]
+    assert done == [
+        ("fpga:u200", 2),
+        *["checked"] * 3,
+        ("tree", "wide", "update"),
+        ("tree", "wide", "sample"),
+    ]
+    assert [row.primitive for row in found] == ["sum_tree.banked_update", "sum_tree.banked_sample"]
+    assert {row.details["banks"] for row in found} == {2}
+    assert {row.details["formula_cycles"] for row in found} == {16}
+    assert found[0].details["difference_reasons"] == {"fill": 14}
+    assert found[0].value == 36 / (simulated.clock("fpga:u200").value * 1e6)
+
+
+@pytest.mark.slow
+def test_several_sub_trees_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    item = workloads.override(workloads.load("hopper-ddpg"), "replay.capacity", 16_384, "a test")
+    with_two_banks(monkeypatch)
+    found = simulated.banked_replay(item, 32, "fpga:u200")
+    for row in found:
+        assert sum(row.details["difference_reasons"].values()) == row.details["difference_cycles"] > 0
+    again = simulated.banked_replay(item, 32, "fpga:u200")
+    assert [row.value for row in again] == [row.value for row in found]
+
+
+def test_several_sub_trees_are_not_run_without_the_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulated.sum_tree_backend, "unavailable_reason", lambda: "no verilator")
+    found = simulated.banked_replay(workloads.load("hopper-ddpg"), 256, "fpga:u200")
+    assert [(row.primitive, row.status, row.reason) for row in found] == [
+        (name, "not_run", "needs no verilator") for name in simulated.BANKED.values()
+    ]
 
 
 def test_an_algorithm_that_map_has_no_pipeline_for_has_no_row_of_one() -> None:
