@@ -14,14 +14,12 @@ starts. A job that cannot be done gets {"error": ...}.
 """
 
 import gc
-import json
-import os
 import sys
 import time
 from itertools import pairwise
 
 import numpy as np
-from tree_worker import load
+from job_loop import answer_jobs, load
 
 CHECKED_STEPS = 200
 
@@ -66,25 +64,25 @@ def time_steps(environments, job):
     return wall_s
 
 
-def main():
-    """Answer the jobs of standard input until it ends."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints must go to standard error
-    module = environments = None
-    for line in sys.stdin:
-        try:
-            job = json.loads(line)
-            module = module or load(sys.argv[1])
-            if "id" in job:
-                environments = module.create(job["id"], job["count"])
-                check(environments, job["count"])
-                answer = {"version": module.VERSION, "note": module.NOTE}
-            else:
-                answer = {"wall_s": time_steps(environments, job)}
-        except Exception as error:
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(answer), file=answers, flush=True)
+class Environments:
+    """Answers jobs: keeps the environments of the last job that asked for some.
+
+    Args:
+        path: the library's `environment.py`, which is imported by the first job.
+    """
+
+    def __init__(self, path):
+        self.path, self.module, self.environments = path, None, None
+
+    def answer(self, job):
+        """Return the answer to a job; see the module's docstring."""
+        self.module = self.module or load(self.path)
+        if "id" not in job:
+            return {"wall_s": time_steps(self.environments, job)}
+        self.environments = self.module.create(job["id"], job["count"])
+        check(self.environments, job["count"])
+        return {"version": self.module.VERSION, "note": self.module.NOTE}
 
 
 if __name__ == "__main__":
-    main()
+    answer_jobs(Environments(sys.argv[1]).answer)

@@ -1,15 +1,18 @@
-"""Reads jobs from standard input and writes results to standard output, one line of JSON each, for every worker.
+"""Reads jobs from standard input and writes answers to standard output, one line of JSON each, for every worker.
 
 A worker (`worker.py`) trains with one library, in the library's virtual environment. A job requests gradient steps of
-a workload, and its result states the steps and the time that they took (`harness/compare/protocol.py`).
+a workload, and its result states the steps and the time that they took (`harness/compare/protocol.py`). The workers
+that time one part alone (`*_worker.py`) answer jobs of their own kinds (`answer_jobs`).
 """
 
 import contextlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
 import sys
+import traceback
 
 
 class UnsupportedError(Exception):
@@ -84,8 +87,38 @@ def serve(make):
             `advance(gradient_steps)` continues training and returns the fields of a result. If `make` has a true
             attribute `learns_alone`, it also accepts jobs without an environment (only replay and learner run).
     """
-    # Answers are written to the real standard output; what libraries print goes to standard error.
-    output = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
+    output = _own_output()
     for answer in _answers(make):
         print(json.dumps(answer), file=output, flush=True)
+
+
+def _own_output():
+    """Return standard output for answers alone; from now on what libraries print there goes to standard error."""
+    output = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return output
+
+
+def answer_jobs(answer):
+    """Answer the jobs of standard input until it ends; an error becomes the answer to its job.
+
+    Args:
+        answer: function from a job, a dict, to its answer, another dict. What it raises becomes
+            `{"error": "<kind>: <message>"}`.
+    """
+    output = _own_output()
+    for line in sys.stdin:
+        try:
+            answered = answer(json.loads(line))
+        except Exception as error:
+            traceback.print_exc()
+            answered = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answered), file=output, flush=True)
+
+
+def load(path):
+    """Import the Python file at `path`, which a worker times, and return it as a module."""
+    spec = importlib.util.spec_from_file_location("timed", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

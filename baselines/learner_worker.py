@@ -13,19 +13,10 @@ Each line of standard input is a job in JSON; each line of standard output is it
 """
 
 import gc
-import importlib.util
-import json
 import math
-import os
 import sys
 
-
-def load(path):
-    """Import the Python file at `path`, and return it as a module."""
-    spec = importlib.util.spec_from_file_location("timed_learner", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from job_loop import answer_jobs, load
 
 
 def check(learner):
@@ -41,27 +32,28 @@ def check(learner):
     assert before != after, "its steps change nothing"
 
 
-def main():
-    """Answer the jobs of standard input until it ends; an error becomes the answer to its job."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints must go to standard error
-    module = learner = None
-    for line in sys.stdin:
-        try:
-            job = json.loads(line)
-            if "calls" in job:
-                gc.disable()
-                answer = {"wall_s": learner.time_steps(job["calls"])}
-                gc.enable()
-            else:
-                module = module or load(sys.argv[1])
-                learner = module.create(job["workload"], job["batch_size"], job["threads"])
-                check(learner)
-                answer = {"version": module.VERSION, "note": module.NOTE}
-        except Exception as error:
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(answer), file=answers, flush=True)
+class Learners:
+    """Answers jobs: keeps the learner of the last job that asked for one.
+
+    Args:
+        path: the library's `learner.py`, which is imported by the first job.
+    """
+
+    def __init__(self, path):
+        self.path, self.module, self.learner = path, None, None
+
+    def answer(self, job):
+        """Return the answer to a job; see the module's docstring."""
+        if "calls" in job:
+            gc.disable()
+            wall_s = self.learner.time_steps(job["calls"])
+            gc.enable()
+            return {"wall_s": wall_s}
+        self.module = self.module or load(self.path)
+        self.learner = self.module.create(job["workload"], job["batch_size"], job["threads"])
+        check(self.learner)
+        return {"version": self.module.VERSION, "note": self.module.NOTE}
 
 
 if __name__ == "__main__":
-    main()
+    answer_jobs(Learners(sys.argv[1]).answer)

@@ -17,25 +17,16 @@ items by the priorities given.
 """
 
 import gc
-import importlib.util
 import sys
 import time
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-from job_loop import UnsupportedError, serve, versions
+from job_loop import UnsupportedError, load, serve, versions
 
 POOL = 64  # number of different insertions and TD errors, used in turn
 WARM_UP_CYCLES = 50
-
-
-def load(path: str) -> ModuleType:
-    """Import the Python file at `path`, and return it as a module."""
-    spec = importlib.util.spec_from_file_location("timed_replay", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def transitions(workload: dict[str, Any], number: int, rng: np.random.Generator) -> dict[str, np.ndarray]:

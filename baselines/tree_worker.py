@@ -15,21 +15,11 @@ with random leaves. A job that cannot be done gets {"error": ...}.
 """
 
 import gc
-import importlib.util
-import json
-import os
 import sys
 import time
 
 import numpy as np
-
-
-def load(path):
-    """Import the Python file at `path`, and return it as a module."""
-    spec = importlib.util.spec_from_file_location("timed_tree", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from job_loop import answer_jobs, load
 
 
 def check(tree, priorities):
@@ -88,29 +78,29 @@ def time_calls(tree, capacity, job):
     return wall_s
 
 
-def main():
-    """Answer the jobs of standard input until it ends; an error becomes the answer to its job."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints must go to standard error
-    module = tree = None
-    for line in sys.stdin:
-        try:
-            job = json.loads(line)
-            module = module or load(sys.argv[1])
-            if "capacity" in job:
-                capacity = job["capacity"]
-                tree = None  # releases its memory before the next one is created
-                tree = module.create(capacity)
-                priorities = np.random.default_rng(1).random(capacity)
-                tree.fill(priorities)
-                check(tree, priorities)
-                answer = {"version": module.VERSION, "note": module.NOTE}
-            else:
-                answer = {"wall_s": time_calls(tree, capacity, job)}
-        except Exception as error:
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(answer), file=answers, flush=True)
+class Trees:
+    """Answers jobs: keeps the tree of the last job that asked for one.
+
+    Args:
+        path: the library's `tree.py`, which is imported by the first job.
+    """
+
+    def __init__(self, path):
+        self.path, self.module, self.tree, self.capacity = path, None, None, 0
+
+    def answer(self, job):
+        """Return the answer to a job; see the module's docstring."""
+        self.module = self.module or load(self.path)
+        if "capacity" not in job:
+            return {"wall_s": time_calls(self.tree, self.capacity, job)}
+        self.capacity = job["capacity"]
+        self.tree = None  # releases its memory before the next one is created
+        self.tree = self.module.create(self.capacity)
+        priorities = np.random.default_rng(1).random(self.capacity)
+        self.tree.fill(priorities)
+        check(self.tree, priorities)
+        return {"version": self.module.VERSION, "note": self.module.NOTE}
 
 
 if __name__ == "__main__":
-    main()
+    answer_jobs(Trees(sys.argv[1]).answer)

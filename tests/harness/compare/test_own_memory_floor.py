@@ -16,7 +16,8 @@ def tree():
     return made
 
 
-def test_the_worker_accepts_the_tree_beside_the_floor(tree) -> None:
+def test_the_worker_accepts_the_tree_beside_the_floor(tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(WORKER.parent)
     runpy.run_path(str(WORKER))["check"](tree, np.arange(1000.0))
 
 
