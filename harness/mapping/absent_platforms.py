@@ -24,6 +24,7 @@ from harness.workloads import Workload, from_tables, override
 from harness.workloads import load as load_workload
 from harness.workloads.task import algorithm_of
 from primitives.fpga.devices import catalogue
+from primitives.fpga.explore.map_replay import replay_design
 from primitives.graph.graph import Graph
 from primitives.learner.fpga import pipeline
 from primitives.learner.fpga.pipeline_resources import dsps_alone
@@ -147,6 +148,9 @@ class MapTable5Cell:
             F for FPGA.
         ours: the mapping that Algorithm 3 chooses from the modelled times, in the same letters.
         learner_s, rmm_s: modelled seconds of the learner and of the replay management on the chosen devices.
+        banks: S, the sub-trees that this project's exploration gives the FPGA's replay management (MAP VI-A2); `ours`
+            has MAP's own.
+        with_banks: the mapping that Algorithm 3 chooses with `banks`.
         reason: why `ours` differs from the printed mapping; empty if it does not.
     """
 
@@ -156,6 +160,8 @@ class MapTable5Cell:
     ours: str
     learner_s: float
     rmm_s: float
+    banks: int
+    with_banks: str
     reason: str = ""
 
 
@@ -176,7 +182,31 @@ def map_table_5(workload: str = "", batch_size: int | None = None) -> Iterator[M
         found = MapTpds23().choose(table, problem, platform)
         ours, terms_s = letters(found.mapping), found.terms_s
         why = _difference(table, problem, printed, ours)
-        yield MapTable5Cell(name, size, printed, ours, terms_s["learner"], terms_s["rmm"], why)
+        banks, explored = _with_explored_banks(name, size, platform)
+        again = MapTpds23().choose(*_on_maps_platform(name, size, explored), explored)
+        yield MapTable5Cell(
+            name,
+            size,
+            printed,
+            ours,
+            terms_s["learner"],
+            terms_s["rmm"],
+            banks,
+            letters(again.mapping),
+            why,
+        )
+
+
+def _with_explored_banks(name: str, size: int, platform: PlatformFile) -> tuple[int, PlatformFile]:
+    """Return the S that the exploration chooses for the platform's FPGA, and the platform with it."""
+    fpga = platform.find("fpga")
+    assert fpga.learner_pipeline is not None and fpga.tree_pipelines is not None, "map-tpds23 states both"  # noqa: PT018
+    board = catalogue.device(fpga.learner_pipeline)
+    banks = replay_design(size, load_workload(name).replay.capacity, _FANOUT, board).banks
+    stated = fpga.tree_pipelines.model_copy(update={"value": float(banks)})
+    made = fpga.model_copy(update={"tree_pipelines": stated})
+    devices = tuple(made if device.key == fpga.key else device for device in platform.device)
+    return banks, platform.model_copy(update={"device": devices})
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from harness.core.errors import UserError
 from harness.core.provenance import Provenance
 from harness.mapping import absent_platforms
 from harness.mapping.roofline import Modelled
+from primitives.fpga.devices import catalogue
+from primitives.fpga.explore.map_replay import replay_design
 
 CARTPOLE = workloads.load("cartpole-ddpg")
 MISSES = {
@@ -51,6 +53,22 @@ def test_table_5_hangs_neither_on_the_dispatch_nor_on_the_dsps(
 def test_one_cell_of_the_table_can_be_asked_for() -> None:
     (cell,) = absent_platforms.map_table_5("cartpole-ddpg", 32)
     assert (cell.published, cell.ours) == ("F-F-F", "F-F-F")
+
+
+def test_the_explored_sub_trees_of_map_s_board_give_the_same_mappings() -> None:
+    cells = list(absent_platforms.map_table_5())
+    for cell in cells:
+        capacity = workloads.load(cell.workload).replay.capacity
+        explored = replay_design(cell.batch_size, capacity, 2, catalogue.device("u200"))
+        assert cell.banks == explored.banks
+    assert [cell.with_banks for cell in cells] == [cell.ours for cell in cells]
+
+
+def test_with_one_sub_tree_the_mappings_would_be_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    explored = absent_platforms.replay_design
+    monkeypatch.setattr(absent_platforms, "replay_design", lambda *sizes: replace(explored(*sizes), banks=1))
+    (cell,) = absent_platforms.map_table_5("cartpole-ddpg", 16384)
+    assert (cell.ours, cell.banks, cell.with_banks) == ("F-F-F", 1, "F-G-F")
 
 
 def test_every_modelled_time_is_the_longest_term_and_names_its_sources() -> None:

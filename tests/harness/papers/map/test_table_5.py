@@ -17,7 +17,7 @@ from tests.harness.papers.rows import frame_of, measurement
 
 def test_table_5_is_modelled_cell_by_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     cells = [
-        absent_platforms.MapTable5Cell("pong-dqn", 8, published, ours, 1e-3, 2e-3, "")
+        absent_platforms.MapTable5Cell("pong-dqn", 8, published, ours, 1e-3, 2e-3, 16, ours)
         for published, ours in (("G-C-G", "G-C-G"), ("F-C-F", "G-C-F"), ("C-C-C", "G-C-G"))
     ]
     gain = absent_platforms.MapTable5Gain("pong-dqn", 8, "worst", "B = 8", "G-C-G", "C-C-C", 7.5, True)
@@ -74,6 +74,23 @@ def ran(mapping: str, gps: float, loop: str = "fused", **fields: Any) -> Measure
 def verdict(key: str, folder: Path, *rows: Measurement) -> Verdict:
     (found,) = (v for v in papers.evaluate(frame_of(folder, *rows), key) if v.key == key)
     return found
+
+
+@pytest.mark.parametrize(("hopper", "same"), [("F-F-F", 3), ("G-C-G", 2)])
+def test_the_mappings_with_the_explored_sub_trees_are_counted(hopper: str, same: int, tmp_path: Path) -> None:
+    rows = [cell(place, printed) for place, printed in PRINTED.items()]
+    again = dict(PRINTED) | {("hopper-ddpg", 32): hopper}
+    explored = [
+        replace(row, details=row.details | {"banks": banks, "with_banks": mapping})
+        for row, banks, mapping in zip(rows, (16, 16, 8), again.values(), strict=True)
+    ]
+    said = verdict("MAP-T5", tmp_path / "explored", *explored).finding.explanation
+    assert (
+        f"With the S = 8 or 16 that this project's exploration chooses in place of MAP's 32, {same} of the 3"
+        in said
+    )
+    older = verdict("MAP-T5", tmp_path / "older", *rows).finding.explanation
+    assert "exploration chooses" not in older
 
 
 def test_table_5_is_not_run_without_its_cells(tmp_path: Path) -> None:
