@@ -1,5 +1,8 @@
 """Iterations of PPO in one call: the samples of the loop in Python, and the gradient steps on them bit for bit."""
 
+import os
+import threading
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -240,3 +243,38 @@ def test_the_native_call_takes_what_fits_alone() -> None:
     for bad in (orders[1:], orders - 1, orders + samples):
         with pytest.raises(TypeError, match="orders: allowed"):
             made.run(1, draws, bad)
+
+
+def test_a_call_of_another_thread_meanwhile_is_refused_by_name() -> None:
+    made = iterations(CARTPOLE)
+    steps = 20 * made.gradient_steps_each
+    thread = threading.Thread(target=made.run, args=(20,))
+    thread.start()
+    while not made._in_call.locked():
+        assert thread.is_alive()
+    for name, call in (("run", lambda: made.run(1)), ("samples", made.samples)):
+        with pytest.raises(RuntimeError) as refused:
+            call()
+        words = f"OnPolicyIterations.{name}: found another call in progress; allowed: one at a time"
+        assert str(refused.value) == words
+    thread.join()
+    assert made._learner.gradient_steps == steps
+    assert made.environment_steps == 20 * STEPS * COUNT
+
+
+def test_a_forked_copy_is_refused() -> None:
+    made = iterations(CARTPOLE)
+    made.run(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # that threads are lost is what is tried here
+        child = os.fork()
+    if not child:
+        status = 1
+        try:
+            made.run(1)
+        except RuntimeError as error:
+            status = 0 if "this OnPolicyIterations belongs to process" in str(error) else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    made.run(1)

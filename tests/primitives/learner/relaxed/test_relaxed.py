@@ -254,6 +254,29 @@ def test_a_forked_copy_refuses_to_work(kind):
     assert made.gradient_steps == 3
 
 
+@pytest.mark.parametrize("kind", ["fused", "relaxed"])
+def test_a_call_of_another_thread_meanwhile_is_refused_and_counts_nothing(kind):
+    """The native call lets go of the interpreter, so that the other thread comes to its turn."""
+    replay, made, rng = parts("dqn")
+    steps = RelaxedSteps(replay, made, 1) if kind == "relaxed" else FusedSteps(replay, made)
+    long = 2_000
+    thread = threading.Thread(target=steps.run, args=(long, rng))
+    thread.start()
+    while not steps._in_call.locked():
+        assert thread.is_alive()
+    name = type(steps).__name__
+    with pytest.raises(RuntimeError, match=f"{name}.run: found another call in progress; allowed: one at a"):
+        steps.run(1, np.random.default_rng(0))
+    if kind == "relaxed":
+        with pytest.raises(RuntimeError, match=r"RelaxedSteps.insert: found another call in progress"):
+            steps.insert(rows_of(replay, 1))
+        with pytest.raises(RuntimeError, match=r"RelaxedSteps.terms_s: found another call in progress"):
+            _ = steps.terms_s
+    thread.join()
+    steps.drain()
+    assert made.gradient_steps == long
+
+
 def test_its_seconds_are_of_both_threads():
     replay, made, rng = parts("dqn")
     relaxed = RelaxedSteps(replay, made, 3)
