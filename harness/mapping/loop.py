@@ -200,6 +200,10 @@ class Shape(NamedTuple):
         batch_size: transitions per gradient step.
         overlapped: whether the actors act during the gradient steps.
         ahead: D, batches sampled ahead (MAP V-A); with 0, sampling waits for the last priority update.
+        deferred: whether, in the overlapped order, a round's transitions wait in a buffer, and are inserted in the
+            next round while its first gradient step runs (PRL 3.2.1); otherwise at the end of their own round.
+        one_buffer: whether the actors' weights have one buffer, so that new weights are handed over only after the
+            actors have stopped; with two (PRL 3.3.2) they arrive while the actors act.
     """
 
     vector_steps: int = 1
@@ -207,6 +211,8 @@ class Shape(NamedTuple):
     batch_size: int = 1
     overlapped: bool = False
     ahead: int = 0
+    deferred: bool = False
+    one_buffer: bool = False
 
 
 class Traffic(NamedTuple):
@@ -278,6 +284,9 @@ class TrainingLoop:
         shape: the steps of a round.
         traffic: the data that passes between the units.
 
+    Raises:
+        ValueError: transitions should be inserted during gradient steps that are one call with the replay.
+
     Attributes:
         units: the parts that are called.
         presampled: batches that wait for their gradient step, oldest first.
@@ -285,8 +294,12 @@ class TrainingLoop:
     """
 
     def __init__(self, clock: Clock, units: Units, shape: Shape, traffic: Traffic) -> None:
+        if shape.deferred and units.steps is not None:
+            raise ValueError("deferred: found True; allowed: False, where whole gradient steps are one call")
         self._clock, self.units = clock, units
-        self._vector_steps, self._gradient_steps, self._batch_size, self._overlapped, self._ahead = shape
+        self._shape = shape
+        self._vector_steps, self._gradient_steps, self._batch_size = shape[:3]
+        self._overlapped, self._ahead = shape.overlapped, shape.ahead
         (
             self._row_bytes,
             self._items_bytes,
@@ -299,6 +312,8 @@ class TrainingLoop:
         self.outcome: Any = None
         self._spare: list[Any] = []
         self._inserted = 0
+        self._collected: dict[str, Any] = {}  # transitions that wait to be inserted
+        self._inserting: Made[Any] | None = None
         self._learnt_s = 0.0  # when the learner's weights are ready
 
     def round(self) -> None:
@@ -307,9 +322,17 @@ class TrainingLoop:
             acting = self.units.acting
             acted = self._clock.begin(ACTORS, "act", lambda: acting.submit(self._vector_steps), acting.result)
             self.learn(self._gradient_steps)
-            self._publish()
+            if not self._shape.one_buffer:
+                self._publish()
             self._clock.wait(acted.ready_s)
-            self._insert(acted.value)
+            transitions = acted.value
+            if self._shape.one_buffer:
+                self._publish()
+            if self._shape.deferred:
+                # The actors overwrite theirs in the next round.
+                self._collected = {name: np.array(column) for name, column in transitions.items()}
+            else:
+                self._insert(transitions)
         else:
             clock, acting = self._clock, self.units.acting
             clock.deliver(LEARNER, "publish", acting.publish, self._weights_bytes, self._learnt_s)
@@ -334,10 +357,12 @@ class TrainingLoop:
     def gradient_step(self) -> None:
         """Take one gradient step on the batch that has waited longest.
 
-        Before it, batches are sampled until D others wait. After it, the batch's priorities are updated.
+        Before it, batches are sampled until D others wait. After it, the batch's priorities are updated. Transitions
+        that wait to be inserted are inserted after the sampling, so that this runs next to the gradient step.
         """
         while len(self.presampled) <= self._ahead:
             self.presampled.append(self._sampled())
+        self._insert_collected()
         batch = self.presampled.popleft()
         sample, units, clock = batch.made.value, self.units, self._clock
         learnt = clock.call(
@@ -350,7 +375,7 @@ class TrainingLoop:
         self._learnt_s = learnt.ready_s
         self.outcome = outcome = learnt.value
         indices, td_errors = sample.indices, outcome.td_errors
-        if self._ahead:
+        if batch.items_inserted != self._inserted:
             capacity = units.storage.capacity
             kept = not_overwritten(indices, capacity, self._inserted, batch.items_inserted)
             indices, td_errors = indices[kept], td_errors[kept]
@@ -374,6 +399,15 @@ class TrainingLoop:
             LEARNER, "publish", self.units.acting.publish, self._weights_bytes, self._learnt_s
         )
 
+    def _insert_collected(self) -> None:
+        """Begin to insert the last round's transitions, if they have waited for this round's first batch."""
+        if not self._collected:
+            return
+        if self._inserting is not None:
+            _ = self._inserting.value  # raises what the last insertion raised
+        self._insert(self._collected)
+        self._collected = {}
+
     def _insert(self, transitions: Mapping[str, Sized]) -> None:
         units = self.units
         if units.steps is not None:  # on the host, and so short that passing inputs to a call would show
@@ -387,7 +421,10 @@ class TrainingLoop:
             lambda: units.replay.insert(transitions),
             input_bytes={HOST: rows * self._row_bytes},
         )
-        _ = made.value  # the actors overwrite their transitions, so wait until they are inserted
+        if self._shape.deferred:
+            self._inserting = made  # the transitions are a copy, so nothing waits for them
+        else:
+            _ = made.value  # the actors overwrite their transitions, so wait until they are inserted
         if self._storage_apart and not self._gather_s:
             self._written(units.storage.write_s - written_s)
         elif self._stored_bytes:
@@ -395,9 +432,14 @@ class TrainingLoop:
         self._inserted += rows
 
     def _written(self, write_s: float, *sent: Mapping[str, int]) -> None:
-        """Wait until the transitions are written by the host, or sent to a device without the replay management."""
+        """Charge writing the transitions by the host, or sending them to a device without the replay management.
+
+        The host waits for it, unless the transitions are a copy (`Shape.deferred`).
+        """
         clock = self._clock
-        clock.wait(clock.charge(STORAGE, "write", write_s, clock.now_s(), *sent))
+        written_s = clock.charge(STORAGE, "write", write_s, clock.now_s(), *sent)
+        if not self._shape.deferred:
+            clock.wait(written_s)
 
     def _sampled(self) -> Presampled:
         units = self.units

@@ -5,9 +5,13 @@ from harness.mapping import Mapping
 from harness.measure.conditions import usable_cores
 from harness.runtime import compose, memory, native_iterations, native_threads
 from harness.runtime.iteration import check_overlap, collected_rows
-from harness.runtime.options import STRICT, Options, is_on_policy
+from harness.runtime.options import STRICT, Fusion, Options, is_on_policy
 from harness.runtime.reallocation import check_learners
 from harness.workloads.task import Task
+
+_OF_A_REPLAY = ("presampled_batches", "overlap", "learners", "reallocate", "replay_beside")
+HIDING = ("deferred_insertion", "single_buffered", "streamed")
+"""Options that say which of a loop's overheads are hidden behind other work (PRL 3.2.1, 3.3.2)."""
 
 
 def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> None:
@@ -42,6 +46,7 @@ def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> No
     else:
         compose.check_batches(task, batch_size, options.ahead(task))
         compose.chosen_fusion(task, mapping, options.ahead(task), options)
+        _check_hiding(options, task, mapping)
     check_learners(mapping, options.learners, processes, options.overlap, options.reallocate)
     if options.learners > batch_size:
         raise UserError(task.name, "learners", options.learners, f"at most the batch size, {batch_size}")
@@ -59,9 +64,21 @@ def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> No
 def _check_on_policy(options: Options, task: Task) -> None:
     """Refuse options of a replay, or of running in parallel with one, for an algorithm without a replay."""
     why = "for PPO, which learns from its own latest samples"
-    for name in ("presampled_batches", "overlap", "learners", "reallocate", "replay_beside"):
+    for name in (*_OF_A_REPLAY, *HIDING):
         if (found := getattr(options, name)) != getattr(STRICT, name):
             raise UserError(task.name, name, found, f"{getattr(STRICT, name)} {why}")
+
+
+def _check_hiding(options: Options, task: Task, mapping: Mapping) -> None:
+    """Refuse an option that hides an overhead where there is nothing that it could be hidden behind."""
+    for name in ("deferred_insertion", "single_buffered"):
+        if getattr(options, name) and not options.overlap:
+            raise UserError(task.name, name, True, "False without overlap: actors and learner take turns")
+    fusion = compose.chosen_fusion(task, mapping, options.ahead(task), options)
+    if options.deferred_insertion and fusion is Fusion.STEP:
+        raise UserError(task.name, "deferred_insertion", True, f"False with fusion = {fusion}")
+    if options.streamed and mapping.learner.backend != "fpga":
+        raise UserError(mapping, "streamed", True, "False: only a learner on the simulated FPGA has streams")
 
 
 def _check_managed(task: Task, mapping: Mapping) -> None:

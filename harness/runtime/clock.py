@@ -30,6 +30,7 @@ from harness.runtime import time_provenance
 from primitives.learner import Learner
 
 _NO_LINKS: MappingABC[tuple[str, str], float] = {}
+_ALL_AT_ONCE: MappingABC[str, int] = {}
 _SENT = (
     (HOST, RMM),  # priorities of new items, and the items if the storage is there too
     (HOST, STORAGE),  # new items, if the storage is on a device without the replay management
@@ -198,6 +199,11 @@ class VirtualTime(RealTime):
             a core of its own. The calls of these units take their real time.
         stored_s: returns the seconds that the host has worked so far in place of a simulated storage; within calls of
             units on the host they do not count.
+        streams: equal parts in which the inputs of a unit on a simulated device arrive, by the unit; it works on the
+            first while the others are on their way (PRL 3.3.2). Others wait for their whole inputs.
+
+    Raises:
+        ValueError: a unit's inputs arrive in less than one part.
     """
 
     def __init__(
@@ -208,9 +214,13 @@ class VirtualTime(RealTime):
         latencies_s: MappingABC[tuple[str, str], float] = _NO_LINKS,
         beside: Collection[str] = (),
         stored_s: Callable[[], float] = lambda: 0.0,
+        streams: MappingABC[str, int] = _ALL_AT_ONCE,
     ) -> None:
         super().__init__()
+        if any(parts < 1 for parts in streams.values()):
+            raise ValueError(f"streams: found {dict(streams)}; allowed: at least 1 part")
         self.provenance = provenance
+        self._streams = dict(streams)
         self._stored_s = stored_s
         self._devices = dict(devices)
         self._beside = {ACTORS, *beside}
@@ -280,7 +290,7 @@ class VirtualTime(RealTime):
             took_s = device.simulated_s() - before_s
             if not took_s > 0:
                 raise RuntimeError(f"{unit}: device {device.name} told {took_s:g} s for a call")
-            took_s += links_s
+            took_s = streamed_s(links_s, took_s, self._streams.get(unit, 1))
         else:
             took_s = perf_counter() - start_s + links_s - (self._stored_s() - stored_s)
         self._ahead_s = made_s - perf_counter()  # the host has only made the call
@@ -354,12 +364,27 @@ class VirtualTime(RealTime):
         self.wait(max(self._free_s.values(), default=0.0))
 
 
+def streamed_s(links_s: float, work_s: float, parts: int) -> float:
+    """Return the seconds to receive inputs in equal parts and to work on each as soon as it is there.
+
+    The transfer of each part goes on during the work on the one before it (PRL 3.3.2), as in a pipeline of two
+    stages.
+
+    Args:
+        links_s: seconds to receive all parts.
+        work_s: seconds of the work on all parts.
+        parts: number of parts, at least 1; with 1 the work begins when everything is there.
+    """
+    return (links_s + work_s + (parts - 1) * max(links_s, work_s)) / parts
+
+
 def time_of(
     mapping: Mapping,
     learner: Any,
     replay: Any,
     platform: Callable[[], Platform],
     beside: Collection[str] = (),
+    streams: MappingABC[str, int] = _ALL_AT_ONCE,
 ) -> RealTime:
     """Return the clock of a training: virtual time if one of its parts is simulated, otherwise real time.
 
@@ -368,6 +393,7 @@ def time_of(
         learner, replay: the parts of the training that may run on simulated devices.
         platform: returns the platform that states the links; called only if a part is simulated.
         beside: units on the host, such as the replay management, that work in parallel with the host's other work.
+        streams: parts in which a simulated unit's inputs arrive (`VirtualTime`).
 
     Raises:
         UserError: the platform lacks a link that the mapping needs.
@@ -394,9 +420,12 @@ def time_of(
     return VirtualTime(
         devices,
         {pair: links.bytes_per_s(*between) for pair, between in ends.items()},
-        weakest(Provenance.SIMULATED, time_provenance.of_mapping(mapping)),
+        weakest(
+            Provenance.MODELLED if streams else Provenance.SIMULATED, time_provenance.of_mapping(mapping)
+        ),
         {pair: links.latency_s(*between) for pair, between in ends.items()},
         beside,
+        streams=streams,
         **stored,
     )
 

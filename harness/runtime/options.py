@@ -48,6 +48,12 @@ class Options:
             and `learners` are then numbers of threads.
         delay: gradient steps after which a learner of precision "dynamic" narrows its activations;
             None: `compose.DELAY`.
+        deferred_insertion: with `overlap`, whether transitions are inserted during a gradient step of the next
+            iteration (PRL 3.2.1) instead of between two iterations.
+        single_buffered: with `overlap`, whether new weights reach the actors only when these have stopped, instead of
+            while they act on the old ones in a second buffer (PRL 3.3.2).
+        streamed: whether a simulated learner begins its step when a batch's first transition arrives (PRL 3.3.2)
+            instead of when all have. It is assumed that its design works on them one after another.
     """
 
     actors: int | None = None
@@ -63,6 +69,9 @@ class Options:
     fusion: Fusion | None = None
     delay: int | None = None
     threads_native: bool = False
+    deferred_insertion: bool = False
+    single_buffered: bool = False
+    streamed: bool = False
 
     def given(self) -> dict[str, Any]:
         """Return the options that differ from their defaults, by name, as result rows hold them in their details."""

@@ -177,7 +177,12 @@ class Training:
         self.learner, self.fusion = parts.learner, parts.fusion
         self._steps = parts.steps
         self._time: RealTime = time_of(
-            mapping, self.learner, self.replay, platform, (RMM,) if options.replay_beside else ()
+            mapping,
+            self.learner,
+            self.replay,
+            platform,
+            (RMM,) if options.replay_beside else (),
+            {LEARNER: self._batch_size} if options.streamed else {},
         )
         if options.replay_beside and not isinstance(self._time, VirtualTime) and self._steps is None:
             self._time = TimeBeside(ahead + _CALLS_A_STEP)
@@ -199,7 +204,15 @@ class Training:
         self._actors = settings.actors
         self.gradient_steps = 0
         self._acting = parts.acting or self._started_actors(workload, parts.actors, processes, overlap > 0)
-        shape = Shape(self._vector_steps, self._gradient_steps_a_round, self._batch_size, overlap > 0, ahead)
+        shape = Shape(
+            self._vector_steps,
+            self._gradient_steps_a_round,
+            self._batch_size,
+            overlap > 0,
+            ahead,
+            options.deferred_insertion,
+            options.single_buffered,
+        )
         units = Units(self._acting, self._storage, self.replay, self.learner, parts.rng, parts.steps)
         self._loop = TrainingLoop(self._time, units, shape, traffic)
         self.reallocator = (

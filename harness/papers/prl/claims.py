@@ -5,10 +5,20 @@ from harness.papers import devices
 from harness.papers.base import Claim
 from harness.papers.clocks import at_both_clocks
 from harness.papers.number import from_text
-from harness.papers.prl import figure_8, figure_9, figures_6_7, section_6_4, table_3, table_4
+from harness.papers.prl import figure_8, figure_9, figures_6_7, section_3_3, section_6_4, table_3, table_4
 from harness.papers.prl.table_3 import BESIDE_LIBRARIES
 
 CLAIMS = (
+    Claim(
+        "PRL-3.3.2",
+        "3.2.1, 3.3.2",
+        "Deferred insertion and double-buffered weights hide their time behind other work",
+        (),
+        section_3_3.NEEDS,
+        section_3_3.hidden,
+        ("claim/PRL-3.3.2",),
+        commands=section_3_3.COMMANDS,
+    ),
     Claim(
         "PRL-F6",
         "6.2, Fig. 6",

@@ -134,3 +134,49 @@ def test_the_losses_are_those_of_the_last_gradient_step():
     assert made.losses == {}
     made.round()
     assert made.losses == {"none": 0.0}
+
+
+def test_deferred_transitions_are_inserted_after_the_next_sampling_and_before_its_gradient_step():
+    clock = Notes()
+    made = loop(clock, gradient_steps=2, overlapped=True, deferred=True)
+    for _ in range(2):
+        made.round()
+    late = ["act", "sample", "insert", "learner", "update", *STEP, "publish"]
+    assert clock.terms == ["act", *STEP, *STEP, "publish", *late]
+
+
+def test_deferred_transitions_are_kept_while_the_actors_overwrite_theirs():
+    made = loop(Notes(), overlapped=True, deferred=True)
+    buffer, inserted = np.zeros(1, np.float32), []
+    made.units.acting.result = lambda: {"reward": buffer}
+    made.units.replay.insert = lambda transitions: inserted.append(transitions["reward"][0])
+    for value in (1.0, 2.0, 3.0):
+        buffer[0] = value
+        made.round()
+        buffer[0] = -1.0
+    assert inserted == [1.0, 2.0], "the last ones wait for the next round"
+
+
+def test_a_row_that_a_deferred_insertion_overwrote_keeps_its_new_priority():
+    made = loop(Notes(), overlapped=True, deferred=True)
+    updated = []
+    made.units.storage.capacity = 1
+    made.units.replay.update_priorities = lambda indices, errors: updated.append(len(indices))
+    for _ in range(2):
+        made.round()
+    assert updated == [1, 0], "in the second round the only row got a new item after it was sampled"
+
+
+def test_weights_with_one_buffer_arrive_when_the_actors_have_stopped():
+    clock = Notes()
+    waited = []
+    clock.wait = lambda ready_s: (waited.append(ready_s), clock.terms.append("wait"))
+    loop(clock, overlapped=True, one_buffer=True).round()
+    assert clock.terms == ["act", *STEP, "wait", "publish", "insert"]
+
+
+def test_deferred_insertion_needs_calls_of_its_own():
+    units = Nothing().units
+    units.steps = Nothing()
+    with pytest.raises(ValueError, match="deferred: found True"):
+        TrainingLoop(Notes(), units, Shape(overlapped=True, deferred=True), Traffic())

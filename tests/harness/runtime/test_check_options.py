@@ -33,6 +33,7 @@ def check(options, mapping=TORCH, name="cartpole-dqn"):
         {"learners": 2},
         {"actors": 2, **PARALLEL},
         {"fusion": Fusion.NONE},
+        {"overlap": 8, "deferred_insertion": True, "single_buffered": True},
     ],
 )
 def test_what_can_run_passes(options):
@@ -53,6 +54,10 @@ def test_what_can_run_passes(options):
         ({"overlap": 10**20}, TORCH, f"overlap: found {10**20}; allowed: 0 to {CAPACITY // UPDATE_INTERVAL}"),
         ({"overlap": 10**400}, TORCH, "overlap: found 1000"),
         ({"reallocate": True}, TORCH, "reallocate: found 0 actor processes, overlap 0"),
+        ({"deferred_insertion": True}, TORCH, "deferred_insertion: found True; allowed: False without overlap"),
+        ({"single_buffered": True}, TORCH, "single_buffered: found True; allowed: False without overlap"),
+        ({"overlap": 8, "deferred_insertion": True}, NATIVE, "allowed: False with fusion = step"),
+        ({"streamed": True}, TORCH, "streamed: found True; allowed: False: only a learner on the simulated FPGA"),
     ],
 )  # fmt: skip
 def test_what_cannot_run_is_refused(options, mapping, words):

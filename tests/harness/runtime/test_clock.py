@@ -56,6 +56,26 @@ def test_a_transfer_costs_its_latency_and_its_bytes(clock):
     assert made.ready_s == pytest.approx(time.now_s() + 2 + 8)
 
 
+@pytest.mark.parametrize(
+    ("links_s", "work_s", "parts", "expected_s"),
+    [
+        (8.0, 2.0, 1, 10.0),  # all at once: one after the other
+        (8.0, 2.0, 4, 8.5),  # bound by the link; the work on the last quarter follows it
+        (2.0, 8.0, 4, 8.5),  # bound by the work, which begins with the first quarter
+        (4.0, 4.0, 4, 5.0),
+    ],
+)
+def test_streamed_inputs_arrive_during_the_work(clock, links_s, work_s, parts, expected_s):
+    assert run_time.streamed_s(links_s, work_s, parts) == pytest.approx(expected_s)
+    devices = {LEARNER: Device(lambda: clock.told_s[LEARNER], "gpu")}
+    time = VirtualTime(devices, {(HOST, LEARNER): 10.0}, streams={LEARNER: parts})
+    sent = {HOST: int(10 * links_s)}
+    made = time.call(LEARNER, "learner", clock.work(0.0, **{LEARNER: work_s}), input_bytes=sent)
+    assert made.ready_s == pytest.approx(time.now_s() + expected_s)
+    with pytest.raises(ValueError, match="at least 1 part"):
+        VirtualTime(devices, streams={LEARNER: 0})
+
+
 def test_real_time_is_that_of_the_call(clock):
     time = RealTime()
     for total_s in (3, 6):

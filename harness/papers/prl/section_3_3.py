@@ -1,0 +1,171 @@
+"""Measures what PRL's runtime hides behind other work, by switching each of it off (PRL 3.2.1, 3.3.2).
+
+| switched off | then |
+|---|---|
+| deferred insertion | transitions are inserted between two iterations, not during a gradient step |
+| double-buffered weights | new weights reach the actors when these have stopped, not while they act |
+| streamed batches | a gradient step begins when the whole batch has arrived, not its first transition |
+
+Whole trainings run in interleaved rounds, with learner and replay management on the simulated FPGA of MAP's platform
+and actors that act during the gradient steps. Their seconds are virtual: the host's work is measured, the FPGA's is
+simulated. That a learner works on streamed transitions one after another is assumed, and cannot make it slower, so
+that gain is modelled and not judged.
+"""
+
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from functools import partial
+from statistics import median
+
+import pandas as pd
+
+from harness import workloads
+from harness.core.progress import Report
+from harness.core.provenance import Provenance, weakest
+from harness.core.row import Measurement
+from harness.core.suites import Experiment, Suite
+from harness.mapping import Mapping
+from harness.measure import statistics
+from harness.measure.conditions import conditions
+from harness.measure.turns import Rounds, in_rounds
+from harness.papers.base import Finding, Outcome
+from harness.papers.cells import TierLimits, claim_cell
+from harness.papers.evidence import detail, number, rows_of
+from harness.runtime.options import Options
+from harness.runtime.training import Training
+from harness.store.cell import Cell
+from harness.workloads import Workload
+
+NEEDS = "trainings on the simulated FPGA with each part switched off (`placerl reproduce --tier standard`)"
+COMMANDS = ("placerl reproduce --only PRL-3.3.2", "placerl report")
+GAIN = "throughput_ratio"
+EXPERIMENT = Experiment("PRL-3.3.2", "training without a part of PRL's runtime", GAIN)
+MAPPING = Mapping.parse("fpga-fpga-cpu")
+OVERLAP = 32
+"""Gradient steps of an iteration."""
+ON = Options(overlap=OVERLAP, deferred_insertion=True)
+NULL = "the same again"
+INSERTION, WEIGHTS = "deferred insertion", "double-buffered weights"
+OFF = {INSERTION: replace(ON, deferred_insertion=False), WEIGHTS: replace(ON, single_buffered=True)}
+HIDDEN = {INSERTION: ("insert", "write"), WEIGHTS: ("publish",)}
+"""The terms (parts of the training loop) whose seconds each can hide."""
+STREAMED = "streamed batches"
+SIDES = {"": ON, NULL: ON, **OFF, STREAMED: replace(ON, streamed=True)}
+"""Options of each training that is timed, by what differs from the one named ""."""
+BENCHMARKS = {"cartpole-dqn": 32, "cartpole-ddpg": 256}
+"""Batch size of each workload."""
+TIERS = ("standard", "full")
+
+
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return the cells (pieces of the plan) that time the trainings, one per workload; none in the quick tier.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
+    if tier.name not in TIERS:
+        return []
+    return [
+        claim_cell(
+            f"{EXPERIMENT}/{name}",
+            tier.experiment_s,
+            partial(measure, workloads.load(name), size, tier.experiment_s),
+            Provenance.SIMULATED,
+        )
+        for name, size in BENCHMARKS.items()
+    ]
+
+
+def measure(
+    item: Workload, batch_size: int, budget_s: float, report: Report, rounds: int = statistics.PAIRS
+) -> list[Measurement]:
+    """Time trainings with PRL's runtime, and without each part of it, in the same interleaved rounds.
+
+    Args:
+        item: the workload.
+        batch_size: transitions per gradient step.
+        budget_s: seconds after which no further round begins, once there are enough rounds for a verdict.
+        report: called with the work done, the total work, and a text that names the current work.
+        rounds: most rounds; a turn is one iteration.
+
+    Returns:
+        One row per part: throughput with it over that without it, with a verdict in the details.
+    """
+    with ExitStack() as stack:
+        trainings = {}
+        for name, options in SIDES.items():
+            made = Training(item, MAPPING, batch_size=batch_size, seed=0, options=options)
+            trainings[name] = stack.enter_context(closing(made))
+            made.warm_up()
+        turns = {name: partial(training.advance, OVERLAP) for name, training in trainings.items()}
+        fewest = min(rounds, statistics.FEWEST_PAIRS)
+        plan = Rounds(rounds, fewest, budget_s=budget_s, warm_up=1)
+        made_of = in_rounds(turns, plan, report=report)
+        seconds = {name: [progress.wall_s for progress in each] for name, each in made_of.items()}
+        provenances = {name: Provenance(training.provenance) for name, training in trainings.items()}
+    rows = []
+    for name in (*OFF, STREAMED):
+        with_s, without_s = (seconds[name], seconds[""]) if name == STREAMED else (seconds[""], seconds[name])
+        hidden_s = [sum(one.terms_s.get(term, 0.0) for term in HIDDEN.get(name, ())) for one in made_of[""]]
+        found = statistics.compare(with_s, without_s, None if name == STREAMED else seconds[NULL])
+        ratio = found.ratio
+        rows.append(
+            Measurement(
+                suite=Suite.CLAIM,
+                workload=item.name,
+                primitive="training",
+                backend="placerl",
+                device=str(MAPPING),
+                batch_size=batch_size,
+                quantity=GAIN,
+                provenance=weakest(provenances[""], provenances[name]),
+                # The comparison is of times with the part over those without.
+                value=1 / ratio.value if ratio else None,
+                low=1 / ratio.high if ratio else None,
+                high=1 / ratio.low if ratio else None,
+                status="ok" if ratio else "too_noisy",
+                reason="" if ratio else found.reason,
+                details={
+                    "experiment": EXPERIMENT,
+                    "part": name,
+                    "verdict": found.verdict,
+                    "hidden_s": median(hidden_s) if name in HIDDEN else None,
+                    "rounds": found.pairs,
+                    "seconds_with": with_s,
+                    "seconds_without": without_s,
+                    "options": ON.given(),
+                    "conditions": conditions(),
+                },
+            )
+        )
+    return rows
+
+
+def hidden(frame: pd.DataFrame) -> Finding:
+    """Check PRL 3.2.1 and 3.3.2: deferred insertion and double-buffered weights hide time that training waits for.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
+    rows = [row for row in rows_of(frame, EXPERIMENT, GAIN) if row.status == "ok"]
+    if not rows:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS)
+    ours = tuple(
+        number(row, f"{row.workload}, batch size {int(row.batch_size)}: gain of {detail(row, 'part')}")
+        for row in rows
+    )
+    judged = [detail(row, "verdict") for row in rows if detail(row, "part") in OFF]
+    faster, slower = judged.count("faster"), judged.count("slower")
+    shares = [
+        detail(row, "hidden_s") / median(detail(row, "seconds_with"))
+        for row in rows
+        if detail(row, "hidden_s") is not None
+    ]
+    said = (
+        f"Of {len(judged)} comparisons with a part switched off, the part brings throughput in {faster} and costs some "
+        f"in {slower}, beyond the noise. What it hides takes at most {max(shares, default=0):.2%} of an iteration. "
+        "Streaming is modelled and not judged. The paper states no gain of its own for any of them."
+    )
+    if judged and faster == len(judged):
+        return Finding(Outcome.IN_KIND, ours, said)
+    return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, ours, said)

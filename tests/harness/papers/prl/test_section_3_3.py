@@ -1,0 +1,70 @@
+"""What PRL's runtime hides behind other work: verdicts from made-up rows, and rows from a real measurement."""
+
+from pathlib import Path
+
+import pytest
+
+from harness import workloads
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.core.suites import Suite
+from harness.papers import Outcome
+from harness.papers.prl import section_3_3
+from tests.harness.papers.rows import frame_of
+
+
+def gain(part: str, verdict: str, workload: str = "cartpole-dqn") -> Measurement:
+    return Measurement(
+        suite=Suite.CLAIM,
+        workload=workload,
+        primitive="training",
+        backend="placerl",
+        device="fpga-fpga-cpu",
+        batch_size=32,
+        quantity="throughput_ratio",
+        provenance=Provenance.SIMULATED,
+        value=1.1,
+        low=1.05,
+        high=1.15,
+        details={
+            "experiment": section_3_3.EXPERIMENT,
+            "part": part,
+            "verdict": verdict,
+            "hidden_s": 1e-4 if part in section_3_3.OFF else None,
+            "seconds_with": [1e-3],
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "outcome"),
+    [
+        (("faster", "faster"), Outcome.IN_KIND),
+        (("faster", "no verdict"), Outcome.NO_VERDICT),
+        (("faster", "slower"), Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_every_part_must_bring_throughput(
+    tmp_path: Path, verdicts: tuple[str, str], outcome: Outcome
+) -> None:
+    rows = [gain(part, verdict) for part, verdict in zip(section_3_3.OFF, verdicts, strict=True)]
+    streamed = gain(section_3_3.STREAMED, "slower")
+    found = section_3_3.hidden(frame_of(tmp_path, *rows, streamed))
+    assert found.outcome is outcome, "streaming, which is modelled, is not judged"
+    assert len(found.ours) == 3
+    assert "at most 10.00% of an iteration" in found.explanation
+
+
+def test_without_rows_nothing_is_judged(tmp_path: Path) -> None:
+    assert section_3_3.hidden(frame_of(tmp_path)).outcome is Outcome.NOT_RUN
+
+
+def test_each_part_is_switched_off_in_the_same_rounds() -> None:
+    rows = section_3_3.measure(workloads.load("cartpole-dqn"), 32, 0.0, lambda *_: None, rounds=15)
+    assert [row.details["part"] for row in rows] == [*section_3_3.OFF, section_3_3.STREAMED]
+    for row in rows:
+        assert row.details["rounds"] >= 15
+        assert row.low <= row.value <= row.high
+        hidden_s = row.details["hidden_s"]
+        assert (hidden_s is None) == (row.details["part"] == section_3_3.STREAMED)
+        assert hidden_s is None or 0 < hidden_s < max(row.details["seconds_with"])
