@@ -59,6 +59,7 @@ def test_without_rows_nothing_is_judged(tmp_path: Path) -> None:
     assert section_3_3.hidden(frame_of(tmp_path)).outcome is Outcome.NOT_RUN
 
 
+@pytest.mark.slow
 def test_each_part_is_switched_off_in_the_same_rounds() -> None:
     rows = section_3_3.measure(workloads.load("cartpole-dqn"), 32, 0.0, lambda *_: None, rounds=15)
     assert [row.details["part"] for row in rows] == [*section_3_3.OFF, section_3_3.STREAMED]
