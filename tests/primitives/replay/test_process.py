@@ -43,6 +43,7 @@ FILL = """
 import numpy as np
 import psutil
 from primitives.replay import ConcurrentReplay, FieldSpec, Storage, transition_fields
+from primitives.sum_tree.running_sums import running_sums_max
 observation, action = FieldSpec((11,), np.float32), FieldSpec((3,), np.float32)
 capacity, n = 1 << 20, 1 << 12
 rng = np.random.default_rng(0)
@@ -51,6 +52,7 @@ small = ConcurrentReplay(Storage(2 * n, transition_fields(observation, action)))
 batch = {name: np.ones((n, *column.shape[1:]), column.dtype) for name, column in small.storage.columns.items()}
 small.insert(batch)
 small.sample(256, rng)
+running_sums_max(capacity, 16)  # measured at first use, with trees of its own
 before_bytes = process.memory_info().rss
 replay = ConcurrentReplay(Storage(capacity, transition_fields(observation, action)))
 for _ in range(capacity // n + 5):
