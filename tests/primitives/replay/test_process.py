@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from primitives.replay import ConcurrentReplay, PrioritizedReplay, Replay, Storage, UniformReplay
+from primitives.sum_tree.running_sums import running_sums_max
 from tests.primitives.replay.batches import numbered_batch
 from tests.primitives.replay.fake_tree import FakeTree
 
@@ -43,7 +44,6 @@ FILL = """
 import numpy as np
 import psutil
 from primitives.replay import ConcurrentReplay, FieldSpec, Storage, transition_fields
-from primitives.sum_tree.running_sums import running_sums_max
 observation, action = FieldSpec((11,), np.float32), FieldSpec((3,), np.float32)
 capacity, n = 1 << 20, 1 << 12
 rng = np.random.default_rng(0)
@@ -52,7 +52,6 @@ small = ConcurrentReplay(Storage(2 * n, transition_fields(observation, action)))
 batch = {name: np.ones((n, *column.shape[1:]), column.dtype) for name, column in small.storage.columns.items()}
 small.insert(batch)
 small.sample(256, rng)
-running_sums_max(capacity, 16)  # measured at first use, with trees of its own
 before_bytes = process.memory_info().rss
 replay = ConcurrentReplay(Storage(capacity, transition_fields(observation, action)))
 for _ in range(capacity // n + 5):
@@ -63,6 +62,7 @@ print(process.memory_info().rss - before_bytes, replay.storage.nbytes)
 
 
 def test_a_full_replay_with_its_tree_takes_at_most_a_tenth_more_than_the_data() -> None:
+    running_sums_max(1 << 20, 16)  # the first use on a machine measures it, with trees of its own
     done = subprocess.run(
         [sys.executable, "-c", FILL], capture_output=True, text=True, check=True, timeout=800
     )
