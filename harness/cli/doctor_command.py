@@ -4,6 +4,12 @@ from harness.cli.app import app
 from harness.cli.common import JsonOption, out, print_json
 from harness.platforms import this_machine
 
+NEXT = {
+    "placerl map hopper-ddpg --batch-size 256": "times the primitives here, and chooses what should run where",
+    "placerl reproduce --tier quick": "checks predictions by runs, and the papers' claims, in about ten minutes",
+}
+"""Commands that a new user would type next, with what each does."""
+
 
 @app.command(epilog="Example: `placerl doctor --json`")
 def doctor(as_json: JsonOption = False) -> None:
@@ -13,3 +19,6 @@ def doctor(as_json: JsonOption = False) -> None:
         print_json(description.to_json())
     else:
         this_machine.show(description, out)
+        out.print("Next:")
+        for command, does in NEXT.items():
+            out.print(f"  {command:42}{does}", highlight=False)

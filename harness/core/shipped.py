@@ -1,7 +1,7 @@
 """Finds files that the code needs but that are no modules of it: the papers' numbers and the baselines' workers.
 
-In a working copy these files lie next to the packages. A wheel contains them in `harness/_shipped`
-(`CMakeLists.txt`).
+In a working copy these files lie next to the packages. A wheel contains them in `harness/_shipped`, as the overrides
+of scikit-build in `pyproject.toml` say.
 """
 
 from pathlib import Path

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness import cli
-from harness.cli import app
+from harness.cli import app, doctor_command
 from harness.cli.common import print_rows
 from harness.core.provenance import Provenance
 from harness.store.store import Measurement
@@ -135,6 +135,14 @@ def test_an_unwritable_results_folder_is_refused(placerl: Placerl, tmp_path: Pat
     in_the_way.write_text("not a folder")
     refused(placerl("map", "cartpole-dqn", "--results", str(in_the_way / "results")), str(in_the_way))
     assert in_the_way.read_text() == "not a folder"
+
+
+def test_doctor_ends_with_commands_to_type_next(placerl: Placerl) -> None:
+    *_, first, second = placerl("doctor").out.rstrip().splitlines()
+    for line, command in zip((first, second), doctor_command.NEXT, strict=True):
+        assert line.startswith(f"  {command} ")
+        name, *_ = command.removeprefix("placerl ").split()
+        assert placerl(name, "--help").status == 0
 
 
 def test_doctor_as_json_says_which_backends_run_and_why_others_do_not(placerl: Placerl) -> None:
