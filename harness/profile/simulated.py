@@ -37,7 +37,6 @@ from harness.workloads import Workload
 from harness.workloads.task import algorithm_of
 from primitives import disk_cache, learner, sum_tree
 from primitives.fpga.cycles import replay as replay_cycles
-from primitives.fpga.cycles.difference_table import replay_difference
 from primitives.fpga.devices import catalogue
 from primitives.fpga.explore import map_replay
 from primitives.learner.fpga import LANES, fpga_backend, pipeline, pipeline_resources
@@ -221,6 +220,8 @@ def banked_replay(workload: Workload, batch_size: int, device: str) -> list[Meas
     """
     if missing := sum_tree_backend.unavailable_reason():
         return [_not_run(workload, batch_size, device, name, missing) for name in BANKED.values()]
+    from primitives.fpga.cycles.difference_table import replay_difference
+
     target, size = Target.parse(device), workload.replay
     board = catalogue.device(target.location)
     design = map_replay.replay_design(batch_size, size.capacity, size.fanout, board)

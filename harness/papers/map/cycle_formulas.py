@@ -6,9 +6,8 @@ T_pipeline + T_WU. Both designs are built here as MAP describes them: a level of
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from math import ceil, log
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -22,8 +21,9 @@ from harness.papers.cells import TierLimits, claim_cell
 from harness.papers.evidence import detail, number, rows_of
 from harness.papers.number import Number, format_value, from_text
 from harness.store.cell import Cell
-from primitives.fpga.cycles import difference_table
-from primitives.fpga.cycles.difference_table import CycleDifference
+
+if TYPE_CHECKING:
+    from primitives.fpga.cycles.difference_table import CycleDifference
 
 EXPERIMENT = Experiment("MAP-VI-A2", "cycles of MAP's FPGA designs by its formulas and simulated", "cycles")
 TIERS = ("standard", "full")
@@ -51,6 +51,7 @@ def replay_rows(
         batch_sizes: numbers of requests, B.
         leaves: leaves of the whole tree, which decide the levels; at most `SIMULATED_LEAVES` are in use.
     """
+    from primitives.fpga.cycles.difference_table import replay_difference
     from primitives.sum_tree import fpga_backend
 
     levels = max(1, ceil(log(leaves / banks, fanout) - 1e-9))
@@ -60,7 +61,7 @@ def replay_rows(
     for size in batch_sizes:
         rng = np.random.default_rng(size)
         for call in ("sample", "update"):
-            found = difference_table.replay_difference(tree, "narrow", call, size, rng)
+            found = replay_difference(tree, "narrow", call, size, rng)
             yield _row(REPLAY, size, found, {"call": call, "fanout": fanout, "banks": banks})
 
 
@@ -71,6 +72,8 @@ def learner_rows(pipelines: int, batch_sizes: tuple[int, ...]) -> Iterator[Measu
         pipelines: DP, number of pipelines.
         batch_sizes: B, each a multiple of DP.
     """
+    from primitives.fpga.cycles import difference_table
+
     for work in difference_table.PASSES:
         neurons = [work.layers[0].inputs, *(layer.outputs for layer in work.layers)]
         cases = [(pipelines, size // pipelines) for size in batch_sizes]
@@ -79,7 +82,9 @@ def learner_rows(pipelines: int, batch_sizes: tuple[int, ...]) -> Iterator[Measu
             yield _row(LEARNER, size, difference, {"pipelines": pipelines, "neurons": neurons})
 
 
-def _row(part: str, batch_size: int, found: CycleDifference, sizes: Mapping[str, object]) -> Measurement:
+def _row(
+    part: str, batch_size: int, found: "CycleDifference | None", sizes: Mapping[str, object], reason: str = ""
+) -> Measurement:
     return Measurement(
         suite=Suite.CLAIM,
         primitive=part,
@@ -88,11 +93,12 @@ def _row(part: str, batch_size: int, found: CycleDifference, sizes: Mapping[str,
         batch_size=batch_size,
         quantity="cycles",
         provenance=Provenance.SIMULATED,
-        value=found.simulated_cycles,
+        value=found.simulated_cycles if found else None,
+        status="ok" if found else "not_run",
+        reason=reason,
         details={
             "experiment": EXPERIMENT,
-            "formula_cycles": found.formula_cycles,
-            "reasons": dict(found.reasons),
+            **({"formula_cycles": found.formula_cycles, "reasons": dict(found.reasons)} if found else {}),
             **sizes,
         },
     )
@@ -107,8 +113,7 @@ def simulated(report: Report) -> list[Measurement]:
     from primitives.sum_tree import fpga_backend
 
     if missing := fpga_backend.unavailable_reason():
-        lacking = _row(REPLAY, BATCH_SIZES[0], CycleDifference("", "", 0, 0, {}), {})
-        return [replace(lacking, value=None, status="not_run", reason=f"needs {missing}")]
+        return [_row(REPLAY, BATCH_SIZES[0], None, {}, f"needs {missing}")]
     rows: list[Measurement] = []
     done, total = 0, len(FANOUTS) * len(BANKS) + 1
     for fanout in FANOUTS:

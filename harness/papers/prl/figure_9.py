@@ -39,7 +39,7 @@ REALLOCATED = Relaxation(
 TASKS = {
     "standard": (
         RelaxedTask(REALLOCATED, "cartpole-ddpg", 6_000, 3e-3),
-        RelaxedTask(REALLOCATED, "hopper-ddpg", 4_000, 1e-2),
+        RelaxedTask(REALLOCATED, "hopper-ddpg", 3_200, 1e-2),
     ),
     "full": (
         RelaxedTask(REALLOCATED, "cartpole-ddpg", 20_000, 3e-3),

@@ -320,7 +320,7 @@ def test_the_replay_has_as_many_sub_trees_as_the_exploration_chooses(monkeypatch
         return difference_table.CycleDifference("", "", size / 2, 30 + len(call), {"fill": 14, "none": 0})
 
     monkeypatch.setattr(simulated, "tree_cases", cases)
-    monkeypatch.setattr(simulated, "replay_difference", simulate)
+    monkeypatch.setattr(difference_table, "replay_difference", simulate)
     found = simulated.banked_replay(item, 32, "fpga:u200")
     assert asked == [(32, 1_000_000, 16)]
     assert done == [

@@ -12,6 +12,7 @@ from harness.papers import Outcome
 from harness.papers.map import cycle_formulas
 from harness.papers.map.cycle_formulas import LEARNER, REPLAY
 from harness.plan.tiers import TIERS
+from primitives.fpga.cycles import difference_table
 from primitives.fpga.cycles.learner import map_cycles
 from primitives.fpga.export import toolchain
 from tests.harness.papers.rows import measurement
@@ -136,6 +137,6 @@ def test_rows_of_a_small_tree_are_cycles_by_formula_and_simulated() -> None:
 def test_rows_of_the_learner_have_map_s_formula() -> None:
     found = list(cycle_formulas.learner_rows(2, (8,)))
     assert [row.details["neurons"] for row in found] == [[5, 8, 8, 1], [14, 256, 256, 1]]
-    for row, work in zip(found, cycle_formulas.difference_table.PASSES, strict=True):
+    for row, work in zip(found, difference_table.PASSES, strict=True):
         assert row.details["formula_cycles"] == map_cycles(work, samples=4, pipelines=2)
         assert row.value == row.details["formula_cycles"] + sum(row.details["reasons"].values())
