@@ -8,8 +8,8 @@
 
 Whole trainings run in interleaved rounds, with learner and replay management on the simulated FPGA of MAP's platform
 and actors that act during the gradient steps. Their seconds are virtual: the host's work is measured, the FPGA's is
-simulated. That a learner works on streamed transitions one after another is assumed, and cannot make it slower, so
-that gain is modelled and not judged.
+simulated, and modelled where formulas give a learner's cycles; each row states the weakest of these. That a learner
+works on streamed transitions one after another is assumed, and cannot make it slower, so that gain is not judged.
 """
 
 from contextlib import ExitStack, closing
