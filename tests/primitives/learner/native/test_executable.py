@@ -133,6 +133,36 @@ def test_functions_are_accurate_over_their_range_and_at_its_ends(simd: str) -> N
 
 
 @pytest.mark.parametrize("simd", USABLE)
+def test_the_hyperbolic_tangent_is_odd_accurate_and_never_above_1(simd: str) -> None:
+    x = np.concatenate([np.linspace(0, 12, 200_000), np.logspace(-37, 1, 50_000)]).astype(np.float32)
+    found = run_once(
+        lambda batch: {"of": torch.tanh(batch["x"]), "less": torch.tanh(-batch["x"])}, {"x": x}, simd
+    )
+    value, turned = (found[name] for name in sorted(found, key=lambda name: name.endswith("less")))
+    np.testing.assert_array_equal(value, -turned)
+    assert value.max() == 1.0
+    exact = np.tanh(x.astype(np.float64))
+    assert np.all(np.abs(value - exact) <= 4e-7 * exact)
+
+
+@pytest.mark.parametrize("simd", USABLE)
+@pytest.mark.parametrize("length", [*range(1, 20), 31, 32, 33, 63, 64, 65, 130])
+def test_a_row_of_any_length_is_reduced_in_one_order(simd: str, length: int) -> None:
+    """That order: 64 partial results, folded in halves. A short row leaves some of them empty."""
+    x = np.random.default_rng(length).standard_normal((3, length), dtype=np.float32)
+    chains = np.zeros((3, -(-length // 64) * 64), np.float32)
+    chains[:, :length] = x
+    expected = np.zeros((3, 64), np.float32)
+    for part in np.split(chains, chains.shape[1] // 64, axis=1):
+        expected += part
+    while expected.shape[1] > 1:
+        expected = expected[:, : expected.shape[1] // 2] + expected[:, expected.shape[1] // 2 :]
+    found = run_once(lambda batch: {"sum": batch["x"].sum(1), "max": batch["x"].amax(1)}, {"x": x}, simd)
+    for name, value in found.items():
+        np.testing.assert_array_equal(value, x.max(1) if name.endswith("max") else expected[:, 0])
+
+
+@pytest.mark.parametrize("simd", USABLE)
 @pytest.mark.parametrize("divisor", [3, -0.1, 255, 1e-30, 2e-38, 1e-38, 1e-45, 3e38, 0.0, np.inf, np.nan])
 def test_division_by_one_number_is_accurate_over_its_range(simd: str, divisor: float) -> None:
     x = np.concatenate([np.logspace(-37, 38, 500), -np.logspace(-37, 38, 500), [0, np.inf, np.nan]])
