@@ -193,6 +193,13 @@ def _gaussian_generator(seed: Annotated[int, Whole(0, (1 << 63) - 1)] = 0) -> An
     return GaussianGenerator(seeds(seed, GENERATORS))
 
 
+def _cartpole_agent(seed: Annotated[int, Whole(0, (1 << 63) - 1)] = 0) -> Any:
+    """An agent that learns CartPole on its own: environment, actor, prioritised replay and DQN learner."""
+    from primitives.fpga.cartpole_agent import CartPoleAgent
+
+    return CartPoleAgent(seed)
+
+
 def _check_halves(width: int, configurable: bool) -> None:
     if configurable and width % 2:
         raise ValueError(
@@ -281,5 +288,6 @@ BLOCKS = {
         Block("activation-unit", _activation_unit),
         Block("learner-pipeline", _learner_pipeline),
         Block("gaussian-generator", _gaussian_generator),
+        Block("cartpole-agent", _cartpole_agent),
     )
 }
