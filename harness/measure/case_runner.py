@@ -44,6 +44,13 @@ class _Series:
     def at_full_speed(self, readings: Readings) -> FullSpeed:
         return at_full_speed(self.blocks, readings.full_s)
 
+    def clock_s_by_round(self) -> dict[int, float]:
+        """Return the seconds per call of each block as read from the clock, by the number of its round."""
+        return {
+            number: sum(piece.seconds for piece in pieces) / sum(piece.calls for piece in pieces)
+            for number, pieces in zip(self.rounds, self.blocks, strict=True)
+        }
+
     def judged(self, readings: Readings) -> tuple[float, float]:
         """Return the median in seconds and the approximate relative width of its interval.
 
@@ -303,6 +310,13 @@ class CaseRunner:
     def _whole_s(self, parts_s: Iterable[float]) -> float:
         """Return seconds of all parts of a call together; 0 if the case is not timed in parts."""
         return sum(parts_s) if self.parts else 0.0
+
+    def clock_s_by_round(self) -> dict[str, dict[int, float]]:
+        """Return the seconds per call so far, by round: of this case by its name, of a part by `<case>: <part>`."""
+        named = {self.case.name: self.whole} | {
+            f"{self.case.name}: {part}": series for part, series in self.parts.items()
+        }
+        return {name: series.clock_s_by_round() for name, series in named.items()}
 
     def close(self) -> None:
         if self._open:

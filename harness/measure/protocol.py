@@ -12,7 +12,9 @@ A case is a function to time, with its set-up, its check and its arguments.
    the correction's uncertainty. If the interval is wider than the noise limit, the case is "too_noisy". A case may
    also be timed in parts; a part also passes if its interval is at most 1% of the time of all parts. The details hold
    the times as read from the clock.
-5. With `Protocol.settle`, the remaining time goes to cases whose intervals are too wide: to as many as are
+5. With `narrow`, the caller says after each round which cases take part in the next one, for example without those
+   that are clearly slower than others (`harness.measure.elimination`).
+6. With `Protocol.settle`, the remaining time goes to cases whose intervals are too wide: to as many as are
    expected to reach the limit, in the order that completes the most cases per second.
 
 Two cases are compared within the same rounds, together with a second copy of the first (`compare_cases`). What times
@@ -21,7 +23,7 @@ a loop step and a call, is part of the samples; timing the empty case `NULL` mea
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -61,6 +63,13 @@ RESOLVED = 0.025
 """Width of a comparison's intervals at which it ends: at this width a difference of 3% is found in 9 of 10 tries.
 """
 Progress = Callable[[int, int], None]
+Narrow = Callable[[Mapping[str, Mapping[int, float]], Mapping[str, float], float], Collection[str]]
+"""Chooses the cases of the next round, by name; none of them ends the rounds. Arguments:
+
+1. seconds per call as read from the clock, by the name of the case, or `<case>: <part>`, and the number of the round;
+2. the seconds that each case adds to a round, by its name;
+3. the remaining time for rounds, in seconds.
+"""
 
 
 def _progress(protocol: Protocol, done: int, spent_s: float) -> tuple[int, int]:
@@ -113,6 +122,18 @@ def _next_round(
     return [one for one in able if len(one.whole.blocks) < protocol.rounds]
 
 
+def _narrowed(
+    runners: Sequence[CaseRunner], protocol: Protocol, done: int, left_s: float, narrow: Narrow
+) -> list[CaseRunner]:
+    """Return the cases of the next round as `narrow` chooses them; empty at the end."""
+    if done >= protocol.rounds:
+        return []
+    able = {one.case.name: one for one in runners if not one.failure}
+    seconds = {name: by for one in able.values() for name, by in one.clock_s_by_round().items()}
+    chosen = set(narrow(seconds, {name: one.round_s for name, one in able.items()}, left_s))
+    return [one for name, one in able.items() if name in chosen]
+
+
 def measure(
     cases: Iterable[Case[Any]],
     protocol: Protocol | None = None,
@@ -120,6 +141,7 @@ def measure(
     progress: Progress | None = None,
     clock: Clock = time.perf_counter,
     bracket: Bracket | None = None,
+    narrow: Narrow | None = None,
 ) -> dict[str, Timing]:
     """Time several functions in interleaved rounds, by the protocol that this module describes.
 
@@ -129,6 +151,8 @@ def measure(
         progress: called with the rounds done and the rounds to do; with `Protocol.settle`, with milliseconds.
         clock: returns seconds from some moment; must never decrease.
         bracket: reads the core's speed between groups of calls (pieces); by default one that uses `clock`.
+        narrow: chooses the cases of each round after `Protocol.fewest_rounds`, of which there are `Protocol.rounds` at
+            most; None: every case takes part in every round, apart from what `protocol` says.
 
     Returns:
         A timing for each case, by name, in the order given; the timings of a case's parts follow it. A case that
@@ -180,6 +204,8 @@ def measure(
                         progress(*_progress(protocol, done, now_s - begin_s))
                     if protocol.settle and protocol.budget_s and done == protocol.fewest_rounds:
                         end_s = max(end_s, now_s + SETTLING_SHARE * protocol.budget_s)
+                    if narrow and done >= protocol.fewest_rounds:
+                        return _narrowed(runners, protocol, done, end_s - now_s, narrow)
                     return _next_round(runners, protocol, done, end_s - now_s, end_s - start_s)
 
                 for number, runner in take_turns(next_round, order):

@@ -57,6 +57,7 @@ from harness.runtime.options import Fusion
 from harness.store.cell import Cell
 from harness.store.store import Run as StoredRun
 from harness.validate import rows as made
+from harness.validate.narrowing import Narrowing, races
 from harness.validate.regret import regrets
 from harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, Profile
 from harness.workloads import Workload
@@ -78,11 +79,13 @@ GRIDS: dict[str, dict[str, tuple[int, ...]]] = {
 }
 """Batch sizes to validate, by tier (how long a run may take) and workload."""
 BUDGETS_S = {
-    "quick": {"cartpole-ddpg": 60.0, "cartpole-dqn": 60.0, "hopper-ddpg": 85.0},
-    "standard": dict.fromkeys(GRIDS["standard"], 300.0),
-    "full": dict.fromkeys(GRIDS["full"], 600.0),
+    "quick": dict.fromkeys((("cartpole-ddpg", size) for size in (32, 256, 2048)), 50.0)
+    | dict.fromkeys((("cartpole-dqn", size) for size in (32, 256)), 50.0)
+    | {("hopper-ddpg", 32): 75.0, ("hopper-ddpg", 256): 130.0},
+    "standard": {(name, size): 300.0 for name, sizes in GRIDS["standard"].items() for size in sizes},
+    "full": {(name, size): 600.0 for name, sizes in GRIDS["full"].items() for size in sizes},
 }
-"""Seconds for one workload at one batch size, by tier and workload: for set-up, checks, rounds and predictions.
+"""Seconds for set-up, checks, rounds and predictions, by tier, and by workload and batch size.
 
 The quick grid takes at most 8 minutes; a round of Hopper takes several times as long as one of the cart-pole.
 """
@@ -113,7 +116,7 @@ def cells(tier: str, budget_s: float = 0.0, precisions: Sequence[str] = ()) -> l
         cell(
             workloads.with_batch_size(workloads.load(name), size, "the grid"),
             size,
-            budget_s or BUDGETS_S[tier][name],
+            budget_s or BUDGETS_S[tier][name, size],
             precisions,
         )
         for name, sizes in GRIDS[tier].items()
@@ -252,7 +255,8 @@ def validate(
         item: the workload.
         batch_size: transitions per gradient step.
         budget_s: seconds for set-up, checks, rounds and predictions. A round times every mapping and every call once.
-            There is at least one round; no other begins that is expected to end after the time for rounds.
+            There is at least one round; no other begins that is expected to end after the time for rounds. Later
+            rounds leave out what is clearly slower than the best (`harness.validate.narrowing`).
         report: called with the work done, the total work, and a text that names the current work.
         platform: this machine, as the performance models see it.
         baselines: gradient steps per second of other libraries that ran on this workload and batch size, by name.
@@ -282,6 +286,17 @@ def validate(
         for mapping in chosen
         for loop in loops(item, mapping)
     }
+    platforms = [(platform, False)]
+    if board:
+        platforms.append((simulated.with_device(of_this_machine(), BOARD), True))
+    narrowing = Narrowing(
+        races(trainings, VALIDATED.values(), platforms),
+        runs,
+        pieces,
+        predict.table_from(board, batch_size),
+        VALIDATED.values(),
+        problem,
+    )
     protocol = measure.Protocol(
         rounds=ROUNDS,
         block_s=20e-3,
@@ -298,6 +313,7 @@ def validate(
             [*distinct(pieces), *(one.case for one in trainings.values())],
             protocol,
             progress=lambda done, total: report(done, total, "interleaved rounds"),
+            narrow=narrowing,
         )
     fields = {"workload": item.name, "batch_size": batch_size}
     details = {"replay_capacity": small.replay.capacity}

@@ -61,12 +61,14 @@ class TimedTraining:
         training: the training.
         gradient_steps: gradient steps per call.
         long: whether a call is so long that no untimed call needs to precede it.
+        step_s: seconds per gradient step when the length of a call was chosen; 0 if they were not measured.
         terms_s: seconds of each part of the loop since the last call of `taken`; `loop` is the rest.
     """
 
     training: Training | OnPolicyTraining
     gradient_steps: int = 1
     long: bool = False
+    step_s: float = 0.0
     terms_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     @property
@@ -147,7 +149,8 @@ def training_case(
         if problem.on_policy:
             run.gradient_steps = run.advance().gradient_steps  # whole iterations
         else:
-            _size(run, problem, loop, step_s)
+            fused = runs.get(case_name(mapping, Loop.FUSED))
+            _size(run, problem, loop, step_s, fused.step_s if fused else 0.0)
         runs[name] = run
         return run
 
@@ -199,8 +202,14 @@ def case_name(mapping: Mapping | str, loop: Loop) -> str:
     return f"training {mapping}, {loop}"
 
 
-def _size(run: TimedTraining, problem: Problem, loop: Loop, step_s: float = 0.0) -> None:
-    """Set the gradient steps per call: whole rounds, and long compared with the start and end of one."""
+def _size(
+    run: TimedTraining, problem: Problem, loop: Loop, step_s: float = 0.0, other_loop_s: float = 0.0
+) -> None:
+    """Set the gradient steps per call: whole rounds, and long compared with the start and end of one.
+
+    `step_s` are the seconds per gradient step if they are known, and `other_loop_s` those of the mapping in another
+    loop; 0 if not.
+    """
     least = problem.round_gradient_steps
     if loop in BESIDE:
         least *= problem.overlapped_rounds(run.simulated)
@@ -214,21 +223,24 @@ def _size(run: TimedTraining, problem: Problem, loop: Loop, step_s: float = 0.0)
         run.gradient_steps = max(1, round(STRETCH_S / step_s / least)) * least
         run.long = step_s * run.gradient_steps > LONG_CALL_S
         return
-    while (step_s := _least_step_s(run)) * run.gradient_steps < STRETCH_S / 2:
+    while (step_s := _least_step_s(run, other_loop_s)) * run.gradient_steps < STRETCH_S / 2:
         wanted = min(STRETCH_S / step_s, 10 * run.gradient_steps)
         run.gradient_steps = round(wanted / least) * least
+    run.step_s = step_s
 
 
-def _least_step_s(run: TimedTraining) -> float:
-    """Return the seconds per gradient step, the minimum of three calls, or of two long ones: one may be
-    disturbed.
+def _least_step_s(run: TimedTraining, other_loop_s: float = 0.0) -> float:
+    """Return the seconds per gradient step, the minimum of three calls: one may be disturbed.
+
+    Two long calls are enough, or one if the calls of another loop were so slow that this one must be long as well.
     """
     least_s = inf
     for calls in (1, 2, 3):
         start_s = perf_counter()
         taken = run.advance().gradient_steps
         least_s = min(least_s, (perf_counter() - start_s) / taken)
-        if calls > 1 and least_s * taken > LONG_CALL_S:
+        known = calls > 1 or other_loop_s * taken > LONG_CALL_S
+        if known and least_s * taken > LONG_CALL_S:
             run.long = True
             break
     return least_s

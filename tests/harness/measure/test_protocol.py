@@ -615,6 +615,29 @@ def test_time_goes_first_where_a_second_settles_the_most_intervals():
     assert next_round(left_s=-0.5) == []
 
 
+def test_the_caller_says_who_takes_part_in_each_round_and_when_they_end(world):
+    asked = []
+
+    def narrow(seconds, cost_s, left_s):
+        asked.append(({name: dict(by) for name, by in seconds.items()}, dict(cost_s), left_s))
+        return {"b"} if len(asked) < 3 else set()
+
+    cases = [world.case("a", 1e-3), world.case("b", 2e-3), world.case("bad", check=lambda state: 1 / 0)]
+    protocol = Protocol(rounds=7, warm_up_s=0.0, fewest_rounds=2)
+    timings = measure(cases, protocol, clock=world.clock, narrow=narrow)
+    assert timings["a"].rounds == (0, 1)
+    assert timings["b"].rounds == (0, 1, 2, 3)
+    assert [set(seconds) for seconds, _, _ in asked] == [{"a", "b"}] * 3
+    assert asked[0][0]["a"] == pytest.approx({0: 1e-3, 1: 1e-3})
+    assert list(asked[2][0]["b"]) == [0, 1, 2, 3]
+    assert set(asked[0][1]) == {"a", "b"}
+    assert all(cost > 0 for cost in asked[0][1].values())
+    timings = measure(
+        [world.case("a")], replace(protocol, rounds=3), clock=world.clock, narrow=lambda *_: {"a"}
+    )
+    assert timings["a"].rounds == (0, 1, 2), "no more than the protocol's"
+
+
 def test_what_is_no_part_is_judged_by_its_own_interval_alone(world):
     status, reason = timing_status(1.0, 0.9, 1.1)
     assert status == "too_noisy"

@@ -335,7 +335,9 @@ def test_cells_are_those_of_the_grid_with_their_own_or_the_given_time() -> None:
         cells = plan.cells("quick", budget_s)
         assert [cell.key for cell in cells] == keys
         for cell in cells:
-            assert cell.estimate_s == (budget_s or plan.BUDGETS_S["quick"][cell.chain])
+            assert cell.estimate_s == (
+                budget_s or plan.BUDGETS_S["quick"][cell.chain, int(cell.key.split("/")[2])]
+            )
 
 
 def test_the_board_s_rows_are_its_cycles_and_copies_at_the_bandwidth_of_its_memory(
@@ -411,7 +413,7 @@ def test_a_cell_measures_pieces_and_mappings_together_and_sets_predictions_besid
         of_all = {"clock_s": samples_s, "clock_rounds": rounds}
         return Timing(name, "ok", "", unmoved(*samples_s), 1e-3, 1e-3, 1e-3, 1, rounds, **of_all)
 
-    def measured(cases: list[Case[Any]], protocol: measure.Protocol, progress: Any) -> Timings:
+    def measured(cases: list[Case[Any]], protocol: measure.Protocol, progress: Any, narrow: Any) -> Timings:
         made = Timings({case.name: one_ms(case.name) for case in cases})
         assert len(made) == len(cases)
         protocols.append(protocol)

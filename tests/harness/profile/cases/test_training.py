@@ -50,6 +50,23 @@ def test_two_long_calls_are_enough(monkeypatch, held_up):
     assert (run.gradient_steps, run.long, stub.calls) == (1, True, 2)
 
 
+@pytest.mark.parametrize(
+    ("step_s", "other_loop_s", "calls", "long"),
+    [
+        (2 * training.LONG_CALL_S, 1.1 * training.LONG_CALL_S, 1, True),
+        (2 * training.LONG_CALL_S, 0.9 * training.LONG_CALL_S, 2, True),
+        (training.LONG_CALL_S / 2, 1.1 * training.LONG_CALL_S, 3, False),
+    ],
+)
+def test_one_long_call_is_enough_where_another_loop_s_was_long(
+    monkeypatch, step_s, other_loop_s, calls, long
+):
+    stub = Stub(monkeypatch, step_s)
+    run = TimedTraining(stub)
+    training._size(run, PROBLEM, Loop.FUSED, other_loop_s=other_loop_s)
+    assert (run.step_s, run.long, stub.calls) == (pytest.approx(step_s), long, calls)
+
+
 def test_before_a_long_call_there_is_no_other(monkeypatch):
     stub = Stub(monkeypatch, 2 * training.LONG_CALL_S)
     run = sized(stub)
