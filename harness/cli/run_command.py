@@ -127,7 +127,8 @@ def run(  # noqa: PLR0913 (a command: its options)
         bool,
         typer.Option(
             "--threads-native",
-            help="Actors and learners are C++ threads on one replay; --processes is then the number of actor threads.",
+            help="Actors and learners are C++ threads on one replay; --processes is then the number of actor threads, "
+            "0 for one thread that does both in turns.",
         ),
     ] = False,
     ray: Annotated[

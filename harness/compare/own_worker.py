@@ -55,13 +55,13 @@ FLAGS = ("envpool", "native_environments", "threads_native")
 
 
 def _started(job: WorkerJob, mapping: str, flags: dict[str, Any]) -> Trained:
-    """Return the training of a job. C++ threads are one learner, and actors on the other cores."""
+    """Return the training of a job. C++ threads are one learner, and actors on the other cores if there are any."""
     item = workloads.from_tables(job.workload, "job")
     asked: dict[str, Any] = {"batch_size": job.batch_size, "seed": job.seed}
     if not flags.get("threads_native"):
         return start(item, Mapping.parse(mapping), **asked, options=Options(threads=job.threads, **flags))
     environments = item.training.actors
-    actors = max(count for count in range(1, max(2, job.threads)) if environments % count == 0)
+    actors = max((count for count in range(1, job.threads) if environments % count == 0), default=0)
     return ThreadedTraining(
         item, Mapping.parse(mapping), **asked, options=Options(processes=actors, threads_native=True)
     )

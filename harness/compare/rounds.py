@@ -67,7 +67,8 @@ class OurSide:
     Attributes:
         envpool: whether EnvPool steps this project's environments.
         native_environments: whether C++ code steps them.
-        threads_native: whether this project's actors and learner are C++ threads, on native environments.
+        threads_native: whether this project's actors and learner are C++ threads, on native environments; on one core,
+            one thread that does both in turns.
     """
 
     envpool: bool = False
@@ -78,7 +79,7 @@ class OurSide:
         words = {
             "envpool": "EnvPool",
             "native_environments": "native environments",
-            "threads_native": "C++ threads",
+            "threads_native": "C++ actors and learner",
         }
         return " and ".join(word for name, word in words.items() if getattr(self, name))
 

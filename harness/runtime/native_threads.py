@@ -1,4 +1,7 @@
-"""Training with C++ threads as actors and learners (PAL IV-D and V), run by `primitives.training.parallel`."""
+"""Training with C++ threads as actors and learners (PAL IV-D and V), run by `primitives.training.parallel`.
+
+On one core, or with 0 actor threads, one thread does both in turns: the whole loop without the interpreter.
+"""
 
 from time import perf_counter
 from typing import Any
@@ -38,16 +41,21 @@ _OTHERS = (
 
 
 def actor_threads(options: Options, environments: int) -> int:
-    """Return the number of actor threads: the requested number, or the largest that divides the environments evenly.
+    """Return the number of actor threads; with 0, the learner's thread steps the environments itself, in turns.
 
-    The latter is at most the number of cores.
+    It is the requested number; else the largest that divides the environments evenly, with a core for each that no
+    learner needs. Several learners have at least one actor thread.
 
     Args:
-        options: `processes` is the requested number of threads, if any.
+        options: `processes` is the requested number of threads, if any, and `learners` that of the learners.
         environments: number of environments.
     """
-    most = min(environments, len(usable_cores()))
-    return options.processes or max(threads for threads in range(1, most + 1) if environments % threads == 0)
+    if options.processes is not None:
+        return options.processes
+    free = min(environments, len(usable_cores()) - options.learners)
+    if free < 1:
+        return 0 if options.learners == 1 else 1
+    return max(threads for threads in range(1, free + 1) if environments % threads == 0)
 
 
 def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> None:
@@ -75,8 +83,12 @@ def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> No
         raise UserError(task.name, "learners", options.learners, f"a divisor of the batch size, {batch_size}")
     environments = task.training.actors
     threads = actor_threads(options, environments)
-    if threads < 1 or environments % threads:
-        raise UserError(task.name, "processes", threads, f"a divisor of training.actors, {environments}")
+    if threads == 0 and options.learners > 1:
+        raise UserError(task.name, "processes", threads, f"at least 1 with {options.learners} learners")
+    if threads < 0 or (threads and environments % threads):
+        raise UserError(
+            task.name, "processes", threads, f"a divisor of training.actors, {environments}, or 0"
+        )
     memory.check(task, batch_size, 0, 0)
     _environments(task, 1)
 
@@ -92,8 +104,8 @@ class ThreadedTraining:
         mapping: must be `MAPPING`.
         batch_size: transitions per gradient step, of all learners together; by default the workload's.
         seed: seed of everything random.
-        options: `actors`, `processes` (here the number of actor threads) and `learners` are used.
-        lead: environment steps by which actors may be ahead of the learners.
+        options: `actors`, `processes` (here the number of actor threads, see `actor_threads`) and `learners` are used.
+        lead: environment steps by which actor threads may be ahead of the learners.
 
     Raises:
         UserError: an option or the workload is not supported.
@@ -118,7 +130,8 @@ class ThreadedTraining:
         threads = actor_threads(options, settings.actors)
         self.replay = replay_of(workload, mapping, storage_of(workload, mapping), Fusion.REPLAY)
         assert isinstance(self.replay, ConcurrentReplay)
-        self._environments = [_environments(workload, settings.actors // threads) for _ in range(threads)]
+        actors = threads or 1
+        self._environments = [_environments(workload, settings.actors // actors) for _ in range(actors)]
         try:
             self.training = ParallelTraining(
                 algorithm_of(workload),
@@ -126,7 +139,7 @@ class ThreadedTraining:
                 self.replay,
                 learners=options.learners,
                 batch_size=size,
-                pacing=Pacing(settings.learning_starts, settings.update_interval, lead),
+                pacing=Pacing(settings.learning_starts, settings.update_interval, lead if threads else 0),
                 seed=int(np.random.SeedSequence(seed).generate_state(1)[0]),
             )
         except (ValueError, UnsupportedOperationError) as error:

@@ -8,8 +8,8 @@ largest priority so far.
 
 A gradient step begins only after its `interval` environment steps are inserted. The actors may be ahead of the learners
 by at most `lead` environment steps and one step of their vector. With one actor, one learner and a lead of 0 the two
-take turns, and the same seed gives the same training bit for bit. Otherwise the training depends on the order in which
-the threads reach the replay, and only its statistics are the same.
+take turns on one thread, and the same seed gives the same training bit for bit. Otherwise the training depends on the
+order in which the threads reach the replay, and only its statistics are the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ class Pacing:
         learning_starts: environment steps with random actions before the first gradient step, at least 1.
         interval: environment steps per gradient step, at least 1.
         lead: environment steps by which actors may be ahead of the learners, at least 0. With 0, actors and learners
-            take turns.
+            take turns; one of each then needs one thread.
     """
 
     learning_starts: int

@@ -2,12 +2,12 @@
 
     placerl bench training [--cells cartpole-ppo] [--mapping native-native-cpu] [--gymnasium] [--flush-subnormals]
 
-This project steps native environments, whose trajectories are Gymnasium's to the last bit; with `--gymnasium` it steps
-Gymnasium's. Other libraries step what they come with: Gymnasium's, except for PufferLib's and RLtools' own.
-`harness.compare.rounds` describes the rounds, the comparison of this project with itself, and that of the returns after
-the same number of steps. The seconds before a system learns (imports, compilation, its first steps) have a column of
-their own and count in no rate. The table also has the measured peak arithmetic of a core, and says whether a goal that
-is a number is met.
+This project steps native environments, whose trajectories are Gymnasium's to the last bit, and its whole loop is C++ on
+one thread; with `--gymnasium` Python steps Gymnasium's. Other libraries step what they come with: Gymnasium's, except
+for PufferLib's and RLtools' own. `harness.compare.rounds` describes the rounds, the comparison of this project with
+itself, and that of the returns after the same number of steps. The seconds before a system learns (imports,
+compilation, its first steps) have a column of their own and count in no rate. The table also has the measured peak
+arithmetic of a core, and says whether a goal that is a number is met.
 
 This project's native learner treats subnormal numbers as zero. With `--flush-subnormals` the libraries that compute
 with PyTorch run once more with that switch (`torch.set_flush_denormal`), in the same rounds and within the same
@@ -32,6 +32,7 @@ from harness.core.progress import Report
 from harness.core.row import Measurement
 from harness.mapping import Mapping
 from harness.plan import tiers
+from harness.runtime import native_threads
 from harness.workloads import Workload
 from primitives import _native
 
@@ -213,12 +214,27 @@ def measure(
     """
     settings = rounds.ComparisonSettings(
         returns=extent,
-        ours=rounds.OurSide(native_environments=native_environments),
+        ours=our_side(cell.item(), mapping, native_environments),
         flushed=[name for name in baselines if name in PYTORCH] if flushed else [],
     )
     return rounds.compare(
         cell.item(), mapping, baselines, budget_s=budget_s, progress=report, settings=settings
     )
+
+
+def our_side(item: workloads.Workload, mapping: Mapping, native_environments: bool) -> rounds.OurSide:
+    """Return how this project trains a workload: with the whole loop in C++ if it can.
+
+    PPO's iterations are native calls on native environments; other algorithms need a prioritised replay for that.
+
+    Args:
+        item: the workload.
+        mapping: where this project runs its learner, replay management and storage.
+        native_environments: whether C++ steps this project's environments.
+    """
+    if native_environments and str(mapping) == native_threads.MAPPING and item.replay.prioritized:
+        return rounds.OurSide(threads_native=True)
+    return rounds.OurSide(native_environments=native_environments)
 
 
 def judged(cell: TrainingCell, rows: Sequence[Measurement]) -> str:

@@ -52,26 +52,32 @@ class Actor {
 
     // Steps and inserts until the pace ends.
     void run(Pace &pace, Mailbox &mailbox, replay::ConcurrentReplay &replay, bool at_random) {
-        std::vector<const char *> items(replay.columns().size());
         Laps laps;
-        for (;;) {
-            const int64_t before = pace.claim(count_);
-            laps.lap(spent_.actor_wait);
-            if (before < 0)
-                return;
-            choose(mailbox, before, at_random);
-            laps.lap(spent_.infer);
-            step(before);
-            laps.lap(spent_.environment);
-            items[columns_.observation] = bytes(stored_.data());
-            items[columns_.action] = actions_ ? bytes(continuous_.data()) : bytes(discrete_.data());
-            items[columns_.reward] = bytes(reward_.data());
-            items[columns_.next_observation] = bytes(next_.data());
-            items[columns_.terminated] = bytes(terminated_.get());
-            replay.insert(items.data(), count_, nullptr);
-            pace.inserted(count_);
-            laps.lap(spent_.insert);
-        }
+        while (take_turn(pace, mailbox, replay, at_random, laps, true))
+            ;
+    }
+
+    // Steps once and inserts; false where the pace has ended, or, without `wait`, does not allow it yet.
+    bool take_turn(Pace &pace, Mailbox &mailbox, replay::ConcurrentReplay &replay, bool at_random, Laps &laps,
+                   bool wait) {
+        const int64_t before = pace.claim(count_, wait);
+        laps.lap(spent_.actor_wait);
+        if (before < 0)
+            return false;
+        choose(mailbox, before, at_random);
+        laps.lap(spent_.infer);
+        step(before);
+        laps.lap(spent_.environment);
+        items_.resize(replay.columns().size());
+        items_[columns_.observation] = bytes(stored_.data());
+        items_[columns_.action] = actions_ ? bytes(continuous_.data()) : bytes(discrete_.data());
+        items_[columns_.reward] = bytes(reward_.data());
+        items_[columns_.next_observation] = bytes(next_.data());
+        items_[columns_.terminated] = bytes(terminated_.get());
+        replay.insert(items_.data(), count_, nullptr);
+        pace.inserted(count_);
+        laps.lap(spent_.insert);
+        return true;
     }
 
   private:
@@ -128,6 +134,7 @@ class Actor {
     std::vector<int64_t> discrete_;
     std::vector<double> rewards_, returns_;
     std::unique_ptr<bool[]> terminated_, truncated_;
+    std::vector<const char *> items_; // by column, of one insertion
     std::vector<Episode> episodes_;
     Spent spent_;
 };

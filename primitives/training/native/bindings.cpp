@@ -69,6 +69,7 @@ class Threads {
             steps_of_all.push_back(steps_.back().get());
         }
         const auto &[starts, interval, lead] = pace;
+        const bool in_turns = lead == 0 && made.size() == 1 && steps_of_all.size() == 1;
         training_ = std::make_unique<ParallelTraining>(
             *parts_.replay, std::move(made), std::move(steps_of_all), steps_.front()->acting(),
             ParallelTraining::Schedule{starts,
@@ -76,7 +77,8 @@ class Threads {
                                        lead,
                                        {std::get<0>(beta), std::get<1>(beta), std::get<2>(beta)},
                                        std::move(variants),
-                                       seeds.next()});
+                                       seeds.next(),
+                                       in_turns});
     }
 
     // Ctrl-C is looked for meanwhile: the threads then end their steps before it is raised.

@@ -47,8 +47,8 @@ class Pace {
 
     // An actor's next `count` environment steps: waits until they may be taken, and returns how many were
     // taken before them; -1 once stopped, or where the replay is filled and nothing is learnt yet, or where
-    // actors alone have taken theirs.
-    int64_t claim(int64_t count) {
+    // actors alone have taken theirs. Without `wait` also -1 where they may not be taken yet.
+    int64_t claim(int64_t count, bool wait = true) {
         for (;;) {
             const uint32_t seen = events_.load(std::memory_order_acquire);
             if (stopped())
@@ -65,6 +65,8 @@ class Pace {
                     return before;
                 continue;
             }
+            if (!wait)
+                return -1;
             events_.wait(seen, std::memory_order_acquire);
         }
     }

@@ -35,6 +35,8 @@ class ParallelTraining {
         BetaSchedule beta;
         Variants variants;
         uint64_t seed;
+        // One actor and one learner without a lead, on one thread: no bit of the training changes.
+        bool in_turns = false;
     };
 
     ParallelTraining(replay::ConcurrentReplay &replay, std::vector<std::unique_ptr<Actor>> actors,
@@ -42,7 +44,10 @@ class ParallelTraining {
                      Schedule schedule)
         : replay_(replay), actors_(std::move(actors)), learners_(std::move(learners)), mailbox_(weights),
           pace_(schedule.starts, schedule.interval, schedule.lead), beta_(schedule.beta),
-          variants_(std::move(schedule.variants)), meeting_(int(learners_.size())) {
+          variants_(std::move(schedule.variants)), meeting_(int(learners_.size())),
+          in_turns_(schedule.in_turns) {
+        if (in_turns_ && (actors_.size() != 1 || learners_.size() != 1 || schedule.lead))
+            throw std::invalid_argument("in_turns: allowed: one actor and one learner, without a lead");
         Random seeds(schedule.seed);
         for (size_t rank = 0; rank < learners_.size(); ++rank)
             random_.emplace_back(seeds.next());
@@ -70,6 +75,10 @@ class ParallelTraining {
         pace_.begin(working, working == Working::actors ? steps : 0);
         learners_[0]->publish(mailbox_);
         until_ = pace_.gradient_steps() + steps;
+        if (in_turns_) {
+            running_ = 1;
+            return begin([=, this] { take_turns(acting, learning, fill); });
+        }
         learning_ = learning ? int(learners_.size()) : 0;
         running_ = (acting ? int(actors_.size()) : 0) + learning_;
         if (acting)
@@ -138,6 +147,17 @@ class ParallelTraining {
                 failure_ = std::move(error);
         }
         pace_.stop();
+    }
+
+    // Exactly one of the two may go on at any time, as with two threads.
+    void take_turns(bool acting, bool learning, bool fill) {
+        Laps laps;
+        for (int64_t step = pace_.gradient_steps(); !learning || step < until_; ++step) {
+            while (acting && actors_[0]->take_turn(pace_, mailbox_, replay_, fill, laps, false))
+                ;
+            if (!learning || !take_step(0, step, laps))
+                return;
+        }
     }
 
     void learn(size_t rank) {
@@ -212,6 +232,7 @@ class ParallelTraining {
     const BetaSchedule beta_;
     const Variants variants_;
     Meeting meeting_;
+    const bool in_turns_;
     std::vector<Random> random_;
     std::vector<Spent> spent_;
     int64_t until_ = 0, publish_every_ = 1;

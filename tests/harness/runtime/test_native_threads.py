@@ -48,6 +48,7 @@ def test_what_can_run_passes(name: str) -> None:
         ({"actors": 3, "processes": -1}, "cartpole-dqn", "", "processes: found -1; allowed: a divisor of"),
         ({}, "cartpole-ppo", "", "replay: found no prioritised replay"),
         ({}, "pong-dqn", "", "environment.id: found"),
+        ({"processes": 0, "learners": 2}, "cartpole-dqn", "", "processes: found 0; allowed: at least 1"),
     ],
 )
 def test_what_cannot_run_is_refused(options: dict[str, Any], name: str, mapping: str, words: str) -> None:
@@ -64,16 +65,35 @@ def test_what_threads_cannot_train_is_refused_by_name(monkeypatch: pytest.Monkey
         ThreadedTraining(item, NATIVE)
 
 
-def test_actor_threads_are_those_asked_for_or_one_for_each_environment(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("cores", "learners", "environments", "threads"),
+    [
+        (4, 1, 3, 3),
+        (4, 1, 8, 2),
+        (4, 2, 6, 2),
+        (8, 1, 6, 6),
+        (4, 1, 5, 1),
+        (2, 1, 8, 1),
+        (1, 1, 8, 0),
+        (2, 2, 8, 1),
+    ],
+)
+def test_actor_threads_have_a_core_each_and_as_many_environments(
+    monkeypatch: pytest.MonkeyPatch, cores: int, learners: int, environments: int, threads: int
 ) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2, 3})
-    assert actor_threads(asked(processes=2), 8) == 2
-    assert actor_threads(asked(), 3) == 3
-    assert actor_threads(asked(), 8) == 4
-    assert actor_threads(asked(), 6) == 3, "each has as many environments"
-    assert actor_threads(asked(), 5) == 1
-    check(asked(actors=6))
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    assert actor_threads(asked(learners=learners), environments) == threads
+    assert actor_threads(asked(processes=7, learners=learners), environments) == 7
+    check(asked(actors=environments, learners=learners))
+
+
+def test_without_actor_threads_one_thread_does_both_in_turns() -> None:
+    options = asked(actors=4, processes=0)
+    training = ThreadedTraining(options.applied(workloads.load("cartpole-dqn")), NATIVE, options=options)
+    training.warm_up()
+    done = training.advance(200)
+    assert (done.gradient_steps, done.environment_steps) == (200, 200)
+    assert done.terms_s["actor_wait"] + done.terms_s["learner_wait"] < 0.2 * done.wall_s
 
 
 def test_a_stretch_reports_its_steps() -> None:

@@ -8,9 +8,11 @@ import pytest
 
 from harness import workloads
 from harness.cli.bench import training_bench
-from harness.cli.bench.training_bench import CELLS, TrainingCell, judged, lines
+from harness.cli.bench.training_bench import CELLS, TrainingCell, judged, lines, our_side
 from harness.compare import registry
 from harness.compare.protocol import Worker
+from harness.compare.rounds import OurSide
+from harness.mapping import Mapping
 from harness.store.store import Store
 from tests.harness.cli.command_line import Placerl, refused
 
@@ -49,6 +51,17 @@ def test_cells_are_the_workloads_of_their_goals() -> None:
     assert (settings["trajectory_length"], settings["epochs"], settings["clip"]) == (2048, 10, 0.2)
     assert (hopper.training.batch_size, hopper.training.actors, settings["target_kl"]) == (64, 1, None)
     assert settings["policy_learning_rate"] == settings["value_learning_rate"] == 3e-4
+
+
+def test_the_whole_loop_is_cpp_where_the_mapping_and_the_replay_allow_it() -> None:
+    native, whole = OurSide(native_environments=True), OurSide(threads_native=True)
+    mapping = Mapping.parse("native-native-cpu")
+    assert our_side(CELL["hopper-ddpg-256"].item(), mapping, True) == whole
+    assert our_side(CELL["pendulum-sac-64"].item(), mapping, True) == whole
+    assert our_side(CELL["cartpole-ppo-1-epoch"].item(), mapping, True) == native
+    assert our_side(workloads.load("pendulum-ddpg"), mapping, True) == native, "its replay is uniform"
+    assert our_side(CELL["hopper-ddpg-256"].item(), Mapping.parse("torch-native-cpu"), True) == native
+    assert our_side(CELL["hopper-ddpg-256"].item(), mapping, False) == OurSide()
 
 
 def test_a_cell_states_every_baseline_it_can_have() -> None:

@@ -44,7 +44,7 @@ def test_a_library_that_is_not_built_is_not_run(monkeypatch: pytest.MonkeyPatch)
     (row,) = figure_8.measure("cartpole-dqn", "tianshou", 1.0, silent)
     assert (row.status, row.value) == ("not_run", None)
     assert "needs the environment of tianshou" in row.reason
-    assert row.details["baseline"] == "tianshou, this project with C++ threads"
+    assert row.details["baseline"] == "tianshou, this project with C++ actors and learner"
 
 
 def test_threads_that_would_share_the_only_core_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,10 @@
 // Actors and learners on one replay, with a policy and a gradient step that can be added up by hand: nothing
 // is lost, the pace holds, learners agree, and what fails stops all. To be run under the sanitizers: `make
 // sanitize`.
+#include <numeric>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 
 #include "check.hpp"
 #include "training/native/parallel_training.hpp"
@@ -105,7 +107,7 @@ struct Setup {
     std::vector<std::unique_ptr<CountingStep>> steps;
     std::unique_ptr<ParallelTraining> training;
 
-    Setup(int actors, int learners, int64_t lead, int64_t count = 2) {
+    Setup(int actors, int learners, int64_t lead, int64_t count = 2, bool in_turns = false) {
         const size_t row_bytes[5] = {16, 8, 4, 16, 1};
         std::vector<replay::Column> views;
         for (size_t c = 0; c < 5; ++c) {
@@ -130,7 +132,7 @@ struct Setup {
         float like[weights] = {};
         training = std::make_unique<ParallelTraining>(
             *replay, std::move(made), all, blocks(like),
-            ParallelTraining::Schedule{64, 2, lead, {0.4, 1.0, 100}, {0, 1}, 7});
+            ParallelTraining::Schedule{64, 2, lead, {0.4, 1.0, 100}, {0, 1}, 7, in_turns});
     }
 
     void run(int64_t steps, Working working = Working::both) {
@@ -141,8 +143,8 @@ struct Setup {
     }
 };
 
-void counts_hold(int actors, int learners, int64_t lead) {
-    Setup setup(actors, learners, lead);
+void counts_hold(int actors, int learners, int64_t lead, bool in_turns = false) {
+    Setup setup(actors, learners, lead, 2, in_turns);
     setup.run(0); // fills
     CHECK(setup.training->filled());
     const int64_t filled = setup.training->environment_steps();
@@ -287,6 +289,39 @@ void environments_that_reset_later_are_refused() {
     CHECK(refused);
 }
 
+void one_thread_in_turns_does_what_two_do() {
+    for (const int64_t count : {1, 2, 3}) {
+        Setup two(1, 1, 0, count), one(1, 1, 0, count, true);
+        for (Setup *setup : {&two, &one})
+            for (const int64_t steps : {0, 1, 60, 25})
+                setup->run(steps);
+        // Of two threads the actor may have been let in once more before they stopped.
+        const int64_t taken = one.training->environment_steps(), after = two.training->environment_steps();
+        CHECK(taken <= capacity && taken <= after && after <= taken + count);
+        const size_t row_bytes[5] = {16, 8, 4, 16, 1};
+        for (size_t c = 0; c < 5; ++c)
+            CHECK(std::equal(one.columns[c].begin(),
+                             one.columns[c].begin() + std::ptrdiff_t(row_bytes[c] * size_t(taken)),
+                             two.columns[c].begin()));
+        std::vector<int64_t> rows(static_cast<size_t>(taken));
+        std::iota(rows.begin(), rows.end(), int64_t{0});
+        std::vector<double> ours(rows.size()), theirs(rows.size());
+        one.replay->priorities(rows.data(), taken, ours.data());
+        two.replay->priorities(rows.data(), taken, theirs.data());
+        CHECK(ours == theirs);
+        CHECK(one.training->gradient_steps() == 86);
+    }
+    for (const auto &[actors, learners, lead] : {std::tuple{2, 1, 0}, {1, 2, 0}, {1, 1, 1}}) {
+        bool refused = false;
+        try {
+            Setup(actors, learners, lead, 2, true);
+        } catch (const std::invalid_argument &) {
+            refused = true;
+        }
+        CHECK(refused);
+    }
+}
+
 } // namespace
 
 int main() {
@@ -294,6 +329,8 @@ int main() {
         for (const int learners : {1, 2, 3})
             for (const int64_t lead : {0, 32})
                 counts_hold(actors, learners, lead);
+    counts_hold(1, 1, 0, true);
+    one_thread_in_turns_does_what_two_do();
     sides_work_alone_and_keep_in_step_afterwards();
     stops_in_the_middle_and_goes_on();
     a_failure_stops_all_and_says_what();
