@@ -180,19 +180,24 @@ def _show_reasons(rows: list[Measurement]) -> None:
 
 def _show_errors(rows: list[Measurement], provenance: str) -> None:
     table = Table(title=f"Errors of the predictions compared with achieved rates, {provenance}")
-    columns = ("loop", "predictions", "median |error|", f"within {WITHIN:.0%}", "worst |error|")
+    columns = ("loop", "predictions judged", "median |error|", f"within {WITHIN:.0%}", "worst |error|")
     for column in ("strategy", *columns, "chosen: median |error|", "chosen: worst |error|"):
         table.add_column(column)
     for name in VALIDATED:
-        mine = [row for row in rows if row.backend == name]
+        known = [row for row in rows if row.backend == name]
+        mine = [row for row in known if "error_low" in row.details]
+        if not known:
+            continue
         if not mine:
+            said = "no verdict: fewer than 5 rounds each"
+            table.add_row(name, known[0].details["loop"], f"0 of {len(known)}", said, "", "", "", "")
             continue
         errors = [abs(row.details["error"]) for row in mine]
         chosen = [abs(row.details["error"]) for row in mine if row.details["chosen_among"]]
         table.add_row(
             name,
             mine[0].details["loop"],
-            str(len(mine)),
+            f"{len(mine)} of {len(known)}",
             f"{median(errors):.1%}",
             f"{sum(error <= WITHIN for error in errors)} of {len(mine)}",
             f"{max(errors):.1%}",

@@ -62,7 +62,7 @@ class Piece(NamedTuple):
     pace: Pace = Pace()
 
 
-def _waited_s() -> float:
+def waited_s() -> float:
     """Return the seconds that this thread has been ready to run but waited for a core; 0 if not reported."""
     if not hasattr(_THREAD, "schedstat"):
         try:
@@ -105,7 +105,7 @@ class Bracket:
         self._clock, self._kernel = clock, kernel
         self.full_s = _OF_THIS_PROCESS if real else {}
         self._switches = switches or (_switches if real else lambda: 0)
-        self._waited = waited or (_waited_s if real else lambda: 0.0)
+        self._waited = waited or (waited_s if real else lambda: 0.0)
         self._reading_s: float
         self._before: int
         self._waited_s: float

@@ -9,8 +9,8 @@ discrete-event clock:
   they are made: a call starts when it has been made, its inputs are ready, and the unit is free;
 - a call on a simulated device takes the seconds that the device reports (its clock cycles), plus the links' time
   (latency and bytes) to bring its inputs; the time of the simulation itself does not count;
-- a call on the host takes its real time, after waiting for its inputs and for the links that bring them from
-  a device;
+- a call on the host takes its real time, without the time for which its thread waited for a core that others used,
+  after waiting for its inputs and for the links that bring them from a device;
 - the weights of a simulated learner go to the actors over its link to the host, whenever they are handed over.
 
 Transfers between two units on the host, including a real device's driver, are part of the time measured there.
@@ -26,6 +26,8 @@ from harness.core.provenance import Provenance, weakest
 from harness.mapping import Mapping
 from harness.mapping.base import Platform
 from harness.mapping.loop import ACTORS, HOST, LEARNER, NO_INPUTS, RMM, STORAGE, Made, Value
+from harness.measure.full_speed import own_s
+from harness.measure.pace import Pace, Piece, waited_s
 from harness.runtime import time_provenance
 from primitives.learner import Learner
 
@@ -274,27 +276,37 @@ class VirtualTime(RealTime):
         """
         device = self._devices.get(unit)
         links_s = sum(self.link_s(source, unit, sent) for source, sent in input_bytes.items())
-        stored_s = self._stored_s()
         if device is None and unit not in self._beside:
             self.wait(max(self.now_s(), after_s) + links_s)
-            self.terms_s[term] += links_s
-            value = super().call(unit, term, work).value
-            stored_s = self._stored_s() - stored_s
-            self.terms_s[term] -= stored_s
-            self._ahead_s -= stored_s
-            return Made(value, self.now_s())
-        made_s, start_s = self.now_s(), perf_counter()
-        before_s = device.simulated_s() if device else 0.0
-        value = work()
+            start_s = self.now_s()
+            value, took_s = self._timed(work)
+            self.terms_s[term] += links_s + took_s
+            self._ahead_s = start_s + took_s - perf_counter()
+            return Made(value, start_s + took_s)
+        made_s = self.now_s()
         if device:
+            before_s = device.simulated_s()
+            value = work()
             took_s = device.simulated_s() - before_s
             if not took_s > 0:
                 raise RuntimeError(f"{unit}: device {device.name} told {took_s:g} s for a call")
             took_s = streamed_s(links_s, took_s, self._streams.get(unit, 1))
         else:
-            took_s = perf_counter() - start_s + links_s - (self._stored_s() - stored_s)
+            value, took_s = self._timed(work)
+            took_s += links_s
         self._ahead_s = made_s - perf_counter()  # the host has only made the call
         return Made(value, self.charge(device.name if device else unit, term, took_s, max(made_s, after_s)))
+
+    def _timed(self, work: Callable[[], Value]) -> tuple[Value, float]:
+        """Call `work`; return its result and the host's own seconds: without waiting for a core, or a board's storage.
+
+        A call is often shorter than the time slice that another process takes from its core.
+        """
+        stored_s, before_s, start_s = self._stored_s(), waited_s(), perf_counter()
+        value = work()
+        took_s = perf_counter() - start_s
+        took_s = own_s(Piece(took_s, 1, Pace(waited_s=waited_s() - before_s)))
+        return value, max(0.0, took_s - (self._stored_s() - stored_s))  # storing may have waited too
 
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]

@@ -9,6 +9,7 @@ round) still had the same speed. The error of a prediction is the median over th
 from collections.abc import Mapping as MappingABC
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from harness.core.row import Measurement
 from harness.core.suites import Suite
 from harness.mapping import Entry, Loop, Mapping, PerformanceTable, Platform, Problem, Strategy, Target
 from harness.mapping.assignments import Assignment, baseline_supports
+from harness.mapping.base import Cell
 from harness.mapping.metrics import experiences_per_s, portability
 from harness.measure import statistics
 from harness.measure.protocol import Timing
@@ -126,6 +128,9 @@ class Profile:
     def __init__(self, rows: Sequence[Measurement], rounds: Sequence[Rounds], batch_size: int) -> None:
         self._rows = [(row, by) for row, by in zip(rows, rounds, strict=True) if row.value is not None]
         self._batch_size = batch_size
+        self._rounds = {
+            (row.primitive, Target.parse(row.details["target"])): len(by) for row, by in self._rows if by
+        }
         self._by_round: dict[int, PerformanceTable] = {}
 
     def at(self, number: int) -> PerformanceTable:
@@ -140,6 +145,14 @@ class Profile:
             entries = [self._entry(row, _at(by, number, float(row.value or 0))) for row, by in self._rows]
             self._by_round[number] = PerformanceTable(entries)
         return self._by_round[number]
+
+    def rounds(self, cell: Cell) -> float:
+        """Return the number of rounds in which a call was timed; infinite if its time is the same in every round.
+
+        Args:
+            cell: the call's primitive and its target (backend and device).
+        """
+        return self._rounds.get(cell, inf)
 
     def _entry(self, row: Measurement, time_s: float) -> Entry:
         target = Target.parse(row.details["target"])
@@ -163,7 +176,8 @@ def beside(
 ) -> Measurement:
     """Return the row of a prediction, with the prediction's error if the mapping was also run.
 
-    The error is known if the mapping ran in the form of the training loop that the prediction is for.
+    The error is known if the mapping ran in the form of the training loop that the prediction is for. It has an
+    interval, and can be judged, if the mapping and every call from which it was predicted were timed in enough rounds.
 
     Args:
         predicted: a row of predicted throughput, from `predict.measurements`.
@@ -179,18 +193,22 @@ def beside(
     found = under(strategy.loop, predicted.device, ran)
     if found is not None and found.row.value is not None:
         mapping = Mapping.parse(predicted.device)
-        ratios = [
-            strategy.predict(profile.at(number), problem, platform, mapping).gps / gps
-            for number, gps in found.rounds.items()
-        ]
+        made = {
+            number: strategy.predict(profile.at(number), problem, platform, mapping)
+            for number in found.rounds
+        }
+        ratios = [made[number].gps / gps for number, gps in found.rounds.items()]
+        cells = {cell for one in made.values() for cell in one.cells}
+        rounds = min([len(ratios), *map(profile.rounds, cells)])
         details |= {
             "achieved": found.row.value,
+            "error_rounds": rounds,
             "error": float(np.median(ratios)) - 1,
             "term_errors": term_errors(details["terms_s"], found.row.details["terms_s"]),
             "ran": str(found.loop),
             "achieved_provenance": str(found.row.provenance),
         }
-        if len(ratios) >= statistics.FEWEST_SAMPLES:
+        if rounds >= statistics.FEWEST_SAMPLES:
             low, high = statistics.interval(ratios)
             details |= {"error_low": low - 1, "error_high": high - 1}
     return replace(predicted, suite=SUITE, quantity=f"predicted_{predicted.quantity}", details=details)

@@ -57,10 +57,10 @@ def test_a_thread_waits_while_another_process_has_its_core():
     os.sched_setaffinity(0, {min(cores)})  # the process inherits it
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        before_s, start_s = pace._waited_s(), time.monotonic()
-        while pace._waited_s() == before_s and time.monotonic() - start_s < 100:
+        before_s, start_s = pace.waited_s(), time.monotonic()
+        while pace.waited_s() == before_s and time.monotonic() - start_s < 100:
             pass
-        assert pace._waited_s() > before_s
+        assert pace.waited_s() > before_s
     finally:
         busy.kill()
         busy.wait()
@@ -71,7 +71,7 @@ def test_the_time_waited_is_the_second_number_in_nanoseconds(monkeypatch):
     monkeypatch.setattr(pace, "_THREAD", threading.local())
     monkeypatch.setattr(os, "open", lambda *_: 7)
     monkeypatch.setattr(os, "pread", lambda *at: {(7, 64, 0): b"9000000000 2500000000 3\n"}[at])
-    assert pace._waited_s() == 2.5
+    assert pace.waited_s() == 2.5
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_the_time_waited_is_the_second_number_in_nanoseconds(monkeypatch):
 def test_the_scheduler_counts_on_the_wall_s_clock_alone(clock, told, monkeypatch):
     switches, waits = iter([0, 1, 1]), iter([1.0, 1.5, 1.5])
     monkeypatch.setattr(pace, "_switches", lambda: next(switches))
-    monkeypatch.setattr(pace, "_waited_s", lambda: next(waits))
+    monkeypatch.setattr(pace, "waited_s", lambda: next(waits))
     made = Bracket(clock)
     made.open()
     assert made.close()[1:] == told[1:]
@@ -92,7 +92,7 @@ def test_without_the_scheduler_s_statistics_nothing_is_known_to_have_waited(monk
 
     monkeypatch.setattr(pace, "_THREAD", threading.local())
     monkeypatch.setattr(os, "open", missing)
-    assert pace._waited_s() == 0.0
+    assert pace.waited_s() == 0.0
 
 
 def test_the_reading_at_full_speed_is_the_fastest_tenth_of_a_run_s():

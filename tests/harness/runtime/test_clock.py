@@ -15,13 +15,14 @@ class Clock:
     """Stands in for the machine's clock and for those of two simulated devices."""
 
     def __init__(self):
-        self.host_s, self.told_s = 1000.0, {LEARNER: 0.0, RMM: 0.0}
+        self.host_s, self.waited_s, self.told_s = 1000.0, 0.0, {LEARNER: 0.0, RMM: 0.0}
 
-    def work(self, host_s=0.0, **told_s):
-        """Work that takes so long on the host and tells so long of a device."""
+    def work(self, host_s=0.0, waited_s=0.0, **told_s):
+        """Work that takes so long on the host, waits so long for a core, and tells so long of a device."""
 
         def do():
-            self.host_s += host_s
+            self.host_s += host_s + waited_s
+            self.waited_s += waited_s
             for unit, seconds in told_s.items():
                 self.told_s[unit] += seconds
             return "value"
@@ -33,6 +34,7 @@ class Clock:
 def clock(monkeypatch):
     made = Clock()
     monkeypatch.setattr(run_time, "perf_counter", lambda: made.host_s)
+    monkeypatch.setattr(run_time, "waited_s", lambda: made.waited_s)
     return made
 
 
@@ -103,6 +105,27 @@ def test_on_the_host_a_call_waits_for_its_inputs_and_for_their_links(clock):
     assert time.terms_s["insert"] == 4 + 2
     made = time.call(HOST, "insert", clock.work(2), after_s=1005)
     assert made.ready_s == time.now_s() == 1013, "inputs that are there already are not waited for"
+
+
+@pytest.mark.parametrize("unit", [HOST, ACTORS])
+def test_what_a_call_waited_for_a_core_is_no_part_of_its_time(clock, unit):
+    time = virtual(clock)
+    made = time.call(unit, "work", clock.work(2.0, waited_s=30.0))
+    assert made.ready_s == pytest.approx(1000 + 2)
+    assert time.terms_s["work"] == pytest.approx(2)
+    assert time.now_s() == pytest.approx(1002 if unit == HOST else 1000)
+    clock.host_s += 1
+    assert time.now_s() == pytest.approx(1003 if unit == HOST else 1001), "between calls the clock goes on"
+
+
+def test_a_call_keeps_a_twentieth_of_its_time_whatever_the_system_reports(clock):
+    time = virtual(clock)
+
+    def work():
+        clock.host_s += 2.0
+        clock.waited_s += 9.0
+
+    assert time.call(HOST, "work", work).ready_s == pytest.approx(1000.1)
 
 
 def test_a_device_starts_when_the_call_is_made_its_inputs_are_there_and_it_is_free(clock):

@@ -518,6 +518,21 @@ def test_predictions_and_regrets_of_our_own_model_are_summed_up_together(
     assert "over 5%" in printed
 
 
+def test_errors_of_too_few_rounds_are_counted_and_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
+    judged, few = (
+        replace(row, details={**row.details, "chosen_among": [HERE]})
+        for row in (off(0.2, 0.1, 0.3, "a"), off(30.0, 29.0, 31.0, "b"))
+    )
+    few = replace(few, details={k: v for k, v in few.details.items() if k not in ("error_low", "error_high")})
+    for rows, said in (([judged, few], "1 of 2"), ([few], "0 of 1")):
+        validate_command.show_strategies(rows)
+        printed = capsys.readouterr().out
+        table = printed[: printed.index("may be over")]
+        assert said in table
+        assert "3000" not in table.replace(",", "")
+        assert ("no verdict" in table) == (len(rows) == 1)
+
+
 def test_what_is_too_noisy_is_marked_where_it_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     noise: dict[str, Any] = {"status": "too_noisy", "reason": "its interval is 40% wide"}
     details = {"loop": "fused", "terms_s": {}, "fusion": "", "slowest": "actors"}

@@ -143,19 +143,24 @@ def test_a_round_before_a_piece_s_first_has_that_one_and_a_piece_without_rounds_
         assert table.time_s("round.sample", Target("fpga")) == 0.5
         assert ("round.update", Target("torch")) not in table
         assert profile.at(number) is table, "it is made once"
+    assert profile.rounds(("round.learn", Target("torch"))) == 2
+    assert profile.rounds(("round.sample", Target("fpga"))) == float("inf")
 
 
 def strategy_of(loop: Loop = Loop.FUSED, terms_s: dict[str, float] | None = None) -> Any:
     """Predicts a step of as long as its one piece, twice as fast as it ran, and these terms."""
 
     def predict(table: PerformanceTable, *_: Any) -> Any:
-        return SimpleNamespace(gps=2 / table.time_s("round.learn", Target("torch")), terms_s=terms_s)
+        cell = ("round.learn", Target("torch"))
+        return SimpleNamespace(gps=2 / table.time_s(*cell), terms_s=terms_s, cells=(cell,))
 
     return SimpleNamespace(name="a strategy", loop=loop, predict=predict)
 
 
-def beside(predicted: Measurement, *found: Achieved, strategy: Any = None) -> Measurement:
-    times_s = {number: 1 / pace for number, pace in enumerate(PACE)}
+def beside(
+    predicted: Measurement, *found: Achieved, strategy: Any = None, rounds: int = len(PACE)
+) -> Measurement:
+    times_s = {number: 1 / pace for number, pace in enumerate(PACE[:rounds])}
     profile = made.Profile([piece("round.learn", "torch", 1.0)], [times_s], 32)
     achieved = {(str(one.mapping), one.loop): one for one in found}
     return made.beside(predicted, strategy or strategy_of(), achieved, profile, Problem(32, 27), PLATFORM)
@@ -173,6 +178,7 @@ def test_a_prediction_stands_beside_what_ran_under_its_loop() -> None:
         "terms_s": {"step": 3.0},
         "loop": "strict",
         "achieved": found.row.value,
+        "error_rounds": len(PACE),
         "error": pytest.approx(1),
         "error_low": pytest.approx(1),
         "error_high": pytest.approx(1),
@@ -187,7 +193,16 @@ def test_an_error_has_an_interval_from_five_rounds_on() -> None:
     for rounds in (4, 5):
         details = beside(predicted, ran("torch-flat-cpu", *PACE[:rounds])).details
         assert details["error"] == pytest.approx(1)
+        assert details["error_rounds"] == rounds
         assert ("error_low" in details) == ("error_high" in details) == (rounds == 5)
+
+
+@pytest.mark.parametrize("rounds", [1, 4, 5])
+def test_an_error_needs_five_rounds_of_the_pieces_too(rounds: int) -> None:
+    predicted = replace(choice("torch-flat-cpu"), details={"terms_s": {}})
+    details = beside(predicted, ran("torch-flat-cpu", *PACE), rounds=rounds).details
+    assert details["error_rounds"] == rounds
+    assert ("error_low" in details) == (rounds == 5)
 
 
 def test_a_prediction_has_no_error_where_nothing_ran() -> None:
