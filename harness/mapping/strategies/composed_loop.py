@@ -421,8 +421,10 @@ def _with_simulated(
     if not problem.on_policy:
         rounds = made.gradient_steps // problem.round_gradient_steps
         rows = rounds * problem.round_vector_steps * problem.actors
-        transfers_s["insert"] = link_s(CPU, rmm, rows * PRIORITY_BYTES)
-        stored_s = link_s(CPU, storage, rows * problem.item_bytes)
+        stored_bytes, priority_bytes = rows * problem.item_bytes, rows * PRIORITY_BYTES
+        together = rmm.device == storage.device  # one transfer brings items and priorities
+        transfers_s["insert"] = link_s(CPU, rmm, priority_bytes + (stored_bytes if together else 0))
+        stored_s = 0.0 if together else link_s(CPU, storage, stored_bytes)
         if rmm != CPU:
             transfers_s["insert"] += stored_s
         elif storage != CPU:  # the board gathers, and not the host

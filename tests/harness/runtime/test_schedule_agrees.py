@@ -1,5 +1,7 @@
 """The schedule of a model is the one that the runtime's virtual clock makes of the same seconds."""
 
+from dataclasses import replace
+
 import pytest
 
 from harness.core.provenance import Provenance
@@ -18,6 +20,7 @@ from tests.harness.runtime.test_virtual_time import (
 )
 
 NO_TIME = Call(HOST, 0.0)
+AHEAD = 2
 
 
 @pytest.mark.parametrize("boards", [1, 2])
@@ -50,10 +53,16 @@ def test_it_agrees_with_the_runtime(short, boards: int, learner: bool, rmm: bool
 
 
 class Links:
-    """Every link and memory with a speed of its own, so slow that the host's own time is nothing, bytes a second."""
+    """Every link and memory with a speed of its own, so slow that the host's own time is nothing, bytes a second.
+
+    A transfer over a link also takes a latency.
+    """
+
+    def __init__(self, latency_s: float = 0.0) -> None:
+        self._latency_s = latency_s
 
     def latency_s(self, source: str, target: str) -> float:
-        return 0.0
+        return 0.0 if source == target else self._latency_s * (2 if source == "fpga" else 1)
 
     def bytes_per_s(self, source: str, target: str) -> float:
         return {("cpu", "fpga"): 3e-5, ("fpga", "cpu"): 7e-5, ("fpga", "fpga"): 19e-5}[source, target]
@@ -70,13 +79,23 @@ class Links:
         (True, True, "fpga"),
     ],
 )
-@pytest.mark.parametrize(("loop", "overlap"), [(Loop.STRICT, 0), (Loop.OVERLAPPED, 8)])
+@pytest.mark.parametrize(("loop", "overlap"), [(Loop.STRICT, 0), (Loop.OVERLAPPED, 8), (Loop.RELAXED, 8)])
+@pytest.mark.parametrize("latency_s", [0.0, 3e6])
 def test_the_prediction_knows_the_links_of_the_clock(
-    short, learner: bool, rmm: bool, storage: str, loop: Loop, overlap: int
+    short, learner: bool, rmm: bool, storage: str, loop: Loop, overlap: int, latency_s: float
 ) -> None:
     workload = short("cartpole-dqn")
+    relaxed = {"ahead": AHEAD, "replay_beside": True} if loop is Loop.RELAXED else {}
+    links = Links(latency_s)
     made = training(
-        workload, boards=1, links=Links, learner=learner, rmm=rmm, storage=storage, overlap=overlap
+        workload,
+        boards=1,
+        links=lambda: links,
+        learner=learner,
+        rmm=rmm,
+        storage=storage,
+        overlap=overlap,
+        **relaxed,
     )
     if rmm:  # the host's writing in the board's place does not count
         writes_take(made, WRITE_S)
@@ -96,7 +115,8 @@ def test_the_prediction_knows_the_links_of_the_clock(
     named += [("overlapped_round.insert", on["insert"]), ("overlapped_round.write", "cpu")]
     table = PerformanceTable(entry(*one) for one in named)
     mapping = Mapping.parse(f"{on['learn']}-{on['sample']}-{storage}")
-    predicted = ComposedLoop(loop).predict(table, problem_of(workload, 8), Links(), mapping)
+    problem = replace(problem_of(workload, 8), ahead=AHEAD)
+    predicted = ComposedLoop(loop).predict(table, problem, links, mapping)
     made.warm_up()
     made.advance(8)
     progress = made.advance(80)
