@@ -95,7 +95,6 @@ class Commands(OneLineErrors):
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help="Measure the pieces of deep reinforcement learning, map them to devices, and check the prediction.",

@@ -34,12 +34,22 @@ out = Console(markup=False) if sys.stdout.isatty() else Console(width=160, marku
 OTHER_PRECISIONS = NAMES[1:]
 
 WorkloadArgument = Annotated[
-    str, typer.Argument(metavar="WORKLOAD", help="A workload's name, or the path of its TOML file.")
+    str,
+    typer.Argument(
+        metavar="WORKLOAD",
+        help="A workload's name, or the path of its TOML file.",
+        autocompletion=lambda incomplete: [n for n in workloads.names() if n.startswith(incomplete)],
+    ),
 ]
 BatchSizeOption = Annotated[
     int | None, typer.Option("--batch-size", help="Items per gradient step; by default the workload's own.")
 ]
-TierOption = Annotated[str, typer.Option("--tier", help=f"How much is measured: {', '.join(TIERS)}.")]
+TierOption = Annotated[
+    str,
+    typer.Option(
+        "--tier", help=f"How much is measured: {', '.join(TIERS)}.", autocompletion=lambda: list(TIERS)
+    ),
+]
 DeviceOption = Annotated[
     str | None,
     typer.Option("--device", help=f"A simulated device: {', '.join(simulated_profile.DEVICES)}."),
