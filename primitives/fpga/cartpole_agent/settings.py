@@ -38,7 +38,9 @@ RATE_SHIFT = 7
 learning rate is 2^-6 for the sum of a batch and 2^-2 for the mean of 16."""
 LEAST_PRIORITY = ONE >> 4
 FIRST_PRIORITY = ONE + LEAST_PRIORITY  # of a transition that has not been sampled
-FANOUT = 4  # of the sum tree
+FANOUT = (
+    2  # of the sum tree: a level with more adds several children in one cycle, which takes a slower clock
+)
 
 POSITION_LIMIT, ANGLE_LIMIT = 2.4, 0.20943951023931953  # Gymnasium's: beyond either the episode is terminated
 
@@ -50,7 +52,7 @@ class Settings:
     Attributes:
         hidden: hidden neurons, a power of 4. Neuron 0 is constantly 1, so that its weights are the outputs' biases.
         batch: transitions of a gradient step; a power of two, at most 16.
-        levels: levels of the sum tree; the replay holds 4^levels transitions.
+        levels: levels of the sum tree; the replay holds 2^levels transitions.
         warm_steps: environment steps before the first gradient step, at least 1. Then there is one after each step.
         target_period: gradient steps from one copy to the target network to the next; a power of two.
         explore_decay: after each step the probability of a random action decreases by this many 2^-16, from 1.
@@ -61,7 +63,7 @@ class Settings:
 
     hidden: int = 16
     batch: int = 16
-    levels: int = 6
+    levels: int = 12
     warm_steps: int = 256
     target_period: int = 256
     explore_decay: int = 8
@@ -73,7 +75,7 @@ class Settings:
         for name, allowed in (
             ("hidden", (4, 16, 64)),
             ("batch", (1, 2, 4, 8, 16)),
-            ("levels", range(1, 8)),
+            ("levels", range(1, 15)),
             ("warm_steps", range(1, 1 << 16)),
             ("target_period", [1 << power for power in range(1, 16)]),
             ("explore_decay", range(1, 1 << 16)),

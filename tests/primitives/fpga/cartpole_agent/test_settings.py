@@ -12,7 +12,7 @@ from primitives.fpga.cartpole_agent.settings import Settings
     [
         ({"hidden": 8}, "hidden: found 8; allowed: 4, 16, 64"),
         ({"batch": 32}, "batch: found 32; allowed: 1, 2, 4, 8, 16"),
-        ({"levels": 0}, "levels: found 0; allowed: 1 to 7"),
+        ({"levels": 0}, "levels: found 0; allowed: 1 to 14"),
         ({"warm_steps": 0}, "warm_steps: found 0; allowed: 1 to 65535"),
         ({"target_period": 3}, "target_period: found 3; allowed: 2, 4, 8"),
         ({"explore_decay": 100, "explore_last": 98}, "explore_last: found 98; allowed: 99 to 65535"),
@@ -26,4 +26,4 @@ def test_what_the_hardware_cannot_be_is_refused(wrong: dict[str, Any], message: 
 
 def test_the_replay_holds_a_transition_per_leaf() -> None:
     assert Settings().capacity == 4096
-    assert Settings(levels=2).capacity == 16
+    assert Settings(levels=4).capacity == 16
