@@ -173,8 +173,8 @@ class Units:
 
     Attributes:
         acting: the actors.
-        storage: holds the transitions. The loop uses its `capacity` in rows, and `gather_s` and `write_s`, the
-            seconds spent so far on gathering and writing.
+        storage: holds the transitions. The loop uses its `capacity` in rows, `gather_s` and `write_s`, the seconds
+            spent so far on gathering and writing, and `release`, for batches that were trained on.
         replay: has `insert`, `sample` and `update_priorities` of `primitives.replay.base.Replay`.
         learner: has `step` of `primitives.learner.Learner`.
         rng: source of the random numbers of sampling.
@@ -374,6 +374,7 @@ class TrainingLoop:
         )
         self._learnt_s = learnt.ready_s
         self.outcome = outcome = learnt.value
+        units.storage.release(sample.batch)
         indices, td_errors = sample.indices, outcome.td_errors
         if batch.items_inserted != self._inserted:
             capacity = units.storage.capacity

@@ -61,6 +61,9 @@ class Nothing:
         """Return the same sample of one transition each time, instead of sampling from a replay."""
         return self._sample
 
+    def release(self, _: Any) -> None:
+        """Do nothing instead of noting that a batch will not be read again."""
+
     def update_priorities(self, *_: Any) -> None:
         """Do nothing instead of updating priorities."""
 

@@ -265,6 +265,15 @@ class Storage:
             column.take(rows, axis=0, out=out[name], mode="clip")
         return dict(out)
 
+    def release(self, batch: Mapping[str, npt.NDArray]) -> None:
+        """Say that a batch will not be read again before `gather` fills it again.
+
+        A storage on a device then need not copy the batch's items before it overwrites them. Here it does nothing.
+
+        Args:
+            batch: a batch that `gather` returned.
+        """
+
     def check_out(self, out: Mapping[str, npt.NDArray], batch_size: int) -> None:
         """Check that arrays can be passed to `gather` as `out`.
 

@@ -85,6 +85,8 @@ NAMES = {
     Loop.OVERLAPPED: "overlapped-loop",
     Loop.RELAXED: "relaxed-loop",
 }
+COPIES = "copies"
+"""Copies that an insertion makes of batches that were sampled ahead, on their device; part of the term "insert"."""
 JOINT = "sample and gather"
 """The term of sampling where the same call gathers."""
 HOSTED = "round"
@@ -212,6 +214,8 @@ class ComposedLoop:
             made = _in_turn(table, problem, mapping, apart=self.loop is Loop.STRICT)
         simulated = _with_simulated(made, table, problem, platform, mapping)
         seconds = {term: simulated.seconds(table, term) for term in simulated.calls}
+        if COPIES in seconds:
+            seconds["insert"] += seconds.pop(COPIES)
         # gathering uses a simulated device's memory
         if "gather" in simulated.transfers_s and "gather" not in seconds:
             seconds["gather"] = made.gradient_steps * simulated.transfers_s["gather"]
@@ -391,6 +395,11 @@ def _overlapped(
             "update": ((f"{replay}.update", rmm), steps),
             "loop": (("round.runtime", CPU), rounds),
         }
+    if relaxed and not simulated and mapping.storage.backend in STORING_DEVICES:
+        # Of the batches that wait during an insertion, those sampled since the last one are copied. The insertion that
+        # was timed (D = 0) has none.
+        copies = min(steps // calls["insert"][1], problem.ahead)
+        calls[COPIES] = (("storage.gather", mapping.storage), copies * calls["insert"][1])
     slowed = {} if relaxed else _disturbed(table, mapping)
     return _Composed(
         calls, steps, disturbed={term: slowed[term] for term in calls if term in slowed and term != "actor"}

@@ -288,6 +288,19 @@ class DeviceStorage(Storage):
             array[...] = batch[name]
         return dict(out)
 
+    def release(self, batch: Mapping[str, npt.NDArray]) -> None:
+        """Say that a batch will not be read again before `gather` fills it again.
+
+        Its items are then not copied when the storage overwrites them, and reading it raises ValueError.
+
+        Args:
+            batch: a batch that `gather` returned; arrays on the host need no release.
+        """
+        if isinstance(batch, DeviceBatch):
+            with self._lock:
+                self._pending.discard(batch)
+                batch._is_filled, batch._host = False, None
+
     def allocate(self, batch_size: int) -> Any:
         """Return an empty `DeviceBatch` of this size, which `gather` can fill."""
         return DeviceBatch(self, batch_size)

@@ -1,10 +1,17 @@
 """The order of the loop's calls, and what waits for what, under a clock that notes what it is asked."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from harness.mapping.loop import ACTORS, HOST, LEARNER, RMM, STORAGE, Made, Shape, Traffic, TrainingLoop
 from harness.mapping.nothing import Nothing
+from primitives.replay import FieldSpec
+from primitives.replay.device import DeviceStorage
+from primitives.replay.device.cuda_backend import CudaRows
+from tests.primitives.replay.device import stand_in_cupy
 
 
 class Notes:
@@ -180,3 +187,37 @@ def test_deferred_insertion_needs_calls_of_its_own():
     units.steps = Nothing()
     with pytest.raises(ValueError, match="deferred: found True"):
         TrainingLoop(Notes(), units, Shape(overlapped=True, deferred=True), Traffic())
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 3])
+@pytest.mark.parametrize("gradient_steps", [1, 2, 8])
+@pytest.mark.parametrize("deferred", [False, True])
+def test_an_insertion_of_the_loop_copies_what_was_sampled_since_and_still_waits(
+    monkeypatch, ahead, gradient_steps, deferred
+):
+    """With the insertion after the first sampling of a round, D + 1 batches wait; before it, D."""
+    storage = DeviceStorage(8, {"whole": FieldSpec((), np.int64)}, CudaRows(stand_in_cupy, 0))
+    storage.gather_s = storage.write_s = 0.0
+    storage.insert({"whole": np.arange(8)})
+    kept, copies = storage._keep, []
+    monkeypatch.setattr(storage, "_keep", lambda batch: (copies.append(batch), kept(batch)))
+    units, rng = Nothing(1).units, np.random.default_rng(0)
+    weights = np.ones(1, np.float32)
+
+    def sample(count, _, out=None):
+        indices = rng.integers(0, 8, 1)
+        batch = storage.gather(indices, out.batch if out else None)
+        return SimpleNamespace(indices=indices, weights=weights, batch=batch)
+
+    def insert(_):
+        storage.insert({"whole": np.arange(1)})
+
+    replay = SimpleNamespace(insert=insert, sample=sample, update_priorities=lambda *_: None)
+    units = replace(units, storage=storage, replay=replay)
+    shape = Shape(1, gradient_steps, 1, ahead=ahead, overlapped=deferred, deferred=deferred)
+    loop = TrainingLoop(Notes(), units, shape, Traffic())
+    for _ in range(8):
+        loop.round()
+    before = len(copies)
+    loop.round()
+    assert len(copies) - before == min(gradient_steps, ahead + deferred)

@@ -91,6 +91,21 @@ def test_a_batch_that_nobody_holds_is_not_kept(kind: str) -> None:
 
 
 @every_memory
+def test_a_batch_that_was_released_is_not_kept_and_cannot_be_read(kind: str) -> None:
+    _, storage = pair(kind)
+    storage.insert(numbered_batch(storage, np.arange(8)))
+    trained_on, waiting = storage.gather([0, 1]), storage.gather([2, 3])
+    storage.release(trained_on)
+    storage.insert(numbered_batch(storage, np.arange(8, 16)))
+    assert (trained_on._is_kept, waiting._is_kept) == (False, True)
+    with pytest.raises(ValueError, match="nothing gathered"):
+        trained_on["whole"]
+    assert waiting["whole"].tolist() == [2, 3]
+    assert storage.gather([4, 5], trained_on)["whole"].tolist() == [12, 13]
+    storage.release(pair(kind)[0].allocate(2))  # arrays on the host
+
+
+@every_memory
 def test_gather_fills_arrays_of_the_host(kind: str) -> None:
     reference, storage = pair(kind)
     storage.insert(numbered_batch(storage, np.arange(5)))
