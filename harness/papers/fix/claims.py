@@ -3,7 +3,15 @@
 from harness.papers import resources
 from harness.papers.base import Claim
 from harness.papers.clocks import at_both_clocks
-from harness.papers.fix import figure_7, figure_10_array, platform, published_figures, sizes, table_1
+from harness.papers.fix import (
+    dataflow,
+    figure_7,
+    figure_10_array,
+    platform,
+    published_figures,
+    sizes,
+    table_1,
+)
 from harness.papers.fix.figure_7 import NEEDS_CURVES, NEEDS_SWEEP
 from harness.papers.fix.platform import ACCELERATOR, NEEDS_ARRAY, NEEDS_STEPS
 from harness.papers.fix.throughput import BATCH_SIZES
@@ -166,6 +174,14 @@ CLAIMS = (
         from_text("FIX.activation_memory"),
         "nothing",
         sizes.activation_memory,
+    ),
+    Claim(
+        "FIX-V-B",
+        "III, V-B, VI-C",
+        "One dataflow has the stated rate, utilisation, activation memory and weights a cycle",
+        from_text("FIX.accelerator_ips", "FIX.utilisation", "FIX.activation_memory", "FIX.weights_a_cycle"),
+        "nothing",
+        dataflow.dataflow,
     ),
     Claim(
         "FIX-V-C",

@@ -143,6 +143,7 @@ OUTCOMES: dict[str, set[Outcome]] = {
     "FIX-F10-efficiency": STATED,
     "FIX-III": COUNTED,
     "FIX-III-activations": COUNTED,
+    "FIX-V-B": COUNTED,
     "FIX-V-C": MODELLED,
     "FIX-VI-A-clock": NOT_RUN,
     "FIX-T2-size": COUNTED,

@@ -1,0 +1,105 @@
+"""Readings of FIX's dataflow: how many vectors pass a block of weights before the next block is loaded (FIX III, V-B).
+
+FIX states the size of its activation memory, its rate, the utilisation of its elements, and that its weight memory
+is 16 modules of 512 bits. It does not say how these go together: `DATAFLOWS` are the ways that its text allows. Each
+has a formula for the cycles of a DDPG update's matrix products. What activations, control and Adam take is left out,
+so that the rates are upper bounds.
+"""
+
+from dataclasses import dataclass
+
+from primitives.fpga.cycles.fixar import ddpg_products, layer_passes, layer_words
+from primitives.fpga.cycles.networks import FIX_HIDDEN
+from primitives.fpga.devices import catalogue
+from primitives.fpga.gemm.plan import blocks
+
+CORES, SIDE = 2, 16  # FIX III, VI-A
+ELEMENTS = CORES * SIDE * SIDE
+WORD_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Dataflow:
+    """A reading of FIX's dataflow.
+
+    Attributes:
+        name: the reading in words.
+        vectors: number of vectors that pass a block of weights before the next is loaded; None: the whole batch.
+        weights_per_cycle: weights that the memory gives, and gradients that it adds up, per cycle.
+        halves: whether activations have 16 bits, so that a word carries two of them and an element multiplies both.
+    """
+
+    name: str
+    vectors: int | None
+    weights_per_cycle: int
+    halves: bool = False
+
+
+DATAFLOWS = (
+    Dataflow("a batch for each block, 16 weights a cycle", None, 16),
+    Dataflow("one vector, 16 weights a cycle", 1, 16),
+    Dataflow("one vector, 256 weights a cycle", 1, 256),
+    Dataflow("two vectors, 256 weights a cycle", 2, 256),
+    Dataflow("two vectors of 16 bits, 256 weights a cycle", 2, 256, halves=True),
+)
+
+
+def ddpg_cycles(flow: Dataflow, state: int, action: int, batch: int) -> int:
+    """Return the cycles of the matrix products of one DDPG update.
+
+    A pass, the use of one block of weights by every core, takes as long as its words stream or as the next blocks
+    load, whichever is longer. In forward passes the cores divide a layer and load a block each; otherwise they
+    divide the vectors and share a block, whose gradients take the memory as long as its weights.
+
+    Args:
+        flow: the dataflow.
+        state, action: numbers of elements of a state and of an action.
+        batch: number of samples.
+    """
+    together = min(flow.vectors or batch, batch)
+    total = 0
+    for product in ddpg_products(state, action, batch):
+        # Of a gradient's product the samples are the inputs, and stream as vectors do elsewhere.
+        gradient = product.vectors != batch
+        inputs = product.vectors if gradient else product.inputs
+        passes = layer_passes(product.outputs, inputs, cores=CORES, side=SIDE, inference=product.inference)
+        words = layer_words(together, cores=CORES, inference=product.inference, halves=flow.halves)
+        loading = blocks(SIDE * SIDE * (CORES if product.inference else 1), flow.weights_per_cycle)
+        total += blocks(batch, together) * passes * max(words, loading)
+    return total
+
+
+def samples_per_s(flow: Dataflow, state: int, action: int, batch: int) -> float:
+    """Return the samples per second of DDPG updates at FIX's clock frequency; only matrix products take time.
+
+    Args:
+        flow: the dataflow.
+        state, action: numbers of elements of a state and of an action.
+        batch: number of samples of an update.
+    """
+    return batch * catalogue.device("u50").clock_hz / ddpg_cycles(flow, state, action, batch)
+
+
+def multiply_adds_per_element(flow: Dataflow, state: int, action: int, batch: int) -> float:
+    """Return the multiply-adds of an update per element and cycle: at most 1, or 2 with activations of 16 bits.
+
+    Args:
+        flow: the dataflow.
+        state, action: numbers of elements of a state and of an action.
+        batch: number of samples of an update.
+    """
+    done = sum(p.outputs * p.inputs * p.vectors for p in ddpg_products(state, action, batch))
+    return done / (ELEMENTS * ddpg_cycles(flow, state, action, batch))
+
+
+def activation_bytes(flow: Dataflow, state: int, batch: int) -> int:
+    """Return the bytes that hold what goes into the actor's layers, in lines of 16 words, for the vectors in work.
+
+    Args:
+        flow: the dataflow.
+        state: number of elements of a state.
+        batch: number of samples of an update.
+    """
+    lines = sum(blocks(size, SIDE) for size in (state, *FIX_HIDDEN))
+    together = min(flow.vectors or batch, batch)
+    return WORD_BYTES * SIDE * lines * (blocks(together, 2) if flow.halves else together)
