@@ -162,7 +162,7 @@ def test_each_filter_alone_and_together(page: webdriver.Chrome) -> None:
     assert all(key.startswith("FIX-") for key in fix)
     Select(page.find_element(By.ID, "filter-outcome")).select_by_value("no verdict")
     both = shown(page)
-    assert set(both) == {"FIX-T1-adam", "FIX-VI-B"}
+    assert set(both) == {"FIX-T1-adam", "FIX-V-B", "FIX-VI-B"}
     Select(page.find_element(By.ID, "filter-provenance")).select_by_value("measured")
     assert shown(page) == ["FIX-VI-B"]
     status = page.find_element(By.ID, "shown")
