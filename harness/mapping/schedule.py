@@ -9,6 +9,7 @@ are ready and the unit is free. If all calls are on the host, a round takes the 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from harness.mapping.loop import (
@@ -82,18 +83,24 @@ class ScheduledRound:
     @property
     def period_s(self) -> float:
         """Return the seconds from one round to the next in the steady state."""
-        terms = ("act", "insert", "sample", "gather", "write", "update", "publish")
-        clock = GivenTime({"learner": self.learn} | {term: getattr(self, term) for term in terms})
-        shape = Shape(gradient_steps=self.gradient_steps, overlapped=self.overlapped, ahead=self.ahead)
-        loop = TrainingLoop(clock, Nothing().units, shape, Traffic(storage_apart=True))
-        ends_s = []
-        # The batches sampled ahead are there before the first round; what waits behind them shows later.
-        settled = _SETTLED + -(-self.ahead // self.gradient_steps)
-        for _ in range(settled + _COUNTED):
-            loop.round()
-            clock.wait(clock.now_s() + self.host_s)
-            ends_s.append(clock.now_s())
-        return (ends_s[-1] - ends_s[settled - 1]) / _COUNTED
+        return _period_s(self)
+
+
+@lru_cache(maxsize=4096)
+def _period_s(made: ScheduledRound) -> float:
+    """Return `ScheduledRound.period_s`. Strategies predict the same mappings again for every choice."""
+    terms = ("act", "insert", "sample", "gather", "write", "update", "publish")
+    clock = GivenTime({"learner": made.learn} | {term: getattr(made, term) for term in terms})
+    shape = Shape(gradient_steps=made.gradient_steps, overlapped=made.overlapped, ahead=made.ahead)
+    loop = TrainingLoop(clock, Nothing().units, shape, Traffic(storage_apart=True))
+    ends_s = []
+    # The batches sampled ahead are there before the first round; what waits behind them shows later.
+    settled = _SETTLED + -(-made.ahead // made.gradient_steps)
+    for _ in range(settled + _COUNTED):
+        loop.round()
+        clock.wait(clock.now_s() + made.host_s)
+        ends_s.append(clock.now_s())
+    return (ends_s[-1] - ends_s[settled - 1]) / _COUNTED
 
 
 class GivenTime:

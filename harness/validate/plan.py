@@ -95,6 +95,10 @@ BESIDE = ("binary", REFERENCE)
 """Backends that exist only to be compared with, and take no part in mappings."""
 THREADS = 1  # of PyTorch; a mapping's other parts have cores of their own
 ROUNDS = 30
+WARM_UP_CALLS = 1
+"""Blocks of calls of a case before the length of its blocks is found: its check, and what finds the length of a
+training's calls, have run before.
+"""
 LONG_BLOCK_S = 60e-3
 """Length of a block of calls, seconds, beyond which a case has fewer blocks, as with large batches or simulations."""
 
@@ -300,6 +304,7 @@ def validate(
     protocol = measure.Protocol(
         rounds=ROUNDS,
         block_s=20e-3,
+        warm_up_calls=WARM_UP_CALLS,
         lead_in_calls=1,
         largest_block=1024,
         long_block_s=LONG_BLOCK_S,

@@ -1,5 +1,9 @@
+from dataclasses import replace
+
 import pytest
 
+from harness.mapping import schedule
+from harness.mapping.loop import TrainingLoop
 from harness.mapping.schedule import ACTORS, HOST, LINK, RMM, STORAGE, Call, ScheduledRound
 
 
@@ -95,3 +99,14 @@ def test_a_learner_hides_behind_a_slower_replay_manager() -> None:
     """The manager samples and updates for 13 s a step, without a pause: the insertion hides too."""
     calls = {"sample": Call(RMM, 6.0), "learn": Call(HOST, 10.0), "update": Call(RMM, 7.0)}
     assert ScheduledRound(**RELAXED, **calls, ahead=5).period_s == pytest.approx(4 * (6 + 7))
+
+
+def test_the_loop_of_equal_rounds_is_run_once(monkeypatch):
+    runs = []
+    monkeypatch.setattr(schedule, "TrainingLoop", lambda *given: runs.append(given) or TrainingLoop(*given))
+    made = ScheduledRound(act=Call(HOST, 0.123), insert=Call(HOST, 1.0), learn=Call(HOST, 2.0))
+    again = replace(made, learn=Call(HOST, 2.0))
+    assert made.period_s == again.period_s == pytest.approx(3.123)
+    assert len(runs) == 1
+    assert replace(made, learn=Call(HOST, 3.0)).period_s == pytest.approx(4.123)
+    assert len(runs) == 2
