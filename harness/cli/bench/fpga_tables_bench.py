@@ -4,7 +4,7 @@
 
 The tables are: simulated clock cycles next to the papers' formulas, with the reasons for the differences, for all
 blocks (`differences`) or for the replay alone (`replay`); the FPGA resources, such as look-up tables, that the blocks
-need (`resources`); and the clock frequencies that small blocks reach (`placement`).
+need (`resources`); and the clock frequencies that blocks reach (`placement`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -134,7 +134,7 @@ def print_cells(rows: list[dict[str, Any]]) -> None:
 
 
 def print_placed(as_json: bool) -> None:
-    """Print the clock frequencies that small blocks reach on an ECP5 FPGA after placement and routing."""
+    """Print the clock frequencies that blocks reach on an ECP5 FPGA after placement and routing."""
     found = placement.committed()
     if as_json:
         rows = [{"block": name, "provenance": "modelled", **asdict(row)} for name, row in found.items()]

@@ -95,8 +95,6 @@ class CartPoleAgent(wiring.Component):
         request, response = Signal(data.StructLayout(fields)), tree.responses.payload
         leaves = Array(Signal(layout.path_bits, name=f"leaf_{number}") for number in range(settings.batch))
         m.d.comb += [
-            stored.eq(replay.read_data),
-            seen.eq(Mux(trains, stored, now)),
             vector.before.eq(seen.before),
             vector.after.eq(seen.after),
             vector.action.eq(seen.action),
@@ -112,6 +110,8 @@ class CartPoleAgent(wiring.Component):
             taken.eq(tree.requests.valid & tree.requests.ready),
             answered.eq(tree.responses.valid),
         ]
+        # Both are there when the first operation selects its operands, two cycles after a task's start.
+        m.d.sync += [stored.eq(replay.read_data), seen.eq(Mux(trains, stored, now))]
         m.d.sync += outstanding.eq(outstanding + taken - answered)
         with m.If(answered & (response.operation == Operation.SAMPLE)):
             m.d.sync += leaves[response.tag].eq(response.path)
