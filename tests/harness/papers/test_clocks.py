@@ -13,7 +13,7 @@ from harness.papers.number import Number, ratio
 from primitives.fpga.tools import placed
 from tests.harness.papers.rows import frame_of, profiled
 
-PLACED = min(row.clock_mhz for row in placed.committed().values())
+PLACED = min(row.clock_mhz for name, row in placed.committed().items() if name != "cartpole-agent")
 
 
 def clocked(value: float, unit: str = "s", mhz: float = 285.0, **fields: Any) -> Any:
@@ -24,7 +24,8 @@ def clocked(value: float, unit: str = "s", mhz: float = 285.0, **fields: Any) ->
     )
 
 
-def test_the_placed_clock_is_that_of_the_slowest_block() -> None:
+def test_the_placed_clock_is_that_of_the_slowest_block_of_a_paper() -> None:
+    assert set(clocks.OWN_DESIGNS) <= set(placed.committed())
     found = clocks.placed_clock()
     assert found.mhz == PLACED == 64.5
     assert (
