@@ -95,7 +95,11 @@ def slow_link() -> SourcedNumber:
 
 
 def with_slow_links(
-    workload: Workload, batch_size: int, profile: Sequence[Measurement], platform: PlatformFile
+    workload: Workload,
+    batch_size: int,
+    profile: Sequence[Measurement],
+    platform: PlatformFile,
+    strategies: MappingABC[str, Strategy] = STRATEGIES,
 ) -> list[Measurement]:
     """Return the predictions for a platform, and how each would change if links had a latency.
 
@@ -107,13 +111,15 @@ def with_slow_links(
         workload, batch_size: the workload and batch size to predict.
         profile: rows of suite `profile` (times of primitives) for them.
         platform: the links and cores of the machine.
+        strategies: strategies by name.
     """
-    rows = measurements(workload, batch_size, profile, platform)
+    rows = measurements(workload, batch_size, profile, platform, strategies)
     latency = slow_link()
     slow = platform.with_latency(latency)
     if slow == platform:
         return rows
-    others = {(row.backend, row.device): row for row in measurements(workload, batch_size, profile, slow)}
+    slowed = measurements(workload, batch_size, profile, slow, strategies)
+    others = {(row.backend, row.device): row for row in slowed}
     found = []
     for row in rows:
         other = others.get((row.backend, row.device))

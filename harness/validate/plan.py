@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from time import perf_counter
+from typing import Any
 
 from harness import workloads
 from harness.core.errors import UserError
@@ -396,26 +397,35 @@ def _predictions(
     platform: Platform,
     ran: Mapping[tuple[str, Loop], Achieved],
 ) -> list[Measurement]:
-    """Return every strategy's rows: once choosing among real devices, once also with the simulated FPGA."""
+    """Return every strategy's rows: once choosing among real devices, once also with the simulated FPGA.
+
+    With it, the rows state how the prediction and the choice depend on the latency of its link, which no source gives
+    (`predict.with_slow_links`).
+    """
     size = problem.batch_size
     here = [row for row in profile if row.backend != FPGA.backend]
     rows = predict.measurements(item, size, here, platform, VALIDATED)
     among: dict[tuple[str, str], list[str]] = {}
+    slow: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         if row.details.get("chosen"):
             among.setdefault((row.backend, row.device), []).append(HERE)
     if len(here) < len(profile):
-        platform = simulated.with_device(of_this_machine(), BOARD)
-        more = predict.measurements(item, size, profile, platform, VALIDATED)
+        with_board = simulated.with_device(of_this_machine(), BOARD)
+        more = predict.with_slow_links(item, size, profile, with_board, VALIDATED)
+        platform = with_board
         for row in more:
             if row.details.get("chosen"):
                 among.setdefault((row.backend, row.device), []).append(WITH_SIMULATED)
+            if "slow_links" in row.details:
+                slow[row.backend, row.device] = {"slow_links": row.details["slow_links"]}
         known = {(row.backend, row.device) for row in rows}
         rows += [row for row in more if (row.backend, row.device) not in known]
     found = []
     for row in rows:
         chosen = among.get((row.backend, row.device), [])
         details = {**row.details, "chosen": HERE in chosen, "chosen_among": chosen}
+        details |= slow.get((row.backend, row.device), {})
         row = replace(row, details=details)
         found.append(made.beside(row, VALIDATED[row.backend], ran, table, problem, platform))
     return found

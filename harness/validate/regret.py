@@ -25,6 +25,10 @@ def regrets(predicted: Sequence[Measurement], ran: Mapping[tuple[str, Loop], Ach
     contains 0 although another mapping's median was better, the difference is within the noise, and the verdict is
     "no verdict". A strategy that chose nothing, or whose choice has not run in its loop, is "not_run".
 
+    If no source gives the latency of the simulated FPGA's link, the runs have none, and `slow_links` in the details
+    says whether the strategy would make the same choice with the highest latency that is assumed, `latency_us`
+    microseconds. If not, the verdict holds for fast links only.
+
     Args:
         predicted: rows of the predictions, with the devices among which each was chosen.
         ran: measured throughput by (mapping as text, loop).
@@ -83,6 +87,9 @@ def _regret(row: Measurement, chosen: Achieved, others: Iterable[Achieved], devi
     best = max(rivals, key=lambda one: one.row.value or 0.0)
     value = regret(chosen.row.value or 0.0, [best.row.value or 0.0])
     lost = BEST if best.mapping == chosen.mapping else loss(chosen.rounds, best.rounds)
+    band = {}
+    if every and (slow := row.details.get("slow_links")):
+        band["slow_links"] = {"latency_us": slow["latency_us"], "stays_chosen": slow["chosen"]}
     return Measurement(
         **_fields(row),
         provenance=weakest(chosen.row.provenance, best.row.provenance),
@@ -97,6 +104,7 @@ def _regret(row: Measurement, chosen: Achieved, others: Iterable[Achieved], devi
             "devices": devices,
             "verdict": lost.verdict,
             "why_no_verdict": lost.reason,
+            **band,
         },
     )
 

@@ -377,7 +377,17 @@ def test_a_strategy_chooses_among_what_is_here_and_again_with_the_board(
         rows = [predicted("torch-flat-cpu", not boards), predicted("native-flat-cpu", False)]
         return rows + [predicted("fpga-fpga-fpga", True)] * boards
 
+    def with_slow_links(*arguments: Any) -> list[Measurement]:
+        """With a slow link torch is chosen instead of the board."""
+        slow = {"fpga-fpga-fpga": {"chosen": False}, "torch-flat-cpu": {"chosen": True}}
+        bands = {device: {"slow_links": band} for device, band in slow.items()}
+        return [
+            replace(row, details={**row.details, **bands.get(row.device, {})})
+            for row in measurements(*arguments)
+        ]
+
     monkeypatch.setattr(predict, "measurements", measurements)
+    monkeypatch.setattr(predict, "with_slow_links", with_slow_links)
     monkeypatch.setattr(plan, "of_this_machine", lambda: "here")
     monkeypatch.setattr(simulated, "with_device", lambda platform, board: f"{platform} and {board}")
     monkeypatch.setattr(made, "beside", lambda row, *arguments: row)
@@ -391,6 +401,8 @@ def test_a_strategy_chooses_among_what_is_here_and_again_with_the_board(
     if with_board:
         expected["fpga-fpga-fpga"] = (False, [WITH_SIMULATED])
     assert found == expected
+    bands = {row.device: row.details["slow_links"]["chosen"] for row in rows if "slow_links" in row.details}
+    assert bands == ({"fpga-fpga-fpga": False, "torch-flat-cpu": True} if with_board else {})
     assert len(rows) == len(expected)
     assert asked == [(["torch"], "given"), (["torch", "fpga"], "here and fpga:u200")][: 1 + with_board]
 

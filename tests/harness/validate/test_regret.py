@@ -135,3 +135,14 @@ def test_a_strategy_that_chose_here_alone_says_so_where_others_chose_with_the_si
         ("a strategy", WITH_SIMULATED, "ok"),
     ]
     assert rows[2].reason == f"needs: a mapping chosen among those {WITH_SIMULATED}"
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_verdict_with_the_simulated_device_says_whether_a_slow_link_changes_the_choice(stays: bool) -> None:
+    band = {"latency_us": 1000, "gps": 3.0, "chosen": stays}
+    asked = choice("native-fpga-fpga", HERE, WITH_SIMULATED)
+    asked = replace(asked, details={**asked.details, "slow_links": band})
+    found = ran("native-fpga-fpga", *PACE, simulated=True), ran("native-native-cpu", *PACE)
+    here, simulated = regrets_of(asked, *found)
+    assert "slow_links" not in here.details
+    assert simulated.details["slow_links"] == {"latency_us": 1000, "stays_chosen": stays}
