@@ -21,25 +21,26 @@ struct Pick {
 
     void run() const {
         const auto *from = reinterpret_cast<const float *>(x.data);
+        const Walk walk = dimensions();
         long total = 1;
         for (const long size : shape)
             total *= size;
+        // visit(element of x, of the indices, of y, and the position along the axis)
         auto each = [&](auto visit) {
             long position[MAXIMUM_DIMENSIONS] = {};
+            long in = 0, at = 0, out = 0, along = 0;
             for (long n = 0; n < total; ++n) {
-                visit(position);
-                for (int i = static_cast<int>(shape.size()) - 1; i >= 0; --i) {
-                    if (++position[i] < shape[i])
+                visit(in, at, out, along);
+                for (int i = walk.count - 1; i >= 0; --i) {
+                    const Dimension &d = walk.dimensions[i];
+                    in += d.x, at += d.index, out += d.y, along += d.along;
+                    if (++position[i] < d.size)
                         break;
+                    in -= d.size * d.x, at -= d.size * d.index, out -= d.size * d.y;
+                    along -= d.size * d.along;
                     position[i] = 0;
                 }
             }
-        };
-        auto offset = [&](const StridedView &view, const long *position) {
-            long at = 0;
-            for (std::size_t i = 0; i < view.strides.size(); ++i)
-                at += position[i] * view.strides[i];
-            return at;
         };
         auto looked_up = [&](long at) {
             const std::byte *p = index.data + at * static_cast<long>(item_bytes(index.type));
@@ -57,41 +58,34 @@ struct Pick {
             return i;
         };
         auto *floats = reinterpret_cast<float *>(y.data);
+        const long step = x.strides[static_cast<std::size_t>(axis)];
         switch (kind) {
         case Kind::gather:
-            each([&](long *position) {
-                const long to = offset(y, position), i = looked_up(offset(index, position));
-                floats[to] = from[offset(x, position) + (i - position[axis]) * x.strides[axis]];
-            });
-            return;
-        case Kind::scatter_add: // x is the source here, y already holds what is added to
-            each([&](long *position) {
-                const long i = looked_up(offset(index, position));
-                floats[offset(y, position) + (i - position[axis]) * y.strides[axis]] +=
-                    from[offset(x, position)];
-            });
-            return;
         case Kind::take:
-            each([&](long *position) {
-                const long i = looked_up(position[axis] * index.strides[0]);
-                floats[offset(y, position)] =
-                    from[offset(x, position) + (i - position[axis]) * x.strides[axis]];
+            each([&](long in, long at, long out, long along) {
+                floats[out] = from[in + (looked_up(at) - along) * step];
             });
             return;
+        case Kind::scatter_add: { // x is the source here, y already holds what is added to
+            const long apart = y.strides[static_cast<std::size_t>(axis)];
+            each([&](long in, long at, long out, long along) {
+                floats[out + (looked_up(at) - along) * apart] += from[in];
+            });
+            return;
+        }
         case Kind::argmax:
         case Kind::argmin: // `shape` has size 1 along the axis
-            each([&](long *position) {
-                const long start = offset(x, position);
+            each([&](long in, long, long out, long) {
                 long best = 0;
                 for (long i = 1; i < limit; ++i) {
-                    const float value = from[start + i * x.strides[axis]];
-                    const float record = from[start + best * x.strides[axis]];
+                    const float value = from[in + i * step];
+                    const float record = from[in + best * step];
                     if (record == record &&
                         (value != value || (kind == Kind::argmax ? value > record : value < record)))
                         best = i;
                 }
                 const std::int64_t result = best;
-                std::memcpy(y.data + offset(y, position) * 8, &result, 8);
+                std::memcpy(y.data + out * 8, &result, 8);
             });
         }
     }
@@ -123,6 +117,31 @@ struct Pick {
             made.push_back(std::move(part));
         }
         return made;
+    }
+
+  private:
+    // How far one step along a dimension goes in each view, and along the axis.
+    struct Dimension {
+        long size, x, index, y, along;
+    };
+    struct Walk {
+        Dimension dimensions[MAXIMUM_DIMENSIONS];
+        int count = 0;
+    };
+
+    // Without those of size 1, along which nothing moves.
+    Walk dimensions() const {
+        Walk walk;
+        auto stride = [](const StridedView &view, std::size_t i) {
+            return i < view.strides.size() ? view.strides[i] : 0;
+        };
+        for (std::size_t i = 0; i < shape.size(); ++i) {
+            const bool along = static_cast<int>(i) == axis;
+            const long indices = kind != Kind::take ? stride(index, i) : along ? index.strides[0] : 0;
+            if (shape[i] != 1)
+                walk.dimensions[walk.count++] = {shape[i], stride(x, i), indices, stride(y, i), long{along}};
+        }
+        return walk;
     }
 };
 

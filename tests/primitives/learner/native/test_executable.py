@@ -162,6 +162,39 @@ def test_a_row_of_any_length_is_reduced_in_one_order(simd: str, length: int) -> 
         np.testing.assert_array_equal(value, x.max(1) if name.endswith("max") else expected[:, 0])
 
 
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.data())
+def test_elements_are_picked_along_any_axis_of_any_layout(shape: list[int], data: st.DataObject) -> None:
+    axis = data.draw(st.integers(0, len(shape) - 1), "axis")
+    order = data.draw(st.permutations(range(len(shape))), "order of the dimensions in memory")
+    count = data.draw(st.integers(1, 5), "indices along the axis")
+    rng = np.random.default_rng(data.draw(st.integers(0, 99), "seed"))
+    index = rng.integers(0, shape[axis], (*shape[:axis], count, *shape[axis + 1 :]))
+    inputs: dict[str, np.ndarray] = {
+        "x": rng.standard_normal([shape[i] for i in order], dtype=np.float32),
+        "index": index,
+        "rows": rng.integers(0, shape[axis], count),
+        "source": rng.standard_normal(index.shape, dtype=np.float32),
+    }
+
+    def picked(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        x = batch["x"].permute([order.index(i) for i in range(len(shape))])
+        return {
+            "gathered": x.gather(axis, batch["index"]),
+            "scattered": x.scatter_add(axis, batch["index"], batch["source"]),
+            "taken": x.index_select(axis, batch["rows"]),
+            "largest": x.argmax(axis),
+            "least": x.argmin(axis, keepdim=True),
+        }
+
+    expected = picked({name: torch.from_numpy(value) for name, value in inputs.items()})
+    found = run_once(picked, inputs, "")
+    assert len(found) == len(expected)
+    for name, value in expected.items():
+        (same,) = (array for key, array in found.items() if key.endswith(name))
+        np.testing.assert_array_equal(same, value.numpy())
+
+
 @pytest.mark.parametrize("simd", USABLE)
 @pytest.mark.parametrize("divisor", [3, -0.1, 255, 1e-30, 2e-38, 1e-38, 1e-45, 3e38, 0.0, np.inf, np.nan])
 def test_division_by_one_number_is_accurate_over_its_range(simd: str, divisor: float) -> None:
