@@ -23,7 +23,8 @@ def regrets(predicted: Sequence[Measurement], ran: Mapping[tuple[str, Loop], Ach
     simulated FPGA, and exists only if the FPGA was validated. A choice is compared with every mapping's throughput in
     the strategy's loop (the order of calls that it predicts). The interval is that of the ratio by rounds. If it
     contains 0 although another mapping's median was better, the difference is within the noise, and the verdict is
-    "no verdict". A strategy that chose nothing, or whose choice has not run in its loop, is "not_run".
+    "no verdict", as it is for a choice that ran in fewer than 5 rounds. A strategy that chose nothing, or whose choice
+    has not run in its loop, is "not_run".
 
     If no source gives the latency of the simulated FPGA's link, the runs have none, and `slow_links` in the details
     says whether the strategy would make the same choice with the highest latency that is assumed, `latency_us`
@@ -86,7 +87,7 @@ def _regret(row: Measurement, chosen: Achieved, others: Iterable[Achieved], devi
     rivals = [one for one in others if one.row.value is not None and (every or one.measured)]
     best = max(rivals, key=lambda one: one.row.value or 0.0)
     value = regret(chosen.row.value or 0.0, [best.row.value or 0.0])
-    lost = BEST if best.mapping == chosen.mapping else loss(chosen.rounds, best.rounds)
+    lost = _kept(chosen.rounds) if best.mapping == chosen.mapping else loss(chosen.rounds, best.rounds)
     band = {}
     if every and (slow := row.details.get("slow_links")):
         band["slow_links"] = {"latency_us": slow["latency_us"], "stays_chosen": slow["chosen"]}
@@ -125,6 +126,13 @@ class Loss(NamedTuple):
 
 
 BEST = Loss(None, None, "best", "")
+
+
+def _kept(rounds: Rounds) -> Loss:
+    """Return the loss of a choice that has the best median; too few rounds do not show that it is the best."""
+    if len(rounds) < statistics.FEWEST_SAMPLES:
+        return Loss(None, None, "no verdict", f"{len(rounds)} rounds")
+    return BEST
 
 
 def loss(chosen: Rounds, best: Rounds) -> Loss:

@@ -34,8 +34,16 @@ def test_inside_the_noise_there_is_no_verdict() -> None:
     assert "holds 0" in row.details["why_no_verdict"]
 
 
+@pytest.mark.parametrize(("rounds", "verdict"), [(1, "no verdict"), (4, "no verdict"), (5, "best")])
+def test_few_rounds_do_not_show_that_a_choice_is_the_best(rounds: int, verdict: str) -> None:
+    ours, other = ran("native-native-cpu", *[100] * rounds), ran("torch-native-cpu", *[50] * rounds)
+    (row,) = regrets_of(choice("native-native-cpu", HERE), ours, other)
+    assert (row.value, row.details["verdict"]) == (0, verdict)
+    assert row.details["why_no_verdict"] == ("" if verdict == "best" else f"{rounds} rounds")
+
+
 def test_a_choice_among_what_is_here_is_not_judged_by_a_simulated_device() -> None:
-    found = [ran("native-native-cpu", 10, 10), ran("fpga-fpga-fpga", 50, 50, simulated=True)]
+    found = [ran("native-native-cpu", *[10] * 5), ran("fpga-fpga-fpga", *[50] * 5, simulated=True)]
     here, there = regrets_of(choice("native-native-cpu", HERE, WITH_SIMULATED), *found)
     assert (here.value, here.provenance, here.details["verdict"]) == (0, Provenance.MEASURED, "best")
     assert there.value == pytest.approx(0.8)
@@ -111,7 +119,7 @@ def test_a_loss_of_which_the_interval_begins_at_0_is_not_told() -> None:
 def test_a_mapping_that_failed_is_no_rival_and_a_choice_that_failed_has_no_regret() -> None:
     lost = ran("native-native-cpu", 1.0)
     lost = replace(lost, row=replace(lost.row, value=None, status="failed", reason="no memory"))
-    (row,) = regrets_of(choice(NEVER_FUSED, HERE), ran(NEVER_FUSED, 100.0), lost)
+    (row,) = regrets_of(choice(NEVER_FUSED, HERE), ran(NEVER_FUSED, *[100.0] * 5), lost)
     assert (row.value, row.details["verdict"], row.details["best"]) == (0, "best", NEVER_FUSED)
     (row,) = regrets_of(choice("native-native-cpu", HERE), ran(NEVER_FUSED, 100.0), lost)
     assert (row.status, row.value) == ("not_run", None)
