@@ -19,6 +19,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / ".ci" / "run",
+    *(ROOT / "docs").rglob("*.md"),
     *(ROOT / "harness").rglob("*.py"),
 ]
 

@@ -1,30 +1,87 @@
-"""The Python in README and CONTRIBUTING is run as it stands."""
+"""What README, CONTRIBUTING and docs show is run as it stands: Python in full, commands as far as their arguments."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.exceptions import TyperException
+from typer.main import get_group
+
+from harness.cli.app import app
 
 ROOT = Path(__file__).parent.parent
-TEXT = (ROOT / "README.md").read_text() + (ROOT / "CONTRIBUTING.md").read_text()
-BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-OWN = [block for block in BLOCKS if "adapters" not in block]  # adapters need the other library
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TEXTS = {str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in PAGES}
+
+
+def fenced(language: str) -> list[tuple[str, str]]:
+    """Return (page, text) of every block of a language."""
+    blocks = rf"```{language}\n(.*?)```"
+    return [(page, block) for page, text in TEXTS.items() for block in re.findall(blocks, text, re.DOTALL)]
+
+
+PYTHON = fenced("python")
+OWN = [(page, block) for page, block in PYTHON if "adapters" not in block]  # adapters need the other library
+SHOWN = sorted(
+    {
+        (page, line.partition(" #")[0].strip())
+        for page, block in fenced("sh")
+        for line in block.splitlines()
+        if line.startswith("placerl ")
+    }
+)
+MENTIONED = sorted(
+    {
+        (page, " ".join(command.split()))
+        for page, text in TEXTS.items()
+        for command in re.findall(r"`(placerl\s[^`]+)`", text)
+        if not re.search(r"[A-Z]{2,}|<|\bW\b", command)  # with a name to fill in
+        and "--install-completion" not in command  # which is done as soon as it is read
+    }
+)
+
+
+def parse(line: str) -> None:
+    """Read a command line as `placerl` does, without running the command."""
+    _, *arguments = shlex.split(line)
+    group: Any = get_group(app)
+    context = group.make_context("placerl", list(arguments))
+    while hasattr(group, "resolve_command") and (left := [*context._protected_args, *context.args]):
+        name, group, rest = group.resolve_command(context, left)
+        context = group.make_context(name, rest, parent=context)
 
 
 def test_there_is_python_to_run() -> None:
     assert len(OWN) >= 3
+    assert len(SHOWN) >= 20
+    assert len(MENTIONED) >= 20
 
 
-@pytest.mark.parametrize("block", OWN)
-def test_a_block_runs(block: str) -> None:
+@pytest.mark.parametrize(("page", "block"), OWN, ids=[f"{page}-{n}" for n, (page, _) in enumerate(OWN)])
+def test_a_block_runs(page: str, block: str) -> None:
     names: dict[str, Any] = {}
-    exec(compile(block, "README.md", "exec"), names)
+    exec(compile(block, page, "exec"), names)
     if "trace" in names:
         assert np.allclose(names["learner"].state()["state/weight"], [1, -2, 3], atol=1e-3)
 
 
-def test_the_example_file_is_the_block_of_the_readme() -> None:
+@pytest.mark.parametrize(("page", "line"), SHOWN)
+def test_a_command_takes_the_arguments_that_a_page_gives_it(page: str, line: str) -> None:
+    parse(line)
+
+
+@pytest.mark.parametrize(("page", "line"), MENTIONED)
+def test_a_command_in_a_sentence_has_the_options_that_it_names(page: str, line: str) -> None:
+    try:
+        parse(line)
+    except TyperException as error:
+        if not error.format_message().startswith("Missing"):  # a sentence may leave the workload out
+            raise
+
+
+def test_the_example_file_is_a_block_of_the_pages() -> None:
     _, example = (ROOT / "harness" / "examples" / "q_learning.py").read_text().split('"""\n\n', 1)
-    assert example in BLOCKS
+    assert example in [block for _, block in PYTHON]

@@ -4,8 +4,8 @@
     progress = training.advance(10_000)
 
 A mapping says where learner, replay management and storage run; the same lines run on every mapping. Without
-`mapping`, PRL's composer, which predicts the fastest one from times measured here, chooses it. README.md shows a
-whole program.
+`mapping`, PRL's composer, which predicts the fastest one from times measured here, chooses it.
+docs/tutorials/algorithm.md shows a whole program.
 """
 
 import sys

@@ -17,7 +17,7 @@ from harness.runtime.program import Settings, compose
 from primitives.replay import ConcurrentReplay
 from tests.majority import majority
 
-README = Path(__file__).parents[3] / "README.md"
+TUTORIAL = Path(__file__).parents[3] / "docs" / "tutorials" / "algorithm.md"
 SHORT = Settings(learning_starts=100)
 EXAMPLE = Path(__file__).parents[3] / "harness" / "examples" / "q_learning.py"
 
@@ -205,17 +205,17 @@ def test_programs_alike_in_shape_keep_their_own_steps():
     assert ends[0] != ends[1]
 
 
-def test_the_readme_program_has_at_most_20_lines():
+def test_the_tutorial_s_program_has_at_most_20_lines():
     (program,) = [
         block
-        for block in re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+        for block in re.findall(r"```python\n(.*?)```", TUTORIAL.read_text(), re.DOTALL)
         if "compose(" in block
     ]
     assert sum(bool(line.strip()) for line in program.splitlines()) <= 20
 
 
 @pytest.mark.slow
-def test_the_readme_program_learns_to_balance(monkeypatch):
+def test_the_tutorial_s_program_learns_to_balance(monkeypatch):
     """Judged by most of 13 seeds: more than 40 on average in 5,000 steps after the program's own 30,000.
 
     Measured over 32 seeds with AVX-512: 53 to 460, half of them below 175. None is below 40, which was chosen with
