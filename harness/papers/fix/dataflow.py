@@ -13,7 +13,7 @@ from harness.papers.fix.figure_10_array import ROOM
 from harness.papers.fix.throughput import BATCH_SIZES
 from harness.papers.number import Number, from_text
 from primitives.fpga.cycles import fixar_dataflows
-from primitives.fpga.cycles.fixar_dataflows import DATAFLOWS, Dataflow
+from primitives.fpga.cycles.fixar_dataflows import DATAFLOWS, FixarDataflow
 from primitives.fpga.cycles.networks import FIX_BENCHMARKS
 
 NEAR = 2.0
@@ -23,7 +23,7 @@ is not modelled.
 _SOURCE = "passes x words, HalfCheetah (primitives.fpga.cycles.fixar_dataflows)"
 
 
-def conflicts(flow: Dataflow) -> tuple[str, ...]:
+def conflicts(flow: FixarDataflow) -> tuple[str, ...]:
     """Return which of FIX's numbers a dataflow contradicts: "rate", "utilisation", "memory" and "weights a cycle".
 
     A rate agrees from the published one to 1.25 times it (`ROOM`), because only matrix products are modelled. The
@@ -47,7 +47,7 @@ def _published() -> tuple[Number, ...]:
     return from_text("FIX.accelerator_ips", "FIX.utilisation", "FIX.activation_memory", "FIX.weights_a_cycle")
 
 
-def _modelled(flow: Dataflow) -> tuple[Number, Number, Number]:
+def _modelled(flow: FixarDataflow) -> tuple[Number, Number, Number]:
     """Return the rate, the utilisation in percent and the activation memory in KB of a dataflow."""
     state, action = FIX_BENCHMARKS["HalfCheetah"]
     batch = BATCH_SIZES[0]

@@ -25,6 +25,6 @@ number formats and the hyper-parameters.
 """
 
 from primitives.fpga.cartpole_agent.agent import CartPoleAgent
-from primitives.fpga.cartpole_agent.settings import Settings
+from primitives.fpga.cartpole_agent.settings import AgentSettings
 
-__all__ = ["CartPoleAgent", "Settings"]
+__all__ = ["AgentSettings", "CartPoleAgent"]

@@ -25,9 +25,9 @@ from primitives.fpga.cartpole_agent.settings import (
     WEIGHT_BITS,
     WEIGHT_FRACTION,
     WORD_BITS,
-    Settings,
+    AgentSettings,
 )
-from primitives.fpga.cartpole_agent.vector_unit import Task, VectorUnit
+from primitives.fpga.cartpole_agent.vector_unit import AgentVectorUnit, Task
 from primitives.fpga.export.ram import Ram
 from primitives.fpga.replay_pipeline import Operation, PipelineLayout, ReplayPipeline
 from primitives.fpga.vector.random_generator import WORD_BITS as RANDOM_BITS
@@ -63,7 +63,7 @@ class CartPoleAgent(wiring.Component):
         learning: Out(1), 0 when the task is solved: the agent then acts without exploration, and trains no more.
     """
 
-    def __init__(self, seed: int = 0, settings: Settings = Settings()) -> None:  # noqa: B008
+    def __init__(self, seed: int = 0, settings: AgentSettings = AgentSettings()) -> None:  # noqa: B008
         self.seed, self.settings = seed, settings
         super().__init__(
             {
@@ -81,7 +81,7 @@ class CartPoleAgent(wiring.Component):
         layout = PipelineLayout(FANOUT, settings.levels, PRIORITY_BITS, tag_bits=4)
         m.submodules.generator = generator = Xorshift(seeds(self.seed, 1)[0])
         m.submodules.scalar = scalar = ScalarUnit(total_bits=layout.total_bits)
-        m.submodules.vector = vector = VectorUnit(hidden=settings.hidden)
+        m.submodules.vector = vector = AgentVectorUnit(hidden=settings.hidden)
         m.submodules.tree = tree = ReplayPipeline(layout, remembers=False)
         m.submodules.replay = replay = Ram(width=TRANSITION.size, depth=settings.capacity)
 

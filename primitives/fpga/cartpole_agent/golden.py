@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from primitives.fpga.cartpole_agent import program
-from primitives.fpga.cartpole_agent.program import Instruction
+from primitives.fpga.cartpole_agent.program import ScalarInstruction
 from primitives.fpga.cartpole_agent.settings import (
     ACTIONS,
     ANGLE_LIMIT,
@@ -33,7 +33,7 @@ from primitives.fpga.cartpole_agent.settings import (
     WEIGHT_FRACTION,
     WORD_BITS,
     WORD_FRACTION,
-    Settings,
+    AgentSettings,
 )
 from primitives.fpga.vector.random_generator import State, seeds
 
@@ -45,7 +45,7 @@ def saturated(values: Integers, bits: int) -> Integers:
     return np.clip(values, -(1 << bits - 1), (1 << bits - 1) - 1)
 
 
-def execute(instructions: Sequence[Instruction], values: Mapping[str, Integers]) -> dict[str, Integers]:
+def execute(instructions: Sequence[ScalarInstruction], values: Mapping[str, Integers]) -> dict[str, Integers]:
     """Run a program, and return the values of all names after it.
 
     Args:
@@ -118,7 +118,7 @@ class GoldenAgents:
         episodes, last_return: (N,) number of finished episodes, and the steps of the last one.
     """
 
-    def __init__(self, generator_seeds: Sequence[int], settings: Settings = Settings()) -> None:  # noqa: B008
+    def __init__(self, generator_seeds: Sequence[int], settings: AgentSettings = AgentSettings()) -> None:  # noqa: B008
         self.settings = settings
         count, hidden = len(generator_seeds), settings.hidden
         self._random = Random([seeds(seed, 1)[0] for seed in generator_seeds])

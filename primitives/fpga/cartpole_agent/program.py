@@ -37,7 +37,7 @@ CONSTANTS = {
 }
 
 
-class Instruction(NamedTuple):
+class ScalarInstruction(NamedTuple):
     """`target = addend + a * b`, or `addend - a * b` if `negative`; the operands are names."""
 
     target: str
@@ -47,12 +47,12 @@ class Instruction(NamedTuple):
     negative: bool = False
 
 
-def _add(target: str, addend: str, a: str, b: str) -> Instruction:
-    return Instruction(target, addend, a, b)
+def _add(target: str, addend: str, a: str, b: str) -> ScalarInstruction:
+    return ScalarInstruction(target, addend, a, b)
 
 
-def _sub(target: str, addend: str, a: str, b: str) -> Instruction:
-    return Instruction(target, addend, a, b, True)
+def _sub(target: str, addend: str, a: str, b: str) -> ScalarInstruction:
+    return ScalarInstruction(target, addend, a, b, True)
 
 
 STEP = (

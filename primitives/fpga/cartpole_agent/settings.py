@@ -46,7 +46,7 @@ POSITION_LIMIT, ANGLE_LIMIT = 2.4, 0.20943951023931953  # Gymnasium's: beyond ei
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class AgentSettings:
     """What can be chosen about an agent. The defaults learn CartPole-v1.
 
     Attributes:

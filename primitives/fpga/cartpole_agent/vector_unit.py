@@ -58,7 +58,7 @@ class Sink(IntEnum):
 
 
 @dataclass(frozen=True)
-class Operation:
+class LaneOperation:
     """An operation of all lanes on one row.
 
     Attributes:
@@ -75,23 +75,23 @@ class Operation:
     first: bool = False
 
 
-IDLE = Operation()
+IDLE = LaneOperation()
 
 
-def _hidden(left: Left, right: Right) -> Iterator[Operation]:
+def _hidden(left: Left, right: Right) -> Iterator[LaneOperation]:
     """Yield the operations of the first layer, and wait until the next can use the activations."""
     for row in range(STATES):
-        yield Operation(Sink.SUM, left, right, row, first=row == 0)
-    yield Operation(Sink.ACTIVATE, left, Right.ONE, BIAS_ROW)
+        yield LaneOperation(Sink.SUM, left, right, row, first=row == 0)
+    yield LaneOperation(Sink.ACTIVATE, left, Right.ONE, BIAS_ROW)
     yield from [IDLE] * 3
 
 
-def _values(left: Left) -> Iterator[Operation]:
+def _values(left: Left) -> Iterator[LaneOperation]:
     for row in range(BIAS_ROW + 1, ROWS):
-        yield Operation(Sink.VALUE, left, Right.HIDDEN, row)
+        yield LaneOperation(Sink.VALUE, left, Right.HIDDEN, row)
 
 
-def tasks(tree_stages: int) -> dict[Task, list[Operation]]:
+def tasks(tree_stages: int) -> dict[Task, list[LaneOperation]]:
     """Return the operations of each task, one per cycle.
 
     Args:
@@ -101,13 +101,13 @@ def tasks(tree_stages: int) -> dict[Task, list[Operation]]:
         *_hidden(Left.TARGET, Right.AFTER),
         *_values(Left.TARGET),
         *_hidden(Left.WEIGHT, Right.BEFORE),
-        Operation(Sink.TD_ERROR, Left.WEIGHT, Right.HIDDEN, of_action=True),
+        LaneOperation(Sink.TD_ERROR, Left.WEIGHT, Right.HIDDEN, of_action=True),
         *[IDLE] * (3 + tree_stages),
-        Operation(Sink.GRADIENT, Left.HIDDEN, Right.ERROR, of_action=True),
-        Operation(Sink.DELTA, Left.WEIGHT, Right.ERROR, of_action=True),
+        LaneOperation(Sink.GRADIENT, Left.HIDDEN, Right.ERROR, of_action=True),
+        LaneOperation(Sink.DELTA, Left.WEIGHT, Right.ERROR, of_action=True),
         *[IDLE] * 2,
-        *(Operation(Sink.GRADIENT, Left.DELTA, Right.BEFORE, row) for row in range(STATES)),
-        Operation(Sink.GRADIENT, Left.DELTA, Right.ONE, BIAS_ROW),
+        *(LaneOperation(Sink.GRADIENT, Left.DELTA, Right.BEFORE, row) for row in range(STATES)),
+        LaneOperation(Sink.GRADIENT, Left.DELTA, Right.ONE, BIAS_ROW),
         IDLE,  # until the last operands are selected
     ]
     return {
@@ -117,11 +117,11 @@ def tasks(tree_stages: int) -> dict[Task, list[Operation]]:
             *[IDLE] * (4 + tree_stages),
         ],
         Task.TRAIN: train,
-        Task.UPDATE: [*(Operation(Sink.UPDATE, row=row) for row in range(ROWS)), *[IDLE] * 6],
+        Task.UPDATE: [*(LaneOperation(Sink.UPDATE, row=row) for row in range(ROWS)), *[IDLE] * 6],
     }
 
 
-class VectorUnit(wiring.Component):
+class AgentVectorUnit(wiring.Component):
     """Evaluates and trains the network. The golden model is in `golden.GoldenAgents`.
 
     Args:
@@ -218,7 +218,7 @@ class VectorUnit(wiring.Component):
         self._error(m, op[4 + stages], rounded)
         return m
 
-    def _sequencer(self, m: Module, programs: dict[Task, list[Operation]]) -> Any:
+    def _sequencer(self, m: Module, programs: dict[Task, list[LaneOperation]]) -> Any:
         """Add the counter and the memory of operations, and return the operation of this cycle."""
         code = [operation for each in programs.values() for operation in each]
         starts, ends, place = [], [], 0

@@ -19,7 +19,7 @@ WORD_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Dataflow:
+class FixarDataflow:
     """A reading of FIX's dataflow.
 
     Attributes:
@@ -36,15 +36,15 @@ class Dataflow:
 
 
 DATAFLOWS = (
-    Dataflow("a batch for each block, 16 weights a cycle", None, 16),
-    Dataflow("one vector, 16 weights a cycle", 1, 16),
-    Dataflow("one vector, 256 weights a cycle", 1, 256),
-    Dataflow("two vectors, 256 weights a cycle", 2, 256),
-    Dataflow("two vectors of 16 bits, 256 weights a cycle", 2, 256, halves=True),
+    FixarDataflow("a batch for each block, 16 weights a cycle", None, 16),
+    FixarDataflow("one vector, 16 weights a cycle", 1, 16),
+    FixarDataflow("one vector, 256 weights a cycle", 1, 256),
+    FixarDataflow("two vectors, 256 weights a cycle", 2, 256),
+    FixarDataflow("two vectors of 16 bits, 256 weights a cycle", 2, 256, halves=True),
 )
 
 
-def ddpg_cycles(flow: Dataflow, state: int, action: int, batch: int) -> int:
+def ddpg_cycles(flow: FixarDataflow, state: int, action: int, batch: int) -> int:
     """Return the cycles of the matrix products of one DDPG update.
 
     A pass, the use of one block of weights by every core, takes as long as its words stream or as the next blocks
@@ -69,7 +69,7 @@ def ddpg_cycles(flow: Dataflow, state: int, action: int, batch: int) -> int:
     return total
 
 
-def samples_per_s(flow: Dataflow, state: int, action: int, batch: int) -> float:
+def samples_per_s(flow: FixarDataflow, state: int, action: int, batch: int) -> float:
     """Return the samples per second of DDPG updates at FIX's clock frequency; only matrix products take time.
 
     Args:
@@ -80,7 +80,7 @@ def samples_per_s(flow: Dataflow, state: int, action: int, batch: int) -> float:
     return batch * catalogue.device("u50").clock_hz / ddpg_cycles(flow, state, action, batch)
 
 
-def multiply_adds_per_element(flow: Dataflow, state: int, action: int, batch: int) -> float:
+def multiply_adds_per_element(flow: FixarDataflow, state: int, action: int, batch: int) -> float:
     """Return the multiply-adds of an update per element and cycle: at most 1, or 2 with activations of 16 bits.
 
     Args:
@@ -92,7 +92,7 @@ def multiply_adds_per_element(flow: Dataflow, state: int, action: int, batch: in
     return done / (ELEMENTS * ddpg_cycles(flow, state, action, batch))
 
 
-def activation_bytes(flow: Dataflow, state: int, batch: int) -> int:
+def activation_bytes(flow: FixarDataflow, state: int, batch: int) -> int:
     """Return the bytes that hold what goes into the actor's layers, in lines of 16 words, for the vectors in work.
 
     Args:

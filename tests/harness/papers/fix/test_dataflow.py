@@ -5,7 +5,7 @@ import pytest
 
 from harness.papers.base import Outcome
 from harness.papers.fix import dataflow
-from primitives.fpga.cycles.fixar_dataflows import DATAFLOWS, Dataflow
+from primitives.fpga.cycles.fixar_dataflows import DATAFLOWS, FixarDataflow
 
 
 @pytest.mark.parametrize(
@@ -23,9 +23,9 @@ from primitives.fpga.cycles.fixar_dataflows import DATAFLOWS, Dataflow
             strict=True,
         )
     ),
-    ids=lambda value: value.name if isinstance(value, Dataflow) else "",
+    ids=lambda value: value.name if isinstance(value, FixarDataflow) else "",
 )
-def test_what_each_reading_contradicts(flow: Dataflow, against: tuple[str, ...]) -> None:
+def test_what_each_reading_contradicts(flow: FixarDataflow, against: tuple[str, ...]) -> None:
     assert dataflow.conflicts(flow) == against
 
 

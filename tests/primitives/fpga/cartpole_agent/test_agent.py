@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from primitives.fpga import simulation
-from primitives.fpga.cartpole_agent import CartPoleAgent, Settings
+from primitives.fpga.cartpole_agent import AgentSettings, CartPoleAgent
 from primitives.fpga.cartpole_agent.golden import GoldenAgents
 from primitives.fpga.simulation.base import SimulatedRun
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 # In 500 steps the replay is overwritten, the target network copied, exploration ended, and the task "solved".
-SMALL = Settings(
+SMALL = AgentSettings(
     hidden=4,
     batch=4,
     levels=6,

@@ -6,10 +6,10 @@ import pytest
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from primitives.fpga.cartpole_agent.golden import GoldenAgents
-from primitives.fpga.cartpole_agent.settings import FIRST_PRIORITY, LEAST_PRIORITY, Settings
+from primitives.fpga.cartpole_agent.settings import FIRST_PRIORITY, LEAST_PRIORITY, AgentSettings
 from primitives.fpga.vector.random_generator import seeds, xorshift_golden
 
-SMALL = Settings(warm_steps=40, levels=6, target_period=2, explore_decay=512, explore_last=511)
+SMALL = AgentSettings(warm_steps=40, levels=6, target_period=2, explore_decay=512, explore_last=511)
 
 
 def test_initial_weights_are_the_generators_words_row_by_row() -> None:
@@ -71,7 +71,7 @@ def test_a_gradient_step_is_that_in_floating_point() -> None:
 
 
 def test_leaves_are_sampled_by_priority() -> None:
-    agents = GoldenAgents([0], Settings(levels=2))
+    agents = GoldenAgents([0], AgentSettings(levels=2))
     agents._priorities[0] = [100, 0, 300, 600]
     drawn = np.concatenate([agents._sampled(np.ones(1, bool))[0] for _ in range(500)])
     shares = np.bincount(drawn, minlength=4) / len(drawn)
@@ -79,7 +79,7 @@ def test_leaves_are_sampled_by_priority() -> None:
 
 
 def test_new_transitions_fill_the_replay_in_turn_until_the_agent_has_solved_the_task() -> None:
-    agents = GoldenAgents([0], Settings(levels=2, warm_steps=1000, episode_steps=5, solved_episodes=2))
+    agents = GoldenAgents([0], AgentSettings(levels=2, warm_steps=1000, episode_steps=5, solved_episodes=2))
     for step in range(10):
         assert agents.learning[0]
         agents.step()

@@ -69,7 +69,7 @@ def test_initial_states_and_prefix_sums_cover_their_range() -> None:
 
 
 def test_products_are_rounded_and_sums_wrap() -> None:
-    one = program.Instruction("t", "s", "x", "half")
+    one = program.ScalarInstruction("t", "s", "x", "half")
     values = {"x": np.array([1, -1, 3]), "s": np.array([0, 0, (1 << 31) - 1])}
     assert golden.execute([one], values)["t"].tolist() == [1, 0, -(1 << 31) + 1]
     assert golden.execute([one._replace(negative=True)], values)["t"].tolist() == [-1, 0, (1 << 31) - 3]

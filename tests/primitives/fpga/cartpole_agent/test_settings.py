@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from primitives.fpga.cartpole_agent.settings import Settings
+from primitives.fpga.cartpole_agent.settings import AgentSettings
 
 
 @pytest.mark.parametrize(
@@ -21,9 +21,9 @@ from primitives.fpga.cartpole_agent.settings import Settings
 )
 def test_what_the_hardware_cannot_be_is_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Settings(**wrong)
+        AgentSettings(**wrong)
 
 
 def test_the_replay_holds_a_transition_per_leaf() -> None:
-    assert Settings().capacity == 4096
-    assert Settings(levels=4).capacity == 16
+    assert AgentSettings().capacity == 4096
+    assert AgentSettings(levels=4).capacity == 16

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from primitives.fpga import simulation
-from primitives.fpga.cartpole_agent.vector_unit import Task, VectorUnit, tasks
+from primitives.fpga.cartpole_agent.vector_unit import AgentVectorUnit, Task, tasks
 from primitives.fpga.simulation.base import Simulation
 
 HIDDEN = 4
@@ -37,7 +37,7 @@ def weights() -> np.ndarray:
 
 @pytest.fixture
 def unit(weights: np.ndarray) -> Simulation:
-    unit = simulation.interpreted(VectorUnit(hidden=HIDDEN))
+    unit = simulation.interpreted(AgentVectorUnit(hidden=HIDDEN))
     unit.write("load", 1)
     for row, values in enumerate(weights):
         unit.write("load_row", row)

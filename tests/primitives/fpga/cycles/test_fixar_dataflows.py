@@ -5,7 +5,7 @@ import pytest
 from primitives.fpga.cycles import fixar
 from primitives.fpga.cycles.fixar_dataflows import (
     DATAFLOWS,
-    Dataflow,
+    FixarDataflow,
     activation_bytes,
     ddpg_cycles,
     multiply_adds_per_element,
@@ -36,13 +36,13 @@ def test_the_literal_reading_waits_for_its_weights() -> None:
         (HALVES, 60_294, 0.916, 2944),
     ],
 )
-def test_what_each_reading_gives(flow: Dataflow, rate: float, share: float, size: int) -> None:
+def test_what_each_reading_gives(flow: FixarDataflow, rate: float, share: float, size: int) -> None:
     assert samples_per_s(flow, *HALFCHEETAH, 64) == pytest.approx(rate, rel=1e-4)
     assert multiply_adds_per_element(flow, *HALFCHEETAH, 64) == pytest.approx(share, abs=5e-4)
     assert activation_bytes(flow, HALFCHEETAH[0], 64) == size
 
 
 @pytest.mark.parametrize("flow", DATAFLOWS)
-def test_every_reading_is_as_fast_at_every_batch_size(flow: Dataflow) -> None:
+def test_every_reading_is_as_fast_at_every_batch_size(flow: FixarDataflow) -> None:
     rates = [samples_per_s(flow, *HALFCHEETAH, batch) for batch in (64, 128, 256, 512)]
     assert max(rates) == pytest.approx(min(rates))
