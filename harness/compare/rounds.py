@@ -198,7 +198,8 @@ def compare(
         Rows of suite `compare`, with the baseline in `details["baseline"]`: gradient and environment steps per
         second of both systems (`details["part"]` is `ours` or `theirs`), returns of the episodes that ended in the
         timed rounds, `throughput_ratio` (this project over the baseline, with `details["verdict"]`) and
-        `null_ratio` (this project over itself). If both were trained to the same number of environment
+        `null_ratio` (this project over itself), and of this project the fraction of the time that each part of its
+        loop takes, summed over its threads. If both were trained to the same number of environment
         steps, also `return_at_equal_steps` of both and `return_difference` (this project's minus the baseline's).
         A system that failed has one row of status `failed`, with its last lines in the details. A system that
         cannot do the workload, or can no longer be installed, has one row of status `not_run`, with the reason.
@@ -449,6 +450,12 @@ class _Rows:
                 for result in results
             ])
             for name in (first.terms_s if self._part is ComparedPart.REPLAY else ())
+        ]  # fmt: skip
+        rows += [
+            self._sampled(system.name, "fraction_of_time", {**details, "part": f"{part}, {name}, of the time"}, [
+                result.terms_s[name] / result.wall_s for result in results
+            ])
+            for name in (first.terms_s if self._part is ComparedPart.TRAINING else ())
         ]  # fmt: skip
         returns = [value for result in results for value in result.episode_returns]
         if returns:

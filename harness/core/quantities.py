@@ -66,6 +66,7 @@ def _declared() -> Iterator[Quantity]:
         Quantity("cycles_per_iteration", "cycles"),
         Quantity("descriptors", "count", "neither"),
         Quantity("failure", "1", "neither"),
+        Quantity("fraction_of_time", "1", "neither"),
         Quantity("gain", "ratio", "neither"),
         Quantity("gradient_steps_per_processor_s", "1/s"),
         Quantity("here_over_cluster", "1", "neither"),

@@ -48,7 +48,7 @@ class Suite(StrEnum):
         "compare",
         "this project and another library in interleaved rounds",
         f"{_RATES} replay_cycles_per_s inserts_per_s samples_per_s updates_per_s throughput_ratio null_ratio "
-        "episode_return return_at_equal_steps return_difference",
+        "fraction_of_time episode_return return_at_equal_steps return_difference",
     )
     LEARN = (
         "learn",

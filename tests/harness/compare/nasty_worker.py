@@ -67,6 +67,11 @@ def main(what, *arguments):
                 wall_s=wall_s,
                 episode_returns=[1 + gain * number] * 2,
             )
+        elif what == "parts":  # of the time, the learner has so much in even jobs, and so much in odd ones
+            wall_s = job["gradient_steps"] / 100
+            learner_s = float(arguments[number % 2]) * wall_s
+            terms_s = {"learner": learner_s, "environment": wall_s - learner_s}
+            answer(gradient_steps=job["gradient_steps"], wall_s=wall_s, terms_s=terms_s)
         elif what == "cycles":  # of a replay alone, so many a second
             wall_s = job["gradient_steps"] / float(arguments[0])
             terms_s = {"insert": wall_s / 2, "sample": wall_s / 4, "update": wall_s / 4}

@@ -8,7 +8,7 @@ import pytest
 
 from harness import workloads
 from harness.cli.bench import training_bench
-from harness.cli.bench.training_bench import CELLS, TrainingCell, judged, lines, our_side
+from harness.cli.bench.training_bench import CELLS, judged, lines, our_side
 from harness.compare import registry
 from harness.compare.protocol import Worker
 from harness.compare.rounds import OurSide
@@ -71,7 +71,9 @@ def test_a_cell_states_every_baseline_it_can_have() -> None:
         assert cell.name not in workloads.names()
         assert set(cell.baselines) <= names
         assert not cell.level_with or cell.level_with in cell.baselines
-        assert bool(cell.rate) == bool(cell.at_least)
+        assert bool(cell.rate or cell.alone) == bool(cell.at_least)
+        assert [cell.rate, cell.alone, cell.level_with].count("") == 2
+        assert cell.alone in ("", "environment", "learner")
 
 
 def test_the_table_has_rates_reasons_and_goals(
@@ -118,7 +120,29 @@ def test_the_table_has_rates_reasons_and_goals(
         row = replace(ratio, value=3.0, low=2.9, high=3.1, details=ratio.details | {"verdict": verdict})
         assert judged(level, [row]).endswith(f"3x its throughput, {said}")
     assert "not run" in judged(replace(cell, level_with="sbx"), rows)
-    assert "not judged here" in judged(TrainingCell("x", "hopper-ppo", ("sb3",), goal="some"), rows)
+
+
+def test_a_goal_relative_to_a_part_alone_is_judged_by_the_part_of_the_time(
+    placerl: Placerl, systems: dict[str, list[str]], tmp_path: Path
+) -> None:
+    """The learner has 0.75 of the time in some rounds, and 0.85 in the others."""
+    systems |= {"placerl": ["parts", "0.75", "0.85"], "sb3": ["rate", "100", MANY]}
+    folders = ["--out", str(tmp_path / "out"), "--results", str(tmp_path)]
+    options = ["--cells", "hopper-ddpg-256", "--baselines", "sb3", "--budget-s", "0", "--no-returns"]
+    outcome = placerl("bench", "training", *options, *folders)
+    assert "Goal: 95% of the rate of the learner alone: " in outcome.out
+    assert " of the time, missed" in outcome.out
+    with Store.open(tmp_path / "placerl.sqlite", read_only=True) as store:
+        rows = store.measurements(suite="compare", workload="hopper-ddpg-256")
+    parts = {row.details["part"]: row for row in rows if row.quantity == "fraction_of_time"}
+    assert set(parts) == {"ours, learner, of the time", "ours, environment, of the time"}
+    learner = parts["ours, learner, of the time"]
+    assert sorted({round(sample, 6) for sample in learner.samples}) == [0.75, 0.85]
+    cell = CELL["hopper-ddpg-256"]
+    for at_least, verdict in ((0.7, "met"), (0.8, "no verdict"), (0.9, "missed")):
+        assert judged(replace(cell, at_least=at_least), rows).endswith(f" of the time, {verdict}")
+    no_parts = [row for row in rows if row.quantity != "fraction_of_time"]
+    assert judged(cell, no_parts).endswith("not run: this project or the other side was not timed")
 
 
 def test_pytorch_s_libraries_run_once_more_with_subnormals_flushed(
