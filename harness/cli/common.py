@@ -22,7 +22,6 @@ from harness.plan import plan
 from harness.plan.tiers import TIERS, Tier
 from harness.platforms import this_machine
 from harness.profile import simulated as simulated_profile
-from harness.report import site
 from harness.store.peak_memory import recorded
 from harness.store.store import Measurement, Run, Store
 from primitives.quantization.precision import FLOAT_32, NAMES
@@ -291,50 +290,3 @@ def value_text(row: Measurement) -> str:
     if row.value is not None:
         return f"{row.value:.4g}"
     return f"not run: {row.reason.removeprefix('not run: ')}" if row.status == "not_run" else row.reason
-
-
-def _in_short(values: str, most: int = 4) -> str:
-    """Return the first values that a claim's check found: a terminal is narrow, and the report shows all."""
-    parts = values.split("; ")
-    rest = len(parts) - most
-    return values if rest <= 1 else "; ".join([*parts[:most], f"and {rest} more"])
-
-
-def write_report(results: Path, as_json: bool) -> None:
-    """Write the report of a folder of results to its subfolder `report`, and print a summary.
-
-    The summary has the verdicts on the papers' claims, the number of timed rows that are too noisy, and the report's
-    path.
-
-    Args:
-        results: folder of the store.
-        as_json: whether the summary is JSON instead of a table.
-    """
-    page, content = site.write(store_path(results), results / "report")
-    verdicts, timed, noisy = content.verdicts, 0, 0
-    if content.noisy_rows:
-        *_, every = content.noisy_rows
-        timed, noisy = round(every.timed.value), round(every.noisy.value)
-    if as_json:
-        print_json(
-            {
-                "report": str(page.resolve()),
-                "timed_rows": timed,
-                "too_noisy_rows": noisy,
-                "verdicts": [verdict.to_json() for verdict in verdicts],
-            }
-        )
-        return
-    table = Table(title="Verdicts")
-    for column in ("claim", "statement", "published", "ours", "verdict", "provenance"):
-        table.add_column(column)
-    for verdict in verdicts:
-        if not verdict.needs:
-            values = (verdict.key, verdict.statement, verdict.published, _in_short(verdict.ours))
-            table.add_row(*values, verdict.verdict, verdict.provenance)
-    out.print(table)
-    if waiting := [verdict.key for verdict in verdicts if verdict.needs]:
-        typer.echo(f"Not run, {len(waiting)}: {', '.join(waiting)}. The report says what each needs.")
-    if timed:
-        typer.echo(f"{noisy:,} of {timed:,} timed rows too noisy ({noisy / timed:.1%})")
-    typer.echo(f"Report: {page.resolve()}")

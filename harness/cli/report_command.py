@@ -1,7 +1,8 @@
 """The command `placerl report`, which writes the report of stored results."""
 
 from harness.cli.app import app
-from harness.cli.common import RESULTS, JsonOption, ResultsOption, write_report
+from harness.cli.common import RESULTS, JsonOption, ResultsOption
+from harness.cli.summary import write_report
 
 
 @app.command(epilog="Example: `placerl report --results results`")

@@ -20,8 +20,8 @@ from harness.cli.common import (
     out,
     print_json,
     store_path,
-    write_report,
 )
+from harness.cli.summary import write_report
 from harness.core.progress import bar
 from harness.core.revision import revision
 from harness.papers import Claim
@@ -56,7 +56,7 @@ def reproduce_command(
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure, map, train and compare every workload of a tier, write the report, and print the claims' verdicts."""
+    """Measure, map, train and compare every workload of a tier, write the report, and print what was found."""
     tier = tiers.tier(tier_name)
     cells = plan.plan(tier)
     if only:

@@ -1,7 +1,7 @@
 """Writes the report as HTML files that need no server and no network.
 
-There is an `index.html`, and one page per claim, a statement of a paper that is checked. If a store holds runs of
-several machines, the report has one part per machine.
+There is an `index.html`, which begins with answers to what a reader asks first, and one page per claim, a statement of
+a paper that is checked. If a store holds runs of several machines, the report has one part per machine.
 """
 
 import re
@@ -19,7 +19,7 @@ from harness.papers import Outcome
 from harness.papers.evidence import number, records
 from harness.papers.number import from_text
 from harness.plan import plan
-from harness.report import plots, reference, roofline_plot
+from harness.report import answers, plots, reference, roofline_plot
 from harness.report.content import Content, Fact, PrimitiveTime
 from harness.report.files import write_atomically
 from harness.report.formatting import MARKS, row_ranges, show, whole
@@ -129,6 +129,11 @@ def render(content: Content, others: Sequence[Content] = (), home: str = "") -> 
         .get_template("index.html.j2")
         .render(
             **_shared(content, home),
+            fastest=answers.fastest_mappings(content),
+            against=answers.against_libraries(content),
+            errors=answers.prediction_errors(content),
+            within=answers.WITHIN_PERCENT,
+            portable=list(answers.portability(content)),
             outcomes=list(Outcome),
             counts=_counts(content),
             machines=[

@@ -1,0 +1,68 @@
+"""The command `placerl claims`, which lists the papers' statements with the verdicts on them."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from harness.cli.app import app
+from harness.cli.common import RESULTS, JsonOption, ResultsOption, out, print_json, store_path
+from harness.core.errors import UserError
+from harness.papers import Outcome, Verdict, claims
+from harness.report.reading import read
+
+_MOST_VALUES = 4
+"""Numbers of one claim that the table shows; a terminal is narrow, and the report shows all."""
+
+
+@app.command(name="claims", epilog="Example: `placerl claims --only PRL --verdict 'not reproduced'`")
+def claims_command(
+    only: Annotated[
+        str, typer.Option("--only", help="A paper's key (FIX), a claim's (FIX-F7), or their beginning.")
+    ] = "",
+    verdict: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--verdict",
+            help=f"Only these verdicts: {', '.join(Outcome)}; may be repeated.",
+            autocompletion=lambda: list(map(str, Outcome)),
+        ),
+    ] = None,
+    results: ResultsOption = RESULTS,
+    as_json: JsonOption = False,
+) -> None:
+    """List the papers' statements with published numbers, this machine's last ones, and the verdict on each."""
+    asked = [_outcome(name) for name in verdict or ()]
+    keys = {claim.key for claim in claims(only)}
+    found = [
+        one
+        for one in read(store_path(results)).verdicts
+        if one.key in keys and (not asked or one.finding.outcome in asked)
+    ]
+    if as_json:
+        print_json([one.to_json() for one in found])
+        return
+    out.print(_table(found))
+
+
+def _outcome(name: str) -> Outcome:
+    if name not in list(Outcome):
+        raise UserError("command line", "--verdict", repr(name), ", ".join(Outcome))
+    return Outcome(name)
+
+
+def _table(found: Sequence[Verdict]) -> Table:
+    table = Table(title=f"{len(found)} claims")
+    for column in ("claim", "statement", "published", "ours", "verdict", "provenance"):
+        table.add_column(column)
+    for one in found:
+        table.add_row(one.key, one.statement, one.published, _in_short(one.ours), one.verdict, one.provenance)
+    return table
+
+
+def _in_short(values: str) -> str:
+    """Return the first values that a claim's check found."""
+    parts = values.split("; ")
+    rest = len(parts) - _MOST_VALUES
+    return values if rest <= 1 else "; ".join([*parts[:_MOST_VALUES], f"and {rest} more"])

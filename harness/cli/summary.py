@@ -1,0 +1,132 @@
+"""Prints what a report says in at most 40 lines: the answers first, then the verdicts by paper, then where more is."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.table import Table
+
+from harness import papers
+from harness.cli.common import out, print_json, store_path
+from harness.mapping import DEFAULT_STRATEGY
+from harness.papers import Outcome
+from harness.papers.number import Number
+from harness.report import answers, site
+from harness.report.content import BaselineComparison, Content
+
+MOST_MAPPINGS, MOST_COMPARISONS = 12, 6
+"""Most lines of a table with a line for each workload and batch size; the report has them all."""
+
+
+def write_report(results: Path, as_json: bool) -> None:
+    """Write the report of a folder of results to its subfolder `report`, and print a summary.
+
+    The summary has the fastest mappings, the comparisons with other libraries, the errors of predictions, the numbers
+    of verdicts by paper, the number of timed rows that are too noisy, and the report's path.
+
+    Args:
+        results: folder of the store.
+        as_json: whether to print JSON instead: the report's path, all verdicts, and the numbers of rows.
+    """
+    page, content = site.write(store_path(results), results / "report")
+    timed, noisy = _noise(content)
+    if as_json:
+        print_json(
+            {
+                "report": str(page.resolve()),
+                "timed_rows": timed,
+                "too_noisy_rows": noisy,
+                "verdicts": [verdict.to_json() for verdict in content.verdicts],
+            }
+        )
+        return
+    _print_answers(content)
+    out.print(_verdicts(content))
+    waiting = sum(bool(verdict.needs) for verdict in content.verdicts)
+    missing = (
+        f"; {waiting} not run: placerl claims --verdict 'not run' says what each needs" if waiting else ""
+    )
+    typer.echo(f"All claims with their numbers: placerl claims{missing}.")
+    if timed:
+        typer.echo(f"{noisy:,} of {timed:,} timed rows too noisy ({noisy / timed:.1%})")
+    typer.echo(f"Report: {page.resolve()}")
+
+
+def _noise(content: Content) -> tuple[int, int]:
+    """Return the numbers of timed rows, and of those that are too noisy."""
+    if not content.noisy_rows:
+        return 0, 0
+    *_, every = content.noisy_rows
+    return round(every.timed.value), round(every.noisy.value)
+
+
+def _print_answers(content: Content) -> None:
+    _print_table(
+        "Fastest mapping of those that were run (learner-replay-storage), gradient steps/s",
+        ("workload", "batch size", "mapping", "rate", "next", "verdict"),
+        [
+            (f.workload, str(f.batch_size), f.mapping, _shown(f.rate), _next(f), f.sure)
+            for f in answers.fastest_mappings(content)
+        ],
+        MOST_MAPPINGS,
+    )
+    _print_table(
+        "Gradient steps/s over those of other libraries",
+        ("workload", "batch size", "over Stable-Baselines3", "over the fastest other"),
+        [
+            (a.workload, str(a.batch_size or ""), _ratio(a.sb3), _ratio(a.fastest, named=True))
+            for a in answers.against_libraries(content)
+        ],
+        MOST_COMPARISONS,
+    )
+    if errors := answers.prediction_errors(content):
+        typer.echo(
+            f"Predictions of {DEFAULT_STRATEGY}: {errors.median_percent:.1f}% off in the median, {errors.within} of "
+            f"{errors.trainings} within {answers.WITHIN_PERCENT:g}% ({errors.provenance})."
+        )
+
+
+def _next(found: answers.FastestMapping) -> str:
+    return f"{found.next_mapping} {found.next_rate.value:.4g}"
+
+
+def _shown(number: Number) -> str:
+    return f"{number} ({number.provenance})".replace(" 1/s", "")
+
+
+def _ratio(found: BaselineComparison | None, *, named: bool = False) -> str:
+    if found is None or found.ratio is None:
+        return ""
+    name = f"{found.baseline}: " if named else ""
+    return f"{name}{found.ratio}, {found.verdict}"
+
+
+def _print_table(title: str, columns: Sequence[str], lines: Sequence[Sequence[str]], most: int) -> None:
+    """Print the first lines of a table, and how many there are more; nothing if there are none."""
+    if not lines:
+        return
+    table = _table(title, columns)
+    for line in lines[:most]:
+        table.add_row(*line)
+    out.print(table)
+    if len(lines) > most:
+        typer.echo(f"  and {len(lines) - most} more in the report")
+
+
+def _table(title: str, columns: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="dim")
+    for column in columns:
+        table.add_column(column, overflow="ellipsis", no_wrap=True)
+    return table
+
+
+def _verdicts(content: Content) -> Table:
+    """Return the number of verdicts of each kind, a line for each paper."""
+    outcomes = [*Outcome]
+    table = _table("Verdicts on the papers' statements", ("paper", *map(str, outcomes)))
+    for key in papers.titles():
+        counts: Counter[Any] = Counter(v.finding.outcome for v in content.verdicts if v.paper == key)
+        table.add_row(key, *(str(counts[outcome] or "") for outcome in outcomes))
+    return table

@@ -1,0 +1,54 @@
+"""The last lines of `placerl reproduce` and `placerl report`: the answers first, and never more than 40 lines."""
+
+from pathlib import Path
+
+from harness.cli import summary
+from harness.papers import Outcome
+from harness.report import reading
+from tests.harness.cli.command_line import Placerl
+from tests.harness.report import sample
+
+MOST = 40
+
+
+def test_the_answers_come_first_and_the_report_last(placerl: Placerl, tmp_path: Path) -> None:
+    sample.write(tmp_path / "placerl.sqlite")
+    outcome = placerl("report", "--results", str(tmp_path))
+    assert outcome.status == 0, outcome.err
+    lines = outcome.out.splitlines()
+    assert len(lines) <= MOST
+    assert lines[0].startswith("Fastest mapping")
+    best = next(line for line in lines if line.startswith("pendulum-td3  32 "))
+    assert best.split()[2:4] == ["native-native-cpu", "900"]
+    assert best.rstrip().endswith("best")
+    assert "(measured)" in best
+    next_to = next(line for line in lines if line.startswith("cartpole-ddpg "))
+    assert "2.4x [" in next_to
+    assert next_to.rstrip().endswith("faster")
+    assert "off in the median, 6 of 6 within 5%" in outcome.out
+    assert "placerl claims --verdict 'not run'" in outcome.out
+    assert lines[-1] == f"Report: {tmp_path / 'report' / 'index.html'}"
+
+    verdicts = reading.read(tmp_path / "placerl.sqlite").verdicts
+    heading = next(line for line in lines if line.startswith("paper "))
+    assert [outcome for outcome in Outcome if str(outcome) not in heading] == []
+    for paper in ("MAP", "FIX"):
+        counted = next(line for line in lines if line.startswith(f"{paper} "))
+        assert sum(map(int, counted.split()[1:])) == sum(verdict.paper == paper for verdict in verdicts)
+
+
+def test_many_workloads_are_cut_short(placerl: Placerl, tmp_path: Path) -> None:
+    rows = [
+        row
+        for number in range(20)
+        for part in (sample.validation(f"w{number}"), sample.comparison(f"w{number}", 2.0, "faster"))
+        for row in part
+    ]
+    with sample.Store.open(tmp_path / "placerl.sqlite") as store:
+        store.begin_run("quick", "r1", sample.MACHINE).finish("a", rows)
+    lines = placerl("report", "--results", str(tmp_path)).out.splitlines()
+    assert len(lines) <= MOST
+    assert [line.strip() for line in lines if line.startswith("  and ")] == [
+        f"and {40 - summary.MOST_MAPPINGS} more in the report",
+        f"and {20 - summary.MOST_COMPARISONS} more in the report",
+    ]

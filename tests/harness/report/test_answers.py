@@ -1,0 +1,128 @@
+"""What a reader asks first: the fastest mapping and how sure that is, the libraries, the errors, portability."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.core.provenance import Provenance
+from harness.mapping import DEFAULT_STRATEGY
+from harness.papers.number import Number
+from harness.report import answers
+from harness.report.content import BaselineComparison, Content, PredictedThroughput
+from harness.report.reading import read
+from harness.store.store import Store
+from harness.validate.rows import HERE
+from tests.harness.report import sample
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Content:
+    return read(sample.write(tmp_path_factory.mktemp("store") / "store.sqlite"))
+
+
+def rate(value: float, spread: float = 0.01) -> Number:
+    low, high = value * (1 - spread), value * (1 + spread)
+    return Number("gradient steps", value, "1/s", Provenance.MEASURED, low=low, high=high)
+
+
+def ran(
+    mapping: str,
+    achieved: Number,
+    *,
+    strategy: str = DEFAULT_STRATEGY,
+    chosen: bool = False,
+    status: str = "ok",
+    error: float = 0.0,
+) -> PredictedThroughput:
+    """A prediction for a workload at batch size 32 whose mapping was run."""
+    off = Number("error", error, "%", Provenance.MODELLED)
+    among = (HERE,) if chosen else ()
+    return PredictedThroughput(
+        "w", 32, mapping, strategy, among, "fused", achieved, achieved, off, "ok", status
+    )
+
+
+A, B, C = "native-native-cpu", "torch-native-cpu", "native-flat-cpu"
+
+
+@pytest.mark.parametrize(
+    ("rates", "noisy", "sure"),
+    [
+        ((rate(100), rate(90), rate(10)), (), "best"),
+        ((rate(100), rate(99), rate(10)), (), f"no verdict: {B} may be as fast"),
+        # The others' intervals count, not their order: a wide one reaches the fastest's.
+        ((rate(100), rate(90), rate(80, 0.5)), (), f"no verdict: {C} may be as fast"),
+        ((rate(100), rate(90), rate(10)), (A,), "no verdict: too noisy"),
+        (
+            (rate(100), replace(rate(90), low=None, high=None), rate(10)),
+            (),
+            f"no verdict: {B} may be as fast",
+        ),
+    ],
+)
+def test_a_mapping_is_the_best_only_where_its_interval_is_above_all_others(
+    made: Content, rates: tuple[Number, ...], noisy: tuple[str, ...], sure: str
+) -> None:
+    predictions = tuple(
+        ran(mapping, achieved, chosen=mapping == B, status="too_noisy" if mapping in noisy else "ok")
+        for mapping, achieved in zip((A, B, C), rates, strict=True)
+    )
+    (found,) = answers.fastest_mappings(replace(made, predictions=predictions))
+    assert (found.mapping, found.next_mapping, found.mappings) == (A, B, 3)
+    assert (found.rate, found.next_rate) == rates[:2]
+    assert (found.workload, found.batch_size, found.loop) == ("w", 32, "fused")
+    assert found.sure == sure
+    assert found.choice == B
+
+
+def test_the_sample_s_mappings_are_of_measured_devices_and_say_what_was_chosen(made: Content) -> None:
+    found = {f.batch_size: f for f in answers.fastest_mappings(made)}
+    assert {size: (f.mapping, f.choice) for size, f in found.items()} == {
+        32: ("native-native-cpu", "this one"),
+        256: ("torch-native-cpu", "native-native-cpu"),
+    }
+
+
+def test_sb3_is_beside_the_library_that_comes_nearest(made: Content) -> None:
+    def next_to(baseline: str, ratio: float | None, size: int = 32) -> BaselineComparison:
+        number = None if ratio is None else Number("ratio", ratio, "ratio", Provenance.MEASURED)
+        return BaselineComparison("w", size, baseline, number, None, None, None, "faster", "")
+
+    compared = (
+        next_to("sbx", 3.0),
+        next_to("sb3", 9.0),
+        next_to("rllib", None),  # failed
+        next_to("torchrl, learner and replay alone", 5.0),
+        next_to("sb3", 2.0, 64),
+        next_to("sbx", 3.0, 64),
+        next_to("rllib", 0.9, 128),
+    )
+    found = answers.against_libraries(replace(made, comparisons=compared))
+    named = [
+        (a.batch_size, a.sb3.baseline if a.sb3 else "", a.fastest.baseline if a.fastest else "", a.others)
+        for a in found
+    ]
+    assert named == [(32, "sb3", "sbx", 3), (64, "sb3", "", 2), (128, "", "rllib", 1)]
+
+
+def test_errors_are_the_default_strategy_s_and_absolute(made: Content) -> None:
+    errors = (-20.0, 4.0, 5.0, -1.0)
+    predictions = tuple(ran(f"m{at}", rate(1), error=error) for at, error in enumerate(errors))
+    other = ran("m9", rate(1), strategy="map-tpds23", error=900)
+    found = answers.prediction_errors(replace(made, predictions=(*predictions, other)))
+    assert found == answers.PredictionErrors(4.5, 4, 3, "modelled")
+    assert answers.prediction_errors(replace(made, predictions=(other,))) is None
+
+
+def test_portability_is_prl_s(made: Content) -> None:
+    keys = [verdict.key for verdict in answers.portability(made)]
+    assert keys == ["PRL-T3-device-portability", "PRL-T3-platform-portability"]
+
+
+def test_a_store_without_measurements_answers_nothing(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.sqlite") as store:
+        store.begin_run("quick", "r1", {"fingerprint": "f"})
+    empty = read(tmp_path / "store.sqlite")
+    assert answers.fastest_mappings(empty) == answers.against_libraries(empty) == []
+    assert answers.prediction_errors(empty) is None
