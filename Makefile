@@ -3,7 +3,7 @@ PYTHON ?= python3
 TIER ?= quick
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := harness,opencl,fpga,cluster,test,lint
+EXTRAS := harness,opencl,fpga,cluster,test,lint,docs
 PIP := $(BIN)/pip install --quiet --constraint constraints.txt
 NATIVE_SOURCES := CMakeLists.txt pyproject.toml $(shell find primitives harness -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 CPP_SOURCES := $(shell find primitives harness tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
@@ -53,6 +53,11 @@ test-slow: install  ## the tests that take longer than `make test` allows
 	$(PYTEST) -m 'slow and not gpu'
 
 test-all: test test-slow  ## every test that needs no GPU
+
+# Material's notice on the future of MkDocs is no warning about the pages.
+.PHONY: docs
+docs: install  ## the site of the pages in docs/, in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 sanitize: $(VENV)/build-tools  ## the C++ tests under ThreadSanitizer, AddressSanitizer and UndefinedBehaviorSanitizer
 	$(foreach kinds,thread address$(,)undefined,$(call sanitized,$(kinds)))
