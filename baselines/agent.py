@@ -27,11 +27,13 @@ class Agent(ABC):
         gradient_steps, environment_steps: numbers of steps so far; a subclass counts them.
         episode_returns: returns of the episodes that ended in the current job; a subclass appends to them.
         notes: where the library departs from the workload, and settings of its own, by subject.
+        on_policy: whether the subclass learns from its latest samples alone, as PPO does.
         learns_alone: whether the subclass can run learner and replay without environment steps.
         alone: whether the current job runs only learner and replay, without environment steps.
     """
 
     packages: tuple[str, ...] = ()
+    on_policy = False
     learns_alone = False
     alone = False
 
@@ -49,8 +51,12 @@ class Agent(ABC):
         raise NotImplementedError
 
     def warm_up(self) -> None:
-        """Train until everything that happens only once, such as allocations, has happened."""
-        self.train_until(WARM_UP_GRADIENT_STEPS)
+        """Train until everything that happens only once, such as allocations, has happened.
+
+        PPO's warm-up is one iteration in every library and in this project. Its gradient steps take so many
+        environment steps that a longer one would be a lead when returns at equal steps are compared.
+        """
+        self.train_until(1 if self.on_policy else WARM_UP_GRADIENT_STEPS)
 
     def train_until(self, gradient_steps: int) -> None:
         """Train until `self.gradient_steps` is at least `gradient_steps`; a subclass may use its library's own loop."""

@@ -393,6 +393,7 @@ class OnPolicy(Trainer):
     A round is one iteration of PPO: T steps of each of N environments, then K epochs of minibatches of M samples.
     """
 
+    on_policy = True
     learners: ClassVar = {"ppo": PPO}
 
     @torch.no_grad()

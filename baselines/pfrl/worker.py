@@ -70,6 +70,7 @@ class Training(Agent):
         name = self.settings["name"]
         if name not in makers:
             raise UnsupportedError(f"algorithm {name} is not mapped to PFRL")
+        self.on_policy = name == "ppo"
         self.hidden, self.activation = hidden_layers(self.workload, ACTIVATIONS, "PFRL")
         torch.set_num_threads(job["threads"])
         pfrl.utils.set_random_seed(job["seed"])

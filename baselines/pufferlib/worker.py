@@ -104,6 +104,7 @@ class Training(Agent):
     """
 
     packages = ("pufferlib",)
+    on_policy = True
 
     def __init__(self, job: dict[str, Any]) -> None:
         super().__init__()

@@ -63,6 +63,7 @@ class Training(Agent):
         super().__init__()
         self.alone = not job.get("environment", True)
         workload = job["workload"]
+        self.on_policy = workload["algorithm"]["name"] == "ppo"
         self.episode_returns = RETURNS
         self.batch_size = job["batch_size"]
         torch.set_num_threads(job["threads"])

@@ -25,7 +25,12 @@ import torch
 from agent import Agent, Environments, cadence, hidden_layers
 from job_loop import UnsupportedError, serve
 from tensordict import TensorDict
-from tensordict.nn import AddStateIndependentNormalScale, NormalParamExtractor, TensorDictModule
+from tensordict.nn import (
+    AddStateIndependentNormalScale,
+    InteractionType,
+    NormalParamExtractor,
+    TensorDictModule,
+)
 from torch import Tensor, nn
 from torch.distributions import Categorical
 from torchrl.data import (
@@ -316,6 +321,7 @@ class PPO:
             TensorDictModule(parts, in_keys=["observation"], out_keys=keys),
             in_keys=keys,
             distribution_class=kind,
+            default_interaction_type=InteractionType.RANDOM,  # TorchRL's own default is the likeliest action
             return_log_prob=True,
         )
         critic = ValueOperator(network(workload, observations, 1), in_keys=["observation"])
@@ -345,6 +351,7 @@ class OnPolicy(Trainer):
     A round is one iteration of PPO: T steps of each of N environments, then K epochs of minibatches of M samples.
     """
 
+    on_policy = True
     learners: ClassVar = {"ppo": PPO}
 
     def __init__(self, job: dict[str, Any]) -> None:

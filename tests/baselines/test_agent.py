@@ -164,3 +164,18 @@ def test_a_processor_that_cannot_flush_is_refused(agent, monkeypatch):
     monkeypatch.setattr("sys.stdin", [json.dumps(job)])
     (answer,) = job_loop._answers(lambda _: pytest.fail("nothing is made"))
     assert "cannot flush" in answer["error"]
+
+
+@pytest.mark.parametrize(("on_policy", "expected"), [(True, (20, 256)), (False, (60, 768))])
+def test_a_warm_up_of_ppo_is_one_iteration(agent, on_policy, expected):
+    """A longer one would be a lead over this project, whose warm-up is one iteration, at equal environment steps."""
+
+    class Counting(agent.Agent):
+        def iterate(self):
+            self.environment_steps += 256
+            self.gradient_steps += 20
+
+    made = Counting()
+    made.on_policy = on_policy
+    made.warm_up()
+    assert (made.gradient_steps, made.environment_steps) == expected
