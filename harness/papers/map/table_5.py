@@ -140,7 +140,8 @@ def _fitted() -> str:
         f"The GPU's launch time in the model, {launch.value:g} us, was fitted to MAP's own {gain} (VII-C) at an "
         f"assumed {clock.value:g} MHz of the FPGA. The learner on the CPU takes {dispatch.value:g} us an operation, "
         "which was measured on another CPU; any value above 0.04 us gives the same mappings. The FPGA's learner is "
-        "MAP's pipeline with all DSPs of two dies."
+        "MAP's pipeline with all DSPs of two dies. Algorithm 3 counts the words that go over links, and neither their "
+        "rate nor a latency: no link can change its mappings."
     )
 
 

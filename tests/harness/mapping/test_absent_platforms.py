@@ -10,6 +10,7 @@ from harness.cli import map_command
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance
 from harness.mapping import absent_platforms
+from harness.mapping.predict import slow_link
 from harness.mapping.roofline import Modelled
 from primitives.fpga.devices import catalogue
 from primitives.fpga.explore.map_replay import replay_design
@@ -53,6 +54,18 @@ def test_table_5_hangs_neither_on_the_dispatch_nor_on_the_dsps(
 def test_one_cell_of_the_table_can_be_asked_for() -> None:
     (cell,) = absent_platforms.map_table_5("cartpole-ddpg", 32)
     assert (cell.published, cell.ours) == ("F-F-F", "F-F-F")
+
+
+def test_table_5_hangs_on_no_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Algorithm 3 counts the words that go over links; the report says that no latency changes its mappings."""
+    before = [cell.ours for cell in absent_platforms.map_table_5()]
+    slow = platforms.load("map-tpds23").with_latency(slow_link())
+    links = tuple(
+        link.model_copy(update={"gb_s": link.gb_s.model_copy(update={"value": 1e-3})}) for link in slow.link
+    )
+    assert links
+    monkeypatch.setattr(absent_platforms, "load", lambda _: slow.model_copy(update={"link": links}))
+    assert [cell.ours for cell in absent_platforms.map_table_5()] == before
 
 
 def test_the_explored_sub_trees_of_map_s_board_give_the_same_mappings() -> None:
