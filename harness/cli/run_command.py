@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 STRETCHES = 10
 """Number of equal parts of a run whose rates are printed, since a rate may change as training goes on."""
+_ON_CLUSTER = ("actors", "processes", "learners")
+"""Options that a training over Ray actors supports, of those of a training on this machine."""
 MOST_S, MOST_STEPS = 10**7, 10**12
 """Upper limits of a run: far more than anybody waits for, and finite."""
 
@@ -102,6 +104,28 @@ def run(  # noqa: PLR0913 (a command: its options)
     overlap: Annotated[
         int, typer.Option("--overlap", min=0, help="Gradient steps in parallel with the actors; 0: in turns.")
     ] = 0,
+    deferred_insertion: Annotated[
+        bool,
+        typer.Option(
+            "--deferred-insertion",
+            help="With --overlap: insert transitions during a gradient step of the next iteration (PRL 3.2.1).",
+        ),
+    ] = False,
+    single_buffered: Annotated[
+        bool,
+        typer.Option(
+            "--single-buffered",
+            help="With --overlap: hand new weights over only when the actors have stopped, instead of into a second "
+            "buffer while they act (PRL 3.3.2).",
+        ),
+    ] = False,
+    streamed: Annotated[
+        bool,
+        typer.Option(
+            "--streamed",
+            help="A simulated learner begins its step when a batch's first transition arrives (PRL 3.3.2).",
+        ),
+    ] = False,
     learners: Annotated[
         int, typer.Option("--learners", min=1, help="Processes that each differentiate a part of a batch.")
     ] = 1,
@@ -166,6 +190,9 @@ def run(  # noqa: PLR0913 (a command: its options)
         native_environments=native_environments,
         presampled_batches=presampled_batches,
         overlap=overlap,
+        deferred_insertion=deferred_insertion,
+        single_buffered=single_buffered,
+        streamed=streamed,
         learners=learners,
         reallocate=reallocate,
         replay_beside=replay_beside,
@@ -252,19 +279,8 @@ def _on_cluster(address: str | None, options: Options, shards: int | None, place
             if found:
                 raise UserError("command line", name, found, "nothing without --ray")
         return None
-    for name in (
-        "threads",
-        "envpool",
-        "native_environments",
-        "presampled_batches",
-        "overlap",
-        "reallocate",
-        "replay_beside",
-        "fusion",
-        "delay",
-        "threads_native",
-    ):
-        if (found := options.given().get(name)) is not None:
+    for name, found in options.given().items():
+        if name not in _ON_CLUSTER:
             raise UserError("command line", f"--{name.replace('_', '-')}", found, "nothing with --ray")
     with cluster_extra(address):
         from harness.cluster.run import Asked

@@ -28,16 +28,8 @@ from primitives.training.parallel import Pacing, ParallelTraining
 MAPPING = "native-native-cpu"
 LEAD = 64
 """Environment steps by which actors may be ahead of the learners, in addition to one vector step of each actor."""
-_OTHERS = (
-    "threads",
-    "envpool",
-    "presampled_batches",
-    "overlap",
-    "reallocate",
-    "replay_beside",
-    "fusion",
-    "delay",
-)
+_SUPPORTED = ("actors", "processes", "native_environments", "learners", "threads_native")
+"""Options that may differ from their defaults."""
 
 
 def actor_threads(options: Options, environments: int) -> int:
@@ -73,9 +65,9 @@ def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> No
     """
     if str(mapping) != MAPPING:
         raise UserError(task.name, "mapping", mapping, f"{MAPPING} with --threads-native")
-    for name in _OTHERS:
-        if (found := getattr(options, name)) != (default := getattr(STRICT, name)):
-            raise UserError(task.name, name, found, f"{default} with --threads-native")
+    for name, found in options.given().items():
+        if name not in _SUPPORTED:
+            raise UserError(task.name, name, found, f"{getattr(STRICT, name)} with --threads-native")
     if is_on_policy(task) or not task.replay.prioritized:
         found = "no prioritised replay"
         raise UserError(task.name, "replay", found, "a prioritised one, which the threads share")

@@ -59,6 +59,13 @@ def test_a_mapping_to_what_is_not_there_is_refused(
         (["--seconds", "nan"], ("--seconds", "nan")),
         (["--steps", "1" + "0" * 23], ("--steps", "less than or equal to 1000000000000")),
         (["--fusion", "step"], ("fusion: found step; allowed: none, replay",)),
+        (["--deferred-insertion"], ("deferred_insertion: found True; allowed: False without overlap",)),
+        (["--single-buffered"], ("single_buffered: found True; allowed: False without overlap",)),
+        (["--streamed"], ("streamed: found True; allowed: False: only a learner on the simulated FPGA",)),
+        (
+            ["--ray", "local", "--single-buffered"],
+            ("--single-buffered: found True; allowed: nothing with --ray",),
+        ),
     ],
 )
 def test_options_that_nothing_can_give_are_refused(
@@ -133,6 +140,28 @@ def test_run_trains_under_a_mapping_and_each_run_is_stored(placerl: Placerl, tmp
     assert exported.status == 0
     measurements = next(line for line in exported.out.splitlines() if line.endswith("measurements.csv"))
     assert Path(measurements).read_text().count("gradient_steps_per_s") == 2
+
+
+@pytest.mark.parametrize(
+    ("mapping", "options"),
+    [
+        ("torch-native-cpu", {"overlap": 8, "deferred_insertion": True, "single_buffered": True}),
+        ("fpga-native-cpu", {"streamed": True}),
+    ],
+)
+def test_run_stores_which_overheads_were_hidden(
+    placerl: Placerl, tmp_path: Path, mapping: str, options: dict[str, int]
+) -> None:
+    words = [
+        word
+        for name, value in options.items()
+        for word in (f"--{name.replace('_', '-')}", *([] if value is True else [str(value)]))
+    ]
+    arguments = ("run", "cartpole-dqn", "--mapping", mapping, "--steps", "2", *words)
+    outcome = placerl(*arguments, "--results", str(tmp_path), "--json")
+    assert outcome.status == 0
+    rows = {row["quantity"]: row for row in json.loads(outcome.out)}
+    assert rows["gradient_steps_per_s"]["details"]["options"] == options
 
 
 def test_run_shows_the_papers_rates_and_throughput_per_watt_or_what_it_needs(

@@ -43,6 +43,12 @@ def test_what_can_run_passes(name: str) -> None:
         ),
         ({"overlap": 4}, "cartpole-dqn", "", "overlap: found 4; allowed: 0 with --threads-native"),
         ({"threads": 2}, "cartpole-dqn", "", "threads: found 2; allowed: 1 with --threads-native"),
+        (
+            {"streamed": True},
+            "cartpole-dqn",
+            "",
+            "streamed: found True; allowed: False with --threads-native",
+        ),
         ({"learners": 3}, "cartpole-dqn", "", "learners: found 3; allowed: a divisor of the batch size, 32"),
         ({"actors": 3, "processes": 2}, "cartpole-dqn", "", "processes: found 2; allowed: a divisor of"),
         ({"actors": 3, "processes": -1}, "cartpole-dqn", "", "processes: found -1; allowed: a divisor of"),
