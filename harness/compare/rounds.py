@@ -87,16 +87,20 @@ class OurSide:
 PLAIN = OurSide()
 
 
-def label(baseline: str, part: ComparedPart = ComparedPart.TRAINING, ours: OurSide = PLAIN) -> str:
+def label(
+    baseline: str, part: ComparedPart = ComparedPart.TRAINING, ours: OurSide = PLAIN, cores: int = 0
+) -> str:
     """Return the name that a baseline has in the rows of a comparison.
 
     Args:
         baseline: the baseline's own name.
         part: the part of the training that is compared; added to the name if it is not the whole training.
         ours: the features that only this project uses, such as EnvPool, which are added too.
+        cores: number of cores that both systems are confined to, also added; 0 if they are not confined.
     """
     alone = "" if part is ComparedPart.TRAINING else f", {part} alone"
-    return f"{baseline}{alone}" + (f", this project with {ours}" if str(ours) else "")
+    with_what = f", this project with {ours}" if str(ours) else ""
+    return f"{baseline}{alone}{with_what}" + (f", on {cores} core{'s' * (cores > 1)}" if cores else "")
 
 
 @dataclass
@@ -153,6 +157,7 @@ class ComparisonSettings:
         batch_size: transitions per gradient step; by default the workload's.
         seed: seed of every system.
         threads: threads that each system may compute with.
+        cpus: processors that each system's processes are confined to; by default they are not.
         rounds: most rounds; fewer if the budget ends first.
         environment: whether environments are stepped. If not, only learner and replay run, on the transitions that
             the replay holds when learning may start.
@@ -164,6 +169,7 @@ class ComparisonSettings:
     batch_size: int | None = None
     seed: int = 0
     threads: int = 1
+    cpus: Sequence[int] | None = None
     rounds: int = statistics.PAIRS
     environment: bool = True
     ours: OurSide = PLAIN
@@ -229,11 +235,12 @@ def compare(
 
     def start() -> Worker:
         if part is ComparedPart.REPLAY:
-            return registry.own_replay_worker()
-        return registry.own_worker(str(mapping), **asdict(settings.ours))
+            return registry.own_replay_worker(settings.cpus)
+        return registry.own_worker(str(mapping), cpus=settings.cpus, **asdict(settings.ours))
 
     ours = _System(OURS, start, job)
-    theirs = [_System(name, partial(registry.baseline_worker, name), job) for name in baselines]
+    their_start = partial(registry.baseline_worker, cpus=settings.cpus)
+    theirs = [_System(name, partial(their_start, name), job) for name in baselines]
     flushing = job.model_copy(update={"flush_subnormals": True})
     theirs += [
         _System(system.name + FLUSHED, system.start, flushing)
@@ -273,7 +280,7 @@ def compare(
             system,
             shared,
             part,
-            label(system.name, part, settings.ours),
+            label(system.name, part, settings.ours, len(settings.cpus or ())),
             learnt[system.name],
         ).all()
     return rows + _stood_in_for(workload, size, baselines, shared)

@@ -1,9 +1,9 @@
 """Compares the convergence of this project with RLlib's and tianshou's on many cores (PAL VI-C, Fig. 8).
 
-This project trains with C++ threads (`primitives.training.parallel`) on all cores of the machine, the other library
-with as many threads. Both are timed in interleaved rounds, and trained to the same number of environment steps. If
-this project learns no less, the ratio of the throughputs is the ratio of the times to the same return
-(`harness.compare.rounds`).
+This project trains with C++ threads (`primitives.training.parallel`) on one core and on all cores of the machine, the
+other library with as many threads on the same cores. Both are timed in interleaved rounds, and trained to the same
+number of environment steps. If this project learns no less, the ratio of the throughputs is the ratio of the times to
+the same return (`harness.compare.rounds`).
 """
 
 from functools import partial
@@ -22,28 +22,32 @@ from harness.mapping import Mapping
 from harness.measure.conditions import usable_cores
 from harness.papers.base import Finding, Outcome
 from harness.papers.cells import TierLimits, claim_cell
-from harness.papers.comparisons import gains
+from harness.papers.comparisons import RATIO, gains
+from harness.papers.evidence import detail, records, select
+from harness.papers.number import Number
 from harness.runtime import native_threads
 from harness.store.cell import Cell
 
 PEERS = (*RLLIB, "tianshou")
-WORKLOADS = ("cartpole-dqn", "ant-ddpg")
-"""PAL's DQN on LunarLander has no native environment: the cart-pole takes its place."""
+WORKLOADS = {"cartpole-dqn": 30_000, "ant-ddpg": 10_000}
+"""Environment steps after which returns are compared, for each workload. PAL's DQN on LunarLander has no native
+environment: the cart-pole takes its place."""
 TIERS = ("full",)
 OURS = rounds.OurSide(threads_native=True)
-EXTENT = StepExtent(environment_steps=100_000, seeds=3, budget_s=600.0)
+ROUNDS_S, RETURNS_S = 30.0, 240.0
+"""Seconds of the timed rounds of one comparison, and of the trainings whose returns are compared."""
+SEEDS = 3
 NEEDS_CONVERGENCE = (
     "returns over wall time next to RLlib's on several numbers of cores: `placerl reproduce --only PAL-F8 --tier full` "
-    "compares C++ threads on all cores with RLlib and tianshou where their environments are built, comparisons have "
-    "one core, and `placerl learn` returns by environment steps"
+    "compares C++ threads on one and on all cores with RLlib and tianshou where their environments are built"
 )
-NEEDS_CORES = "the same on other numbers of cores: this machine's, all at once, are one point of the figure"
+NEEDS_CORES = "the same on other numbers of cores: those measured are one point of the figure"
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cells (pieces of the plan) that compare trainings: one per workload and library that can train it.
+    """Return the cells (pieces of the plan) that compare trainings: per workload, number of cores and library.
 
-    There are none below the full tier.
+    A library is left out where it cannot train the algorithm. There are no cells below the full tier.
 
     Args:
         tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
@@ -52,39 +56,54 @@ def cells(tier: TierLimits) -> list[Cell]:
         return []
     return [
         claim_cell(
-            f"PAL-F8/{name}/{baseline}",
-            tier.experiment_s + EXTENT.budget_s,
-            partial(measure, name, baseline, tier.experiment_s),
+            f"PAL-F8/{name}/{baseline}/{words}",
+            ROUNDS_S + RETURNS_S,
+            partial(measure, name, baseline, all_cores),
         )
         for name in WORKLOADS
+        for words, all_cores in (("one-core", False), ("all-cores", True))
         for baseline in PEERS
         if registry.trains(baseline, workloads.load(name).algorithm.name)
     ]
 
 
 def measure(
-    name: str, baseline: str, budget_s: float, report: Report, extent: StepExtent = EXTENT
+    name: str,
+    baseline: str,
+    all_cores: bool,
+    report: Report,
+    budget_s: float = ROUNDS_S,
+    extent: StepExtent | None = None,
 ) -> list[Measurement]:
-    """Compare the training throughput of this project's C++ threads with that of another library, on all cores.
+    """Compare the training throughput of this project's C++ threads with that of another library, on the same cores.
+
+    On one core, one C++ thread of this project acts and learns in turns.
 
     Args:
-        name: name of the workload.
+        name: name of the workload, one of `WORKLOADS`.
         baseline: the other library, as the name of its folder under `baselines/`; its virtual environment has to
             exist.
-        budget_s: seconds of the timed rounds.
+        all_cores: whether both use all cores that this process may use, else the first of them.
         report: called with the work done, the total work, and a text that names the current work.
-        extent: for how many steps and seeds both are trained to compare their returns.
+        budget_s: seconds of the timed rounds.
+        extent: for how many steps and seeds both are trained to compare their returns; by default `WORKLOADS`',
+            `SEEDS` and `RETURNS_S`.
 
     Returns:
         Rows of suite `compare` with throughputs, their ratio and returns, from `rounds.compare`; a single row that
-        was not run if the library's virtual environment does not exist, or if the C++ threads, at least an actor and
-        a learner, would share the only core.
+        was not run if the library's virtual environment does not exist, or if all cores are one.
     """
-    item, cores = workloads.load(name), len(usable_cores())
-    settings = rounds.ComparisonSettings(threads=cores, ours=OURS, returns=extent)
-    needs = "2 cores: an actor's and a learner's" if cores < 2 else ""
+    item, usable = workloads.load(name), usable_cores()
+    cpus = usable if all_cores else usable[:1]
+    settings = rounds.ComparisonSettings(
+        threads=len(cpus),
+        cpus=cpus,
+        ours=OURS,
+        returns=extent or StepExtent(WORKLOADS[name], SEEDS, RETURNS_S),
+    )
+    needs = "2 cores: an actor's and a learner's" if all_cores and len(cpus) < 2 else ""
     if not registry.baseline_python(baseline).exists():
-        needs = f"the environment of {baseline}: placerl baselines --build {baseline}"
+        needs = f"the environment of {baseline}: placerl baselines {baseline}"
     if needs:
         return [
             Measurement(
@@ -98,34 +117,71 @@ def measure(
                 provenance=Provenance.MEASURED,
                 status="not_run",
                 reason=f"not run: needs {needs}",
-                details={"baseline": label_of(baseline), "part": "ours / theirs"},
+                details={"baseline": label_of(baseline, len(cpus)), "part": "ours / theirs"},
             )
         ]
     mapping = Mapping.parse(native_threads.MAPPING)
     return rounds.compare(item, mapping, [baseline], budget_s=budget_s, progress=report, settings=settings)
 
 
-def label_of(baseline: str) -> str:
+def label_of(baseline: str, cores: int) -> str:
     """Return the name of another library in the rows that compare it with this project's C++ threads.
 
     Args:
         baseline: name of the library, such as "tianshou".
+        cores: number of cores of both.
     """
-    return rounds.label(baseline, ours=OURS)
+    return rounds.label(baseline, ours=OURS, cores=cores)
 
 
 def convergence(frame: pd.DataFrame) -> Finding:
-    """Check PAL Fig. 8: this project converges faster than RLlib.
+    """Check PAL Fig. 8: this project converges faster than RLlib, by a factor that increases with the cores.
 
-    C++ threads that are slower than another library on the same cores refute the statement. Otherwise the outcome is
-    "not run", because the figure needs several numbers of cores and this machine gives one.
+    A comparison is "faster" only if this project has the higher throughput and learns no less in the same number of
+    environment steps. Then the ratio of the throughputs is that of the times to the same return.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    threaded = gains(frame, *map(label_of, PEERS))
-    ours = tuple(gain.ratio for gain in (*threaded, *gains(frame, *RLLIB)))
-    if any(gain.verdict == "slower" for gain in threaded):
+    labels = {label_of(peer, cores): cores for peer in PEERS for cores in _cores(frame)}
+    threaded = {label: gains(frame, label) for label in labels}
+    ours = tuple(gain.ratio for found in (*threaded.values(), gains(frame, *RLLIB)) for gain in found)
+    if any(gain.verdict == "slower" for found in threaded.values() for gain in found):
         words = "C++ threads take longer than another library on the same cores."
         return Finding(Outcome.NOT_REPRODUCED, ours, words)
-    return Finding(Outcome.NOT_RUN, ours, needs=NEEDS_CORES if threaded else NEEDS_CONVERGENCE)
+    by_cores = {
+        cores: {
+            gain.ratio.quantity.partition(",")[0]: gain
+            for peer in RLLIB
+            for gain in threaded[label_of(peer, cores)]
+        }
+        for cores in sorted(set(labels.values()))
+    }
+    by_cores = {cores: found for cores, found in by_cores.items() if found}
+    if len(by_cores) < 2:
+        return Finding(Outcome.NOT_RUN, ours, needs=NEEDS_CORES if by_cores else NEEDS_CONVERGENCE)
+    fewest, *_, most = by_cores
+    both = sorted(by_cores[fewest].keys() & by_cores[most].keys())
+    rises = sum(_above(by_cores[most][name].ratio, by_cores[fewest][name].ratio) for name in both)
+    falls = sum(_above(by_cores[fewest][name].ratio, by_cores[most][name].ratio) for name in both)
+    faster = sum(gain.verdict == "faster" for found in by_cores.values() for gain in found.values())
+    total = sum(map(len, by_cores.values()))
+    words = (
+        f"Faster than RLlib, with returns no lower after the same steps, in {faster} of {total} comparisons. From "
+        f"{fewest} to {most} cores the factor rises in {rises} of {len(both)} workloads and falls in {falls}. PAL has "
+        "8 cores and a GPU."
+    )
+    if faster == total and both and rises == len(both):
+        return Finding(Outcome.IN_KIND, ours, words)
+    return Finding(Outcome.NOT_REPRODUCED if falls else Outcome.NO_VERDICT, ours, words)
+
+
+def _cores(frame: pd.DataFrame) -> list[int]:
+    """Return the numbers of cores to which compared systems were confined."""
+    rows = records(select(frame, suite=Suite.COMPARE, quantity=RATIO))
+    return sorted({int(cores) for row in rows if (cores := detail(row, "threads")) is not None})
+
+
+def _above(higher: Number, lower: Number) -> bool:
+    """Return whether the whole interval of one number is above that of another."""
+    return lower.high is not None and higher.above(lower.high)

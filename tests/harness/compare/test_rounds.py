@@ -27,8 +27,8 @@ def systems(monkeypatch):
     """Fake systems by name, a command line of `nasty_worker` each; a string is a build that fails so."""
     commands = {}
 
-    def start(name):
-        return Worker([sys.executable, str(FAKE), *commands[name]])
+    def start(name, cpus=None):
+        return Worker([sys.executable, str(FAKE), *commands[name]], cpus=cpus)
 
     def build(names):
         failures = {name: commands[name] for name in names if isinstance(commands[name], str)}
@@ -180,7 +180,7 @@ def test_replays_alone_are_compared_with_our_replay(systems, monkeypatch):
         "trains": ["rate", "1000", MANY],
     }
     monkeypatch.setattr(registry, "replay_alone", lambda name: name == "replay")
-    monkeypatch.setattr(registry, "own_replay_worker", lambda: registry.baseline_worker("ours-alone"))
+    monkeypatch.setattr(registry, "own_replay_worker", lambda cpus: registry.baseline_worker("ours-alone"))
     rows = compared(["replay"], returns=RETURNS)
     ratio = rows["replay, replay alone", "placerl", "throughput_ratio"]
     assert ratio.value == pytest.approx(2, rel=0.05)
@@ -214,7 +214,8 @@ def test_environments_of_envpool_are_no_secret(systems, monkeypatch):
     )
     rows = compared(["slow"], ours=compare.OurSide(envpool=True))
     assert {baseline for baseline, _, _ in rows} == {"slow, this project with EnvPool"}
-    assert asked == [{"envpool": True, "native_environments": False, "threads_native": False}]
+    flags = {"envpool": True, "native_environments": False, "threads_native": False}
+    assert asked == [flags | {"cpus": None}]
 
 
 def test_a_baseline_that_flushes_is_a_side_of_its_own(systems):
@@ -284,3 +285,17 @@ def test_an_interrupt_ends_every_worker(systems):
         compared(["works"], progress=interrupt)
     assert seen[-1] == "round 3"
     assert {process.pid for process in psutil.Process().children(recursive=True)} == before
+
+
+def test_every_system_is_confined_to_the_given_processors(systems, monkeypatch):
+    systems |= {"placerl": ["rate", "3000", MANY], "slow": ["rate", "1000", MANY]}
+    asked = []
+    starts = {name: getattr(registry, name) for name in ("own_worker", "baseline_worker")}
+    for name, start in starts.items():
+        monkeypatch.setattr(
+            registry, name, lambda *names, start=start, **given: asked.append(given["cpus"]) or start(*names)
+        )
+    processors = psutil.Process().cpu_affinity()[:1]
+    rows = compared(["slow"], rounds=5, cpus=processors)
+    assert asked == [processors, processors]
+    assert ("slow, on 1 core", "placerl", "throughput_ratio") in rows

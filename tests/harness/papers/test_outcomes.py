@@ -72,7 +72,7 @@ OUTCOMES: dict[str, set[Outcome]] = {
     "MAP-F14-Pong": STATED,
     "MAP-T7-rates": MODELLED,
     "MAP-T7": NOT_RUN,
-    "PAL-F8": NOT_RUN | {Outcome.NOT_REPRODUCED},
+    "PAL-F8": ORDERED,
     "PAL-V-B": ORDERED,
     "PAL-F9": ORDERED,
     "PAL-F9-locks": FACTOR,

@@ -174,7 +174,7 @@ def test_cartpole_s_gain_is_of_cartpole_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "stale", "says"),
     [
-        ("PAL-F8", "no experiment", "`placerl learn`"),
+        ("PAL-F8", "no experiment", "`placerl reproduce --only PAL-F8 --tier full`"),
         ("MAP-T7", "yet", "RAPL"),
         ("PPO-2.4", "a trace of its kernels", "which this project lacks"),
     ],

@@ -30,7 +30,7 @@ def systems(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
         return Worker([sys.executable, str(FAKE), *commands[name]])
 
     monkeypatch.setattr(registry, "own_worker", lambda mapping, **_: start("placerl"))
-    monkeypatch.setattr(registry, "baseline_worker", start)
+    monkeypatch.setattr(registry, "baseline_worker", lambda name, **_: start(name))
     monkeypatch.setattr(registry, "build_baselines", lambda names: dict.fromkeys(names))
     return commands
 

@@ -1,15 +1,29 @@
-"""PAL Fig. 8: what C++ threads show next to other libraries, and what is missing."""
+"""PAL Fig. 8: what C++ threads show next to other libraries on one and on all cores, and what is missing."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.compare import registry
 from harness.core.progress import silent
+from harness.core.row import Measurement
 from harness.papers import Outcome
 from harness.papers.pal import figure_8
 from harness.plan.tiers import TIERS
 from tests.harness.papers.rows import compared, frame_of
+
+WORKLOADS = ("cartpole-dqn", "ant-ddpg")
+RLLIB = {"cartpole-dqn": "rllib", "ant-ddpg": "rllib_2_6_3"}
+
+
+def threaded(
+    ratio: float, cores: int, verdict: str = "faster", name: str = "cartpole-dqn", baseline: str = ""
+) -> Measurement:
+    label = figure_8.label_of(baseline or RLLIB[name], cores)
+    details: dict[str, Any] = {"baseline": label, "verdict": verdict, "threads": cores}
+    bounds = {"low": 0.9 * ratio, "high": 1.1 * ratio}
+    return compared(ratio, verdict, label, workload=name, details=details, **bounds)
 
 
 def test_throughput_next_to_rllib_alone_is_no_convergence(tmp_path: Path) -> None:
@@ -21,17 +35,16 @@ def test_throughput_next_to_rllib_alone_is_no_convergence(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("verdict", "outcome"),
     [
-        ("faster", Outcome.NOT_RUN),  # of the cores' number nothing is known
+        ("faster", Outcome.NOT_RUN),  # of another number of cores nothing is known
         ("faster, but learns less", Outcome.NOT_RUN),
         ("no verdict", Outcome.NOT_RUN),
         ("slower", Outcome.NOT_REPRODUCED),
     ],
 )
-def test_threads_on_all_cores_refute_and_do_not_show(tmp_path: Path, verdict: str, outcome: Outcome) -> None:
-    rows = [
-        compared(2.0, "faster", figure_8.label_of("rllib")),
-        compared(0.5, verdict, figure_8.label_of("tianshou")),
-    ]
+def test_one_number_of_cores_refutes_and_does_not_show(
+    tmp_path: Path, verdict: str, outcome: Outcome
+) -> None:
+    rows = [threaded(2.0, 2), threaded(0.5, 2, verdict, baseline="tianshou")]
     found = figure_8.convergence(frame_of(tmp_path, *rows))
     assert found.outcome is outcome
     assert sorted(number.value for number in found.ours) == [0.5, 2.0]
@@ -39,26 +52,72 @@ def test_threads_on_all_cores_refute_and_do_not_show(tmp_path: Path, verdict: st
         assert found.needs == figure_8.NEEDS_CORES
 
 
+@pytest.mark.parametrize(
+    ("on_two", "verdict", "outcome"),
+    [
+        ((8.0, 8.0), "faster", Outcome.IN_KIND),
+        ((8.0, 4.1), "faster", Outcome.NO_VERDICT),  # the second factor's intervals overlap
+        ((8.0, 2.0), "faster", Outcome.NOT_REPRODUCED),  # the second factor falls
+        ((8.0, 8.0), "faster, but learns less", Outcome.NO_VERDICT),
+        ((8.0, 8.0), "slower", Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_two_numbers_of_cores_decide(
+    tmp_path: Path, on_two: tuple[float, float], verdict: str, outcome: Outcome
+) -> None:
+    rows = [threaded(4.0, 1, name=name) for name in WORKLOADS]
+    rows += [
+        threaded(on_two[0], 2, name=WORKLOADS[0]),
+        threaded(on_two[1], 2, verdict, name=WORKLOADS[1]),
+    ]
+    found = figure_8.convergence(frame_of(tmp_path, *rows))
+    assert found.outcome is outcome
+    if outcome is Outcome.IN_KIND:
+        assert "in 4 of 4 comparisons. From 1 to 2 cores the factor rises in 2 of 2" in found.explanation
+
+
+def test_tianshou_alone_says_nothing_of_rllib(tmp_path: Path) -> None:
+    rows = [threaded(4.0, 1, baseline="tianshou"), threaded(8.0, 2, baseline="tianshou")]
+    found = figure_8.convergence(frame_of(tmp_path, *rows))
+    assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_8.NEEDS_CONVERGENCE)
+
+
 def test_a_library_that_is_not_built_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "baseline_python", lambda name: Path("/nowhere"))
-    (row,) = figure_8.measure("cartpole-dqn", "tianshou", 1.0, silent)
+    (row,) = figure_8.measure("cartpole-dqn", "tianshou", False, silent)
     assert (row.status, row.value) == ("not_run", None)
     assert "needs the environment of tianshou" in row.reason
-    assert row.details["baseline"] == "tianshou, this project with C++ actors and learner"
+    assert row.details["baseline"] == "tianshou, this project with C++ actors and learner, on 1 core"
 
 
 def test_threads_that_would_share_the_only_core_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {3})
     monkeypatch.setattr(registry, "baseline_python", lambda name: Path("/"))
-    (row,) = figure_8.measure("cartpole-dqn", "tianshou", 1.0, silent)
+    (row,) = figure_8.measure("cartpole-dqn", "tianshou", True, silent)
     assert (row.status, row.reason) == ("not_run", "not run: needs 2 cores: an actor's and a learner's")
+
+
+@pytest.mark.parametrize(("all_cores", "cpus"), [(False, [3]), (True, [3, 5])])
+def test_both_sides_are_confined_to_the_same_cores(
+    monkeypatch: pytest.MonkeyPatch, all_cores: bool, cpus: list[int]
+) -> None:
+    asked = []
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {3, 5})
+    monkeypatch.setattr(registry, "baseline_python", lambda name: Path("/"))
+    monkeypatch.setattr(figure_8.rounds, "compare", lambda *_, settings, **__: asked.append(settings) or [])
+    figure_8.measure("cartpole-dqn", "tianshou", all_cores, silent)
+    assert [(settings.cpus, settings.threads) for settings in asked] == [(cpus, len(cpus))]
+    assert asked[0].returns.environment_steps == figure_8.WORKLOADS["cartpole-dqn"]
 
 
 def test_the_full_tier_compares_with_what_trains_the_algorithm() -> None:
     assert figure_8.cells(TIERS["standard"]) == []
     assert [cell.key for cell in figure_8.cells(TIERS["full"])] == [
-        "claim/PAL-F8/cartpole-dqn/rllib",
-        "claim/PAL-F8/cartpole-dqn/tianshou",
-        "claim/PAL-F8/ant-ddpg/rllib_2_6_3",
-        "claim/PAL-F8/ant-ddpg/tianshou",
+        f"claim/PAL-F8/{pair}/{words}"
+        for name, libraries in (
+            ("cartpole-dqn", ("rllib", "tianshou")),
+            ("ant-ddpg", ("rllib_2_6_3", "tianshou")),
+        )
+        for words in ("one-core", "all-cores")
+        for pair in (f"{name}/{library}" for library in libraries)
     ]
