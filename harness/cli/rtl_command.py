@@ -62,12 +62,13 @@ def rtl(
         found, _, allowed = rest.partition("; allowed: ")
         raise UserError(f"block {name}", field, found or error, allowed or "see --list") from error
     from primitives.fpga.export import verilog
+    from primitives.fpga.host import with_axi_names
 
     module = name.replace("-", "_")
     stated = " ".join(f"{key}={value}" for key, value in values.items())
 
     def export(path: Path) -> None:
-        path.write_text(f"// placerl rtl {name} {stated}\n{verilog.export(design, module)}")
+        path.write_text(f"// placerl rtl {name} {stated}\n{verilog.export(with_axi_names(design), module)}")
 
     # The file is created before the export, which takes seconds, so that an unwritable folder is refused at once.
     path = folder / f"{module}.v"

@@ -1,0 +1,115 @@
+"""A register file against its golden model, with random stalls of every channel, and with reads during writes."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
+from primitives.fpga import simulation
+from primitives.fpga.host import COMMON, Field, HostAccess, Register, RegisterFile, RegisterMap
+from primitives.fpga.host.golden import GoldenRegisters
+
+REGISTERS = RegisterMap(
+    "unit",
+    "A unit.",
+    (
+        *COMMON,
+        Register("size", 0x10, "rw", 20, 5),
+        Register("rate", 0x14, "rw", 32, 0x30002, fields=(Field("low", 0, 8), Field("high", 16, 4))),
+        Register("cycles", 0x1C, "ro"),
+        Register("errors", 0x20, "w1c", 9, 0x100),
+    ),
+)
+ADDRESSES = st.integers(0, (1 << REGISTERS.address_bits) - 1)
+WORDS = st.one_of(st.integers(0, 0xFFFFFFFF), st.sampled_from([0, 1, 0xFFFFFFFF]))
+GAP = st.integers(0, 3)
+READY = st.lists(st.booleans(), min_size=1, max_size=4).filter(any)
+
+writes = st.tuples(st.just("write"), ADDRESSES, WORDS, st.integers(0, 15), GAP, GAP, READY)
+reads = st.tuples(st.just("read"), ADDRESSES, GAP, READY)
+drives = st.tuples(st.just("drive"), st.sampled_from(["status", "cycles"]), WORDS)
+events = st.tuples(st.just("events"), st.sampled_from(["events", "errors"]), WORDS)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.one_of(writes, reads, drives, events), max_size=25))
+def test_accesses_are_the_golden_models(actions: list[Any]) -> None:
+    model, golden = simulation.interpreted(RegisterFile(REGISTERS)), GoldenRegisters(REGISTERS)
+    host = HostAccess(model, REGISTERS, "bus")
+    for kind, *rest in actions:
+        if kind == "write":
+            address, data, strobe, gap_aw, gap_w, ready = rest
+            stalls = {"gaps": {"bus__aw": [gap_aw], "bus__w": [gap_w]}, "ready": {"bus__b": ready}}
+            assert host.write_address(address, data, strobe, **stalls) == golden.write(address, data, strobe)
+        elif kind == "read":
+            address, gap, ready = rest
+            stalls = {"gaps": {"bus__ar": [gap]}, "ready": {"bus__r": ready}}
+            assert host.read_address(address, **stalls) == golden.read(address)
+        else:
+            name, value = rest
+            value &= (1 << REGISTERS[name].width) - 1
+            model.write(name, value)
+            if kind == "drive":
+                golden.inputs[name] = value
+            else:
+                model.step()
+                model.write(name, 0)
+                golden.raise_events(name, value)
+        for name, value in golden.outputs.items():
+            port = f"{name}_flags" if REGISTERS[name].access == "w1c" else name
+            assert model.read(port) == value
+
+
+def test_a_pulse_lasts_one_cycle() -> None:
+    model = simulation.interpreted(RegisterFile(REGISTERS))
+    write = {"bus__aw": {"address": [0]}, "bus__w": {"data": [1], "strobe": [15]}}
+    model.run(write, {})
+    seen = []
+    for _ in range(4):
+        model.step()
+        seen.append(int(model.read("control")))
+    assert sum(seen) == 1
+
+
+def test_an_event_in_the_cycle_of_its_clearing_stays() -> None:
+    model = simulation.interpreted(RegisterFile(REGISTERS))
+    model.write("events", 1)
+    assert HostAccess(model, REGISTERS, "bus").write_address(8, 1) == 0
+    assert model.read("events_flags") == 1
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.lists(st.tuples(GAP, GAP), min_size=1, max_size=12),
+    st.lists(GAP, min_size=1, max_size=12),
+    READY,
+    READY,
+)
+def test_a_read_sees_a_write_that_is_over_and_none_that_has_not_begun(
+    write_gaps: list[tuple[int, int]], read_gaps: list[int], b_ready: list[bool], r_ready: list[bool]
+) -> None:
+    model = simulation.interpreted(RegisterFile(REGISTERS))
+    count, reads = len(write_gaps), len(read_gaps)
+    run = model.run(
+        {
+            "bus__aw": {"address": [0x10] * count},
+            "bus__w": {"data": [6 + number for number in range(count)], "strobe": [15] * count},
+            "bus__ar": {"address": [0x10] * reads},
+        },
+        {"bus__b": count, "bus__r": reads},
+        gaps={
+            "bus__aw": [gap for gap, _ in write_gaps],
+            "bus__w": [gap for _, gap in write_gaps],
+            "bus__ar": read_gaps,
+        },
+        ready={"bus__b": b_ready, "bus__r": r_ready},
+    )
+    assert not run.outputs["bus__b"]["response"].any()
+    for number, value in enumerate(run.outputs["bus__r"]["data"]):
+        asked, answered = run.input_cycles["bus__ar"][number], run.output_cycles["bus__r"][number]
+        over = (run.output_cycles["bus__b"] < asked).sum()
+        begun = ((run.input_cycles["bus__aw"] < answered) & (run.input_cycles["bus__w"] < answered)).sum()
+        assert 5 + over <= value <= 5 + begun
