@@ -73,9 +73,11 @@ def row():
 
 def comparing(baseline, monkeypatch):
     """A cell that compares this project, which behaves, with a baseline, which does as its name says."""
-    monkeypatch.setattr(registry, "own_worker", lambda mapping: nasty("rate", Worker, "20000", "1000000"))
     monkeypatch.setattr(
-        registry, "baseline_worker", lambda name: nasty(name, Impatient if name in HANGS else Worker)
+        registry, "own_worker", lambda mapping, cpus: nasty("rate", Worker, "20000", "1000000")
+    )
+    monkeypatch.setattr(
+        registry, "baseline_worker", lambda name, cpus: nasty(name, Impatient if name in HANGS else Worker)
     )
     monkeypatch.setattr(registry, "build_baselines", lambda names: dict.fromkeys(names))
     item, mapping = workloads.load("cartpole-dqn"), Mapping.parse("native-native-cpu")
@@ -146,7 +148,7 @@ def test_a_baseline_killed_from_outside_in_the_middle_of_its_job(tmp_path, monke
         assert cell.finished(run)
 
 
-def _started(started, name):
+def _started(started, name, cpus):
     worker = nasty(name)
     started.append(worker)
     return worker

@@ -1,9 +1,7 @@
 """Lists the claims, the statements to check, of the paper PAL on parallel actors and learners around a sum tree."""
 
 from harness.compare import adapters
-from harness.compare.registry import RLLIB
 from harness.papers.base import Claim
-from harness.papers.comparisons import beside
 from harness.papers.number import from_text
 from harness.papers.pal import (
     algorithm_3,
@@ -25,7 +23,7 @@ CLAIMS = (
         from_text("PAL.convergence_speedup_low", "PAL.convergence_speedup_high"),
         figure_8.NEEDS_CONVERGENCE,
         figure_8.convergence,
-        (*beside(*RLLIB), "claim/PAL-F8"),
+        ("claim/PAL-F8",),
     ),
     Claim(
         "PAL-V-B",

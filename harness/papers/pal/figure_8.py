@@ -145,7 +145,7 @@ def convergence(frame: pd.DataFrame) -> Finding:
     """
     labels = {label_of(peer, cores): cores for peer in PEERS for cores in _cores(frame)}
     threaded = {label: gains(frame, label) for label in labels}
-    ours = tuple(gain.ratio for found in (*threaded.values(), gains(frame, *RLLIB)) for gain in found)
+    ours = tuple(gain.ratio for found in threaded.values() for gain in found)
     if any(gain.verdict == "slower" for found in threaded.values() for gain in found):
         words = "C++ threads take longer than another library on the same cores."
         return Finding(Outcome.NOT_REPRODUCED, ours, words)

@@ -158,9 +158,9 @@ def test_a_run_under_options_is_read_for_reallocation_and_a_tier_s_own_is_not() 
 
 
 def test_rllib_s_last_line_with_ddpg_counts_as_rllib(tmp_path: Path) -> None:
-    """MAP, PAL and PRL compare with RLlib's DDPG, which its newest line no longer has."""
+    """MAP and PRL compare with RLlib's DDPG, which its newest line no longer has."""
     frame = frame_of(tmp_path, compared(50.0, "faster", "rllib_2_6_3"))
-    for key in ("PAL-F8", "MAP-F14", "PRL-T3"):
+    for key in ("MAP-F14", "PRL-T3"):
         assert [number.value for number in claim_of(key).evaluate(frame).finding.ours] == [50.0], key
         assert claim_of(key).needs_cell("compare/cartpole-ddpg/rllib_2_6_3"), key
 

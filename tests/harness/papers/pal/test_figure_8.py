@@ -28,7 +28,7 @@ def threaded(
 
 def test_throughput_next_to_rllib_alone_is_no_convergence(tmp_path: Path) -> None:
     found = figure_8.convergence(frame_of(tmp_path, compared(50.0, "faster", baseline="rllib")))
-    assert [number.value for number in found.ours] == [50.0]
+    assert not found.ours  # the threads are not in it
     assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_8.NEEDS_CONVERGENCE)
 
 
