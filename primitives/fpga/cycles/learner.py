@@ -8,7 +8,8 @@ follows (`difference_terms`):
 - own times: a sample passes a stage in that stage's own time, while MAP uses the slowest stage's time for every
   stage, and only the stages on the longest path are in sequence: gradients run in parallel with the backward path.
 - handing over: a sample needs `HANDOVER_CYCLES` more in every forward and backward stage, for the FIFO, the memory's
-  answer and the result's register, and `LAST_CYCLES` in the loss and the gradient together. MAP has none.
+  answer and the result's register, and `LAST_CYCLES` in the loss (if it takes one cycle) and the gradient together.
+  MAP has none.
 - update at once: a word of every pipeline's sums is read in the same cycle and added in a tree, and all layers are
   updated in parallel; MAP adds the DP sums one after another, layer by layer.
 - Adam's latency: from the last word of sums to the last new weight.
@@ -33,11 +34,13 @@ class Pass:
         layers: layers from the samples to the loss.
         trained: number of trained layers, counted from the samples; 0: all.
         target: layers that compute the loss's targets; empty if the targets come with the samples.
+        loss_cycles: cycles from the loss's inputs to its errors. It takes a sample per cycle.
     """
 
     layers: tuple[LayerShape, ...]
     trained: int = 0
     target: tuple[LayerShape, ...] = ()
+    loss_cycles: int = 1
 
     @property
     def trained_layers(self) -> tuple[LayerShape, ...]:
@@ -75,7 +78,8 @@ def _ways(work: Pass) -> Iterator[tuple[list[int], int]]:
         for number, gradient in enumerate(times["gradient"]):
             back = times["backward"][number:]
             way = [*begin, *times["loss"], *back, gradient]
-            yield way, HANDOVER_CYCLES * (len(begin) + len(back)) + LAST_CYCLES
+            more = work.loss_cycles - 1
+            yield way, HANDOVER_CYCLES * (len(begin) + len(back)) + LAST_CYCLES + more
 
 
 def pipeline_cycles(work: Pass, *, samples: int) -> int:

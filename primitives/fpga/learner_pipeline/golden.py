@@ -42,22 +42,49 @@ def train(layers: Sequence[LayerState], x: Array, y: Array, rate: float, root: f
         x, y: inputs (B, inputs) and targets (B, outputs), raw values of the fixed-point format `FORMAT`.
         rate, root: Adam's corrections (`update_unit.corrections`).
     """
-    places = 2 * FORMAT.fraction_bits
-    weights = [FORMAT.from_float(layer.weight).raw for layer in layers]
+    weights = [fixed(layer.weight) for layer in layers]
+    activations = forward(weights, x)
+    error = FORMAT.store(activations[-1].astype(np.int64) - y).raw
+    sums = gradients(weights, activations, error)
+    return [_updated(layer, part, len(x), rate, root) for layer, part in zip(layers, sums, strict=True)]
+
+
+def fixed(weight: Array) -> Array:
+    """Return float32 weights as raw values of `FORMAT`, as the forward and backward units hold them."""
+    return FORMAT.from_float(weight).raw
+
+
+def forward(weights: Sequence[Array], x: Array) -> list[Array]:
+    """Return the inputs of every layer and the outputs of the last one, (B, neurons) int32 each.
+
+    Args:
+        weights: (outputs, inputs + 1) int32 of each layer, raw values of `FORMAT`, with the biases in the last column.
+        x: inputs (B, inputs), raw values of `FORMAT`.
+    """
     activations = [x]
     for number, weight in enumerate(weights):
         sums = exact_matmul(_with_one(activations[-1]), weight.T)
-        value = FORMAT.rescale(sums, places).raw
-        activations.append(value if number == len(layers) - 1 else np.maximum(value, 0))
-    error = FORMAT.store(activations[-1].astype(np.int64) - y).raw
-    new: list[LayerState] = []
-    for number in reversed(range(len(layers))):
-        sums = exact_matmul(error.T, _with_one(activations[number]))
-        new.insert(0, _updated(layers[number], sums, len(x), rate, root))
+        value = FORMAT.rescale(sums, 2 * FORMAT.fraction_bits).raw
+        activations.append(value if number == len(weights) - 1 else np.maximum(value, 0))
+    return activations
+
+
+def gradients(weights: Sequence[Array], activations: Sequence[Array], error: Array) -> list[Array]:
+    """Return the exact sums of all samples' gradients, (outputs, inputs + 1) int64 of each layer.
+
+    Args:
+        weights: of each layer, as `forward` takes them.
+        activations: as `forward` returns them.
+        error: (B, outputs) int32, the errors of the last layer.
+    """
+    sums: list[Array] = []
+    for number in reversed(range(len(weights))):
+        sums.insert(0, exact_matmul(error.T, _with_one(activations[number])))
         if number:
-            back = FORMAT.rescale(exact_matmul(error, weights[number][:, :-1]), places).raw
+            exact = exact_matmul(error, weights[number][:, :-1])
+            back = FORMAT.rescale(exact, 2 * FORMAT.fraction_bits).raw
             error = np.where(activations[number] > 0, back, 0)
-    return new
+    return sums
 
 
 def _updated(layer: LayerState, sums: Array, batch_size: int, rate: float, root: float) -> LayerState:

@@ -20,14 +20,14 @@ def vector(size: int) -> data.ArrayLayout:
     return data.ArrayLayout(Number, size)
 
 
-def stored(m: Module, total: Value) -> Value:
+def stored(m: Module, total: Value, shift: int = FORMAT.fraction_bits) -> Value:
     """Return an exact sum of products in the learner's fixed-point format, rounded (ties upwards) and saturated.
 
     Args:
         m: the module to which the hardware is added.
-        total: the sum, signed, with twice the format's bits after the point.
+        total: the sum, signed, with `shift` more bits after the point than the format has.
+        shift: these bits; by default as many as the format's, as a product of two of its numbers has.
     """
-    shift = FORMAT.fraction_bits
     whole = Signal(signed(len(total) - shift + 1))
     m.d.comb += whole.eq((total >> shift) + total[shift - 1])
     return saturated(whole)

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from amaranth.hdl import Module, Value
 from amaranth.lib import stream
 from amaranth.lib.fifo import SyncFIFOBuffered
 
 from primitives.fpga.learner_pipeline.layer import all_of
+from primitives.fpga.learner_pipeline.td_loss import TdLossUnit
 from primitives.fpga.learner_pipeline.tensor_units import BackwardUnit, ForwardUnit, GradientUnit, LossUnit
 
 CHAIN_DEPTH = 2  # samples in the FIFO between neighbouring stages
@@ -22,17 +24,20 @@ class Stages:
 
     Attributes:
         forward: forward unit of every layer, from the samples on.
-        loss: loss unit after the last layer.
+        loss: loss unit after the last layer. The terms of a `TdLossUnit` and its TD errors are not connected here.
         backward: backward unit of every layer but the first.
         gradient: gradient unit of each trained layer, from the first on.
         target: layers that compute the loss's targets from samples of their own; empty if the targets are inputs.
+        greedy: layers, as many as of `target`, that compute the values of double DQN's greedy actions in parallel with
+            it; empty if the loss takes none.
     """
 
     forward: Sequence[ForwardUnit]
-    loss: LossUnit
+    loss: LossUnit | TdLossUnit
     backward: Sequence[BackwardUnit]
     gradient: Sequence[GradientUnit]
     target: Sequence[ForwardUnit] = ()
+    greedy: Sequence[ForwardUnit] = ()
 
     @property
     def count(self) -> int:
@@ -49,19 +54,27 @@ class Stages:
             p: number of the pipeline, which is a part of the submodules' names.
         """
         kinds = {"forward": self.forward, "backward": self.backward, "gradient": self.gradient}
-        for kind, units in {**kinds, "target": self.target}.items():
+        for kind, units in {**kinds, "target": self.target, "greedy": self.greedy}.items():
             for number, unit in enumerate(units):
                 m.submodules[f"{kind}_{p}_{number}"] = unit
         m.submodules[f"loss_{p}"] = self.loss
 
         def joined(name: str, source: stream.Interface, *sinks: _Sink) -> None:
-            _join(m, f"fifo_{name}_{p}", source, sinks)
+            join(m, f"fifo_{name}_{p}", source, sinks)
 
         depth = bypass_depth(self.count)
+        others = list(self.greedy)
         for number, unit in enumerate(self.target):
-            joined(f"target{number}", y, (unit.inputs, CHAIN_DEPTH))
+            sinks = [(unit.inputs, CHAIN_DEPTH)]
+            sinks += [(other.inputs, CHAIN_DEPTH) for other in others[:1] if number == 0]
+            joined(f"target{number}", y, *sinks)
             y = unit.outputs
         joined("y", y, (self.loss.targets, depth))
+        for number, (unit, following) in enumerate(pairwise(others), 1):
+            joined(f"greedy{number}", unit.outputs, (following.inputs, CHAIN_DEPTH))
+        if others:
+            assert isinstance(self.loss, TdLossUnit), "only this loss takes greedy values"
+            joined("greedy", others[-1].outputs, (self.loss.greedy, depth))
         for number, inputs in enumerate([x, *(unit.outputs for unit in self.forward[:-1])]):  # of each layer
             sinks = [(self.forward[number].inputs, CHAIN_DEPTH)]
             sinks += [(unit.inputs, depth) for unit in self.gradient[number : number + 1]]
@@ -82,8 +95,15 @@ def bypass_depth(stage_count: int) -> int:
     return 3 * stage_count
 
 
-def _join(m: Module, name: str, source: stream.Interface, sinks: Sequence[_Sink]) -> None:
-    """Add a FIFO before each sink; a sample enters all of them at once."""
+def join(m: Module, name: str, source: stream.Interface, sinks: Sequence[_Sink]) -> None:
+    """Add a FIFO before each sink of a stream; a sample enters all of them at once.
+
+    Args:
+        m: module of the whole design.
+        name: beginning of the names of the FIFOs, which are submodules.
+        source: the stream.
+        sinks: streams that get every sample, each with the capacity of its FIFO.
+    """
     queues = [SyncFIFOBuffered(width=len(Value.cast(sink.payload)), depth=depth) for sink, depth in sinks]
     for number, (queue, (sink, _)) in enumerate(zip(queues, sinks, strict=True)):
         m.submodules[f"{name}_{number}"] = queue

@@ -123,14 +123,15 @@ class LossUnit(wiring.Component):
 
     Args:
         size: number of outputs; None for a unit without a datapath, which only counts cycles.
+        latency: cycles from the inputs to the errors, for a unit without a datapath; otherwise it is 1.
 
     Ports:
         outputs, targets: In(stream of vector(size)): a_L and y, taken together.
         errors: Out(stream of vector(size)): d_L.
     """
 
-    def __init__(self, size: int | None):
-        self.size = size
+    def __init__(self, size: int | None, *, latency: int = 1):
+        self.size, self.latency = size, latency
         signature = _EMPTY if size is None else stream.Signature(vector(size))
         super().__init__({"outputs": In(signature), "targets": In(signature), "errors": Out(signature)})
 
@@ -140,7 +141,12 @@ class LossUnit(wiring.Component):
         free = ~self.errors.valid | self.errors.ready
         m.d.comb += [self.outputs.ready.eq(free & both), self.targets.ready.eq(free & both)]
         with m.If(free):
-            m.d.sync += self.errors.valid.eq(both)
+            valid: Value = both
+            for _ in range(self.latency - 1):
+                register = Signal()
+                m.d.sync += register.eq(valid)
+                valid = register
+            m.d.sync += self.errors.valid.eq(valid)
             for at in range(self.size or 0):
                 difference = self.outputs.payload[at] - self.targets.payload[at]
                 m.d.sync += self.errors.payload[at].eq(saturated(difference))

@@ -29,11 +29,13 @@ class Topology:
         forward: number of layers from the samples to the loss.
         trained: how many of these layers, counted from the samples, have a gradient unit.
         target: number of layers that compute the loss's targets from samples of their own; 0: the targets are inputs.
+        loss_cycles: cycles from the loss's inputs to its errors: 1, or those of a `TdLossUnit`.
     """
 
     forward: int
     trained: int
     target: int = 0
+    loss_cycles: int = 1
 
     def __post_init__(self) -> None:
         """Raise ValueError for a count out of range."""
@@ -41,6 +43,7 @@ class Topology:
             ("forward", self.forward, 1, 64),
             ("trained", self.trained, 1, self.forward),
             ("target", self.target, 0, 64),
+            ("loss_cycles", self.loss_cycles, 1, 64),
         ):
             if not low <= value <= high:
                 raise ValueError(f"{name}: found {value}; allowed: {low} to {high}")
@@ -81,7 +84,7 @@ def topology_of(work: Pass) -> Topology:
     Args:
         work: the layers of the pass.
     """
-    return Topology(len(work.layers), len(work.trained_layers), len(work.target))
+    return Topology(len(work.layers), len(work.trained_layers), len(work.target), work.loss_cycles)
 
 
 def command_fields(work: Pass, *, samples: int, update: int) -> dict[str, object]:
@@ -138,7 +141,7 @@ class PipelineTimer(wiring.Component):
 
         stages = Stages(
             forward=[ForwardUnit(None) for _ in range(topology.forward)],
-            loss=LossUnit(None),
+            loss=LossUnit(None, latency=topology.loss_cycles),
             backward=[BackwardUnit(None) for _ in range(topology.backward)],
             gradient=[GradientUnit(None) for _ in range(topology.trained)],
             target=[ForwardUnit(None) for _ in range(topology.target)],

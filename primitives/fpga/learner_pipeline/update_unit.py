@@ -29,7 +29,28 @@ def adam_program(batch_size: int) -> StreamProgram:
     """
     b = ProgramBuilder(6)
     summed, weight, mean, square, rate, root = range(6)
-    gradient = b.apply("mul", summed, b.constant(1 / batch_size))
+    return b.finished(_adam(b, summed, weight, mean, square, rate, root, b.constant(1 / batch_size)))
+
+
+def target_program() -> StreamProgram:
+    """Return the stream program of one weight's Adam step and of the step of its target network.
+
+    Inputs: gradient summed over the batch, weight, mean, square, target weight, the two `corrections`, 1 / B, tau, and
+    a truth value `copy`. Results: new weight, mean, square and target weight. The target moves by tau (Lillicrap et
+    al. 2015, Algorithm 1), or with `copy` it becomes the new weight.
+    """
+    b = ProgramBuilder(10)
+    summed, weight, mean, square, target, rate, root, scale, tau, copy = range(10)
+    weight, mean, square = _adam(b, summed, weight, mean, square, rate, root, scale)
+    moved = b.apply("add", target, b.apply("mul", tau, b.apply("sub", weight, target)))
+    return b.finished([weight, mean, square, b.apply("where", copy, weight, moved)])
+
+
+def _adam(
+    b: ProgramBuilder, summed: int, weight: int, mean: int, square: int, rate: int, root: int, scale: int
+) -> list[int]:
+    """Add Adam's step to a program, and return the registers of the new weight, mean and square."""
+    gradient = b.apply("mul", summed, scale)
     mean = b.apply(
         "add", b.apply("mul", b.constant(BETA1), mean), b.apply("mul", b.constant(1 - BETA1), gradient)
     )
@@ -37,7 +58,7 @@ def adam_program(batch_size: int) -> StreamProgram:
     square = b.apply("add", b.apply("mul", b.constant(BETA2), square), part)
     divisor = b.apply("add", b.apply("div", b.apply("sqrt", square), root), b.constant(EPSILON))
     change = b.apply("mul", rate, b.apply("div", mean, divisor))
-    return b.finished([b.apply("sub", weight, change), mean, square])
+    return [b.apply("sub", weight, change), mean, square]
 
 
 def corrections(learning_rate: float, step: int) -> tuple[float, float]:
@@ -55,7 +76,16 @@ def adam_latency(batch_size: int) -> int:
     Args:
         batch_size: samples of a batch, by which the sums are divided.
     """
-    return 2 + FromFixed.latency + adam_program(batch_size).latency + ToFixed.latency
+    return _latency(adam_program(batch_size))
+
+
+def target_latency() -> int:
+    """Return the same cycles as `adam_latency` for a unit that also keeps a target network."""
+    return _latency(target_program())
+
+
+def _latency(program: StreamProgram) -> int:
+    return 2 + FromFixed.latency + program.latency + ToFixed.latency
 
 
 def update_latency(layer: LayerShape, batch_size: int) -> int:
@@ -75,6 +105,13 @@ class AdamLane(StreamLane):
         super().__init__(adam_program(batch_size))
 
 
+class TargetLane(StreamLane):
+    """A stream lane that does Adam's step and the target network's step for one weight per cycle."""
+
+    def __init__(self) -> None:
+        super().__init__(target_program())
+
+
 class UpdateUnit(wiring.Component):
     """Updates the weights of one layer, a word of `lanes` weights per cycle.
 
@@ -84,7 +121,8 @@ class UpdateUnit(wiring.Component):
     Args:
         layer: the layer.
         pipelines: number of pipelines.
-        batch_size: samples of a batch, in all pipelines.
+        batch_size: samples of a batch, in all pipelines; None: 1 / B is a port, and the unit also keeps the layer's
+            weights in a target network, and gives its weights to a reader.
 
     Ports:
         start: In(1), an update begins. rate, root: In(32): Adam's `corrections` in float32, constant during an update.
@@ -94,16 +132,33 @@ class UpdateUnit(wiring.Component):
         write: Out(word_write): a word of weights in fixed point for the forward and backward units.
         written: Out(1), `write` belongs to an update, not to `load`. weights: Out(lanes x 32): the updated word in
             float32.
+    If `batch_size` is None, also:
+        scale: In(32), 1 / B; tau: In(32); copy: In(1), the target becomes the weights instead of moving by tau; moves:
+            In(1), the target network changes at all. All are constant during an update; the first two are float32.
+        write_target: Out(word_write): a word of the target's weights; `load` loads them with those of the network.
+        read: In(1), read_address: In: between updates, the word of weights (or, with read_target: In(1), of the
+            target's weights) that is on `read_data`: Out(lanes x 32), in float32, a cycle later.
     """
 
-    def __init__(self, layer: LayerShape, *, pipelines: int, batch_size: int):
+    def __init__(self, layer: LayerShape, *, pipelines: int, batch_size: int | None):
         self.layer, self.pipelines, self.batch_size = layer, pipelines, batch_size
-        self.program = adam_program(batch_size)
+        self.program = target_program() if batch_size is None else adam_program(batch_size)
         lanes = layer.lanes
         sums = data.ArrayLayout(data.ArrayLayout(signed(SUM_BITS), lanes), pipelines)
         load = data.StructLayout(
             {"address": range(layer.words), "weights": data.ArrayLayout(WORD_BITS, lanes)}
         )
+        target: dict[str, wiring.Member] = {
+            "scale": In(WORD_BITS),
+            "tau": In(WORD_BITS),
+            "copy": In(1),
+            "moves": In(1),
+            "write_target": Out(word_write(layer)),
+            "read": In(1),
+            "read_target": In(1),
+            "read_address": In(range(layer.words)),
+            "read_data": Out(data.ArrayLayout(WORD_BITS, lanes)),
+        }
         super().__init__(
             {
                 "start": In(1),
@@ -116,6 +171,7 @@ class UpdateUnit(wiring.Component):
                 "write": Out(word_write(layer)),
                 "written": Out(1),
                 "weights": Out(data.ArrayLayout(WORD_BITS, lanes)),
+                **(target if batch_size is None else {}),
             }
         )
 
@@ -134,16 +190,25 @@ class UpdateUnit(wiring.Component):
         after = self.program.latency
         result_valid = delayed(m, self.take, before + after)
         result_address = delayed(m, self.address, before + after)
-        state = {
-            name: Ram(width=lanes * WORD_BITS, depth=layer.words) for name in ("weight", "mean", "square")
-        }
+        keeps_target = self.batch_size is None
+        names = ("weight", "mean", "square", *(("target",) if keeps_target else ()))
+        state = {name: Ram(width=lanes * WORD_BITS, depth=layer.words) for name in names}
         for name, memory in state.items():
             m.submodules[name] = memory
-            m.d.comb += [memory.read_enable.eq(self.take), memory.read_address.eq(self.address)]
-        fixed, numbers = [], []
+            if keeps_target:
+                m.d.comb += [
+                    memory.read_enable.eq(self.take | self.read),
+                    memory.read_address.eq(Mux(self.take, self.address, self.read_address)),
+                ]
+            else:
+                m.d.comb += [memory.read_enable.eq(self.take), memory.read_address.eq(self.address)]
+        fixed, numbers, fixed_targets = [], [], []
         for lane in range(lanes):
             part = slice(lane * WORD_BITS, (lane + 1) * WORD_BITS)
-            adam, m.submodules[f"adam_{lane}"] = shared(platform, AdamLane, batch_size=self.batch_size)
+            if self.batch_size is None:
+                adam, m.submodules[f"adam_{lane}"] = shared(platform, TargetLane)
+            else:
+                adam, m.submodules[f"adam_{lane}"] = shared(platform, AdamLane, batch_size=self.batch_size)
             gradient, m.submodules[f"from_fixed_{lane}"] = shared(
                 platform, FromFixed, bits=SUM_BITS, fraction_bits=2 * FORMAT.fraction_bits
             )
@@ -154,18 +219,28 @@ class UpdateUnit(wiring.Component):
             m.d.comb += gradient.operands[0].eq(registered(m, total, signed(SUM_BITS)))
             inputs = [gradient.result]
             inputs += [delayed(m, memory.read_data[part], before - 1) for memory in state.values()]
-            for place, value in enumerate([*inputs, self.rate, self.root]):
+            scalars = [self.rate, self.root]
+            scalars += [self.scale, self.tau, self.copy] if keeps_target else []
+            for place, value in enumerate([*inputs, *scalars]):
                 m.d.comb += adam.inputs[place].eq(value)
             number = Mux(self.load.valid, self.load.payload.weights[lane], adam.results[0])
             m.d.comb += weight.operands[0].eq(number)
             fixed.append(weight.result.value)
             numbers.append(number)
             for place, memory in enumerate(state.values()):
-                value = Mux(self.load.valid, number if place == 0 else 0, adam.results[place])
+                loaded = self.load.payload.weights[lane] if place == 3 else number if place == 0 else 0
+                value = Mux(self.load.valid, loaded, adam.results[place])
                 m.d.comb += memory.write_data[part].eq(value)
+            if keeps_target:
+                target, m.submodules[f"target_{lane}"] = shared(
+                    platform, ToFixed, bits=FORMAT.bits, fraction_bits=FORMAT.fraction_bits
+                )
+                m.d.comb += target.operands[0].eq(state["target"].write_data[part])
+                fixed_targets.append(target.result.value)
         address = Mux(self.load.valid, self.load.payload.address, result_address)
-        for memory in state.values():
-            m.d.comb += memory.write_enable.eq(self.load.valid | result_valid)
+        for name, memory in state.items():
+            updates = result_valid & self.moves if name == "target" else result_valid
+            m.d.comb += memory.write_enable.eq(self.load.valid | updates)
             m.d.comb += memory.write_address.eq(address)
         cycles = ToFixed.latency
         m.d.comb += [
@@ -175,4 +250,16 @@ class UpdateUnit(wiring.Component):
             self.written.eq(delayed(m, result_valid & ~self.load.valid, cycles)),
             self.weights.as_value().eq(delayed(m, Cat(number[:WORD_BITS] for number in numbers), cycles)),
         ]
+        if keeps_target:
+            read_target = registered(m, self.read_target)
+            m.d.comb += [
+                self.write_target.enable.eq(
+                    delayed(m, self.load.valid | (result_valid & self.moves), cycles)
+                ),
+                self.write_target.address.eq(self.write.address),
+                self.write_target.data.eq(Cat(fixed_targets)),
+                self.read_data.as_value().eq(
+                    Mux(read_target, state["target"].read_data, state["weight"].read_data)
+                ),
+            ]
         return m

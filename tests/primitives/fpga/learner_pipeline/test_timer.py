@@ -1,5 +1,6 @@
 """The timer of the learner pipeline against the whole pipeline's RTL, and against the closed form."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from primitives.fpga import simulation
 from primitives.fpga.cycles.learner import Pass, pipeline_cycles, stage_count
 from primitives.fpga.learner_pipeline.layer_shape import LayerShape
 from primitives.fpga.learner_pipeline.pipeline import LearnerPipeline
+from primitives.fpga.learner_pipeline.td_loss import LATENCY
 from primitives.fpga.learner_pipeline.timer import PipelineTimer, Topology, command_fields, topology_of
 from primitives.fpga.learner_pipeline.update_unit import adam_latency
 
@@ -48,6 +50,7 @@ def layers(draw: Any, name: str, low: int) -> tuple[LayerShape, ...]:
 def test_the_timer_agrees_with_the_closed_form(data: st.DataObject) -> None:
     chain = layers(data.draw, "layers", 1)
     work = Pass(chain, data.draw(st.integers(1, len(chain)), "trained"), layers(data.draw, "target", 0))
+    work = replace(work, loss_cycles=data.draw(st.sampled_from([1, LATENCY]), "loss_cycles"))
     command = st.tuples(st.integers(1, 20), st.integers(1, 20))
     commands = data.draw(st.lists(command, min_size=1, max_size=3), "samples and update")
     expected = [pipeline_cycles(work, samples=samples) + update for samples, update in commands]

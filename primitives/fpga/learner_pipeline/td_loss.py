@@ -1,0 +1,170 @@
+"""The loss unit of DQN and of DDPG's critic: TD errors, their importance weights, and the errors to send back.
+
+    y = r + discount next,   next = max_a t[a], or t[argmax_a g[a]] with greedy values g (double DQN)
+    td = y - q[action],      error[action] = -w l'(td),  0 for other actions
+
+t are the target network's values of the next state, q those of the state. l' is 2 td, or td limited to [-1, 1] for
+Huber's loss. The discount is gamma^m, or 0 where the episode terminated. (`primitives.algorithms.dqn`)
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from amaranth.hdl import Array as Choice
+from amaranth.hdl import Module, Mux, Signal, Value, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from primitives.fpga.floating_point.golden import Array
+from primitives.fpga.learner_pipeline.layer import Number, all_of, saturated, stored, vector
+from primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION
+
+LATENCY = 7
+"""Cycles from a sample's values to its errors."""
+Fraction = signed(FRACTION.bits)
+ONE = 1 << FORMAT.fraction_bits
+
+
+def terms(actions: int) -> data.StructLayout:
+    """Return the Amaranth layout of the parts of a sample that only the loss needs.
+
+    `reward` is in `FORMAT`; `discount` and `weight` (importance) are in `FRACTION`; `action` is below `actions`.
+    """
+    return data.StructLayout(
+        {
+            "action": range(max(2, actions)),
+            "reward": Number,
+            "discount": Fraction,
+            "weight": Fraction,
+        }
+    )
+
+
+class TdLossUnit(wiring.Component):
+    """Computes the errors of the last layer and the TD error of a sample; takes a sample per cycle.
+
+    Args:
+        actions: number of outputs, 1 or more.
+        double: whether the next action is that of the largest greedy value (double DQN).
+
+    Ports:
+        outputs, targets: In(stream of vector(actions)): q and t. greedy: In(the same): g, only if `double`.
+        terms: In(stream of `terms`). All are taken together.
+        huber: In(1), Huber's loss instead of the squared one.
+        errors: Out(stream of vector(actions)), tds: Out(stream of Number): delivered together.
+
+    Latency: `LATENCY` cycles. The unit stalls while a result is not taken.
+    """
+
+    def __init__(self, actions: int, *, double: bool = False):
+        self.actions, self.double = actions, double
+        values = stream.Signature(vector(actions))
+        super().__init__(
+            {
+                "outputs": In(values),
+                "targets": In(values),
+                **({"greedy": In(values)} if double else {}),
+                "terms": In(stream.Signature(terms(actions))),
+                "huber": In(1),
+                "errors": Out(values),
+                "tds": Out(stream.Signature(Number)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        inputs = [self.outputs, self.targets, self.terms, *([self.greedy] if self.double else [])]
+        all_valid = all_of([each.valid for each in inputs])
+        last_valid = Signal()
+        advance = Signal()
+        m.d.comb += [
+            advance.eq(~last_valid | (self.errors.ready & self.tds.ready)),
+            self.errors.valid.eq(last_valid & self.tds.ready),
+            self.tds.valid.eq(last_valid & self.errors.ready),
+            *(each.ready.eq(advance & all_valid) for each in inputs),
+        ]
+
+        def kept(value: Value, shape: Any = Number, cycles: int = 1) -> Value:
+            """Return the value some stages later."""
+            for _ in range(cycles):
+                register = Signal(shape, name="stage")
+                with m.If(advance):
+                    m.d.sync += register.eq(value)
+                value = register
+            return value
+
+        valid = kept(all_valid, 1, LATENCY - 1)
+        with m.If(advance):
+            m.d.sync += last_valid.eq(valid)
+
+        # Stages 1 to 4: the target, y.
+        given = self.terms.payload
+        q, t = ([each.payload[a] for a in range(self.actions)] for each in (self.outputs, self.targets))
+        by = [self.greedy.payload[a] for a in range(self.actions)] if self.double else t
+        following = kept(_largest(by, t))
+        product = kept(following * kept(given.discount, Fraction), signed(FORMAT.bits + FRACTION.bits))
+        discounted = kept(stored(m, product, FRACTION.fraction_bits))
+        y = kept(saturated(discounted + kept(given.reward, cycles=3)))
+        # Stages 5 to 7: the TD error, the product with the importance weight, the errors.
+        td = kept(saturated(y - kept(Choice(q)[given.action], cycles=4)))
+        limited = Mux(td > ONE, ONE, Mux(td < -ONE, -ONE, td))
+        slope = Signal(Number)
+        m.d.comb += slope.eq(Mux(self.huber, limited, saturated(td << 1)))
+        weighted = kept(slope * kept(given.weight, Fraction, 5), signed(FORMAT.bits + FRACTION.bits))
+        error = Signal(Number)
+        m.d.comb += error.eq(saturated(-stored(m, weighted, FRACTION.fraction_bits)))
+        action = kept(given.action, range(max(2, self.actions)), 6)
+        last_td = kept(td, cycles=2)
+        m.d.comb += self.tds.payload.eq(last_td)
+        for a in range(self.actions):
+            m.d.comb += self.errors.payload[a].eq(
+                kept(Mux(action == a, error, 0)) if self.actions > 1 else kept(error)
+            )
+        return m
+
+
+def _largest(by: list[Value], values: list[Value]) -> Value:
+    """Return the value at the first of the largest entries of `by`."""
+    best, value = by[0], values[0]
+    for other, candidate in zip(by[1:], values[1:], strict=True):
+        larger = other > best
+        best, value = Mux(larger, other, best), Mux(larger, candidate, value)
+    return value
+
+
+@dataclass(frozen=True)
+class TdLoss:
+    """What the loss gives for a batch.
+
+    Attributes:
+        errors: (B, actions) int32, raw values of `FORMAT`.
+        tds: (B,) int32, the TD errors in `FORMAT`.
+    """
+
+    errors: Array
+    tds: Array
+
+
+def td_loss(
+    outputs: Array, targets: Array, batch: dict[str, Array], *, greedy: Array | None = None, huber: bool
+) -> TdLoss:
+    """Return the errors and TD errors of a batch, bit by bit as `TdLossUnit` gives them: its golden model.
+
+    Args:
+        outputs, targets: (B, actions) int32, q and t in `FORMAT`.
+        batch: (B,) each: action, reward in `FORMAT`, discount and weight in `FRACTION`.
+        greedy: (B, actions) int32, g for double DQN.
+        huber: Huber's loss instead of the squared one.
+    """
+    rows = np.arange(len(outputs))
+    following = targets[rows, np.argmax(targets if greedy is None else greedy, axis=1)].astype(np.int64)
+    places = FORMAT.fraction_bits + FRACTION.fraction_bits
+    discounted = FORMAT.rescale(following * batch["discount"].astype(np.int64), places).raw
+    y = FORMAT.store(discounted.astype(np.int64) + batch["reward"]).raw
+    td = FORMAT.store(y.astype(np.int64) - outputs[rows, batch["action"]]).raw
+    slope = np.clip(td, -ONE, ONE) if huber else FORMAT.store(2 * td.astype(np.int64)).raw
+    weighted = FORMAT.rescale(slope.astype(np.int64) * batch["weight"].astype(np.int64), places).raw
+    errors = np.zeros_like(outputs)
+    errors[rows, batch["action"]] = FORMAT.store(-weighted.astype(np.int64)).raw
+    return TdLoss(errors, td)
