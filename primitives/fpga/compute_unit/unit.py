@@ -105,8 +105,9 @@ class ComputeUnit(wiring.Component):
         m = Module()
         m.submodules.core = core = self.core
         sizes = {"side": core.side, "width": core.width, "blocks": self.operand_blocks}
-        a = BankedBuffer(**sizes) if core.block_load else LAYOUTS[self.layout](**sizes)
-        b = BankedBuffer(**sizes) if core.block_load else BlockedBuffer(**sizes)
+        banked = {**sizes, "row_cycles": core.arithmetic.row_cycles}
+        a = BankedBuffer(**banked) if core.block_load else LAYOUTS[self.layout](**sizes)
+        b = BankedBuffer(**banked) if core.block_load else BlockedBuffer(**sizes)
         m.submodules.a, m.submodules.b = a, b
         m.submodules.result = result = ResultBuffer(core=core, blocks=self.result_blocks)
 

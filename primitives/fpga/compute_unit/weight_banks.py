@@ -29,6 +29,7 @@ class BankedBuffer(wiring.Component):
         side: P, 2 or more.
         width: bits of a word.
         blocks: number of P x P blocks that fit, which is the number of words of a bank.
+        row_cycles: cycles by which a row of the array works after the row above it, r.
 
     Ports:
         request: In(VectorRequest), a row or a column of a block. ready: Out(1), always 1.
@@ -39,18 +40,18 @@ class BankedBuffer(wiring.Component):
         as_blocks: In(1): a request is for a whole block, given by `block_row` and `block_column`; constant while
             blocks are in transit.
         flipped: In(1), with `as_blocks`: element (i, j) of the array gets element (j, i) of the block.
-        weights: Out(P x P of signed(width)), row by row: word (i, j) of a block is valid from 1 + i + j cycles after
+        weights: Out(P x P of signed(width)), row by row: word (i, j) of a block is valid from 1 + i r + j cycles after
             its request until that of the next block.
         write_mask: In(P): the words of `write_data` that are written, each to its column of the row.
         write_next: In(P): the written words that go to the next block instead.
     """
 
-    def __init__(self, *, side: int, width: int, blocks: int):
+    def __init__(self, *, side: int, width: int, blocks: int, row_cycles: int = 1):
         if side < 2 or width < 1 or blocks < 1:
             raise ValueError(
                 f"side, width, blocks: found {side}, {width}, {blocks}; allowed: side 2 or more, others 1 or more"
             )
-        self.side, self.width, self.blocks = side, width, blocks
+        self.side, self.width, self.blocks, self.row_cycles = side, width, blocks, row_cycles
         vector = data.ArrayLayout(width, side)
         super().__init__(
             {
@@ -81,10 +82,11 @@ class BankedBuffer(wiring.Component):
             wanted.block.eq(self.base + request.block_row * self.pitch + request.block_column),
         ]
         # The address of each diagonal: the vector's, or that of the block that has reached it.
+        steps = (side - 1) * (self.row_cycles + 1)
         wave: list[Any] = [wanted]
-        for _ in range(2 * side - 2):
+        for _ in range(steps):
             wave.append(delayed(m, wave[-1], 1))
-        addresses = [Signal.like(wanted, name=f"address_{k}") for k in range(2 * side - 1)]
+        addresses = [Signal.like(wanted, name=f"address_{k}") for k in range(steps + 1)]
         m.d.comb += [
             address.eq(Mux(self.as_blocks, step, wanted))
             for address, step in zip(addresses, wave, strict=True)
@@ -95,9 +97,19 @@ class BankedBuffer(wiring.Component):
         for i, row in enumerate(banks):
             for j, bank in enumerate(row):
                 m.submodules[f"bank_{i}_{j}"] = bank
+                address: Any = addresses[i * self.row_cycles + j]
+                if self.row_cycles > 1:  # flipped, the bank feeds element (j, i)
+                    address = data.View(
+                        wanted.shape(),
+                        Mux(
+                            self.flipped,
+                            addresses[j * self.row_cycles + i].as_value(),
+                            address.as_value(),
+                        ),
+                    )
                 m.d.comb += [
-                    bank.read_enable.eq(addresses[i + j].valid),
-                    bank.read_address.eq(addresses[i + j].block),
+                    bank.read_enable.eq(address.valid),
+                    bank.read_address.eq(address.block),
                     bank.write_enable.eq(self.write_enable & (self.write_row == i) & self.write_mask[j]),
                     bank.write_address.eq(write_blocks[j]),
                     bank.write_data.eq(self.write_data[j]),

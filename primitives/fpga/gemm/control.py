@@ -14,6 +14,9 @@ Passes follow each other without a gap. In the stationary dataflows, WS and IS, 
 loaded while the vectors stream. Loading takes P cycles: a pass with fewer vectors waits for it, and the first block
 is loaded before anything streams. With `block_load` every element has its own memory for the stationary operand. Then
 loading a block takes no time, and every pass has as many cycles as vectors, as in PPO's Equation 5.
+
+In float32 (`arithmetic`) a pass of NS works on several blocks of C in turn: their vectors take turns, cycle by
+cycle. A pass of WS or IS has at least `shortest_pass` cycles.
 """
 
 from enum import IntEnum
@@ -23,6 +26,8 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from primitives.fpga.gemm.arithmetic import INTEGER, Arithmetic
+from primitives.fpga.gemm.interleaving import InterleavedBlocks
 from primitives.fpga.gemm.processing_element import Control
 
 INDEX_BITS = 16  # of every count of blocks and vectors
@@ -76,6 +81,8 @@ class GemmController(wiring.Component):
         side: P, rows and columns of the array.
         block_load: whether a stationary block is loaded at once. Then the request for the stationary operand names a
             block, in the first cycle of its pass.
+        arithmetic: how many blocks a pass of NS works on in turn, and how short a stationary pass may be. With more
+            than one block, `ready` must always be 1, and `block_load` is required.
 
     Ports:
         command: In(stream of GemmCommand), a product's sizes and dataflow; taken when idle or in the last step of the
@@ -90,8 +97,8 @@ class GemmController(wiring.Component):
         dataflow: Out(Dataflow), halves: Out(1), of the current command.
     """
 
-    def __init__(self, *, side: int, block_load: bool = False):
-        self.side, self.block_load = side, block_load
+    def __init__(self, *, side: int, block_load: bool = False, arithmetic: Arithmetic = INTEGER):
+        self.side, self.block_load, self.arithmetic = side, block_load, arithmetic
         super().__init__(
             {
                 "command": In(stream.Signature(GemmCommand)),
@@ -132,9 +139,27 @@ class GemmController(wiring.Component):
         m.d.comb += stream_now.eq(streaming & (step < command.vectors))
         m.d.comb += load_now.eq(loading & (step < self.side))
         stream_ends = ~streaming | (step + 1 >= command.vectors)
+        if self.arithmetic.shortest_pass > 1:
+            long_enough = step + 1 >= self.arithmetic.shortest_pass
+            stream_ends = ~streaming | ((step + 1 >= command.vectors) & (~stationary | long_enough))
         load_ends = ~loading | (step + 1 >= self.side)
         active, pass_ends, command_ends = streaming | loading, Signal(), Signal()
-        m.d.comb += pass_ends.eq(active & self.ready & stream_ends & load_ends)
+        moves, row, column = active & self.ready, outer, inner
+        interleaved = None
+        if self.arithmetic.interleaved > 1:
+            interleaved = InterleavedBlocks(
+                m,
+                self.arithmetic.interleaved,
+                outer,
+                inner,
+                outer_blocks,
+                inner_blocks,
+                stationary,
+                active,
+            )
+            moves, row, column = moves & interleaved.ends, interleaved.outer, interleaved.inner
+            stream_now = stream_now & interleaved.exists
+        m.d.comb += pass_ends.eq(moves & stream_ends & load_ends)
 
         def is_last(outer: Any, inner: Any) -> Any:
             return (outer == outer_blocks - 1) & (inner == inner_blocks - 1)
@@ -144,8 +169,12 @@ class GemmController(wiring.Component):
             return [inner.eq(Mux(wraps, 0, inner + 1)), outer.eq(outer + wraps)]
 
         in_turn = ~stationary | self.block_load  # passes need no load before them
-        m.d.comb += command_ends.eq(pass_ends & streaming & ~loading & (~in_turn | is_last(outer, inner)))
-        with m.If(active & self.ready):
+        last_pass, next_pass = is_last(outer, inner), advance(outer, inner)
+        if interleaved:
+            last_pass = interleaved.is_last
+            next_pass = [inner.eq(interleaved.next_inner), outer.eq(interleaved.next_outer)]
+        m.d.comb += command_ends.eq(pass_ends & streaming & ~loading & (~in_turn | last_pass))
+        with m.If(moves):
             m.d.sync += [
                 step.eq(step + 1),
                 offset.eq(Mux(at_block_end, 0, offset + 1)),
@@ -158,7 +187,7 @@ class GemmController(wiring.Component):
                 m.d.sync += advance(load_outer, load_inner)
                 m.d.sync += loading.eq(loading & ~is_last(load_outer, load_inner))
             with m.Else():
-                m.d.sync += advance(outer, inner)
+                m.d.sync += next_pass
         with m.If(command_ends):
             m.d.sync += [streaming.eq(0), loading.eq(0)]
 
@@ -194,8 +223,8 @@ class GemmController(wiring.Component):
             load_now, load_outer, load_inner = stream_now & (step == 0), outer, inner
         with m.Switch(command.dataflow):
             with m.Case(Dataflow.NS):
-                m.d.comb += request(self.a, stream_now, Axis.COLUMN, outer, block, offset)
-                m.d.comb += request(self.b, stream_now, Axis.ROW, block, inner, offset)
+                m.d.comb += request(self.a, stream_now, Axis.COLUMN, row, block, offset)
+                m.d.comb += request(self.b, stream_now, Axis.ROW, block, column, offset)
             with m.Case(Dataflow.WS):
                 m.d.comb += request(self.a, load_now, Axis.COLUMN, load_outer, load_inner, step)
                 m.d.comb += request(self.b, stream_now, Axis.COLUMN, inner, block, offset)

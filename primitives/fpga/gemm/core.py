@@ -1,21 +1,26 @@
 """The systolic GEMM core: controller, array and accumulators (PPO 3.2.2).
 
-The golden model of its result is `a @ b` in integers; that of its timing is `cycles.gemm.core_cycles`.
+The golden model of its result is `a @ b` in integers, or `float_golden.product` in float32; that of its timing is
+`cycles.gemm.core_cycles`, or `cycles.gemm_float32.core_cycles`.
 """
+
+from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from primitives.fpga.export.platform import shared
+from primitives.fpga.gemm.arithmetic import FLOAT32, INTEGER
 from primitives.fpga.gemm.column_accumulator import ColumnAccumulator
 from primitives.fpga.gemm.control import Dataflow, GemmCommand, GemmController, VectorRequest
+from primitives.fpga.gemm.float_element import FloatAccumulator
 from primitives.fpga.gemm.processing_element import Control
 from primitives.fpga.gemm.systolic_array import SystolicArray
 
 
 class GemmCore(wiring.Component):
-    """Computes C = A B in signed integers, modulo 2**accumulator_width.
+    """Computes C = A B in signed integers, modulo 2**accumulator_width, or in float32.
 
     The matrices may have any sizes; blocks that extend beyond a matrix are filled with zeros.
 
@@ -36,6 +41,8 @@ class GemmCore(wiring.Component):
             read together with the vectors; otherwise blocks are loaded from above, one row per cycle.
         datapath: whether the array and the accumulators exist. Without them the core has no data ports, but requests
             the same operands in the same cycles, which is enough for a timer.
+        float32: whether numbers are float32 (`arithmetic`). Then `width` and `accumulator_width` are 32, `block_load`
+            is required, and `ready` must always be 1.
 
     Ports:
         command: In(stream of GemmCommand).
@@ -49,7 +56,8 @@ class GemmCore(wiring.Component):
         column_done: Out(P), the columns whose sum is finished in this cycle. WS: column i gives row i of a block row
             of C, left to right. IS: column j gives column j of a block column of C, top to bottom.
         weights: In(signed(width)), P x P of them, row by row (`block_load` only): element (i, j) of the block
-            requested in cycle t (A's (j, i) in WS, B's (i, j) in IS) is valid in cycle t + 1 + i + j.
+            requested in cycle t (A's (j, i) in WS, B's (i, j) in IS) is valid in cycle t + 1 + i r + j, where r is
+            `arithmetic.row_cycles`.
         streaming: Out(1), a streaming operand enters the array in this cycle (without `datapath` only).
     """
 
@@ -63,7 +71,11 @@ class GemmCore(wiring.Component):
         configurable: bool = False,
         block_load: bool = False,
         datapath: bool = True,
+        float32: bool = False,
     ):
+        if float32 and not block_load:
+            raise ValueError("block_load: found False; allowed with float32: True")
+        self.float32, self.arithmetic = float32, FLOAT32 if float32 else INTEGER
         self.side, self.width, self.accumulator_width = side, width, accumulator_width
         self.accumulator_depth, self.configurable = accumulator_depth, configurable
         self.block_load, self.datapath = block_load, datapath
@@ -97,7 +109,9 @@ class GemmCore(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         side = self.side
-        m.submodules.controller = controller = GemmController(side=side, block_load=self.block_load)
+        m.submodules.controller = controller = GemmController(
+            side=side, block_load=self.block_load, arithmetic=self.arithmetic
+        )
         array = self._array(m) if self.datapath else None
         wiring.connect(m, wiring.flipped(self.command), controller.command)
         m.d.comb += [self.a.eq(controller.a), self.b.eq(controller.b), controller.ready.eq(self.ready)]
@@ -123,10 +137,10 @@ class GemmCore(wiring.Component):
                 array.top.eq(Mux(swapped, self.a_data, self.b_data)),
             ]
         m.d.comb += self.entering.eq(control.valid | load)
-        # The last operand leaves the far corner after 2 P - 1 cycles.
-        remaining = Signal(range(2 * side))
+        drain_cycles = self.arithmetic.drain_cycles(side)
+        remaining = Signal(range(drain_cycles + 1))
         with m.If(self.entering):
-            m.d.sync += remaining.eq(2 * side - 1)
+            m.d.sync += remaining.eq(drain_cycles)
         with m.Elif(remaining != 0):
             m.d.sync += remaining.eq(remaining - 1)
         asking = controller.a.valid | controller.b.valid
@@ -149,6 +163,7 @@ class GemmCore(wiring.Component):
             accumulator_width=self.accumulator_width,
             configurable=self.configurable,
             block_load=self.block_load,
+            float32=self.float32,
         )
         if self.block_load:
             m.d.comb += [theirs.eq(ours) for theirs, ours in zip(array.weights, self.weights, strict=True)]
@@ -161,16 +176,22 @@ class GemmCore(wiring.Component):
         m.d.comb += self.tile_done.eq(array.done)
         valid = []
         for j in range(side):
-            accumulator, m.submodules[f"accumulator_{j}"] = shared(
-                platform,
-                ColumnAccumulator,
-                width=self.accumulator_width,
-                depth=self.accumulator_depth,
-                lanes=self.lanes,
-            )
+            accumulator, m.submodules[f"accumulator_{j}"] = self._accumulator(platform)
             with m.If(array.stationary):
                 m.d.comb += accumulator.control.eq(array.column_control[j])
             m.d.comb += accumulator.sums.eq(array.sums[(side - 1) * side + j])
             m.d.comb += self.column_sums[j].eq(accumulator.totals)
             valid.append(accumulator.valid)
         m.d.comb += self.column_done.eq(Cat(valid))
+
+    def _accumulator(self, platform: object) -> tuple[Any, Any]:
+        """Return the ports of a new accumulator, and the submodule to add."""
+        if self.float32:
+            return shared(platform, FloatAccumulator, depth=self.accumulator_depth)
+        return shared(
+            platform,
+            ColumnAccumulator,
+            width=self.accumulator_width,
+            depth=self.accumulator_depth,
+            lanes=self.lanes,
+        )

@@ -12,7 +12,7 @@ from primitives.fpga.gemm.core import GemmCore
 from primitives.fpga.gemm.matrix_buffer import select_vector
 from primitives.fpga.gemm.systolic_array import delayed
 
-# The write of the first column (or corner); each other one writes one cycle after its neighbour.
+# The write of the first column (or corner); each other one writes after its neighbour.
 Target = data.StructLayout({"block": INDEX_BITS, "offset": INDEX_BITS})
 
 
@@ -39,7 +39,7 @@ class ResultBuffer(wiring.Component):
     """
 
     def __init__(self, *, core: GemmCore, blocks: int):
-        self.side, self.blocks = core.side, blocks
+        self.side, self.blocks, self.row_cycles = core.side, blocks, core.arithmetic.row_cycles
         sums = core.signature.members["column_sums"].shape
         self._word = sums.elem_shape
         super().__init__(
@@ -85,7 +85,7 @@ class ResultBuffer(wiring.Component):
                 target.offset.eq(0),
             ]
         targets = [target]
-        for _ in range(2 * self.side - 2):
+        for _ in range((self.side - 1) * (self.row_cycles + 1)):
             targets.append(delayed(m, targets[-1], 1))
         return targets
 
@@ -107,7 +107,7 @@ class ResultBuffer(wiring.Component):
                     with m.Case(Dataflow.NS):
                         enable, target, word = (
                             self.tile_done[element],
-                            targets[i + j],
+                            targets[i * self.row_cycles + j],
                             self.tile_sums[element],
                         )
                         m.d.comb += self._write(bank, enable, target, word)

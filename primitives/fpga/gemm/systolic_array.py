@@ -7,6 +7,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from primitives.fpga.export.platform import shared
+from primitives.fpga.gemm.arithmetic import FLOAT32, INTEGER
+from primitives.fpga.gemm.float_element import FloatElement
 from primitives.fpga.gemm.processing_element import Control, ProcessingElement
 
 
@@ -25,7 +27,8 @@ def delayed(m: Module, value: ValueLike, cycles: int) -> ValueLike:
 class SystolicArray(wiring.Component):
     """A grid of P x P processing elements, with inputs delayed so that matching operands meet in each element.
 
-    Element (i, j) gets the operands of cycle t in cycle t + i + j; its sum is valid one cycle later.
+    Element (i, j) gets the operands of cycle t in cycle t + i r + j; its sum is valid `sum_cycles` later. In integers r
+    and `sum_cycles` are 1; in float32 they are those of `arithmetic.FLOAT32`.
 
     Every element has its own ports `sums` and `weights`. A single port for all elements would be thousands of bits
     wide, and simulators would assemble and split it in every cycle.
@@ -37,6 +40,8 @@ class SystolicArray(wiring.Component):
         configurable: whether the left operand may hold two numbers of half the width; then every sum has two lanes,
             otherwise one.
         block_load: whether weights come from memories of the elements instead of from above.
+        float32: whether the operands and sums are float32 (`FloatElement`); then both widths are 32, and weights
+            come from memories.
 
     Ports:
         stationary: In(1), whether the dataflow is stationary; constant while operands are in the array.
@@ -47,10 +52,10 @@ class SystolicArray(wiring.Component):
         load, load_row: In(1), In(range(P)), whether `top` carries weights, and for which row.
         sums: Out(lanes x signed(accumulator_width)), P x P of them: every element's sum, row by row.
         done: Out(P * P), the sums that are finished dot products (non-stationary).
-        column_control: Out(P x Control), of the vector that the last row works on in this cycle: its sums, the last
-            row of `sums`, are valid one cycle later (stationary).
+        column_control: Out(P x Control), of the vector whose sums, the last row of `sums`, are valid one cycle later
+            (stationary).
         weights: In(signed(width)), P x P of them, row by row (`block_load` only): word (i, j) of the pass whose first
-            vector entered in cycle t is valid in cycle t + i + j.
+            vector entered in cycle t is valid in cycle t + i r + j.
     """
 
     def __init__(
@@ -61,9 +66,15 @@ class SystolicArray(wiring.Component):
         accumulator_width: int,
         configurable: bool = False,
         block_load: bool = False,
+        float32: bool = False,
     ):
         if side < 2:
             raise ValueError(f"side: found {side}; allowed: 2 or more")
+        if float32 and (not block_load or configurable or (width, accumulator_width) != (32, 32)):
+            raise ValueError(
+                "float32: found True; allowed with block_load, widths of 32 and no configurable datapath"
+            )
+        self.float32, self.arithmetic = float32, FLOAT32 if float32 else INTEGER
         self.side, self.width, self.accumulator_width = side, width, accumulator_width
         self.configurable, self.block_load = configurable, block_load
         lanes = data.ArrayLayout(signed(accumulator_width), 2 if configurable else 1)
@@ -95,8 +106,10 @@ class SystolicArray(wiring.Component):
         elements: list[list[Any]] = [[] for _ in range(side)]
         for i, row in enumerate(elements):
             for j in range(side):
-                element, m.submodules[f"element_{i}_{j}"] = shared(platform, ProcessingElement, **options)
+                kind = (FloatElement, {}) if self.float32 else (ProcessingElement, options)
+                element, m.submodules[f"element_{i}_{j}"] = shared(platform, kind[0], **kind[1])
                 row.append(element)
+        row_cycles, before_sum = self.arithmetic.row_cycles, self.arithmetic.sum_cycles - 1
         for i, row in enumerate(elements):
             for j, element in enumerate(row):
                 m.d.comb += [element.stationary.eq(self.stationary), element.halves.eq(self.halves)]
@@ -113,10 +126,10 @@ class SystolicArray(wiring.Component):
             m.d.comb += entering.eq(self.control)
             m.d.comb += entering.load.eq(self.load & (self.load_row == i))
             m.d.comb += [
-                row[0].left_in.eq(delayed(m, self.left[i], i)),
-                row[0].control_in.eq(delayed(m, entering, i)),
+                row[0].left_in.eq(delayed(m, self.left[i], i * row_cycles)),
+                row[0].control_in.eq(delayed(m, entering, i * row_cycles)),
                 elements[0][i].top_in.eq(delayed(m, self.top[i], i)),
-                self.column_control[i].eq(elements[side - 1][i].control_in),
+                self.column_control[i].eq(delayed(m, elements[side - 1][i].control_in, before_sum)),
             ]
         m.d.comb += self.done.eq(Cat(element.done for row in elements for element in row))
         return m

@@ -9,7 +9,7 @@ from amaranth.hdl import Module, Mux, ResetInserter, Signal, ValueLike
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.gemm.control import Axis, GemmCommand
+from primitives.fpga.gemm.control import Axis, Dataflow, GemmCommand
 from primitives.fpga.gemm.core import GemmCore
 from primitives.fpga.gemm.matrix_buffer import PlainBuffer
 
@@ -24,6 +24,7 @@ class GemmTimer(wiring.Component):
         block_load: whether stationary blocks are loaded at once, from memories of the elements; otherwise row by row.
         layout: layout of A's memory: `blocked`, which always answers, or `plain`, which stalls for
             columns (`matrix_buffer`).
+        float32: whether the core is one of float32, which needs `block_load`.
 
     Ports:
         commands: In(stream): `gemm`, the product's `GemmCommand`, which has its sizes and dataflow; `transposed_a`: A
@@ -32,12 +33,15 @@ class GemmTimer(wiring.Component):
             of them were `stalls`, in which A was requested and not ready.
     """
 
-    def __init__(self, *, side: int, block_load: bool = False, layout: str = "blocked"):
+    def __init__(
+        self, *, side: int, block_load: bool = False, layout: str = "blocked", float32: bool = False
+    ):
         if layout not in ("blocked", "plain"):
             raise ValueError(f"layout: found {layout!r}; allowed: blocked, plain")
         if block_load and layout != "blocked":
             raise ValueError(f"layout: found {layout!r}; allowed with block_load: blocked")
         self.side, self.block_load, self.layout = side, block_load, layout
+        self.float32 = float32
         command = data.StructLayout({"gemm": GemmCommand, "transposed_a": 1})
         finished = data.StructLayout({"cycles": COUNT_BITS, "stalls": COUNT_BITS})
         super().__init__(
@@ -46,7 +50,9 @@ class GemmTimer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.core = core = GemmCore(side=self.side, block_load=self.block_load, datapath=False)
+        m.submodules.core = core = GemmCore(
+            side=self.side, block_load=self.block_load, datapath=False, float32=self.float32
+        )
         running, entered = Signal(), Signal()
         since, stalls = Signal(COUNT_BITS), Signal(COUNT_BITS)
         command, finished = Signal.like(self.commands.payload), self.finished
@@ -64,8 +70,7 @@ class GemmTimer(wiring.Component):
         with m.If(waits & (core.entering | entered)):
             m.d.sync += stalls.eq(stalls + 1)
         with m.If(core.streaming):
-            # The last vector's sum is at the edge 2 P - 1 cycles after it entered.
-            m.d.sync += finished.payload.cycles.eq(since + 2 * self.side - 1)
+            m.d.sync += finished.payload.cycles.eq(since + self._to_edge(core, command))
         with m.If(starting):
             m.d.sync += [command.eq(self.commands.payload), running.eq(1)]
             m.d.sync += [entered.eq(0), since.eq(0), stalls.eq(0)]
@@ -74,6 +79,11 @@ class GemmTimer(wiring.Component):
         with m.If(finished.valid & finished.ready):
             m.d.sync += finished.valid.eq(0)
         return m
+
+    def _to_edge(self, core: GemmCore, command: Signal) -> ValueLike:
+        """Return the cycles from the last vector that enters to its last sum at the edge; in integers 2 P - 1."""
+        cycles, total = core.arithmetic.drain_cycles(self.side), core.arithmetic.total_cycles
+        return cycles if not total else Mux(command.gemm.dataflow == Dataflow.NS, cycles - total, cycles)
 
     def _waits(self, m: Module, core: GemmCore, command: Signal, starting: ValueLike) -> Signal:
         """Return a signal: A is requested and its memory is not ready in this cycle."""
