@@ -12,15 +12,18 @@ Slopes measured on a half-shared core: a loop in Python 0.9, searches in a sum t
 of 4 MB 0.3. If a function ran at one speed only, its slope is taken from this range (`PRIOR`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.measure.pace import AT_FULL_SPEED, Piece
+from harness.measure.pace import AT_FULL_SPEED, Pace, Piece, waited_s
 from harness.measure.statistics import FEWEST_SAMPLES, Samples
 
+Value = TypeVar("Value")
 PRIOR, PRIOR_ERROR = 0.6, 0.3
 """Slope assumed for a case without any information, and its standard deviation."""
 SLOWEST = 2.2
@@ -100,6 +103,20 @@ def at_full_speed(blocks: Sequence[Sequence[Piece]], full_s: float) -> FullSpeed
 def own_s(piece: Piece) -> float:
     """Return the seconds of a timed piece of work without those for which its thread waited for a core."""
     return max(piece.seconds - piece.pace.waited_s, LEAST_OWN * piece.seconds)
+
+
+def own_time(work: Callable[[], Value]) -> tuple[Value, float]:
+    """Call `work`; return its result and its seconds without those for which this thread waited for a core.
+
+    A call is often shorter than the time slice that another process takes from its core.
+
+    Args:
+        work: function to call.
+    """
+    before_s, start_s = waited_s(), perf_counter()
+    value = work()
+    took_s = perf_counter() - start_s
+    return value, own_s(Piece(took_s, 1, Pace(waited_s=waited_s() - before_s)))
 
 
 def _sums(block: npt.NDArray[np.intp], of: Array, count: int) -> Array:

@@ -26,8 +26,7 @@ from harness.core.provenance import Provenance, weakest
 from harness.mapping import Mapping
 from harness.mapping.base import Platform
 from harness.mapping.loop import ACTORS, HOST, LEARNER, NO_INPUTS, RMM, STORAGE, Made, Value
-from harness.measure.full_speed import own_s
-from harness.measure.pace import Pace, Piece, waited_s
+from harness.measure.full_speed import own_time
 from harness.runtime import time_provenance
 from primitives.learner import Learner
 
@@ -298,15 +297,10 @@ class VirtualTime(RealTime):
         return Made(value, self.charge(device.name if device else unit, term, took_s, max(made_s, after_s)))
 
     def _timed(self, work: Callable[[], Value]) -> tuple[Value, float]:
-        """Call `work`; return its result and the host's own seconds: without waiting for a core, or a board's storage.
-
-        A call is often shorter than the time slice that another process takes from its core.
-        """
-        stored_s, before_s, start_s = self._stored_s(), waited_s(), perf_counter()
-        value = work()
-        took_s = perf_counter() - start_s
-        took_s = own_s(Piece(took_s, 1, Pace(waited_s=waited_s() - before_s)))
-        return value, max(0.0, took_s - (self._stored_s() - stored_s))  # storing may have waited too
+        """Call `work`; return its result and the host's seconds, without waiting or a board's storage."""
+        stored_s = self._stored_s()
+        value, took_s = own_time(work)
+        return value, max(0.0, took_s - (self._stored_s() - stored_s))
 
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]

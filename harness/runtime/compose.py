@@ -4,7 +4,6 @@ from collections.abc import Callable
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, replace
 from functools import partial
-from time import perf_counter
 from typing import Any, cast
 
 import numpy as np
@@ -20,7 +19,8 @@ from harness.mapping import Mapping, Target
 from harness.runtime import time_provenance
 from harness.runtime.actors.in_process import Actors, InlineActors, ThreadActors
 from harness.runtime.actors.pool import ActorPlan, ActorPool
-from harness.runtime.options import STRICT, Fusion, Options
+from harness.runtime.options import STRICT, Fusion, InitialPriorities, Options
+from harness.runtime.timed_storage import FetchedStorage, TimedDeviceStorage, TimedStorage
 from harness.workloads import custom_task
 from harness.workloads.custom_task import CustomTask
 from harness.workloads.task import Task, algorithm_of, columns_of
@@ -40,7 +40,7 @@ from primitives.replay import (
     device,
 )
 from primitives.replay.base import Replay
-from primitives.replay.device import DeviceStorage, RowMemory
+from primitives.replay.device import RowMemory
 
 DELAY = 1000
 """Gradient steps after which a learner of precision "dynamic" narrows its activations. FIX does not state its
@@ -50,60 +50,6 @@ number.
 
 STORING_DEVICES = tuple(status.name for status in device.backends())
 """Kinds of devices whose memory can hold the replay's transitions. Simulated devices keep them in the host's memory."""
-
-
-class TimedStorage(Storage):
-    """A storage that counts the seconds of its gathers and writes, separately from sampling and inserting.
-
-    On a device, `gather` only starts the work: whoever reads the batch, such as the learner's step, waits for it.
-
-    Attributes:
-        gather_s, write_s: seconds spent so far on gathering and on writing.
-    """
-
-    gather_s = 0.0
-    write_s = 0.0
-
-    def gather(
-        self, indices: npt.ArrayLike, out: MappingABC[str, npt.NDArray] | None = None
-    ) -> dict[str, npt.NDArray]:
-        start_s = perf_counter()
-        batch = super().gather(indices, out)
-        self.gather_s += perf_counter() - start_s
-        return batch
-
-    def write(
-        self, arrays: MappingABC[str, npt.NDArray], rows: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.int64]:
-        start_s = perf_counter()
-        written = super().write(arrays, rows)
-        self.write_s += perf_counter() - start_s
-        return written
-
-
-class TimedDeviceStorage(TimedStorage, DeviceStorage):
-    """A storage in a device's memory that counts the seconds of its gathers and writes."""
-
-
-class FetchedStorage(TimedDeviceStorage):
-    """A storage in a device's memory whose batches are copied to the host, where a simulated learner reads them."""
-
-    def gather(
-        self, indices: npt.ArrayLike, out: MappingABC[str, npt.NDArray] | None = None
-    ) -> dict[str, npt.NDArray]:
-        """Copy a batch of rows to the host, and return it by column.
-
-        Args:
-            indices: (B,) rows of the storage.
-            out: arrays on the host that get the batch, by column; by default new arrays.
-        """
-        return super().gather(
-            indices, Storage.allocate(self, len(np.asarray(indices))) if out is None else out
-        )
-
-    def allocate(self, batch_size: int) -> dict[str, npt.NDArray]:
-        """Return empty arrays on the host for a batch of `batch_size` rows, by column, for `gather`."""
-        return Storage.allocate(self, batch_size)
 
 
 @dataclass(frozen=True)

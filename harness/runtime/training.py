@@ -187,6 +187,7 @@ class Training:
         if options.replay_beside and not isinstance(self._time, VirtualTime) and self._steps is None:
             self._time = TimeBeside(ahead + _CALLS_A_STEP)
         self.provenance = self._time.provenance
+        self._storage.without_waiting = isinstance(self._time, VirtualTime)
         item_bytes = self._storage.nbytes // self._storage.capacity
         items_bytes = self._batch_size * item_bytes
         device, simulated = mapping.storage.device, mapping.storage.backend == "fpga"

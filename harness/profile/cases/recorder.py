@@ -150,7 +150,7 @@ class Recorder:
     ) -> float:
         """Record the seconds of work that was part of the last call, at that call's core speed, and return `after_s`.
 
-        The time for which the work waited for a core is unknown and recorded as 0. See `Clock.charge`.
+        The seconds are without those for which the work waited for a core (`TimedStorage`). See `Clock.charge`.
 
         Args:
             server, input_bytes: ignored.

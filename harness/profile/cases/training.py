@@ -19,7 +19,6 @@ from harness.runtime.actors.pool import ActorPlan
 from harness.runtime.clock import simulated_s
 from harness.runtime.compose import (
     Parts,
-    TimedStorage,
     actors_of,
     fusions,
     is_simulated,
@@ -28,6 +27,7 @@ from harness.runtime.compose import (
 )
 from harness.runtime.on_policy import OnPolicyTraining
 from harness.runtime.options import Fusion, Options
+from harness.runtime.timed_storage import TimedStorage
 from harness.runtime.training import Progress, Training
 from harness.workloads import Workload
 from primitives.learner import Learner

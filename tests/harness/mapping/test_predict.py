@@ -10,7 +10,7 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.mapping import STRATEGIES, Prediction, predict, problem
 from harness.mapping.problem import problem_of
-from harness.runtime.compose import TimedStorage
+from harness.runtime.timed_storage import TimedStorage
 from harness.workloads.task import columns_of
 from primitives.algorithms.ddpg import DDPG
 

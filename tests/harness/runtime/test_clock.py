@@ -7,6 +7,7 @@ import pytest
 from harness.core.provenance import Provenance
 from harness.mapping import Mapping
 from harness.mapping.loop import ACTORS, HOST, LEARNER, RMM, STORAGE
+from harness.measure import full_speed
 from harness.runtime import clock as run_time
 from harness.runtime.clock import Device, RealTime, VirtualTime, simulated_s, time_of, weights_bytes
 
@@ -33,8 +34,9 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    monkeypatch.setattr(run_time, "perf_counter", lambda: made.host_s)
-    monkeypatch.setattr(run_time, "waited_s", lambda: made.waited_s)
+    for module in (run_time, full_speed):
+        monkeypatch.setattr(module, "perf_counter", lambda: made.host_s)
+    monkeypatch.setattr(full_speed, "waited_s", lambda: made.waited_s)
     return made
 
 

@@ -13,8 +13,8 @@ from harness.profile.cases.base import random_transitions
 from harness.runtime import check_options, compose
 from harness.runtime.actors.in_process import InlineActors, ThreadActors
 from harness.runtime.actors.pool import ActorPool
-from harness.runtime.compose import TimedDeviceStorage, TimedStorage
 from harness.runtime.options import STRICT, Fusion, Options
+from harness.runtime.timed_storage import TimedDeviceStorage
 from harness.runtime.training import Training
 from harness.workloads.custom_task import CustomTask
 from primitives import learner as learners
@@ -384,19 +384,6 @@ def test_actors_step_in_turns_in_a_thread_or_in_processes(monkeypatch, short, pr
     compose.start_actors(plan, "learner", processes, **({"beside": True} if beside else {}))
     arguments = (plan, "learner", processes) if processes else ("built", "learner")
     assert made == [(expected, arguments)]
-
-
-def test_a_storage_counts_the_seconds_of_its_gathers_and_writes(monkeypatch):
-    now_s = iter([10.0, 13.0, 20.0, 24.0, 30.0, 31.0, 40.0, 47.0])
-    monkeypatch.setattr(compose, "perf_counter", lambda: next(now_s))
-    storage = TimedStorage(4, {"item": FieldSpec((), np.int64)})
-    storage.insert({"item": np.array([5, 6])})
-    assert (storage.write_s, storage.gather_s) == (3.0, 0.0)
-    np.testing.assert_array_equal(storage.gather([1, 0])["item"], [6, 5])
-    assert (storage.write_s, storage.gather_s) == (3.0, 4.0)
-    storage.gather([0])
-    storage.insert({"item": np.array([7])})
-    assert (storage.write_s, storage.gather_s) == (3.0 + 7.0, 4.0 + 1.0)
 
 
 def test_an_algorithm_without_weights_has_no_replay_to_learn_from(short):

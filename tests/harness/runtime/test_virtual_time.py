@@ -13,6 +13,7 @@ from harness.core.provenance import Provenance
 from harness.mapping import Mapping
 from harness.mapping.base import INDEX_BYTES, PRIORITY_BYTES, WEIGHT_BYTES
 from harness.mapping.loop import LEARNER
+from harness.measure import full_speed
 from harness.runtime import clock
 from harness.runtime.clock import Device, VirtualTime, simulated_s, time_of
 from harness.runtime.compose import compose
@@ -23,6 +24,12 @@ NATIVE = Mapping.parse("native-native-cpu")
 INSERT_S, SAMPLE_S, LEARN_S, UPDATE_S = 2e6, 10e6, 100e6, 5e6
 WRITE_S = 20e6
 ITEM_BYTES = 2 * 4 * 4 + 8 + 4 + 1  # of cart-pole: two observations, action, reward, terminated
+
+
+def set_clock(monkeypatch, now_s):
+    """Replace the wall clock of virtual time by a function."""
+    for module in (clock, full_speed):
+        monkeypatch.setattr(module, "perf_counter", now_s)
 
 
 class Links:
@@ -94,7 +101,7 @@ def test_what_simulating_takes_is_no_part_of_the_time(short, monkeypatch, learne
     def read():
         return clock_s
 
-    monkeypatch.setattr(clock, "perf_counter", read)
+    set_clock(monkeypatch, read)
     made = training(short("cartpole-dqn"), learner=learner, rmm=rmm)
     told_s = learner * LEARN_S + rmm * (INSERT_S + SAMPLE_S + UPDATE_S)
     names = ["step"] * learner, ["insert", "sample", "update_priorities"] * rmm
@@ -267,9 +274,10 @@ def test_gathering_takes_what_it_took_on_the_host_or_the_boards_memory(short, st
 def test_what_the_host_does_for_a_storage_on_the_board_is_no_part_of_the_time(short, monkeypatch, beside):
     """The clock moves by 3 s in each sampling, of which 2 s are gathering; the board gathers at its own speed."""
     clock_s = 0.0
-    monkeypatch.setattr(clock, "perf_counter", lambda: clock_s)
+    set_clock(monkeypatch, lambda: clock_s)
     options = {"ahead": 1, "replay_beside": True} if beside else {}
     made = training(short("cartpole-dqn"), rmm=False, storage="fpga", **options)
+    assert made._storage.without_waiting
     gather, draw = made._storage.gather, made.replay.tree.sample
 
     def gathered(*arguments):
@@ -317,7 +325,7 @@ def test_a_simulated_learners_weights_come_over_its_link(short, overlap):
 def test_an_actor_next_to_the_learner_hides_behind_it(short, monkeypatch, overlap, hidden_s):
     """On a clock that only the actor moves."""
     clock_s = 0.0
-    monkeypatch.setattr(clock, "perf_counter", lambda: clock_s)
+    set_clock(monkeypatch, lambda: clock_s)
     made = training(short("cartpole-dqn"), overlap=overlap)
     collect = made._acting.collect
 
