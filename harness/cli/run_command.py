@@ -29,7 +29,7 @@ from harness.mapping.metrics import experiences_per_s
 from harness.plan import plan, tiers
 from harness.runtime import check_options, compose, loops
 from harness.runtime.measured_run import Extent
-from harness.runtime.options import Fusion, Options
+from harness.runtime.options import Fusion, InitialPriorities, Options
 from harness.store.cell import Cell
 from harness.store.peak_memory import recorded
 
@@ -126,6 +126,13 @@ def run(  # noqa: PLR0913 (a command: its options)
             help="A simulated learner begins its step when a batch's first transition arrives (PRL 3.3.2).",
         ),
     ] = False,
+    initial_priorities: Annotated[
+        InitialPriorities,
+        typer.Option(
+            "--initial-priorities",
+            help="Priority of a new transition: the largest so far, or the actor's own TD error (MAP II-A; DQN).",
+        ),
+    ] = InitialPriorities.MAX,
     learners: Annotated[
         int, typer.Option("--learners", min=1, help="Processes that each differentiate a part of a batch.")
     ] = 1,
@@ -193,6 +200,7 @@ def run(  # noqa: PLR0913 (a command: its options)
         deferred_insertion=deferred_insertion,
         single_buffered=single_buffered,
         streamed=streamed,
+        initial_priorities=initial_priorities,
         learners=learners,
         reallocate=reallocate,
         replay_beside=replay_beside,

@@ -21,12 +21,15 @@ the priorities (MAP II-A2, PAL Algorithm 1).
 from collections import deque
 from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Value = TypeVar("Value")
+TD_ERROR = "td_error"
+"""Column of the actors' transitions that gives their initial priorities (MAP II-A1), if the actors compute it."""
 NO_INPUTS: Mapping[str, int] = {}
 HOST, ACTORS, LEARNER, RMM, STORAGE = "host", "actors", "learner", "rmm", "storage"
 
@@ -411,15 +414,22 @@ class TrainingLoop:
 
     def _insert(self, transitions: Mapping[str, Sized]) -> None:
         units = self.units
+        td_errors: tuple[Any, ...] = ()
+        if TD_ERROR in transitions:
+            td_errors = (transitions[TD_ERROR],)
+            transitions = {name: column for name, column in transitions.items() if name != TD_ERROR}
         if units.steps is not None:  # on the host, and so short that passing inputs to a call would show
-            self._clock.run("insert", units.steps.insert, transitions)
+            insert = units.steps.insert
+            self._clock.run(
+                "insert", partial(insert, td_errors=td_errors[0]) if td_errors else insert, transitions
+            )
             self._inserted += len(transitions["reward"])
             return
         rows, written_s = len(transitions["reward"]), units.storage.write_s
         made = self._clock.call(
             RMM,
             "insert",
-            lambda: units.replay.insert(transitions),
+            lambda: units.replay.insert(transitions, *td_errors),
             input_bytes={HOST: rows * self._row_bytes},
         )
         if self._shape.deferred:

@@ -9,7 +9,14 @@ from harness.runtime.options import STRICT, Fusion, Options, is_on_policy
 from harness.runtime.reallocation import check_learners
 from harness.workloads.task import Task
 
-_OF_A_REPLAY = ("presampled_batches", "overlap", "learners", "reallocate", "replay_beside")
+_OF_A_REPLAY = (
+    "presampled_batches",
+    "overlap",
+    "learners",
+    "reallocate",
+    "replay_beside",
+    "initial_priorities",
+)
 HIDING = ("deferred_insertion", "single_buffered", "streamed")
 """Options that say which of a loop's overheads are hidden behind other work (PRL 3.2.1, 3.3.2)."""
 
@@ -47,6 +54,7 @@ def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> No
         compose.check_batches(task, batch_size, options.ahead(task))
         compose.chosen_fusion(task, mapping, options.ahead(task), options)
         _check_hiding(options, task, mapping)
+        compose.check_initial_priorities(task, mapping, options)
     check_learners(mapping, options.learners, processes, options.overlap, options.reallocate)
     if options.learners > batch_size:
         raise UserError(task.name, "learners", options.learners, f"at most the batch size, {batch_size}")

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from harness import environments
 from harness.core.errors import UserError
@@ -16,6 +15,7 @@ from harness.environments import env_pool, native_pool
 from harness.environments.env_pool import EnvironmentPool
 from harness.environments.native_pool import NativePool
 from harness.mapping import Mapping, Target
+from harness.mapping.loop import TD_ERROR
 from harness.runtime import time_provenance
 from harness.runtime.actors.in_process import Actors, InlineActors, ThreadActors
 from harness.runtime.actors.pool import ActorPlan, ActorPool
@@ -127,6 +127,7 @@ def compose(
     check_batches(workload, batch_size, ahead)
     fusion = chosen_fusion(workload, mapping, ahead, options)
     algorithm = algorithm_of(workload)
+    check_initial_priorities(workload, mapping, options)
     if "weight" not in algorithm.columns(1):
         allowed = "an algorithm that learns from a replay"
         raise UserError(workload.name, "algorithm.name", f"{algorithm.name!r}, which is on-policy", allowed)
@@ -134,12 +135,14 @@ def compose(
     storage = storage_of(workload, mapping)
     replay = replay_of(workload, mapping, storage, fusion)
     trainee = learner_of(workload, mapping, batch_size, learner_seed, options.threads, options.delay)
+    by_actor = options.initial_priorities is InitialPriorities.ACTOR
+    priorities = {TD_ERROR: FieldSpec((), np.float32)} if by_actor else {}
     return Parts(
         actors=actors_of(
             workload,
             environment_seed,
             exploration_seed,
-            storage.fields,
+            {**storage.fields, **priorities},
             local_storage,
             envpool=options.envpool,
             native=options.native_environments,
@@ -180,6 +183,37 @@ def check_batches(workload: Task, batch_size: int, presampled_batches: int) -> N
         raise UserError(workload.name, "presampled_batches", presampled_batches, allowed)
     if not 1 <= batch_size <= capacity:
         raise UserError(workload.name, "batch_size", batch_size, f"1 to replay.capacity, {capacity}")
+
+
+def check_initial_priorities(workload: Task, mapping: Mapping, options: Options) -> None:
+    """Raise UserError if actors are to compute initial priorities, but the replay or the algorithm does not allow it.
+
+    Args:
+        workload: gives the replay and the algorithm.
+        mapping: gives the learner's precision; actors of a fixed-point learner compute actions only.
+        options: hold the requested initial priorities.
+    """
+    if options.initial_priorities is InitialPriorities.MAX:
+        return
+    algorithm, name = algorithm_of(workload), "initial_priorities"
+    if not workload.replay.prioritized:
+        raise UserError(
+            workload.name,
+            name,
+            InitialPriorities.ACTOR,
+            f"{InitialPriorities.MAX} without a prioritised replay",
+        )
+    if not algorithm.actors_evaluate:
+        why = "its actors have the policy, and not the critic that TD errors need"
+        allowed = f"{InitialPriorities.MAX} with {algorithm.name}: {why}"
+        raise UserError(workload.name, name, InitialPriorities.ACTOR, allowed)
+    if mapping.learner.precision != FLOAT_32:
+        raise UserError(
+            mapping,
+            name,
+            InitialPriorities.ACTOR,
+            f"{InitialPriorities.MAX} with a learner of precision {mapping.learner.precision}",
+        )
 
 
 def chosen_fusion(workload: Task, mapping: Mapping, presampled_batches: int, options: Options) -> Fusion:

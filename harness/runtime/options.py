@@ -25,6 +25,17 @@ class Fusion(StrEnum):
     )
 
 
+class InitialPriorities(StrEnum):
+    """What gives the priority of a new transition.
+
+    MAX: the largest priority so far (Schaul et al. 2015, Algorithm 1). ACTOR: the TD error that the actor computes with
+    the weights that it acts with (MAP II-A1).
+    """
+
+    MAX = "max"
+    ACTOR = "actor"
+
+
 @dataclass(frozen=True)
 class Options:
     """How the runtime runs a mapping. With the defaults, everything runs in one process, one part after another.
@@ -54,6 +65,8 @@ class Options:
             while they act on the old ones in a second buffer (PRL 3.3.2).
         streamed: whether a simulated learner begins its step when a batch's first transition arrives (PRL 3.3.2)
             instead of when all have. It is assumed that its design works on them one after another.
+        initial_priorities: what gives the priorities of new transitions. In MAP's loop the actors do, but not where
+            they only have the policy, as in DDPG; so it is the largest priority so far in every loop unless requested.
     """
 
     actors: int | None = None
@@ -72,6 +85,7 @@ class Options:
     deferred_insertion: bool = False
     single_buffered: bool = False
     streamed: bool = False
+    initial_priorities: InitialPriorities = InitialPriorities.MAX
 
     def given(self) -> dict[str, Any]:
         """Return the options that differ from their defaults, by name, as result rows hold them in their details."""

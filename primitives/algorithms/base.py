@@ -83,6 +83,8 @@ class Algorithm(ABC):
         updates: computes gradients, Adam's updates and Polyak averages; a learner may replace it by a faster version.
         action_kind: "continuous" or "discrete", one of the class's `action_kinds`.
         noises: class attribute: names of the random numbers that a step takes, such as "target_noise".
+        actors_evaluate: class attribute: whether actors, which only have the acting parameters, can compute TD errors
+            (`acting_td_errors`).
         n_step: whether batches hold n-step transitions (`primitives.replay.NStepReturns`), whose column
             `discount` replaces gamma.
     """
@@ -90,6 +92,7 @@ class Algorithm(ABC):
     name: ClassVar[str]
     action_kinds: ClassVar[tuple[str, ...]]
     noises: ClassVar[tuple[str, ...]] = ()
+    actors_evaluate: ClassVar[bool] = False
 
     observation_shape: tuple[int, ...]
     action_size: int
@@ -179,6 +182,23 @@ class Algorithm(ABC):
         Returns:
             (n,) int64 for discrete actions, else (n, action_size) in [-1, 1].
         """
+
+    def acting_td_errors(
+        self, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]
+    ) -> np.ndarray:
+        """Return TD errors that actors can compute, as initial priorities of their transitions (MAP II-A1).
+
+        Args:
+            parameters: from `acting_parameters`, as NumPy arrays.
+            batch: the columns of n transitions, without `weight`; `terminated` may be bool.
+
+        Returns:
+            (n,) target minus value, in the algorithm's dtype.
+
+        Raises:
+            NotImplementedError: the acting parameters do not give values (`actors_evaluate`).
+        """
+        raise NotImplementedError(f"{self.name}: its acting parameters give actions, not values")
 
     def draw_exploration(
         self, number: int, environment_step: int, rng: np.random.Generator

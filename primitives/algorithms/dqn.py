@@ -24,7 +24,7 @@ Batch of B transitions:
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -90,6 +90,7 @@ class DQN(base.Algorithm):
 
     name: ClassVar[str] = "dqn"
     action_kinds: ClassVar[tuple[str, ...]] = ("discrete",)
+    actors_evaluate: ClassVar[bool] = True
     hyperparameters: DqnHyperparameters = DqnHyperparameters()
 
     @property
@@ -179,6 +180,25 @@ class DQN(base.Algorithm):
     def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
         """Return the action with the largest value for each observation, (n,) int64."""
         return self.q(parameters, observation).argmax(-1)
+
+    def acting_td_errors(
+        self, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]
+    ) -> np.ndarray:
+        """Return TD errors by the online network alone, (n,), since actors have no target network (MAP II-A1).
+
+        They equal those of a gradient step, of either kind of Q-learning, whose target network equals the online one.
+
+        Args:
+            parameters: from `acting_parameters`, as NumPy arrays.
+            batch: the columns of n transitions, without `weight`; `terminated` may be bool.
+        """
+        q: Any = self.q
+        reward, action = batch["reward"], batch["action"]
+        running = 1 - batch["terminated"].astype(reward.dtype)
+        discount = batch.get("discount", self.hyperparameters.gamma)
+        target = reward + discount * running * q(parameters, batch["next_observation"]).max(-1)
+        errors: np.ndarray = target - q(parameters, batch["observation"])[np.arange(len(action)), action]
+        return errors
 
     def epsilon(self, environment_step: int) -> float:
         """Return the probability of a random action after a number of environment steps."""

@@ -74,6 +74,16 @@ class Policy(Protocol):
             rng: source of the random numbers.
         """
 
+    def acting_td_errors(
+        self, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]
+    ) -> np.ndarray:
+        """Return TD errors that the policy's parameters suffice for, (n,); see `Algorithm.acting_td_errors`.
+
+        Args:
+            parameters: the parameters to act with, from `Learner.policy_parameters`.
+            batch: the columns of n transitions.
+        """
+
 
 class Learner(ABC):
     """The base class of learners. A learner owns an algorithm's state, and takes gradient steps on one device.
@@ -206,6 +216,17 @@ class Learner(ABC):
         batch, single = self._observations(observation)
         action = self.algorithm.explore(self._acting_arrays(), batch, environment_step, rng)
         return action[0] if single else action
+
+    def acting_td_errors(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return TD errors that actors can compute, as initial priorities, (n,); see `Algorithm.acting_td_errors`.
+
+        Args:
+            batch: the columns of n transitions, without `weight`.
+
+        Raises:
+            NotImplementedError: the acting parameters do not give values, or the learner acts in fixed point.
+        """
+        return self.policy().acting_td_errors(self._acting_arrays(), batch)
 
     @abstractmethod
     def parameters(self) -> dict[str, np.ndarray]:

@@ -127,6 +127,10 @@ class FixedPointPolicy:
             self._version = version
         return self._explorer.explore(self._leaves, observation, environment_step, rng)
 
+    def acting_td_errors(self, parameters: Mapping[str, Array], batch: Mapping[str, Array]) -> Array:
+        """Raise NotImplementedError: only actions are computed in fixed point."""
+        raise NotImplementedError("a fixed-point learner's actors compute actions, not values")
+
     def _made(self) -> Algorithm:
         algorithm, precision, backend = self._made_of
         module = backends_of.load(ROOM, backend)

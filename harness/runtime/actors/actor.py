@@ -8,10 +8,14 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
+from harness.mapping.loop import TD_ERROR
 from primitives.replay.storage import FieldSpec
 
 Policy = Callable[[npt.NDArray, int, np.random.Generator], npt.NDArray]
 """Maps observations (n, ...), environment steps so far and a random generator to n exploring actions."""
+
+Evaluation = Callable[[Mapping[str, npt.NDArray]], npt.NDArray]
+"""Maps n transitions by column to their (n,) TD errors, by the weights that the actor acts with."""
 
 
 class Episode(NamedTuple):
@@ -38,7 +42,7 @@ class Actor:
         environments: at least one, all with the same spaces, reset or not.
         rng: source of the random numbers of actions.
         fields: columns of a transition (`primitives.replay.storage.transition_fields`), and `truncated` if it
-            is needed.
+            is needed; with `td_error`, the actor computes initial priorities (MAP II-A1).
         local_storage: vector steps that fit the local storage. A vector step steps every environment once, and adds
             one row per environment.
         clip: whether the policy's continuous actions may be outside [-1, 1]. The environments then get clipped
@@ -46,8 +50,9 @@ class Actor:
         columns: arrays of the local storage, (local_storage * environments, ...) each; by default new arrays.
 
     Attributes:
+        evaluates: whether transitions have the column `td_error`.
         environment_steps: steps taken so far, over all environments.
-        environment_s, inference_s: seconds spent so far in environments and in choosing actions.
+        environment_s, inference_s: seconds spent so far in environments and in inference (actions, TD errors).
     """
 
     def __init__(
@@ -92,6 +97,7 @@ class Actor:
         self._scale = _scale(space)
         self._clip = clip and isinstance(space, gymnasium.spaces.Box)
         self._notes_truncation = "truncated" in fields
+        self.evaluates = TD_ERROR in fields
         self._episodes: list[Episode] = []
         self.environment_steps = 0
         self.environment_s = 0.0
@@ -107,21 +113,26 @@ class Actor:
         episodes, self._episodes = self._episodes, []
         return episodes
 
-    def collect(self, steps: int, policy: Policy | None) -> dict[str, npt.NDArray]:
+    def collect(
+        self, steps: int, policy: Policy | None, evaluation: Evaluation | None = None
+    ) -> dict[str, npt.NDArray]:
         """Step every environment `steps` times, and return the transitions.
 
         Args:
             steps: vector steps, at least 1 and at most what the local storage holds.
             policy: chooses the actions; None for uniformly random actions, as before learning starts.
+            evaluation: computes the column `td_error`, if the actor has it.
 
         Returns:
             The transitions by column, (steps * environments, ...): views that the next call overwrites.
 
         Raises:
-            ValueError: `steps` is below 1, or more than the local storage holds.
+            ValueError: `steps` is below 1, or more than the local storage holds; or an evaluation is missing.
         """
         if not 1 <= steps <= self._steps_that_fit:
             raise ValueError(f"steps: found {steps}; allowed: 1 to {self._steps_that_fit}")
+        if self.evaluates and evaluation is None:
+            raise ValueError("evaluation: found None; allowed: a function, for the column td_error")
         columns, observations = self._columns, self._observations
         observed, acted = columns["observation"], columns["action"]
         number = len(observations)
@@ -143,7 +154,11 @@ class Actor:
             self.environment_s += now_s - acted_s
         if steps not in self._views:
             self._views[steps] = {name: column[:rows] for name, column in columns.items()}
-        return self._views[steps]
+        views = self._views[steps]
+        if self.evaluates and evaluation is not None:
+            views[TD_ERROR][:] = evaluation(views)
+            self.inference_s += perf_counter() - now_s
+        return views
 
     def _random_actions(self, number: int) -> npt.NDArray:
         if isinstance(self._space, gymnasium.spaces.Discrete):

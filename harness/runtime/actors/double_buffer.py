@@ -1,5 +1,7 @@
 """Double-buffered weights (PRL 3.3.2): actors read one buffer while the other gets the learner's new weights."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
@@ -26,6 +28,10 @@ class DoubleBufferedPolicy:
     def swap(self) -> None:
         """Make actors read the weights that were published last. No actor may act during this call."""
         self._read = 1 - self._read
+
+    def acting_td_errors(self, transitions: Mapping[str, npt.NDArray]) -> npt.NDArray:
+        """Return TD errors of transitions by column, (n,), by the weights that actors read."""
+        return self._policy.acting_td_errors(self._buffers[self._read], transitions)
 
     def __call__(
         self, observations: npt.NDArray, environment_step: int, rng: np.random.Generator

@@ -8,6 +8,7 @@
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
 import numpy.typing as npt
 
@@ -153,13 +154,17 @@ class InlineActors(Actors):
                 or infinity.
         """
         try:
-            transitions = self._actor.collect(steps, self._learner.explore if explore else None)
+            policy = self._learner.explore if explore else None
+            transitions = self._actor.collect(steps, policy, self._td_errors)
         except ValueError:  # raised by the policy if its inputs are invalid
             refuse_invalid(ONE, {"observation": self._actor.observations})
             raise
         if len(transitions["reward"]) >= CHECKED_ROWS:
             refuse_invalid(ONE, transitions)
         return transitions
+
+    def _td_errors(self, transitions: Mapping[str, npt.NDArray]) -> npt.NDArray:
+        return self._learner.acting_td_errors(transitions)
 
     def publish(self) -> None:
         """Do nothing: the learner itself chooses the actions."""
@@ -234,4 +239,4 @@ class ThreadActors(InlineActors):
 
     def _work(self, request: tuple[int, bool]) -> Transitions:
         steps, explore = request
-        return self._actor.collect(steps, self._policy if explore else None)
+        return self._actor.collect(steps, self._policy if explore else None, self._policy.acting_td_errors)

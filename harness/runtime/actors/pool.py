@@ -78,7 +78,8 @@ class ActorPlan:
 class _Request(NamedTuple):
     steps: int
     environment_steps: int  # steps that all actors have taken so far
-    buffer: int | None  # buffer of the weights to use; None: random actions
+    buffer: int  # buffer of the weights to use
+    explore: bool  # whether the policy chooses the actions; otherwise they are random
 
 
 class _Answer(NamedTuple):
@@ -105,10 +106,12 @@ def _work(
             return request.environment_steps + round((own_steps - before[0]) * scale)
 
         def explore(observations: npt.NDArray, own_steps: int, rng: np.random.Generator) -> npt.NDArray:
-            assert request.buffer is not None
             return policy.explore(buffers[request.buffer], observations, overall(own_steps), rng)
 
-        actor.collect(request.steps, None if request.buffer is None else explore)
+        def td_errors(transitions: Mapping[str, npt.NDArray]) -> npt.NDArray:
+            return policy.acting_td_errors(buffers[request.buffer], transitions)
+
+        actor.collect(request.steps, explore if request.explore else None, td_errors)
         return _Answer(
             actor.environment_steps - before[0],
             [Episode(overall(step), value) for step, value in actor.take_episodes()],
@@ -209,7 +212,7 @@ class ActorPool(Actors):
             raise ValueError(
                 f"steps: found {each} of each environment; allowed: 1 to {self._plan.local_storage}"
             )
-        request = _Request(each, self.environment_steps, self._read if explore else None)
+        request = _Request(each, self.environment_steps, self._read, explore)
         for unit in active:
             unit.submit(request)
         self._asked = len(active), each

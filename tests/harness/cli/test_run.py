@@ -145,12 +145,13 @@ def test_run_trains_under_a_mapping_and_each_run_is_stored(placerl: Placerl, tmp
 @pytest.mark.parametrize(
     ("mapping", "options"),
     [
+        ("native-native-cpu", {"initial_priorities": "actor"}),
         ("torch-native-cpu", {"overlap": 8, "deferred_insertion": True, "single_buffered": True}),
         ("fpga-native-cpu", {"streamed": True}),
     ],
 )
-def test_run_stores_which_overheads_were_hidden(
-    placerl: Placerl, tmp_path: Path, mapping: str, options: dict[str, int]
+def test_run_stores_how_the_loop_ran(
+    placerl: Placerl, tmp_path: Path, mapping: str, options: dict[str, object]
 ) -> None:
     words = [
         word

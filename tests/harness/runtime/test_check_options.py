@@ -9,11 +9,12 @@ from harness import workloads
 from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.runtime import check_options, compose, memory
-from harness.runtime.options import STRICT, Fusion, Options
+from harness.runtime.options import STRICT, Fusion, InitialPriorities, Options
 
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
 CARTPOLE = workloads.load("cartpole-dqn")
 CAPACITY, UPDATE_INTERVAL = CARTPOLE.replay.capacity, CARTPOLE.training.update_interval
+ACTOR = InitialPriorities.ACTOR
 PARALLEL = {"processes": 2, "overlap": 8, "reallocate": True}
 
 
@@ -33,6 +34,7 @@ def check(options, mapping=TORCH, name="cartpole-dqn"):
         {"learners": 2},
         {"actors": 2, **PARALLEL},
         {"fusion": Fusion.NONE},
+        {"initial_priorities": InitialPriorities.ACTOR},
         {"overlap": 8, "deferred_insertion": True, "single_buffered": True},
     ],
 )
@@ -73,6 +75,7 @@ def test_what_cannot_run_is_refused(options, mapping, words):
         ({"overlap": 4}, "overlap: found 4; allowed: 0 for PPO"),
         ({"replay_beside": True}, "replay_beside: found True; allowed: False for PPO"),
         ({"learners": 2}, "learners: found 2; allowed: 1 for PPO"),
+        ({"initial_priorities": ACTOR}, "initial_priorities: found actor; allowed: max for PPO"),
         ({"fusion": Fusion.STEP}, "fusion: found step; allowed:"),
     ],
 )
@@ -80,6 +83,31 @@ def test_an_algorithm_without_a_replay_takes_nothing_of_one(options, words):
     with pytest.raises(UserError) as refused:
         check(Options(**options), name="cartpole-ppo")
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "mapping", "words"),
+    [
+        (
+            "cartpole-ddpg",
+            "native-native-cpu",
+            "allowed: max with ddpg: its actors have the policy, and not the",
+        ),
+        ("cartpole-dqn", "native[fixed32]-native-cpu", "allowed: max with a learner of precision fixed32"),
+    ],
+)
+def test_initial_priorities_that_actors_cannot_compute_are_refused(name, mapping, words):
+    with pytest.raises(UserError) as refused:
+        check(Options(initial_priorities=ACTOR), Mapping.parse(mapping), name)
+    assert words in str(refused.value)
+
+
+def test_initial_priorities_need_priorities():
+    uniform = workloads.override(CARTPOLE, "replay.prioritized", False, "test")
+    with pytest.raises(
+        UserError, match="initial_priorities: found actor; allowed: max without a prioritised"
+    ):
+        check_options.check(Options(initial_priorities=ACTOR), uniform, NATIVE, 32)
 
 
 def test_replay_management_is_not_mapped_where_there_is_none():

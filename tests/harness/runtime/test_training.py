@@ -16,11 +16,11 @@ from harness.runtime import compose
 from harness.runtime import training as training_module
 from harness.runtime.actors.in_process import InlineActors, ThreadActors
 from harness.runtime.clock import RealTime
-from harness.runtime.options import Fusion, Options
+from harness.runtime.options import Fusion, InitialPriorities, Options
 from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Training
 from harness.runtime.units.replay import TimeBeside
 from harness.runtime.units.unit import UnitError
-from primitives.replay import FieldSpec, Storage
+from primitives.replay import ConcurrentReplay, FieldSpec, PrioritizedReplay, Storage
 from tests.harness.runtime.rail_workload import dqn_on_a_rail
 from tests.majority import majority
 
@@ -427,12 +427,63 @@ def test_rows_that_were_overwritten_meanwhile_keep_the_priority_of_their_new_ite
     training.close()
 
 
+@pytest.mark.parametrize(
+    ("mapping", "arguments"),
+    [
+        (MAPPING, {"fusion": Fusion.NONE}),
+        (MAPPING, {}),
+        (NATIVE, {}),
+        (NATIVE, {"overlap": 4}),
+        (NATIVE, {"overlap": 4, "processes": 2}),
+        (MAPPING, {"overlap": 4, "deferred_insertion": True}),
+        (NATIVE, {"overlap": 4, "presampled_batches": 2, "replay_beside": True}),
+        (MAPPING, {"overlap": 4, "presampled_batches": 2, "replay_beside": True}),
+        (Mapping.parse("fpga-fpga-fpga"), {}),
+    ],
+)
+def test_the_actors_td_errors_are_the_initial_priorities(mapping, arguments):
+    item = small("cartpole-dqn", actors=3)
+    options = Options(**arguments, initial_priorities=InitialPriorities.ACTOR)
+    training = Training(item, mapping, options=options)
+    training.fill()
+    training._drain()
+    learner, replay, rows = training.learner, training.replay, np.arange(42)
+    batch = (replay if isinstance(replay, ConcurrentReplay) else replay.storage).gather(rows)
+    errors = learner.algorithm.acting_td_errors(learner.parameters(), batch)
+    expected = (np.abs(errors) + item.replay.epsilon) ** item.replay.alpha
+    found = replay.tree.get(rows) if isinstance(replay, PrioritizedReplay) else replay.priorities(rows)
+    assert np.ptp(expected) > 0
+    np.testing.assert_allclose(found, expected, rtol=2e-3)  # the simulated tree has fixed-point leaves
+    training.take(8)  # inserts in the loop too
+    training.close()
+
+
+def test_the_actors_td_errors_are_by_the_weights_that_they_act_with():
+    training = Training(
+        small("cartpole-dqn"), NATIVE, options=Options(overlap=4, initial_priorities=InitialPriorities.ACTOR)
+    )
+    training.fill()
+    inserted, insert = [], training._steps.insert
+    training._steps.insert = lambda columns, td_errors: (
+        inserted.append((columns | {}, td_errors.copy())),
+        insert(columns, td_errors),
+    )
+    before = training.learner.parameters()
+    training._loop.round()
+    (columns, errors), algorithm = inserted[0], training.learner.algorithm
+    np.testing.assert_allclose(errors, algorithm.acting_td_errors(before, columns), rtol=1e-5)
+    after = training.learner.parameters()
+    assert not np.allclose(errors, algorithm.acting_td_errors(after, columns), rtol=1e-5)
+    training.close()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mapping", "arguments"),
     [
         (MAPPING, {}),
         (NATIVE, {}),
+        (NATIVE, {"initial_priorities": InitialPriorities.ACTOR}),
         (NATIVE, {"presampled_batches": 10}),
         (NATIVE, {"overlap": 8}),
     ],

@@ -1,5 +1,7 @@
 """DQN's gradient step against the same update written by hand with torch.autograd and torch.optim."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -61,6 +63,49 @@ def test_steps_follow_the_update_by_hand(make_batch, double, loss, norm):
         for own, module in ((state.q, q), (state.target_q, target_q)):
             for mine, theirs in zip(own.values(), module.parameters(), strict=True):
                 torch.testing.assert_close(mine, theirs.detach(), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("n_step", [False, True])
+def test_the_actors_td_errors_are_those_of_a_step_whose_target_is_the_online_network(
+    make_batch, double, n_step
+):
+    algorithm = replace(make(double=double, gamma=0.9), n_step=n_step)
+    state = algorithm.initialise(torch.Generator().manual_seed(0))  # with equal networks
+    batch = make_batch(algorithm, 32, seed=0)
+    assert 0 < batch["terminated"].sum() < 32
+    arrays = {name: column.numpy() for name, column in batch.items() if name != "weight"}
+    parameters = {name: value.numpy() for name, value in algorithm.acting_parameters(state).items()}
+    expected = algorithm.gradient_step(state, batch).td_error.numpy()
+    for columns in (arrays, arrays | {"terminated": arrays["terminated"].astype(bool)}):
+        found = algorithm.acting_td_errors(parameters, columns)
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_the_actors_td_errors_by_hand():
+    algorithm = make(gamma=0.5)
+    state = algorithm.initialise(torch.Generator().manual_seed(0))
+    parameters = {name: np.zeros_like(value.numpy()) for name, value in state.q.items()}
+    bias = next(name for name, value in parameters.items() if value.shape == (3,))
+    parameters[bias][:] = [1, 2, 4]  # the values of the three actions in every state
+    batch = {
+        "observation": np.zeros((2, 4)),
+        "next_observation": np.zeros((2, 4)),
+        "action": np.array([0, 1]),
+        "reward": np.array([3.0, 3.0]),
+        "terminated": np.array([False, True]),
+    }
+    # 3 + 0.5 * 4 - 1, and 3 - 2 where nothing follows
+    np.testing.assert_array_equal(algorithm.acting_td_errors(parameters, batch), [4, 1])
+
+
+@pytest.mark.parametrize("name", ["ddpg", "td3", "sac"])
+def test_actors_without_a_critic_compute_no_td_errors(name):
+    algorithm = create(name, observation_shape=(4,), action_size=1, network={"hidden": [16]})
+    assert not algorithm.actors_evaluate
+    with pytest.raises(NotImplementedError, match=f"{name}: its acting parameters give actions, not values"):
+        algorithm.acting_td_errors({}, {})
 
 
 def test_the_online_variant_leaves_the_target_alone(make_batch):

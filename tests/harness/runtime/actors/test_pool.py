@@ -207,9 +207,9 @@ def weights_of(*values):
 def test_an_actor_counts_its_steps_as_a_part_of_everyones_and_reads_the_buffer_that_it_is_told():
     policy = Policy()
     work = actor_pool._work(plan_of(Counter(0), Counter(1)), policy, 6, {}, *weights_of(0.25, 0.5))
-    assert work(_Request(3, 100, 0)).rows == 6
+    assert work(_Request(3, 100, 0, True)).rows == 6
     assert policy.seen == [(0.25, 100), (0.25, 106), (0.25, 112)]
-    answer = work(_Request(7, 300, 1))
+    answer = work(_Request(7, 300, 1, True))
     assert answer.rows == 14
     assert policy.seen[3:5] == [(0.5, 300), (0.5, 306)]
     # Both end with the seventh step: own steps 13 and 14 of 14, thrice as many of everyone.
@@ -219,7 +219,7 @@ def test_an_actor_counts_its_steps_as_a_part_of_everyones_and_reads_the_buffer_t
 def test_an_actor_without_a_buffer_acts_at_random():
     policy = Policy()
     work = actor_pool._work(plan_of(Counter(0)), policy, 1, {}, *weights_of(0.25, 0.5))
-    work(_Request(10, 0, None))
+    work(_Request(10, 0, 0, False))
     assert policy.seen == []
 
 
@@ -234,7 +234,7 @@ def test_an_answer_has_the_seconds_of_its_own_request(monkeypatch):
 
     work = actor_pool._work(plan_of(Slow(0)), Policy(clock), 1, {}, *weights_of(0.25))
     for steps in (2, 4):
-        answer = work(_Request(steps, 0, 0))
+        answer = work(_Request(steps, 0, 0, True))
         assert (answer.environment_s, answer.inference_s) == (5 * steps, 3 * steps)
 
 
