@@ -1,0 +1,127 @@
+"""A core: P x P elements that use a block of weights in one cycle each, with adders and accumulators (FIX V-A).
+
+It differs from `adaptive_array.array.AdaptiveCore` in how weights arrive: a whole block in every cycle, for a single
+vector, where that core loads a row per cycle and streams a batch. Golden model: the product itself (`golden`).
+"""
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from primitives.fpga.adaptive_array.array import AdderTree
+from primitives.fpga.export.platform import shared
+from primitives.fpga.fixar.shape import SAMPLES, SUM_BITS, WORD_BITS
+from primitives.fpga.gemm.processing_element import ConfigurableMultiplier
+from primitives.fpga.gemm.systolic_array import delayed
+
+PRODUCT_LATENCY = 2  # from the operands to an element's products
+
+
+def sum_latency(side: int) -> int:
+    """Return the cycles from the operands at a core's ports to its accumulated sums.
+
+    Args:
+        side: P, rows and columns of the core.
+    """
+    return PRODUCT_LATENCY + ceil_log2(side) + 1
+
+
+class BlockElement(wiring.Component):
+    """An element: registers for its operands, FIX's configurable multiplier, and a register for the products.
+
+    Ports:
+        take: In(1), the operands are stored. halves: In(1), the activation holds two numbers, constant meanwhile.
+        weight, activation: In(signed(32)).
+        product, upper_product: Out(signed(64)), two cycles after the operands.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "take": In(1),
+                "halves": In(1),
+                "weight": In(signed(WORD_BITS)),
+                "activation": In(signed(WORD_BITS)),
+                "product": Out(signed(SUM_BITS)),
+                "upper_product": Out(signed(SUM_BITS)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.multiplier = multiplier = ConfigurableMultiplier(width=WORD_BITS)
+        with m.If(self.take):
+            m.d.sync += [multiplier.weight.eq(self.weight), multiplier.activation.eq(self.activation)]
+        taken = delayed(m, self.take, 1)
+        m.d.comb += multiplier.halves.eq(self.halves)
+        with m.If(taken):
+            m.d.sync += [
+                self.product.eq(multiplier.product),
+                self.upper_product.eq(multiplier.upper_product),
+            ]
+        return m
+
+
+class BlockCore(wiring.Component):
+    """P x P elements. Each row takes an activation; the products are added down the columns, and over blocks.
+
+    Args:
+        side: P, rows and columns, a power of two.
+
+    Ports:
+        take: In(1), the core uses a block in this cycle. restart: In(1), the block begins new sums.
+        halves: In(1), activations hold two numbers each; constant while operands are in the core.
+        weights_0 to weights_(P-1): In(P x signed(32)), the weights of each row of elements.
+        activations: In(P x signed(32)), one for each row.
+        products_0 to products_(P-1): Out(P x signed(64)), each row's products, `PRODUCT_LATENCY` cycles later.
+        totals: Out(P x 2 x signed(64)), the sums of each column and half, modulo 2**64, `sum_latency` cycles later;
+            they stay until the next block's are there.
+    """
+
+    def __init__(self, *, side: int):
+        self.side = side
+        row = data.ArrayLayout(signed(WORD_BITS), side)
+        products = data.ArrayLayout(signed(SUM_BITS), side)
+        totals = data.ArrayLayout(data.ArrayLayout(signed(SUM_BITS), SAMPLES), side)
+        super().__init__(
+            {
+                "take": In(1),
+                "restart": In(1),
+                "halves": In(1),
+                "activations": In(row),
+                "totals": Out(totals),
+                **{f"weights_{i}": In(row) for i in range(side)},
+                **{f"products_{i}": Out(products) for i in range(side)},
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        side = self.side
+        elements = [[shared(platform, BlockElement) for _ in range(side)] for _ in range(side)]
+        for i, row in enumerate(elements):
+            weights, products = getattr(self, f"weights_{i}"), getattr(self, f"products_{i}")
+            for j, (element, module) in enumerate(row):
+                m.submodules[f"element_{i}_{j}"] = module
+                m.d.comb += [
+                    element.take.eq(self.take),
+                    element.halves.eq(self.halves),
+                    element.weight.eq(weights[j]),
+                    element.activation.eq(self.activations[i]),
+                    products[j].eq(element.product),
+                ]
+        cycles = sum_latency(side) - 1
+        valid, restart = delayed(m, self.take, cycles), delayed(m, self.restart, cycles)
+        for j in range(side):
+            for half, name in enumerate(("product", "upper_product")):
+                tree, m.submodules[f"adders_{j}_{half}"] = shared(
+                    platform, AdderTree, terms=side, width=SUM_BITS
+                )
+                m.d.comb += [tree.terms[i].eq(getattr(row[j][0], name)) for i, row in enumerate(elements)]
+                total = self.totals[j][half]
+                before = Signal(signed(SUM_BITS), name=f"before_{j}_{half}")
+                m.d.comb += before.eq(Mux(restart, 0, total))
+                with m.If(valid):
+                    m.d.sync += total.eq(before + tree.total)
+        return m

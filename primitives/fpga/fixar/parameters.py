@@ -1,0 +1,255 @@
+"""The memories of weights, targets, gradients and moments, with the update that changes them (FIX III, V-B).
+
+Weights, targets and gradients are in P banks of P words of 32 bits each: a block of P x P is read, or its gradients
+written, in one cycle. With P = 16 these are FIX's 16 banks of 512 bits. An update takes a bank's word per cycle. The
+paper gives the weight and the gradient memory 1.05 MB each, and has 128 URAMs that it does not explain (Table I):
+targets and moments, which it does not mention, are of the size that these hold.
+"""
+
+from amaranth.hdl import Array, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from primitives.fpga.cartpole_agent.lane import saturated
+from primitives.fpga.export.platform import shared
+from primitives.fpga.export.ram import Ram
+from primitives.fpga.fixar.adam import MOMENT_LATENCY, STEP_LATENCY, TAU_FRACTION, FixedAdamLane
+from primitives.fpga.fixar.shape import MEAN_BITS, SQUARE_BITS, WORD_BITS, FixarShape
+from primitives.fpga.gemm.systolic_array import delayed
+
+UPDATE_LATENCY = STEP_LATENCY + 4
+"""Cycles from an update's last word to its end."""
+
+
+def state_word(side: int) -> data.StructLayout:
+    """Return the layout of what the accelerator knows of P weights, raw values.
+
+    Args:
+        side: P.
+    """
+    return data.StructLayout(
+        {
+            "weights": data.ArrayLayout(signed(WORD_BITS), side),
+            "targets": data.ArrayLayout(signed(WORD_BITS), side),
+            "means": data.ArrayLayout(signed(MEAN_BITS), side),
+            "squares": data.ArrayLayout(SQUARE_BITS, side),
+        }
+    )
+
+
+class ParameterMemory(wiring.Component):
+    """Weights with all that belongs to them, and the units that update them.
+
+    One of these may use it at a time: passes (blocks), an update, `load`, `dump`.
+
+    Args:
+        shape: sizes of the accelerator.
+
+    Ports:
+        block: In, the block to read. target: In(1), its target weights are read, not the trained ones.
+        weights_0 to weights_(P-1): Out(P x signed(32)), the block's rows, a cycle later.
+        gradient_block: In, the block whose gradients are read. gradients_0 ..: Out, its rows, a cycle later.
+        write: In(1), write_block: In, new_0 ..: In: gradients to write.
+        update: In(1), an update of words `first` to `last` begins. rate, epsilon, tau: In, as `adam` describes them,
+            constant meanwhile. busy: Out(1), it goes on. Gradients are 0 afterwards.
+        load: In(stream of state_word), the words of all blocks, one after another, from the first again after the last.
+        dump: In(1), all words are to be sent. words: Out(stream of state_word). dumping: Out(1).
+    """
+
+    def __init__(self, shape: FixarShape):
+        self.shape = shape
+        side = shape.side
+        row = data.ArrayLayout(signed(WORD_BITS), side)
+        banks = {
+            f"{name}_{r}": flow(row)
+            for name, flow in (("weights", Out), ("gradients", Out), ("new", In))
+            for r in range(side)
+        }
+        super().__init__(
+            {
+                "block": In(range(shape.blocks)),
+                "target": In(1),
+                "gradient_block": In(range(shape.blocks)),
+                "write": In(1),
+                "write_block": In(range(shape.blocks)),
+                "update": In(1),
+                "first": In(range(shape.words)),
+                "last": In(range(shape.words)),
+                "rate": In(32),
+                "epsilon": In(24),
+                "tau": In(TAU_FRACTION),
+                "busy": Out(1),
+                "load": In(stream.Signature(state_word(side))),
+                "dump": In(1),
+                "words": Out(stream.Signature(state_word(side))),
+                "dumping": Out(1),
+                **banks,
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        side, depth = self.shape.side, self.shape.blocks
+        row_bits = side.bit_length() - 1
+        width = side * WORD_BITS
+        banks = {
+            name: [Ram(width=width, depth=depth) for _ in range(side)]
+            for name in ("weight", "target", "gradient")
+        }
+        moments = Ram(width=side * (MEAN_BITS + SQUARE_BITS), depth=self.shape.words)
+        m.submodules.moments = moments
+        for name, memories in banks.items():
+            for r, memory in enumerate(memories):
+                m.submodules[f"{name}_{r}"] = memory
+
+        # The word that is read for an update (its weights much later than its gradients) or to be sent.
+        word, late_word = Signal(range(self.shape.words)), Signal(range(self.shape.words))
+        by_word, late_by_word = Signal(), Signal()
+        uses_target = delayed(m, self.target, 1)
+        state = self.words.payload
+        m.d.comb += [
+            moments.read_enable.eq(by_word),
+            moments.read_address.eq(word),
+        ]
+        for r in range(side):
+            weight, target, gradient = (banks[name][r] for name in ("weight", "target", "gradient"))
+            block = Mux(late_by_word, late_word >> row_bits, self.block)
+            m.d.comb += [
+                weight.read_enable.eq(1),
+                weight.read_address.eq(block),
+                target.read_enable.eq(1),
+                target.read_address.eq(block),
+                gradient.read_enable.eq(1),
+                gradient.read_address.eq(Mux(by_word, word >> row_bits, self.gradient_block)),
+                getattr(self, f"weights_{r}")
+                .as_value()
+                .eq(Mux(uses_target, target.read_data, weight.read_data)),
+                getattr(self, f"gradients_{r}").as_value().eq(gradient.read_data),
+            ]
+        row, late_row = delayed(m, word, 1)[:row_bits], delayed(m, late_word, 1)[:row_bits]
+
+        def chosen(name: str, number: Value) -> data.View:
+            value = Array(memory.read_data for memory in banks[name])[number]
+            return data.View(data.ArrayLayout(signed(WORD_BITS), side), value)
+
+        weights, targets = Signal(width), Signal(width)
+        m.d.comb += [
+            weights.eq(chosen("weight", late_row).as_value()),
+            targets.eq(chosen("target", late_row).as_value()),
+            state.weights.as_value().eq(weights),
+            state.targets.as_value().eq(targets),
+            state.means.as_value().eq(moments.read_data[: side * MEAN_BITS]),
+            state.squares.as_value().eq(moments.read_data[side * MEAN_BITS :]),
+        ]
+        gradients = Signal(data.ArrayLayout(signed(WORD_BITS), side))
+        m.d.comb += gradients.as_value().eq(chosen("gradient", row).as_value())
+
+        # The update: a word in every cycle.
+        issuing = Signal()
+        with m.If(self.update):
+            m.d.sync += [issuing.eq(1), word.eq(self.first)]
+        with m.Elif(issuing):
+            m.d.sync += [issuing.eq(word != self.last), word.eq(word + 1)]
+        marks: list[Value] = [issuing]
+        places: list[Value] = [word]
+        for _ in range(UPDATE_LATENCY):
+            marks.append(delayed(m, marks[-1], 1))
+            places.append(delayed(m, places[-1], 1))
+        waiting = Signal(range(UPDATE_LATENCY + 1))
+        with m.If(self.update | issuing):
+            m.d.sync += waiting.eq(UPDATE_LATENCY)
+        with m.Elif(waiting != 0):
+            m.d.sync += waiting.eq(waiting - 1)
+        m.d.comb += self.busy.eq(issuing | (waiting != 0))
+        new_moments = Signal(side * (MEAN_BITS + SQUARE_BITS))
+        new_weights, old_targets, new_targets = (
+            Signal(data.ArrayLayout(signed(WORD_BITS), side), name=name)
+            for name in ("new_weights", "old_targets", "new_targets")
+        )
+        for j in range(side):
+            lane, m.submodules[f"adam_{j}"] = shared(platform, FixedAdamLane)
+            change = Signal(signed(WORD_BITS + 2), name=f"change_{j}")
+            way = Signal(signed(WORD_BITS + 2), name=f"way_{j}")
+            mean = slice(j * MEAN_BITS, (j + 1) * MEAN_BITS)
+            start = side * MEAN_BITS + j * SQUARE_BITS
+            square = slice(start, start + SQUARE_BITS)
+            m.d.comb += [
+                lane.gradient.eq(gradients[j]),
+                lane.mean.eq(state.means[j]),
+                lane.square.eq(state.squares[j]),
+                lane.rate.eq(self.rate),
+                lane.epsilon.eq(self.epsilon),
+                new_moments[mean].eq(lane.new_mean),
+                new_moments[square].eq(lane.new_square),
+                change.eq(state.weights[j] - lane.change),
+                way.eq(
+                    old_targets[j]
+                    + (
+                        ((new_weights[j] - old_targets[j]) * self.tau + (1 << TAU_FRACTION - 1))
+                        >> TAU_FRACTION
+                    )
+                ),
+            ]
+            m.d.sync += [
+                new_weights[j].eq(saturated(m, change, WORD_BITS)),
+                old_targets[j].eq(state.targets[j]),
+                new_targets[j].eq(saturated(m, way, WORD_BITS)),
+            ]
+        written = STEP_LATENCY + 3  # after the word's gradients are asked for
+        late_weights = delayed(m, new_weights.as_value(), 1)
+
+        # Loading, and sending.
+        loaded = Signal(range(self.shape.words))
+        given = self.load.payload
+        m.d.comb += self.load.ready.eq(~self.busy & ~self.dumping)
+        loads = self.load.valid & self.load.ready
+        with m.If(loads):
+            m.d.sync += loaded.eq(Mux(loaded == self.shape.words - 1, 0, loaded + 1))
+        with m.FSM():
+            with m.State("IDLE"), m.If(self.dump):
+                m.d.sync += word.eq(0)
+                m.next = "READ"
+            with m.State("READ"):
+                m.d.comb += [by_word.eq(1), late_by_word.eq(1), late_word.eq(word), self.dumping.eq(1)]
+                m.next = "SEND"
+            with m.State("SEND"):
+                m.d.comb += [self.words.valid.eq(1), late_by_word.eq(1), late_word.eq(word)]
+                m.d.comb += self.dumping.eq(1)
+                with m.If(self.words.ready):
+                    m.d.sync += word.eq(word + 1)
+                    m.next = "READ"
+                    with m.If(word == self.shape.words - 1):
+                        m.next = "IDLE"
+        with m.If(issuing):
+            m.d.comb += by_word.eq(1)
+        with m.If(marks[STEP_LATENCY]):
+            m.d.comb += [late_by_word.eq(1), late_word.eq(places[STEP_LATENCY])]
+
+        moment_place = MOMENT_LATENCY + 1
+        m.d.comb += [
+            moments.write_enable.eq(marks[moment_place] | loads),
+            moments.write_address.eq(Mux(loads, loaded, places[moment_place])),
+            moments.write_data.eq(Mux(loads, given.as_value()[2 * width :], new_moments)),
+        ]
+        place = Signal(range(self.shape.words))
+        m.d.comb += place.eq(Mux(loads, loaded, places[written]))
+        for r in range(side):
+            here = (loads | marks[written]) & (place[:row_bits] == r)
+            for name, update, load in (
+                ("weight", late_weights, given.weights),
+                ("target", new_targets.as_value(), given.targets),
+            ):
+                memory = banks[name][r]
+                m.d.comb += [
+                    memory.write_enable.eq(here),
+                    memory.write_address.eq(place >> row_bits),
+                    memory.write_data.eq(Mux(loads, load.as_value(), update)),
+                ]
+            gradient = banks["gradient"][r]
+            cleared = marks[1] & (places[1][:row_bits] == r)
+            m.d.comb += [
+                gradient.write_enable.eq(self.write | cleared),
+                gradient.write_address.eq(Mux(marks[1], places[1] >> row_bits, self.write_block)),
+                gradient.write_data.eq(Mux(marks[1], 0, getattr(self, f"new_{r}").as_value())),
+            ]
+        return m
