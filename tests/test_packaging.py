@@ -103,7 +103,7 @@ def test_what_the_wheel_ships_is_found_from_an_empty_folder(installed: Installed
 @pytest.mark.slow
 def test_the_wheel_measures_reports_and_exports_from_an_empty_folder(installed: Installed) -> None:
     installed.printed("-m", "harness", "reproduce", "--only", "MAP-T5", "--results", "results")
-    assert "MAP Table V" in (installed.empty / "results" / "report" / "index.html").read_text()
+    assert "MAP Table V" in (installed.empty / "results" / "report" / "papers.html").read_text()
     assert "export" in installed.printed("-m", "harness", "export", "--format", "csv")
 
 

@@ -1,11 +1,28 @@
 """The command `placerl report`, which writes the report of stored results."""
 
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
 from harness.cli.app import app
 from harness.cli.common import RESULTS, JsonOption, ResultsOption
 from harness.cli.summary import write_report
 
+CompareOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--compare",
+        exists=True,
+        file_okay=False,
+        help="Folder of reference runs: one more page shows what changed since the one that fits best.",
+    ),
+]
 
-@app.command(epilog="Example: `placerl report --results results`")
-def report(results: ResultsOption = RESULTS, as_json: JsonOption = False) -> None:
+
+@app.command(epilog="Example: `placerl report --results results --compare results/reference`")
+def report(
+    results: ResultsOption = RESULTS, compare: CompareOption = None, as_json: JsonOption = False
+) -> None:
     """Write the report of the stored results, without measuring anything."""
-    write_report(results, as_json)
+    write_report(results, as_json, compare)

@@ -20,7 +20,7 @@ MOST_MAPPINGS, MOST_COMPARISONS = 12, 6
 """Most lines of a table with a line for each workload and batch size; the report has them all."""
 
 
-def write_report(results: Path, as_json: bool) -> None:
+def write_report(results: Path, as_json: bool, references: Path | None = None) -> None:
     """Write the report of a folder of results to its subfolder `report`, and print a summary.
 
     The summary has the fastest mappings, the comparisons with other libraries, the errors of predictions, the numbers
@@ -29,8 +29,9 @@ def write_report(results: Path, as_json: bool) -> None:
     Args:
         results: folder of the store.
         as_json: whether to print JSON instead: the report's path, all verdicts, and the numbers of rows.
+        references: folder of reference runs, if the report is to show what changed since one of them.
     """
-    page, content = site.write(store_path(results), results / "report")
+    page, content = site.write(store_path(results), results / "report", references)
     timed, noisy = _noise(content)
     if as_json:
         print_json(

@@ -7,12 +7,13 @@ libraries is this project; how far are predictions from what was achieved; is pe
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from statistics import median
 
 from harness.core.provenance import weakest
-from harness.mapping import DEFAULT_STRATEGY
+from harness.mapping import DEFAULT_STRATEGY, VALIDATED
 from harness.papers import Verdict
 from harness.papers.number import Number
-from harness.report.content import BaselineComparison, Content, HeatMap
+from harness.report.content import BaselineComparison, Content, HeatMap, PredictedThroughput
 from harness.report.tables import heat_maps
 from harness.validate.rows import HERE
 
@@ -85,6 +86,52 @@ class PredictionErrors:
     provenance: str
 
 
+@dataclass(frozen=True)
+class ChosenMapping:
+    """What the default strategy chose from predictions alone for a workload, on measured devices of this machine.
+
+    Attributes:
+        prediction: the chosen mapping, its predicted throughput, and the achieved one if it was run.
+        sure: whether it is the fastest of those that were run: "best", "not the best" or "no verdict" with the
+            reason, or "not run".
+    """
+
+    prediction: PredictedThroughput
+    sure: str
+
+
+@dataclass(frozen=True)
+class Regrets:
+    """How much throughput the default strategy's choices lose compared with the best mappings that were run.
+
+    Attributes:
+        median_percent, most_percent: median and maximum of the regrets, percent.
+        choices: number of choices.
+        provenance: the weakest provenance among the regrets.
+    """
+
+    median_percent: float
+    most_percent: float
+    choices: int
+    provenance: str
+
+
+@dataclass(frozen=True)
+class OverSb3:
+    """The range of this project's throughputs over those of Stable-Baselines3.
+
+    Attributes:
+        least, most: the smallest and the largest ratio.
+        comparisons: number of workloads and batch sizes compared.
+        learning: how many of them have the verdict "faster", which needs equal or better returns.
+    """
+
+    least: float
+    most: float
+    comparisons: int
+    learning: int
+
+
 def fastest_mappings(content: Content) -> list[FastestMapping]:
     """Return the fastest mapping of each workload and batch size at which several were run on measured devices.
 
@@ -118,6 +165,70 @@ def _fastest(found: HeatMap, size: int) -> FastestMapping:
         sure,
         "this one" if chosen == first else chosen,
     )
+
+
+def chosen_mappings(content: Content) -> list[ChosenMapping]:
+    """Return what the default strategy chose for each workload and batch size, on measured devices.
+
+    A choice that was made and run in a validation hides another one for the same workload and batch size.
+
+    Args:
+        content: contents of a report.
+    """
+    chosen: dict[tuple[str, int], PredictedThroughput] = {}
+    for p in content.predictions:
+        if p.strategy == DEFAULT_STRATEGY and HERE in p.chosen_among and p.batch_size is not None:
+            key = (p.workload, p.batch_size)
+            if key not in chosen or p.loop or not chosen[key].loop:
+                chosen[key] = p
+    fastest = {(f.workload, f.batch_size): f for f in fastest_mappings(content)}
+    return [ChosenMapping(p, _is_fastest(p, fastest.get(key))) for key, p in sorted(chosen.items())]
+
+
+def _is_fastest(chosen: PredictedThroughput, fastest: FastestMapping | None) -> str:
+    if chosen.achieved is None:
+        return "not run"
+    if fastest is None:
+        return "no verdict: no other mapping was run"
+    if fastest.mapping == chosen.mapping or fastest.sure != "best":
+        return fastest.sure
+    return f"not the best: {fastest.mapping} is faster"
+
+
+def regrets(content: Content) -> Regrets | None:
+    """Return the regrets of the default strategy's choices on measured devices in the loop that it describes.
+
+    Args:
+        content: contents of a report.
+
+    Returns:
+        The regrets; None if no choice was validated.
+    """
+    loop = str(VALIDATED[DEFAULT_STRATEGY].loop)
+    found = [
+        choice.regret
+        for choice in content.choices
+        if choice.strategy == DEFAULT_STRATEGY and choice.devices == HERE and choice.loop == loop
+    ]
+    if not found:
+        return None
+    percents = [100 * regret.value for regret in found]
+    return Regrets(
+        median(percents), max(percents), len(found), str(weakest(*(regret.provenance for regret in found)))
+    )
+
+
+def over_sb3(content: Content) -> OverSb3 | None:
+    """Return the range of this project's throughputs over those of Stable-Baselines3; None if none was compared.
+
+    Args:
+        content: contents of a report.
+    """
+    found = [(a.sb3.ratio.value, a.sb3.verdict) for a in against_libraries(content) if a.sb3 and a.sb3.ratio]
+    if not found:
+        return None
+    ratios = [ratio for ratio, _ in found]
+    return OverSb3(min(ratios), max(ratios), len(found), sum(verdict == "faster" for _, verdict in found))
 
 
 def _above(one: Number, other: Number) -> bool:
@@ -158,10 +269,9 @@ def prediction_errors(content: Content) -> PredictionErrors | None:
     errors = [p.error for p in judged if p.error is not None]
     if not errors:
         return None
-    sizes = sorted(abs(error.value) for error in errors)
-    middle = len(sizes) // 2
+    sizes = [abs(error.value) for error in errors]
     return PredictionErrors(
-        (sizes[middle] + sizes[~middle]) / 2,
+        median(sizes),
         len(sizes),
         sum(size <= WITHIN_PERCENT for size in sizes),
         str(weakest(*(error.provenance for error in errors))),

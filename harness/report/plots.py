@@ -39,6 +39,7 @@ from harness.report.content import (
 )
 from harness.report.drawing import STYLE, svg
 from harness.report.formatting import MARKS
+from harness.report.names import people_s_name
 
 
 def time_over_batch(workload: str, primitive: str, times: Sequence[PrimitiveTime]) -> Markup:
@@ -72,26 +73,35 @@ def time_over_batch(workload: str, primitive: str, times: Sequence[PrimitiveTime
                 linestyle=LINES[index % SERIES],
                 capsize=2,
             )
-        axes.set(title=primitive, xlabel="batch size", ylabel="time per call", xscale="log")
+        axes.set(title=people_s_name(primitive), xlabel="batch size", ylabel="time per call", xscale="log")
         axes.set_xticks(sorted({t.batch_size or 0 for t in timed}))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
         axes.xaxis.set_minor_locator(NullLocator())
         logarithmic(axes.yaxis, ends_of(t.time for t in timed if t.time is not None), seconds)
         legend_below(axes)
     return svg(
-        figure, f"time-{workload}-{primitive}", f"{workload}, {primitive}: time per call over batch size"
+        figure,
+        f"time-{workload}-{primitive}",
+        f"{workload}, {people_s_name(primitive)}: time per call over batch size",
     )
 
 
-def predicted_against_achieved(predictions: Sequence[PredictedThroughput], limit_percent: float) -> Markup:
+def predicted_against_achieved(
+    predictions: Sequence[PredictedThroughput], limit_percent: float, *, by_workload: bool = False
+) -> Markup:
     """Plot predicted over achieved training throughput, with the line of equality and a band around it.
 
-    Points whose achieved value is simulated or modelled are hollow.
+    Points whose achieved value is simulated or modelled are hollow. There is one series per strategy.
 
     Args:
         predictions: predictions; those of mappings (placements of the training) that were not run are left out.
         limit_percent: half the width of the band, percent.
+        by_workload: one series per workload instead.
     """
+
+    def series(prediction: PredictedThroughput) -> str:
+        return prediction.workload if by_workload else prediction.strategy
+
     with mpl.rc_context(STYLE):
         figure, axes = new_figure(4.3, 3.6)
         pairs = [(p, p.predicted, p.achieved) for p in predictions if p.achieved is not None]
@@ -102,27 +112,25 @@ def predicted_against_achieved(predictions: Sequence[PredictedThroughput], limit
         # On logarithmic axes a few percent are only a few points wide, so a narrow band must be darker than a
         # wide one.
         axes.fill_between(ends, ends * (1 - share), ends * (1 + share), color=INK, alpha=0.3, linewidth=0)
-        strategies = sorted({p.strategy for p, _, _ in pairs})
+        names = sorted({series(p) for p, _, _ in pairs})
         provenances = [p for p in Provenance if any(achieved.provenance == p for _, _, achieved in pairs)]
         labelled = set[str]()
-        for (index, strategy), provenance in product(enumerate(strategies), provenances):
-            points = [
-                pair for pair in pairs if (pair[0].strategy, pair[2].provenance) == (strategy, provenance)
-            ]
+        for (index, name), provenance in product(enumerate(names), provenances):
+            points = [pair for pair in pairs if (series(pair[0]), pair[2].provenance) == (name, provenance)]
             if not points:
                 continue
             axes.errorbar(
                 [achieved.value for _, _, achieved in points],
                 [predicted.value for _, predicted, _ in points],
                 xerr=errors([achieved for _, _, achieved in points]),
-                label="" if strategy in labelled else strategy,
+                label="" if name in labelled else name,
                 color=colour(index),
                 marker=marker(index),
                 markerfacecolor=colour(index) if provenance == Provenance.MEASURED else "none",
                 linestyle="none",
                 capsize=2,
             )
-            labelled.add(strategy)
+            labelled.add(name)
         kinds = ", ".join(p if p == Provenance.MEASURED else f"{p}: hollow" for p in provenances)
         axes.set(xlabel=f"achieved GPS ({kinds})", ylabel="predicted GPS (modelled)")
         for axis in (axes.xaxis, axes.yaxis):

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from harness.papers.drawing import INK, colour, legend_below, logarithmic, marker, new_figure, plain
 from harness.report.content import PEAK, DeviceRoof, RooflinePoint
 from harness.report.drawing import STYLE, svg
+from harness.report.names import people_s_name
 
 _ROOF_LINES = ("-", "--", "-.", ":")
 PRIMITIVES = ("learner.step", "actor.infer", "sum_tree.sample", "sum_tree.update", "sum_tree.insert")
@@ -46,7 +47,7 @@ def roofline(points: Sequence[RooflinePoint], roofs: Sequence[DeviceRoof]) -> Ma
                 color=colour(index),
                 marker=marker(index),
                 linestyle="none",
-                label=primitive,
+                label=people_s_name(primitive),
             )
         logarithmic(axes.xaxis, list(wide), plain)
         rates = [*drawn, *(rate for _, _, rate in placed)]

@@ -16,7 +16,7 @@ from harness.papers.fix import training
 from harness.papers.ppo import table_2_iterations
 from harness.plan import plan as reproduce
 from harness.plan.tiers import TIERS
-from harness.report import reference, site
+from harness.report import pages, reference
 from harness.report.reading import read
 from harness.runtime.measured_run import Extent
 from harness.runtime.options import STRICT, Options
@@ -187,9 +187,10 @@ def test_what_is_missing_is_said_as_it_is(key: str, stale: str, says: str, quick
 
 def test_a_page_s_command_measures_something(tmp_path: Path, plans: Plans) -> None:
     """On a report of the quick tier too, which leaves some experiments out."""
-    pages = dict(site.render_claims(read(sample.write(tmp_path / "store.sqlite"))))
+    content = read(sample.write(tmp_path / "store.sqlite"))
+    written = dict(pages.render_claims(content, figures={}))
     for claim in papers.claims():
-        shown = re.search(r"<pre><code>([^<]+)</code>", pages[claim.key])
+        shown = re.search(r"<pre><code>([^<]+)</code>", written[claim.key])
         assert shown, claim.key
         if claim.commands or not claim.reads:
             assert html.unescape(shown[1]).splitlines() == list(claim.commands or ["placerl report"]), (

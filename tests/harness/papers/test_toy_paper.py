@@ -116,7 +116,7 @@ def test_a_folder_is_all_that_a_paper_takes(tmp_path: Path) -> None:
     assert (verdict.finding.outcome, verdict.finding.ours[0].value) == (Outcome.REPRODUCED, 2.0)
 
     site.write(path, tmp_path / "report")
-    assert "A Toy (2026)" in (tmp_path / "report" / "index.html").read_text()
+    assert "A Toy (2026)" in (tmp_path / "report" / "papers" / "TOY.html").read_text()
     page = (tmp_path / "report" / "claims" / "TOY-F1.html").read_text()
     assert "the-toy-s-line" in page
     assert "placerl reproduce --only TOY-F1 --tier quick" in page

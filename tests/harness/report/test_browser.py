@@ -15,7 +15,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
-from harness.report import export, site
+from harness.report import export, pages, site
 from tests.harness.report import sample
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -56,7 +56,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 
 @pytest.fixture
 def page(browser: webdriver.Chrome, folder: Path) -> webdriver.Chrome:
-    browser.get((folder / "report" / "index.html").as_uri())
+    browser.get((folder / "report" / "papers.html").as_uri())
     return browser
 
 
@@ -113,13 +113,16 @@ LOOK = """
 @pytest.fixture(scope="module")
 def visits(browser: webdriver.Chrome, folder: Path) -> list[Visit]:
     """Every page of the last run's machine, and of the other one the first and some claims, each opened once."""
-    pages = sorted((folder / "report").glob("*.html")) + sorted((folder / "report" / "claims").iterdir())
-    assert len(pages) > 40
-    elsewhere = folder / "report" / site.PLATFORMS
-    pages += [*elsewhere.glob("*/index.html"), *sorted(elsewhere.glob("*/claims/*"))[::12]]
+    report = folder / "report"
+    written = [
+        path for place in (".", "papers", "claims") for path in sorted((report / place).glob("*.html"))
+    ]
+    assert len(written) > 40
+    elsewhere = report / pages.PLATFORMS
+    written += [*elsewhere.glob("*/*.html"), *sorted(elsewhere.glob("*/claims/*"))[::12]]
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
     try:
-        return [visit(browser, path, folder / "report") for path in pages]
+        return [visit(browser, path, report) for path in written]
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
@@ -137,7 +140,7 @@ def visit(browser: webdriver.Chrome, path: Path, report: Path) -> Visit:
         for url in re.findall(r'"url":"([^"]+)"', message)
     }
     parts = path.relative_to(report).parts
-    machine = "/".join(parts[:2]) if parts[0] == site.PLATFORMS else ""
+    machine = "/".join(parts[:2]) if parts[0] == pages.PLATFORMS else ""
     return Visit(path=path, machine=machine, messages=browser.get_log("browser"), requests=requests, **seen)
 
 
@@ -149,6 +152,7 @@ def shown(page: webdriver.Chrome) -> list[str]:
 
 
 def test_names_are_text_and_never_code(page: webdriver.Chrome) -> None:
+    page.get(page.current_url.replace("papers.html", "libraries.html"))
     assert page.title.startswith("PlaceRL report")
     assert sample.HOSTILE in page.find_element(By.TAG_NAME, "main").text
 
@@ -215,7 +219,7 @@ def test_every_link_resolves(visits: list[Visit], folder: Path) -> None:
 
 
 def test_the_pages_of_another_machine_are_linked_and_lead_back(visits: list[Visit], folder: Path) -> None:
-    first = (folder / "report" / "index.html").as_uri()
+    first = (folder / "report" / "machine.html").as_uri()
     (ahead,) = (visit.links for visit in visits if visit.path.as_uri() == first)
     elsewhere = [visit for visit in visits if visit.machine]
     assert [v.path.as_uri() in ahead for v in elsewhere if v.path.name == "index.html"] == [True]
@@ -229,8 +233,8 @@ def test_every_number_is_in_the_exported_files(visits: list[Visit], folder: Path
     assert len(files_of) == 2
     for visit in visits:
         values, tokens = files_of[visit.machine]
-        if visit.path.name == "index.html":
-            assert len(visit.numbers) > (30 if visit.machine else 300)
+        if visit.path.name == "papers.html":
+            assert len(visit.numbers) > 100
         # What counts a table's rows, and episodes of a mean.
         counts = {*map(float, visit.counts), 10.0}
         missing = {n for n in visit.numbers if float(n) not in values | counts | rows}
@@ -267,13 +271,14 @@ def test_the_text_of_every_plot_can_be_read_on_a_phone(visits: list[Visit]) -> N
 def test_a_chosen_mapping_that_was_not_run_is_named_beneath_its_heat_map(
     browser: webdriver.Chrome, visits: list[Visit]
 ) -> None:
-    (path,) = (visit.path for visit in visits if visit.machine and visit.path.name == "index.html")
+    (path,) = (visit.path for visit in visits if visit.machine and visit.path.name == "mappings.html")
     browser.get(path.as_uri())
     (caption,) = browser.find_elements(By.CSS_SELECTOR, ".plots.maps figcaption")
     assert caption.text.endswith("Chosen mapping native-opencl-cpu was not run at batch size 256.")
 
 
 def test_versions_and_settings_of_every_baseline_are_shown(page: webdriver.Chrome, folder: Path) -> None:
+    page.get((folder / "report" / "libraries.html").as_uri())
     section = page.find_element(By.CSS_SELECTOR, "section[aria-labelledby='comparisons']")
     shown = section.find_element(By.CSS_SELECTOR, "table.versions").text
     for row in pd.read_csv(folder / "export" / "baseline_versions.csv").itertuples():
@@ -286,6 +291,7 @@ def test_versions_and_settings_of_every_baseline_are_shown(page: webdriver.Chrom
 def test_a_roofline_for_every_device_with_its_numbers_in_the_tables(
     page: webdriver.Chrome, folder: Path
 ) -> None:
+    page.get((folder / "report" / "primitives.html").as_uri())
     section = page.find_element(By.CSS_SELECTOR, "section[aria-labelledby='roofline']")
     titles = [svg.get_attribute("aria-label") or "" for svg in section.find_elements(By.CSS_SELECTOR, "svg")]
     exported = pd.read_csv(folder / "export" / "roofline.csv")

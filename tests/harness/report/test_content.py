@@ -15,7 +15,7 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.mapping import DEFAULT_STRATEGY
 from harness.papers.evidence import last_attempts
-from harness.report import export, plots, reading, site, tables
+from harness.report import export, pages, plots, reading, site, tables
 from harness.report.content import Content, PredictedThroughput
 from harness.report.formatting import MARKS
 from harness.report.reading import read, read_all
@@ -85,7 +85,7 @@ def test_a_comparison_shows_both_returns_at_equal_steps_and_what_they_say(tmp_pa
     assert found.their_return
     assert (found.our_return.value, found.their_return.value) == (10, 80)
     assert (other.verdict, other.our_return, other.returns) == (NOT_COMPARED, None, "")
-    table = site.render(content).partition('id="comparisons"')[2].partition("</table>")[0]
+    table = pages.render(content, "libraries").partition('id="comparisons"')[2].partition("</table>")[0]
     assert 'class="badge faster-but-learns-less">faster, but learns less<' in table
     assert 'class="badge faster-returns-not-compared">' in table
     assert details["returns"] in table
@@ -110,7 +110,7 @@ def test_what_was_learnt_and_lost_again_shows_beside_the_end(made: Content) -> N
     assert ours.end
     assert ours.best
     assert (ours.end.value, ours.best.value, ours.best.provenance) == (120, 430, "measured")
-    table = site.render(made).partition('id="learning"')[2].partition("</table>")[0]
+    table = pages.render(made, "libraries").partition('id="learning"')[2].partition("</table>")[0]
     for value in ("120", "430", "90,000", "300", "310"):
         assert f">{value}</data>" in table
 
@@ -129,7 +129,10 @@ def test_a_system_of_which_every_seed_failed_is_a_line_with_the_reason(tmp_path:
     content = read(tmp_path / "store.sqlite")
     (found,) = content.learning
     assert (found.end, found.best, found.best_step, found.reason) == (None, None, None, "every seed failed")
-    assert "every seed failed" in site.render(content).partition('id="learning"')[2].partition("</table>")[0]
+    assert (
+        "every seed failed"
+        in pages.render(content, "libraries").partition('id="learning"')[2].partition("</table>")[0]
+    )
 
 
 def test_curves_keep_every_episode(made: Content) -> None:
@@ -308,7 +311,7 @@ def test_predictions_say_which_of_their_rates_are_too_noisy(tmp_path: Path) -> N
     content = read(tmp_path / "store.sqlite")
     statuses = {p.mapping: (p.predicted_status, p.achieved_status) for p in content.predictions}
     assert statuses == {"torch-native-cpu": ("ok", "too_noisy"), "native-native-cpu": ("too_noisy", "ok")}
-    page = site.render(content)
+    page = pages.render(content, "predictions")
     assert "Too noisy for a verdict: 1 of 2 points." in page
     table = page.partition('id="predictions"')[2].partition("<tbody>")[2].partition("</table>")[0]
     cells = {name: table.split(f'data-label="{name}"')[1:] for name in ("Predicted", "Achieved")}
@@ -327,14 +330,16 @@ def test_the_page_never_calls_a_simulated_throughput_measured(tmp_path: Path) ->
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "r", sample.MACHINE)
         run.finish("a", list(with_simulation()))
-    page = site.render(read(tmp_path / "store.sqlite"))
+    content = read(tmp_path / "store.sqlite")
+    page = pages.render(content, "mappings")
     assert "in the fused loop (measured)" in page
     assert "in the fused loop (measured, simulated; ◐ simulated)" in page
+    page = pages.render(content, "predictions")
     assert "achieved GPS (measured, simulated: hollow)" in page
 
 
 def test_a_published_number_says_what_it_is_also_where_it_is_the_only_one(made: Content) -> None:
-    page = site.render(made)
+    page = pages.render(made, "papers")
     for verdict in made.verdicts:
         row = page.partition(f'<tr id="{verdict.key}"')[2].partition("</tr>")[0]
         published = row.partition('data-label="Published"')[2].partition("</td>")[0]
@@ -351,7 +356,7 @@ def test_regrets_say_among_which_devices_and_in_which_loop(tmp_path: Path) -> No
         run.finish("a", [trained(0.0, **fields, details=chosen | {"devices": devices}) for devices in among])
     content = read(tmp_path / "store.sqlite")
     assert [(c.devices, c.loop) for c in content.choices] == [(devices, "fused") for devices in among]
-    table = site.render(content).partition('id="choices"')[2].partition("</table>")[0]
+    table = pages.render(content, "mappings").partition('id="choices"')[2].partition("</table>")[0]
     for devices in among:
         assert table.count(f'>{devices}</td><td data-label="Loop">fused</td>') == 1
 
@@ -395,7 +400,7 @@ def test_the_report_shows_the_peak_memory_of_each_run(tmp_path: Path) -> None:
         "main process, standard run": 2e9,
         "largest process, standard run": 2.1e9,
     }
-    (section,) = re.findall("<h3>peak memory</h3>.*?</section>", site.render(content), re.DOTALL)
+    (section,) = re.findall("<h3>peak memory</h3>.*?</section>", pages.render(content, "machine"), re.DOTALL)
     assert "<dt>largest process, quick run</dt>" in section
     assert '<data value="1600000000.0">1.6</data>\N{NO-BREAK SPACE}GB' in section
 
@@ -437,9 +442,10 @@ def test_each_machine_has_pages_and_tables_of_its_own(tmp_path: Path) -> None:
     first, other = read_all(path)
     assert [len(c.measurements) > 1 for c in (first, other)] == [False, True]
     page, _ = site.write(path, tmp_path / "report")
-    assert f'href="platforms/{other.slug}/index.html"' in page.read_text()
+    listed = page.with_name("machine.html").read_text()
+    assert f'href="platforms/{other.slug}/index.html"' in listed
     assert (tmp_path / "report" / "platforms" / other.slug / "claims" / "MAP-F13.html").is_file()
-    assert "Big CPU" in page.read_text()
+    assert "Big CPU" in listed
     written = export.write(path, tmp_path / "export", ["csv"])
     assert tmp_path / "export" / "platforms" / other.slug / "verdicts.csv" in written
     assert all(p.resolve().is_relative_to(tmp_path / "export") for p in written)

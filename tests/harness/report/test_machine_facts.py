@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
-from harness.report import export, machine_facts, site
+from harness.report import export, machine_facts, pages
 from harness.report.reading import read
 from harness.store.store import Store
 from tests.harness.papers.rows import frame_of, measurement, profiled
@@ -99,10 +99,10 @@ def test_the_page_and_the_files_show_the_kinds_and_the_core_speed(tmp_path: Path
     with Store.open(path) as store:
         run = store.begin_run("quick", "r", {"fingerprint": "f"})
         run.finish("a", TIMED)
-        older = site.render(read(path))
+        older = pages.render(read(path), "machine")
         run.finish("b", [paced(0.5)])
     content = read(path)
-    page = site.render(content)
+    page = pages.render(content, "machine")
     assert "core speed in this run" not in older
     (section,) = re.findall("<h3>core speed in this run</h3>.*?</section>", page, re.DOTALL)
     assert "<dt>pieces at full speed, median row</dt>" in section

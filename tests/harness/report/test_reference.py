@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.errors import UserError
 from harness.core.row import Measurement
-from harness.report import reading, reference, site
+from harness.report import pages, reading, reference
 from harness.store.store import Store
 from tests.harness.papers.rows import profiled
 from tests.harness.report import sample
@@ -104,7 +104,7 @@ def test_a_reference_of_another_machine_gives_no_verdict(tmp_path: Path) -> None
     (change,) = read.changes
     assert change.ratio is not None
     assert (change.verdict, change.reason) == ("no verdict", "the reference was measured on another machine")
-    page = site.render(read)
+    page = pages.render(read, pages.CHANGES)
     assert "No verdict between different machines." in page
 
 
@@ -138,6 +138,6 @@ def test_the_page_shows_what_changed(store: Path, tmp_path: Path) -> None:
     times = [c for c in read.changes if c.before and c.after]
     assert times
     assert all(c.before.value == c.after.value for c in times if c.before and c.after)
-    page = site.render(read)
+    page = pages.render(read, pages.CHANGES)
     assert "Compared with the reference run" in page
     assert "standard" in page

@@ -7,7 +7,7 @@ import pytest
 
 from harness.core.row import Measurement
 from harness.profile.simulated import PIPELINE
-from harness.report import roofline, roofline_plot, site
+from harness.report import pages, roofline, roofline_plot
 from harness.report.content import RooflinePoint
 from harness.report.reading import read
 from harness.store.store import Store
@@ -160,7 +160,7 @@ def test_what_is_too_noisy_is_marked_in_the_tables(tmp_path: Path, noisy: str) -
     (point,) = content.roofline
     assert (point.status, point.bound) == ("too_noisy", "peak")
     assert sum(roof.status == "too_noisy" for roof in content.roofs) == 2 * (noisy == "roof"), "cpu and fpga"
-    section = site.render(content).partition('id="roofline"')[2].partition("</section>")[0]
+    section = pages.render(content, "primitives").partition('id="roofline"')[2].partition("</section>")[0]
     assert section.count('<span class="badge too-noisy">') == 1 + 2 * (noisy == "roof")
 
 

@@ -1,0 +1,61 @@
+"""Names the timed operations for people: "replay sample, alongside the learner", not `beside_learner.sample`."""
+
+PARTS = {
+    "actor.infer": "action inference",
+    "environment.step": "environment step",
+    "learner.step": "gradient step",
+    "learner.pipeline_step": "gradient step in the FPGA's pipeline",
+    "fresh_learner.step": "gradient step from a fresh state",
+    "storage.gather": "storage gather",
+    "storage.insert": "storage insert",
+    "sum_tree.insert": "sum tree insert",
+    "sum_tree.sample": "sum tree sample",
+    "sum_tree.update": "sum tree update",
+}
+"""Operations that are timed alone."""
+IN_A_LOOP = {
+    "collect": "acting",
+    "insert": "replay insert",
+    "sample": "replay sample",
+    "update": "priority update",
+    "learn": "gradient step",
+    "steps": "gradient steps in one call",
+    "gather": "storage gather",
+    "write": "storage write",
+    "prepare": "advantages and returns",
+    "publish": "weights to the actors",
+    "runtime": "the loop's own time",
+}
+"""Parts of a training loop."""
+CONDITIONS = {
+    "round": "in the loop",
+    "cold_round": "in the loop, caches cold",
+    "strict_round": "in the strict loop",
+    "fused_round": "in the fused loop",
+    "overlapped_round": "in the overlapped loop",
+    "relaxed_round": "in the relaxed loop",
+    "opencl_round": "in the loop, learner and storage on OpenCL",
+    "opencl_apart_round": "in the loop, replay and storage on OpenCL",
+    "opencl_overlapped_round": "in the overlapped loop, storage on OpenCL",
+    "cuda_round": "in the loop, learner and storage on CUDA",
+    "cuda_apart_round": "in the loop, replay and storage on CUDA",
+    "cuda_overlapped_round": "in the overlapped loop, storage on CUDA",
+    "iteration": "in an iteration with processes",
+    "beside_learner": "alongside the learner",
+    "beside_replay": "alongside the replay",
+}
+"""What else runs while a part of a loop is timed."""
+
+
+def people_s_name(primitive: str) -> str:
+    """Return the name of a timed operation for readers; the stored name if there is no other.
+
+    Args:
+        primitive: the stored name, such as "beside_learner.sample".
+    """
+    if primitive in PARTS:
+        return PARTS[primitive]
+    where, _, part = primitive.partition(".")
+    if where in CONDITIONS and part in IN_A_LOOP:
+        return f"{IN_A_LOOP[part]}, {CONDITIONS[where]}"
+    return primitive

@@ -1,0 +1,328 @@
+"""Computes what each page of the report shows, and renders it. Each page answers one question."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from harness import papers
+from harness.core.provenance import Provenance
+from harness.mapping import DEFAULT_STRATEGY
+from harness.papers import Outcome
+from harness.papers.evidence import number, records
+from harness.papers.number import from_text
+from harness.plan import plan
+from harness.report import answers, plots, roofline_plot
+from harness.report.content import Content, Fact, PrimitiveTime
+from harness.report.formatting import MARKS, row_ranges, show, whole
+from harness.report.names import people_s_name
+from harness.report.tables import LAST_EPISODES, heat_maps, optional_size
+
+FOLDER = Path(__file__).parent / "templates"
+PLATFORMS = "platforms"  # folder of the other machines' pages
+INDEX = "index"
+CHANGES = "changes"
+QUESTIONS = {
+    "mappings": "Where should it run?",
+    "predictions": "Was the prediction right?",
+    "libraries": "How does it compare with other libraries?",
+    "papers": "What do the papers say, and does it hold?",
+    "primitives": "What is the limit of each primitive?",
+    "machine": "What is this machine, and how noisy is it?",
+}
+"""The pages next to the first one, each with the question that it answers."""
+MENU = {
+    INDEX: "In short",
+    "mappings": "Where to run",
+    "predictions": "Predicted and achieved",
+    "libraries": "Other libraries",
+    "papers": "Papers",
+    "primitives": "Limits",
+    "machine": "Machine and noise",
+}
+
+
+def environment() -> jinja2.Environment:
+    """Return the Jinja environment that renders the templates: it escapes all values and fails on an unknown name."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"show": show, "whole": whole, "row_ranges": row_ranges}
+    made.filters["people"] = people_s_name
+    made.filters["css_class"] = lambda text: re.sub(r"\W+", "-", str(text))
+    return made
+
+
+def primitive_tables(times: tuple[PrimitiveTime, ...]) -> list[dict[str, object]]:
+    """Return the tables of primitives (timed operations) and their plots, one table per workload, for the template.
+
+    Args:
+        times: times of the primitives, sorted by workload.
+
+    Returns:
+        For each workload "workload", "sizes" (batch sizes), "rows" (one per primitive, backend and device, with the
+        times by batch size) and "plots" (one per primitive).
+    """
+    tables: list[dict[str, object]] = []
+    for workload, group in groupby(times, key=lambda t: t.workload):
+        mine = list(group)
+        sizes = sorted({t.batch_size for t in mine if t.batch_size is not None})
+        rows: dict[tuple[str, ...], dict[int | None, PrimitiveTime]] = {}
+        for t in mine:
+            rows.setdefault((t.primitive, t.backend, t.variant, t.device), {})[t.batch_size] = t
+        drawn = []
+        for primitive, some in groupby(mine, key=lambda t: t.primitive):
+            cells = list(some)
+            provenances = sorted({str(t.time.provenance) for t in cells if t.time})
+            if provenances:
+                svg = plots.time_over_batch(workload, primitive, cells)
+                timed = [t for t in cells if t.time]
+                noisy = sum(t.status == "too_noisy" for t in timed)
+                drawn.append({"svg": svg, "provenances": provenances, "noisy": noisy, "points": len(timed)})
+        tables.append({"workload": workload, "sizes": sizes, "rows": rows, "plots": drawn})
+    return tables
+
+
+def rooflines(content: Content) -> list[Markup]:
+    """Return one roofline plot (rates below a device's upper limits) per device and backend.
+
+    Devices and backends without a point that has operations per byte are left out.
+    """
+    drawn = []
+    ordered = sorted(content.roofline, key=lambda p: (p.device, p.backend))
+    for (device, _), group in groupby(ordered, key=lambda p: (p.device, p.backend)):
+        roofs = [roof for roof in content.roofs if roof.device == device]
+        drawn.append(roofline_plot.roofline(list(group), roofs))
+    return [plot for plot in drawn if plot is not None]
+
+
+def _grouped(facts: Iterable[Fact]) -> dict[str, list[Fact]]:
+    groups: dict[str, list[Fact]] = {}
+    for fact in facts:
+        groups.setdefault(fact.group, []).append(fact)
+    return groups
+
+
+def _counts(content: Content) -> Counter[Outcome]:
+    return Counter(v.finding.outcome for v in content.verdicts)
+
+
+def _processor(content: Content) -> str:
+    return next((fact.value for fact in content.facts if (fact.group, fact.name) == ("cpu", "model")), "–")
+
+
+def pages_of(content: Content) -> list[str]:
+    """Return the names of a machine's pages, the first page first."""
+    return [INDEX, *QUESTIONS, *([CHANGES] if content.reference else [])]
+
+
+def _shared(content: Content, here: str, home: str, root: str = "") -> dict[str, object]:
+    """Return what every page shows: the run, the processor, the menu, and the link to all machines."""
+    return {
+        "home": home,
+        "root": root,
+        "here": here,
+        "pages": MENU | ({CHANGES: "Changes"} if content.reference else {}),
+        "content": content,
+        "processor": _processor(content),
+        "papers": papers.titles(),
+        "style": Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
+        "outcomes": list(Outcome),
+    }
+
+
+def _index(content: Content, _others: Sequence[Content]) -> dict[str, object]:
+    judged = [p for p in content.predictions if p.achieved and p.strategy == DEFAULT_STRATEGY]
+    return {
+        "errors": answers.prediction_errors(content),
+        "regret": answers.regrets(content),
+        "sb3": answers.over_sb3(content),
+        "chosen": answers.chosen_mappings(content),
+        "scatter": plots.predicted_against_achieved(judged, _limit_percent(), by_workload=True)
+        if judged
+        else None,
+        "by_paper": {
+            key: Counter(v.finding.outcome for v in content.verdicts if v.paper == key)
+            for key in papers.titles()
+        },
+        "counts": _counts(content),
+        "machine_in_a_line": _machine_in_a_line(content),
+        "questions": QUESTIONS,
+    }
+
+
+def _limit_percent() -> float:
+    return from_text("MAP.optimum_gap")[0].value
+
+
+def _machine_in_a_line(content: Content) -> str:
+    """Return the processor, its cores, its memory and the accelerators as text."""
+    facts = {(fact.group, fact.name): fact.value for fact in content.facts}
+    cores = facts.get(("cpu", "usable cores")) or facts.get(("cpu", "cores"))
+    listed = content.run.machine.get("accelerators", []) if content.run else []
+    accelerators = [f"{each.get('name')} ({each.get('device')})" for each in listed if each.get("usable")]
+    parts = [
+        _processor(content),
+        f"{cores} cores" if cores else "",
+        facts.get(("cpu", "memory"), ""),
+        f"accelerators: {', '.join(accelerators) or 'none'}",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _mappings(content: Content, _others: Sequence[Content]) -> dict[str, object]:
+    return {
+        "fastest": answers.fastest_mappings(content),
+        "marks": MARKS,
+        "heat_maps": [
+            (plots.heat_map(found), found, plots.chosen_not_run(found))
+            for found in heat_maps(content.predictions)
+        ],
+    }
+
+
+def _predictions(content: Content, _others: Sequence[Content]) -> dict[str, object]:
+    achieved = [p for p in content.predictions if p.achieved is not None]
+    return {
+        "errors": answers.prediction_errors(content),
+        "within": answers.WITHIN_PERCENT,
+        "noisy_achieved": sum(p.achieved_status == "too_noisy" for p in achieved),
+        "scatter": plots.predicted_against_achieved(achieved, _limit_percent()) if achieved else None,
+    }
+
+
+def _libraries(content: Content, _others: Sequence[Content]) -> dict[str, object]:
+    by_workload = [(name, list(group)) for name, group in groupby(content.curves, key=lambda c: c.workload)]
+    return {
+        "against": answers.against_libraries(content),
+        "gains": plots.gains(content.comparisons) if any(c.ratio for c in content.comparisons) else None,
+        "curves": [plots.learning_curves(name, group, LAST_EPISODES) for name, group in by_workload],
+        "last_episodes": LAST_EPISODES,
+        "most_episodes": plots.MOST_EPISODES,
+    }
+
+
+def _papers(content: Content, _others: Sequence[Content]) -> dict[str, object]:
+    return {
+        "portable": list(answers.portability(content)),
+        "counts": _counts(content),
+        "marks": MARKS,
+        "provenances": list(Provenance),
+        "script": Markup((FOLDER / "filter.js").read_text(encoding="utf-8")),
+    }
+
+
+def _primitives(content: Content, _others: Sequence[Content]) -> dict[str, object]:
+    return {
+        "primitive_tables": primitive_tables(content.primitives),
+        "rooflines": rooflines(content),
+        "roofline_tables": [(n, list(g)) for n, g in groupby(content.roofline, key=lambda p: p.workload)],
+    }
+
+
+def _machine(content: Content, others: Sequence[Content]) -> dict[str, object]:
+    return {
+        "fact_groups": _grouped(content.facts),
+        "machines": [
+            (f"{PLATFORMS}/{other.slug}/index.html", other, _processor(other), _counts(other))
+            for other in others
+        ],
+    }
+
+
+def _changes(_content: Content, _others: Sequence[Content]) -> dict[str, object]:
+    return {}
+
+
+_CONTEXTS: dict[str, Callable[[Content, Sequence[Content]], dict[str, object]]] = {
+    INDEX: _index,
+    "mappings": _mappings,
+    "predictions": _predictions,
+    "libraries": _libraries,
+    "papers": _papers,
+    "primitives": _primitives,
+    "machine": _machine,
+    CHANGES: _changes,
+}
+
+
+def render(content: Content, page: str = INDEX, others: Sequence[Content] = (), home: str = "") -> str:
+    """Return a page of a report on a machine as HTML.
+
+    Args:
+        content: contents of the page.
+        page: its name, one of `pages_of`.
+        others: contents of other machines of the store; the page on the machine links to their pages.
+        home: relative path of the folder whose pages link to all machines; empty if that is this folder.
+    """
+    template = environment().get_template(f"{page}.html.j2")
+    return template.render(**_shared(content, page, home), **_CONTEXTS[page](content, others))
+
+
+def papers_figures(content: Content) -> dict[str, Markup]:
+    """Return the figures drawn in the papers' own axes, by the key of the claim; only those that have data.
+
+    Args:
+        content: contents of the report.
+    """
+    drawn = {
+        verdict.key: plots.in_the_paper_s_axes(
+            verdict, content.everything if verdict.claim.everywhere else content.measurements
+        )
+        for verdict in content.verdicts
+    }
+    return {key: plot for key, plot in drawn.items() if plot is not None}
+
+
+def render_claims(
+    content: Content, figures: Mapping[str, Markup], home: str = ""
+) -> Iterator[tuple[str, str]]:
+    """Yield the key and the HTML page of each claim, a statement of a paper that is checked.
+
+    A page shows the published and this project's numbers, the measurements used, and how to repeat them.
+
+    Args:
+        content: contents of the pages.
+        figures: those of `papers_figures`.
+        home: relative path of the folder whose pages link to all machines; empty if that is the folder of this machine.
+    """
+    template, shared = environment().get_template("claim.html.j2"), _shared(content, "papers", home, "../")
+    verdicts = content.verdicts
+    for before, verdict, after in zip((None, *verdicts), verdicts, (*verdicts[1:], None), strict=False):
+        rows = records(content.everything.loc[list(verdict.rows)])
+        page = template.render(
+            **shared,
+            verdict=verdict,
+            before=before,
+            after=after,
+            plot=plots.published_and_ours(verdict),
+            own_plot=figures.get(verdict.key),
+            evidence=[(row, optional_size(row.batch_size), number(row, row.quantity)) for row in rows],
+            tier=plan.tier_for(verdict.claim, content.run.tier if content.run else ""),
+        )
+        yield verdict.key, page
+
+
+def render_papers(
+    content: Content, figures: Mapping[str, Markup], home: str = ""
+) -> Iterator[tuple[str, str]]:
+    """Yield the key and the HTML page of each paper: its figures in the paper's own axes, and its statements.
+
+    Args:
+        content: contents of the pages.
+        figures: those of `papers_figures`.
+        home: relative path of the folder whose pages link to all machines; empty if that is the folder of this machine.
+    """
+    template, shared = environment().get_template("paper.html.j2"), _shared(content, "papers", home, "../")
+    for key in papers.titles():
+        verdicts = [verdict for verdict in content.verdicts if verdict.paper == key]
+        drawn = [(figures[verdict.key], verdict) for verdict in verdicts if verdict.key in figures]
+        yield key, template.render(**shared, key=key, verdicts=verdicts, figures=drawn)

@@ -1,0 +1,34 @@
+"""Names of timed operations for people."""
+
+import re
+
+import pytest
+
+from harness.report import reference
+from harness.report.names import people_s_name
+
+
+@pytest.mark.parametrize(
+    ("stored", "name"),
+    [
+        ("sum_tree.sample", "sum tree sample"),
+        ("beside_learner.sample", "replay sample, alongside the learner"),
+        ("cold_round.runtime", "the loop's own time, in the loop, caches cold"),
+        ("unheard_of.sample", "unheard_of.sample"),
+    ],
+)
+def test_an_operation_is_named_by_what_it_does_and_when(stored: str, name: str) -> None:
+    assert people_s_name(stored) == name
+
+
+def test_every_timed_operation_of_the_committed_runs_has_a_name() -> None:
+    timed = {
+        row.primitive
+        for committed in reference.load()
+        for row in committed.measurements
+        if row.suite in ("profile", "simulated_profile")
+    }
+    assert len(timed) > 20
+    names = {people_s_name(primitive) for primitive in timed}
+    assert [name for name in names if re.search(r"[._]", name)] == []
+    assert len(names) == len(timed)

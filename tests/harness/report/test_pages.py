@@ -1,0 +1,86 @@
+"""The pages of a report: what each shows, and what it leaves to others."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.report import answers, pages, reading, reference, site
+from harness.report.content import Content
+from harness.store.store import Store
+from tests.harness.report import sample
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> Content:
+    return reading.read(sample.write(tmp_path_factory.mktemp("store") / "store.sqlite"))
+
+
+def test_the_first_page_has_the_three_numbers_a_figure_and_a_bar_for_each_paper(content: Content) -> None:
+    page = pages.render(content)
+    numbers = page.partition('class="headline"')[2].partition("</ul>")[0]
+    errors, over = answers.prediction_errors(content), answers.over_sb3(content)
+    assert errors
+    assert over
+    assert f"<b>{errors.median_percent:.1f}%</b>" in numbers
+    assert f"{errors.trainings} trainings" in numbers
+    assert f"<b>{over.least:.3g} to {over.most:.3g}×</b>" in numbers
+    assert "1 with equal or better returns" in numbers
+    assert (
+        "not run: needs placerl validate" in numbers
+    )  # no regret is stored in the loop of the default strategy
+    assert page.count('class="bar"') == 5
+    assert page.count("<svg") == 1
+    for paper in ("MAP", "FIX"):
+        (bar,) = re.findall(f'aria-label="{paper}: ([^"]+)"', page)
+        counts = [int(count) for count in re.findall(r"\d+", bar)]
+        assert sum(counts) == sum(verdict.paper == paper for verdict in content.verdicts)
+    assert "Test CPU &lt;b&gt;&amp; friends&lt;/b&gt;, 2 cores" in page
+
+
+def test_the_first_page_says_of_each_choice_whether_it_is_the_fastest(content: Content) -> None:
+    table = pages.render(content).partition('id="chosen"')[2].partition("</table>")[0]
+    rows = re.findall(r"<tr><th.*?</tr>", table, re.DOTALL)
+    (at_32,) = [row for row in rows if "pendulum-td3" in row and ">32<" in row]
+    (at_256,) = [row for row in rows if "pendulum-td3" in row and ">256<" in row]
+    assert '<span class="badge best">best</span>' in at_32
+    assert "not the best" in at_256
+    assert "torch-native-cpu is faster" in at_256
+
+
+def test_a_prediction_that_was_not_run_is_counted_and_not_listed(content: Content) -> None:
+    page = pages.render(content, "predictions")
+    waiting = sum(p.achieved is None for p in content.predictions)
+    assert waiting
+    assert "graph-reference-cpu" not in page
+    assert f'<data value="{waiting}">{waiting}</data> more predictions' in page
+
+
+def test_an_empty_store_has_every_page(content: Content) -> None:
+    empty = reading.arrange(content.measurements.iloc[:0], (), None)
+    for name in pages.pages_of(empty):
+        assert "The store holds no run yet" in pages.render(empty, name)
+    assert pages.render(empty).count("not run: needs") >= 3
+
+
+def test_a_page_on_changes_is_written_only_if_references_are_given(tmp_path: Path) -> None:
+    path = sample.write(tmp_path / "store.sqlite")
+    assert "changes" not in pages.pages_of(reading.read(path))
+    reference.save(path, "standard", tmp_path / "references")
+    with Store.open(path) as store:
+        store.begin_run("quick", "later", sample.MACHINE).finish("all", list(sample.rows()))
+    index, _ = site.write(path, tmp_path / "report", tmp_path / "references")
+    assert index == tmp_path / "report" / "index.html"
+    changes = (tmp_path / "report" / "changes.html").read_text()
+    assert "Nothing changed beyond the drift." in changes
+    assert len(changes) < 100_000
+    assert 'href="changes.html"' in index.read_text()
+
+
+def test_a_paper_s_page_has_its_statements_and_the_figures_that_can_be_drawn(content: Content) -> None:
+    found = dict(pages.render_papers(content, pages.papers_figures(content)))
+    assert set(found) == {"MAP", "PAL", "PRL", "PPO", "FIX"}
+    for key, page in found.items():
+        for verdict in content.verdicts:
+            assert (f'href="../claims/{verdict.key}.html"' in page) == (verdict.paper == key)
+    assert sum(page.count("<svg") for page in found.values()) >= 1
