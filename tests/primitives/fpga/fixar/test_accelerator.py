@@ -8,8 +8,9 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from primitives.fpga import simulation
 from primitives.fpga.fixar.accelerator import Fixar
 from primitives.fpga.fixar.adam import corrections
+from primitives.fpga.fixar.cycles import step_cycles
 from primitives.fpga.fixar.golden import PARTS, GoldenFixar, RawBatch, UpdateSettings
-from primitives.fpga.fixar.shape import FixarShape
+from primitives.fpga.fixar.shape import FixarShape, benchmark
 from primitives.fpga.fixar.simulation import SimulatedFixar, words_of
 
 pytestmark = pytest.mark.skipif(
@@ -63,7 +64,7 @@ def test_steps_with_32_and_then_16_bit_activations_are_the_golden_models() -> No
         errors, cycles = model.train(samples, settings(step, 4))
         np.testing.assert_array_equal(errors, golden.step(samples, settings(step, 4)), err_msg=f"step {step}")
         compare(model, golden)
-        assert cycles == {False: 1982, True: 1186}[golden.halves]
+        assert cycles == sum(step_cycles(TINY, 4, halves=golden.halves).values())
         state = rng.integers(-(2**18), 2**18, TINY.state)
         np.testing.assert_array_equal(model.act(state), golden.act(state[None])[0])
     for network, before in zip(golden.layers, start, strict=True):
@@ -72,3 +73,23 @@ def test_steps_with_32_and_then_16_bit_activations_are_the_golden_models() -> No
             assert (layer["targets"] != layer["weights"]).any()
     found = [int(shift) for shift in model.simulation.read("shifts")]
     assert found == [golden.shift(scale) for scale in range(5)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_halfcheetah_takes_a_step_in_each_mode_with_data() -> None:
+    shape = benchmark("halfcheetah")
+    rng = np.random.default_rng(0)
+    golden = GoldenFixar(shape)
+    golden.initialise(rng)
+    model = SimulatedFixar(simulation.compiled(Fixar(shape)), shape)
+    model.load(golden)
+    for step in (1, 2):
+        if step == 2:
+            model.quantise()
+            golden.halves = True
+        samples = batch(rng, shape, 2)
+        errors, cycles = model.train(samples, settings(step, 2))
+        np.testing.assert_array_equal(errors, golden.step(samples, settings(step, 2)))
+        assert cycles == sum(step_cycles(shape, 2, halves=golden.halves).values())
+        compare(model, golden)

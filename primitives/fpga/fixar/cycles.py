@@ -1,0 +1,69 @@
+"""The cycles of a training step on the accelerator, from its program: what the hardware takes, as the tests check.
+
+The sequencer's cycles depend on no data, so that a step's are a constant (Adam) and a constant for each group. It
+counts on a link that has every line ready, and takes every result at once.
+"""
+
+from primitives.fpga.fixar.engine import pass_latency
+from primitives.fpga.fixar.parameters import UPDATE_LATENCY
+from primitives.fpga.fixar.program import ScalarFunction, SequencerStep, StepKind, train
+from primitives.fpga.fixar.shape import SAMPLES, FixarShape
+
+SCALAR_CYCLES = 3  # of each result of the scalar unit
+
+
+def step_cycles(shape: FixarShape, batch: int, *, halves: bool) -> dict[str, int]:
+    """Return the cycles of a training step by part, from the command to the end of the last update.
+
+    Args:
+        shape: sizes of the accelerator.
+        batch: B; with `halves` an even number.
+        halves: whether activations have 16 bits.
+
+    Returns:
+        "products": cycles in which the cores get a block; "drains": until a pass's last results are stored; "samples":
+        lines from the host and results to it; "scalars": tanh and errors; "adam"; "control": one cycle for the
+        command, and for each instruction.
+    """
+    samples = SAMPLES if halves else 1
+    if batch < 1 or batch % samples:
+        raise ValueError(f"batch: found {batch}; allowed: a positive multiple of {samples}")
+    groups = batch // samples
+    parts = dict.fromkeys(("products", "drains", "samples", "scalars", "adam", "control"), 0)
+    parts["control"] = 1
+    for step in train(shape):
+        times = 1 if step.operation in (StepKind.UPDATE, StepKind.END) else groups
+        parts["control"] += times
+        for name, cycles in _cycles(step, shape, samples).items():
+            parts[name] += times * cycles
+    return parts
+
+
+def _cycles(step: SequencerStep, shape: FixarShape, samples: int) -> dict[str, int]:
+    kind, fields = step.operation, step.fields
+    if kind == StepKind.PASS:
+        blocks = (fields["outer"] - fields.get("skip", 0)) * fields["inner"]
+        return {"products": blocks, "drains": pass_latency(shape.side)}
+    if kind == StepKind.SCALAR:
+        products = 2 if step.function == ScalarFunction.TANH_BACK else 1
+        return {"scalars": SCALAR_CYCLES * products * step.count * samples}
+    if kind == StepKind.UPDATE:
+        blocks = shape.actor_blocks if step.actor else shape.blocks - shape.actor_blocks
+        return {"adam": blocks * shape.side + UPDATE_LATENCY + 1}
+    if kind == StepKind.READ_STATES:
+        return {"samples": samples * -(-shape.state // shape.side)}
+    if kind in (StepKind.READ_ACTIONS, StepKind.READ_OUTCOMES, StepKind.SEND_ERRORS):
+        return {"samples": samples}
+    return {}
+
+
+def samples_per_s(shape: FixarShape, batch: int, clock_hz: float, *, halves: bool) -> float:
+    """Return the samples per second of training steps (FIX: inferences per second, IPS).
+
+    Args:
+        shape: sizes of the accelerator.
+        batch: B.
+        clock_hz: the clock frequency in Hz.
+        halves: whether activations have 16 bits.
+    """
+    return batch * clock_hz / sum(step_cycles(shape, batch, halves=halves).values())

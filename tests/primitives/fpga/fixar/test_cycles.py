@@ -1,0 +1,38 @@
+"""The cycles of a training step; `test_accelerator` compares them with the hardware's."""
+
+import pytest
+
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
+from primitives.fpga.cycles import fixar_dataflows
+from primitives.fpga.fixar.cycles import samples_per_s, step_cycles
+from primitives.fpga.fixar.shape import FixarShape, benchmark
+
+
+def test_products_take_the_cycles_of_the_reading_but_for_biases_and_unused_errors() -> None:
+    shape = benchmark("halfcheetah")
+    reading = fixar_dataflows.ddpg_cycles(fixar_dataflows.DATAFLOWS[-1], 17, 6, 64)
+    groups = 64 // 2
+    # Blocks go to the cores in turn, where the reading divides the inputs: 300 take 19 blocks, not 2 x 10.
+    forward = -5 * 1
+    # The second layer's biases take a column of blocks, which the reading has only in forward passes.
+    gradients = 2 * 19
+    # The critic's inputs that are states have no errors.
+    errors = -25
+    assert step_cycles(shape, 64, halves=True)["products"] == reading + groups * (
+        forward + gradients + errors
+    )
+
+
+def test_16_bits_take_half_the_products() -> None:
+    shape = benchmark("hopper")
+    wide, narrow = (step_cycles(shape, 64, halves=halves) for halves in (False, True))
+    assert wide["products"] == 2 * narrow["products"]
+    assert wide["adam"] == narrow["adam"]
+    assert samples_per_s(shape, 64, 1e6, halves=True) == 64e6 / sum(narrow.values())
+
+
+@pytest.mark.parametrize("batch", [0, 3])
+def test_a_wrong_batch_is_named(batch: int) -> None:
+    with pytest.raises(ValueError, match=f"^batch: found {batch}; allowed: a positive multiple of 2"):
+        step_cycles(FixarShape(3, 1, (4, 4), side=4), batch, halves=True)
