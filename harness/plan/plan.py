@@ -40,7 +40,6 @@ baseline that it is compared with.
 SIMULATED_S = 2.0  # seconds of a cell whose simulations are built: 0.6 to 3.5 s of one core in the quick tier
 SIMULATED_REPLAY_S = 1.5
 BUILD_S = 15.0  # seconds that building them adds, once per workload
-BUILD_BANKS_S = 60.0  # the same for several sub-trees
 
 
 def profile_cell(item: Workload, batch_size: int, tier: Tier, precisions: Sequence[str] = ()) -> Cell:
@@ -103,25 +102,6 @@ def simulated_replay_cell(item: Workload, batch_size: int, device: str) -> Cell:
 
     key = f"{simulated.cell_key(item.name, batch_size, device)}/replay"
     return Cell(key, SIMULATED_REPLAY_S, measure, provenance=Provenance.SIMULATED)
-
-
-def simulated_banks_cell(item: Workload, batch_size: int, device: str) -> Cell:
-    """Return the cell (a unit of work of a run) that simulates a workload's replay with several sub-trees.
-
-    There are as many as MAP's exploration chooses for the device.
-
-    Args:
-        item: the workload.
-        batch_size: items per call.
-        device: name of the simulated device, such as "fpga:u200".
-    """
-
-    def measure(run: Run, report: Report) -> list[Measurement]:
-        return simulated.banked_replay(item, batch_size, device)
-
-    build_s = 0 if simulated.is_built() or batch_size != min(item.training.batch_sizes) else BUILD_BANKS_S
-    key = f"{simulated.cell_key(item.name, batch_size, device)}/banks"
-    return Cell(key, SIMULATED_REPLAY_S + build_s, measure, provenance=Provenance.SIMULATED)
 
 
 def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> Cell:
@@ -317,8 +297,6 @@ def plan(tier: Tier) -> list[Cell]:
         if item.replay.prioritized and item.algorithm.name != "ppo":
             more = {size for size in tier.simulated_replay_sizes if size <= item.replay.capacity}
             cells += [simulated_replay_cell(item, size, SIMULATED_DEVICE) for size in sorted(more - sizes)]
-            if tier.simulated_banks:
-                cells += [simulated_banks_cell(item, size, SIMULATED_DEVICE) for size in sorted(sizes)]
         for seed in item.training.seeds[: tier.seeds]:
             cells.append(run_cell(item, item.training.batch_size, seed, Extent(tier.run_s)))
         baselines = tier.compared_with(item.algorithm.name)

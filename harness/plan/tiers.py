@@ -31,8 +31,6 @@ class Tier:
             (`compared_with`).
         own_batch_sizes: whether primitives are also timed at the batch sizes that each workload lists.
         simulated_replay_sizes: further batch sizes at which only the replay of the simulated device is simulated.
-        simulated_banks: whether the replay is also simulated with as many sub-trees as MAP's exploration chooses,
-            whose simulation takes a minute to build.
     """
 
     name: str
@@ -48,7 +46,6 @@ class Tier:
     baselines: tuple[str, ...] = ("sb3",)
     own_batch_sizes: bool = False
     simulated_replay_sizes: tuple[int, ...] = ()
-    simulated_banks: bool = False
 
     def compared_with(self, algorithm: str) -> tuple[str, ...]:
         """Return the tier's baselines (other libraries) that train an algorithm, such as "dqn"."""
@@ -85,7 +82,6 @@ TIERS = {
             returns=StepExtent(50_000, seeds=3, budget_s=90),
             validate_s=90,
             baselines=("sb3", *RLLIB),
-            simulated_banks=True,
         ),
         Tier(
             "full",
@@ -99,7 +95,6 @@ TIERS = {
             returns=StepExtent(1_000_000, seeds=5, budget_s=1800),
             validate_s=600,
             baselines=("sb3", *RLLIB),
-            simulated_banks=True,
             own_batch_sizes=True,
         ),
     )

@@ -10,8 +10,9 @@ There are two learners. `learner.step` runs on one systolic core (PPO), which ex
 design, for the algorithms that MAP uses it for. A mapping uses the faster of the two (`fpga_backend.design_of`):
 `as_mapped` renames the rows accordingly, for predictions.
 
-There are two replay managers: `sum_tree.sample` and so on have one sub-tree, as trees in mappings have, and those of
-`BANKED` as many as MAP's exploration chooses. The latter take a minute to build, and only large tiers have them.
+There are two replay managers: `sum_tree.sample` and so on have one sub-tree, simulated with its data, and those of
+`BANKED` as many as MAP's exploration chooses, simulated without. Mappings use the latter, and `as_mapped` renames them
+too.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,12 +34,12 @@ from harness.profile.cases.base import options_of
 from harness.profile.cases.learners import expect_td_errors, expected_td_errors, random_batch
 from harness.profile.cases.trees import tree_cases
 from harness.profile.cases.work import Work, step_work
+from harness.runtime.simulated_tree import explored
 from harness.workloads import Workload
 from harness.workloads.task import algorithm_of
 from primitives import disk_cache, learner, sum_tree
 from primitives.fpga.cycles import replay as replay_cycles
 from primitives.fpga.devices import catalogue
-from primitives.fpga.explore import map_replay
 from primitives.learner.fpga import LANES, fpga_backend, pipeline, pipeline_resources
 from primitives.learner.fpga.fpga_backend import DEFAULT_SIDE, MODELLED_UNITS, FpgaExecutable
 from primitives.learner.graph_learner import GraphLearner
@@ -49,8 +50,12 @@ PREDICTIONS = Suite.SIMULATED_PREDICTION
 PIPELINE = "learner.pipeline_step"
 CORE = "learner.core_step"
 """The name that `as_mapped` gives the systolic core's step if mappings use the pipeline instead."""
-BANKED = {"sum_tree.sample": "sum_tree.banked_sample", "sum_tree.update": "sum_tree.banked_update"}
+BANKED = {f"sum_tree.{call}": f"sum_tree.banked_{call}" for call in ("sample", "update", "insert")}
 """The names of replay operations on as many sub-trees as MAP's exploration chooses, by those on one."""
+DRAWS = 9
+"""Batches of each operation on several sub-trees, of which the one with the median cycles is stored."""
+SINGLE = {f"sum_tree.{call}": f"sum_tree.single_{call}" for call in ("sample", "update", "insert")}
+"""The names that `as_mapped` gives the operations on one sub-tree if mappings use several."""
 CELL = "simulated"
 """Prefix of the keys of the cells (units of work in a run) that make these rows; claims select them by it."""
 
@@ -143,27 +148,25 @@ def predictions(
 
 
 def as_mapped(rows: Iterable[Measurement]) -> list[Measurement]:
-    """Return rows of `profile` renamed such that predictions find the step of the learner that mappings use.
+    """Return rows of `profile` renamed such that predictions find the learner and the replay that mappings use.
 
-    Predictions read the row `learner.step`. If mappings use MAP's pipeline, its row gets this name, and the row of
-    the systolic core's step gets the name `CORE`.
+    Predictions read the rows `learner.step`, `sum_tree.sample` and so on. If mappings use MAP's pipeline, its row gets
+    the name `learner.step`, and the row of the systolic core's step the name `CORE`. The rows of `BANKED` get the names
+    of the operations, and those of one sub-tree the names of `SINGLE`.
     """
     rows = list(rows)
-    pipelined = {
-        (row.device, row.batch_size)
+    used = {PIPELINE: {"learner.step": CORE, PIPELINE: "learner.step"}}
+    used |= {banked: {call: SINGLE[call], banked: call} for call, banked in BANKED.items()}
+    names = {
+        (row.device, row.batch_size, old): new
         for row in rows
-        if row.primitive == PIPELINE and row.details.get("mapped")
+        if row.primitive in used and row.value is not None and row.details.get("mapped")
+        for old, new in used[row.primitive].items()
     }
-
-    def renamed(row: Measurement) -> Measurement:
-        if (row.device, row.batch_size) in pipelined:
-            return replace(
-                row,
-                primitive={"learner.step": CORE, PIPELINE: "learner.step"}.get(row.primitive, row.primitive),
-            )
-        return row
-
-    return [renamed(row) for row in rows]
+    return [
+        replace(row, primitive=names.get((row.device, row.batch_size, row.primitive), row.primitive))
+        for row in rows
+    ]
 
 
 def profile(workload: Workload, batch_size: int, device: str, report: Report) -> list[Measurement]:
@@ -184,7 +187,10 @@ def profile(workload: Workload, batch_size: int, device: str, report: Report) ->
     rows = []
     if workload.replay.prioritized and workload.algorithm.name != "ppo":
         report(0, 3, f"replay on {device}")
-        rows += _tree_rows(workload, batch_size, device)
+        rows += [
+            *_tree_rows(workload, batch_size, device),
+            *banked_replay(workload, batch_size, device),
+        ]
     report(1, 3, f"learner on {device}, systolic core")
     rows.append(_learner_row(workload, batch_size, device))
     report(2, 3, f"learner on {device}, pipeline")
@@ -203,7 +209,7 @@ def replay(workload: Workload, batch_size: int, device: str) -> list[Measurement
     """
     if missing := sum_tree_backend.unavailable_reason():
         return [_not_run(workload, batch_size, device, "sum_tree.sample", missing)]
-    return _tree_rows(workload, batch_size, device)
+    return [*_tree_rows(workload, batch_size, device), *banked_replay(workload, batch_size, device)]
 
 
 def banked_replay(workload: Workload, batch_size: int, device: str) -> list[Measurement]:
@@ -215,33 +221,42 @@ def banked_replay(workload: Workload, batch_size: int, device: str) -> list[Meas
         device: a key of `DEVICES`, such as "fpga:u200".
 
     Returns:
-        A row for sampling and one for updating, with the names of `BANKED`, in seconds per call. Their requests are
-        drawn, because the cycles depend on how they are divided among the sub-trees; the same seed draws the same.
+        Rows for sampling, updating and inserting one item, with the names of `BANKED`, in seconds per call. Their
+        requests are drawn, because the cycles depend on how they are divided among the sub-trees; the same seed draws
+        the same. The cycles are the median of `DRAWS` batches.
     """
     if missing := sum_tree_backend.unavailable_reason():
         return [_not_run(workload, batch_size, device, name, missing) for name in BANKED.values()]
-    from primitives.fpga.cycles.difference_table import replay_difference
+    from primitives.fpga.cycles.difference_table import CycleDifference, replay_difference
 
     target, size = Target.parse(device), workload.replay
-    board = catalogue.device(target.location)
-    design = map_replay.replay_design(batch_size, size.capacity, size.fanout, board)
-    rows, rng = [], np.random.default_rng(3)
+    design = explored(target, size.capacity, size.fanout, batch_size)
+    rng = np.random.default_rng(3)
     cases = {item.primitive: item for item in tree_cases(workload, batch_size, target, design.banks)}
     for item in cases.values():
         item.case.check(item.case.setup())
-    for name in (
-        "sum_tree.update",
-        "sum_tree.sample",
-    ):  # a check ends with reads: each batch is of another kind
-        item = cases[name]
-        found = replay_difference(item.case.setup(), "wide", name.partition(".")[2], batch_size, rng)
-        assert item.work is not None
-        details = _compared(
-            found.simulated_cycles, round(found.formula_cycles), "B / S (MAP VI-A2)", found.reasons
-        )
-        details |= {"banks": design.banks, "banks_bound_by": design.bound_by}
-        cycles = found.simulated_cycles
-        rows.append(_row(workload, batch_size, device, BANKED[name], cycles, item.work(), details))
+    drawn: dict[str, list[CycleDifference]] = {name: [] for name in BANKED}
+    for _ in range(DRAWS):
+        for name, call, items in (
+            ("sum_tree.update", "update", batch_size),
+            (
+                "sum_tree.sample",
+                "sample",
+                batch_size,
+            ),  # a check ends with reads: each batch is of another kind
+            ("sum_tree.insert", "update", 1),
+        ):
+            if name == "sum_tree.update" and drawn[name]:
+                cases[name].case.setup().get(np.zeros(1, np.int64))  # reads, after the insertion
+            drawn[name].append(replay_difference(cases[name].case.setup(), "wide", call, items, rng))
+    rows = []
+    for name, all_of_them in drawn.items():
+        found = sorted(all_of_them, key=lambda one: one.simulated_cycles)[DRAWS // 2]
+        work = cases[name].work
+        assert work is not None
+        details = _compared(found.simulated_cycles, found.formula_cycles, "B / S (MAP VI-A2)", found.reasons)
+        details |= {"banks": design.banks, "banks_bound_by": design.bound_by, "draws": DRAWS, "mapped": True}
+        rows.append(_row(workload, batch_size, device, BANKED[name], found.simulated_cycles, work(), details))
     return rows
 
 
@@ -327,7 +342,7 @@ def _tree_rows(workload: Workload, batch_size: int, device: str) -> list[Measure
 
 
 def _compared(
-    cycles: int, formula_cycles: int, formula: str, reasons: Mapping[str, float]
+    cycles: int, formula_cycles: float, formula: str, reasons: Mapping[str, float]
 ) -> dict[str, object]:
     """Return the details of a row that is compared with a formula."""
     named = {name: value for name, value in reasons.items() if value}

@@ -16,7 +16,7 @@ from harness.environments.env_pool import EnvironmentPool
 from harness.environments.native_pool import NativePool
 from harness.mapping import Mapping, Target
 from harness.mapping.loop import TD_ERROR
-from harness.runtime import time_provenance
+from harness.runtime import simulated_tree, time_provenance
 from harness.runtime.actors.in_process import Actors, InlineActors, ThreadActors
 from harness.runtime.actors.pool import ActorPlan, ActorPool
 from harness.runtime.options import STRICT, Fusion, InitialPriorities, Options
@@ -133,7 +133,7 @@ def compose(
         raise UserError(workload.name, "algorithm.name", f"{algorithm.name!r}, which is on-policy", allowed)
     environment_seed, exploration_seed, sampling_seed, learner_seed = np.random.SeedSequence(seed).spawn(4)
     storage = storage_of(workload, mapping)
-    replay = replay_of(workload, mapping, storage, fusion)
+    replay = replay_of(workload, mapping, storage, fusion, batch_size)
     trainee = learner_of(workload, mapping, batch_size, learner_seed, options.threads, options.delay)
     by_actor = options.initial_priorities is InitialPriorities.ACTOR
     priorities = {TD_ERROR: FieldSpec((), np.float32)} if by_actor else {}
@@ -249,7 +249,9 @@ def check(workload: Task, mapping: Mapping, delay: int | None = None, batch_size
             not compatible with the delay.
     """
     _check_storage(mapping)
-    _create(mapping, "rmm", mapping.rmm, sum_tree.create, 2, fanout=workload.replay.fanout)
+    fanout = workload.replay.fanout
+    own = simulated_tree.options(mapping.rmm, 2, fanout, 2)
+    _create(mapping, "rmm", mapping.rmm, sum_tree.create, 2, fanout=fanout, **own)
     _create(
         mapping,
         "learner",
@@ -472,7 +474,9 @@ def storage_of(workload: Task, mapping: Mapping) -> TimedStorage:
         raise UserError(mapping, "storage", mapping.storage, f"a smaller replay.capacity: {error}") from error
 
 
-def replay_of(workload: Task, mapping: Mapping, storage: Storage, fusion: Fusion) -> Replay:
+def replay_of(
+    workload: Task, mapping: Mapping, storage: Storage, fusion: Fusion, batch_size: int | None = None
+) -> Replay:
     """Create the replay that a mapping names on an empty storage.
 
     Args:
@@ -480,6 +484,8 @@ def replay_of(workload: Task, mapping: Mapping, storage: Storage, fusion: Fusion
         mapping: gives the backend and device of the replay management.
         storage: holds the transitions; must be empty.
         fusion: which calls are joined into one native call.
+        batch_size: transitions per gradient step, by which the sub-trees of a simulated FPGA are chosen; the workload's
+            own if None.
 
     Raises:
         UserError: the backend or the device does not exist here.
@@ -493,8 +499,10 @@ def replay_of(workload: Task, mapping: Mapping, storage: Storage, fusion: Fusion
         "epsilon": settings.epsilon,
     }
     if fusion is Fusion.NONE:
+        size = workload.training.batch_size if batch_size is None else batch_size
+        own = simulated_tree.options(mapping.rmm, settings.capacity, settings.fanout, size)
         tree = _create(
-            mapping, "rmm", mapping.rmm, sum_tree.create, settings.capacity, fanout=settings.fanout
+            mapping, "rmm", mapping.rmm, sum_tree.create, settings.capacity, fanout=settings.fanout, **own
         )
         return PrioritizedReplay(storage, tree, **options)
     try:

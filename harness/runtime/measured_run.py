@@ -16,6 +16,7 @@ from harness.mapping.metrics import per_watt
 from harness.measure import statistics
 from harness.measure.conditions import conditions
 from harness.platforms.energy import EnergyMeter, meter_of
+from harness.runtime import simulated_tree
 from harness.runtime.compose import delay_of
 from harness.runtime.native_threads import ThreadedTraining
 from harness.runtime.on_policy import start
@@ -245,6 +246,7 @@ def measured(
     details = {
         "mapping": str(setup.mapping),
         "fusion": str(training.fusion),
+        **simulated_tree.stated(training),
         "seed": setup.seed,
         "threads": setup.options.threads,
         "options": setup.options.given(),

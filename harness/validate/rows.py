@@ -25,7 +25,7 @@ from harness.mapping.metrics import experiences_per_s, portability
 from harness.measure import statistics
 from harness.measure.protocol import Timing
 from harness.profile.cases.training import TimedTraining, case_name
-from harness.runtime import time_provenance
+from harness.runtime import simulated_tree, time_provenance
 from harness.runtime.options import Fusion
 
 SUITE = Suite.VALIDATION
@@ -109,6 +109,7 @@ def achieved(
             "fusion": str(run.training.fusion) if run else "",
             "assignment": str(Assignment.of(mapping)),
             "terms_s": terms_s,
+            **(simulated_tree.stated(run.training) if run else {}),
         },
         **fields,
     )

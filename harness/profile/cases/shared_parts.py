@@ -85,7 +85,8 @@ class SharedParts:
         form = Fusion.REPLAY if possible and fusion is not Fusion.NONE else Fusion.NONE
         key = target, mapping.storage, form, fetched
         if key not in self._replays:
-            made = replay_of(self.workload, mapping, storage_of(self.workload, mapping), form)
+            storage_made = storage_of(self.workload, mapping)
+            made = replay_of(self.workload, mapping, storage_made, form, self._batch_size)
             fill(made, np.random.default_rng(0), profiled_start(self.workload))
             self._replays[key] = made
         return self._replays[key]

@@ -66,7 +66,10 @@ def _filled_tree(workload: Workload, target: Target, banks: int) -> SumTree:
         # cycles. The cycles depend on the number of levels and not on the leaves in use, so only a part of the
         # leaves is simulated.
         levels = max(1, ceil(log(capacity / banks, fanout) - 1e-9))
-        options = {"backend": target.backend, "levels": levels, "banks": banks}
+        contents = (
+            "software" if banks > 1 else "hardware"
+        )  # with data, several sub-trees take minutes to build
+        options = {"backend": target.backend, "levels": levels, "banks": banks, "contents": contents}
         capacity = min(capacity, SIMULATED_LEAVES)
     tree = sum_tree.create(capacity, fanout=fanout, **options)
     tree.update(np.arange(capacity), _whole_priorities(np.random.default_rng(0), capacity))

@@ -468,18 +468,6 @@ def test_a_plan_profiles_each_batch_size_that_the_replay_holds_once() -> None:
     assert {f"profile/cartpole-dqn/{size}" for size in CARTPOLE.training.batch_sizes} <= set(own)
 
 
-def test_several_sub_trees_are_simulated_where_the_tier_says_so() -> None:
-    def banked(tier: Tier) -> list[str]:
-        return [cell.key for cell in plan.plan(tier) if cell.key.endswith("/banks")]
-
-    assert banked(TINY) == banked(TIERS["quick"]) == []
-    sizes = sorted({32, CARTPOLE.training.batch_size})
-    assert banked(replace(TINY, simulated_banks=True)) == [
-        f"simulated/cartpole-dqn/{size}/fpga:u200/banks" for size in sizes
-    ]
-    assert "simulated/hopper-ddpg/16384/fpga:u200/banks" in banked(TIERS["standard"])
-
-
 def test_a_plan_validates_where_its_tier_gives_it_time() -> None:
     assert not [cell for cell in plan.plan(TINY) if cell.key.startswith("validation/")]
     assert [cell for cell in plan.plan(TIERS["standard"]) if cell.key.startswith("validation/")]

@@ -71,6 +71,22 @@ def test_strategies_choose_among_this_machine_and_the_device() -> None:
     assert (str(chosen.learner), str(chosen.rmm)) == ("fpga:u200", "fpga:u200")
 
 
+def test_a_mapping_s_replay_is_the_one_with_the_sub_trees_of_the_exploration() -> None:
+    one = [row(name, "fpga:u200", 2e-6) for name in simulated.BANKED]
+    several = [row(name, "fpga:u200", 1e-6) for name in simulated.BANKED.values()]
+    mapped = [replace(r, details={**r.details, "mapped": True}) for r in several]
+    here = row("sum_tree.sample", "native", 3e-6)
+    found = {(r.primitive, r.device): r.value for r in simulated.as_mapped([here, *one, *mapped])}
+    assert found == {
+        ("sum_tree.sample", here.device): 3e-6,
+        **{(name, one[0].device): 1e-6 for name in simulated.BANKED},
+        **{(name, one[0].device): 2e-6 for name in simulated.SINGLE.values()},
+    }
+    not_run = [replace(r, value=None, status="not_run", reason="needs tools") for r in mapped]
+    for rows in ([here, *one, *several], [here, *one, *not_run], [here, *one]):
+        assert simulated.as_mapped(rows) == rows
+
+
 def test_a_mapping_s_learner_is_the_pipeline_where_it_is_the_faster_design() -> None:
     core, pipelined = row("learner.step", "fpga:u200", 3e-6), row(simulated.PIPELINE, "fpga:u200", 1e-6)
     here = row("learner.step", "native", 2e-6)
@@ -253,12 +269,13 @@ def test_a_profile_has_the_replay_where_there_is_one_then_both_learners_and_the_
     monkeypatch.setattr(fpga_backend, "unavailable_reason", lambda: "")
     tree = row("sum_tree.sample", "fpga", 1.0)
     monkeypatch.setattr(simulated, "_tree_rows", lambda *arguments: [tree])
+    monkeypatch.setattr(simulated, "banked_replay", lambda *arguments: [replace(tree, value=1.5)])
     monkeypatch.setattr(simulated, "_learner_row", lambda *arguments: row("learner.step", "fpga", 2.0))
     monkeypatch.setattr(simulated, "_pipeline_row", lambda *arguments: row("pipeline", "fpga", 3.0))
     monkeypatch.setattr(simulated, "_peak_rows", lambda *arguments: [row("roof", "fpga", 4.0)])
     said: list[tuple[float, float, str]] = []
     rows = simulated.profile(item, 8, "fpga:u200", lambda *progress: said.append(progress))
-    assert [r.value for r in rows] == [1.0] * with_replay + [2.0, 3.0, 4.0]
+    assert [r.value for r in rows] == [1.0, 1.5] * with_replay + [2.0, 3.0, 4.0]
     assert [(done, total) for done, total, _ in said] == [(0, 3)] * with_replay + [(1, 3), (2, 3), (3, 3)]
 
 
@@ -291,14 +308,14 @@ def test_a_tree_s_row_has_the_cycles_of_its_last_call_beside_map_s_formula(
 
 def with_two_banks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """The exploration chooses S = 2; the returned list has what it was asked for."""
-    explored = simulated.map_replay.replay_design
+    explored = simulated.explored
     asked: list[tuple[int, ...]] = []
 
-    def design(batch: int, capacity: int, fanout: int, device: Any) -> Any:
+    def design(target: Target, capacity: int, fanout: int, batch: int) -> Any:
         asked.append((batch, capacity, fanout))
-        return replace(explored(batch, capacity, fanout, device), banks=2)
+        return replace(explored(target, capacity, fanout, batch), banks=2)
 
-    monkeypatch.setattr(simulated.map_replay, "replay_design", design)
+    monkeypatch.setattr(simulated, "explored", design)
     return asked
 
 
@@ -307,33 +324,44 @@ def test_the_replay_has_as_many_sub_trees_as_the_exploration_chooses(monkeypatch
 
     def cases(workload: object, size: int, target: Target, banks: int) -> list[Any]:
         done.append((str(target), banks))
-        case = SimpleNamespace(setup=lambda: "tree", check=lambda tree: done.append("checked"))
+        tree = SimpleNamespace(get=lambda leaves: done.append("read"))
+        case = SimpleNamespace(setup=lambda: tree, check=lambda tree: done.append("checked"))
         return [
             SimpleNamespace(case=case, primitive=name, work=lambda: tree_work(item, size, update=False))
-            for name in (*simulated.BANKED, "sum_tree.insert")
+            for name in simulated.BANKED
         ]
 
     def simulate(
         tree: object, form: str, call: str, size: int, rng: object
     ) -> difference_table.CycleDifference:
-        done.append((tree, form, call))
-        return difference_table.CycleDifference("", "", size / 2, 30 + len(call), {"fill": 14, "none": 0})
+        done.append((form, call, size))
+        cycles = 100 - len(done)  # fewer in each batch
+        return difference_table.CycleDifference("", "", size / 2, cycles, {"fill": 14, "none": 0})
 
     monkeypatch.setattr(simulated, "tree_cases", cases)
     monkeypatch.setattr(difference_table, "replay_difference", simulate)
     found = simulated.banked_replay(item, 32, "fpga:u200")
     assert asked == [(32, 1_000_000, 16)]
-    assert done == [
-        ("fpga:u200", 2),
-        *["checked"] * 3,
-        ("tree", "wide", "update"),
-        ("tree", "wide", "sample"),
+    assert (
+        done
+        == [
+            ("fpga:u200", 2),
+            *["checked"] * 3,
+            *[("wide", "update", 32), ("wide", "sample", 32), ("wide", "update", 1), "read"]
+            * simulated.DRAWS,
+        ][:-1]
+    ), "reads and writes take turns"
+    assert [row.primitive for row in found] == [
+        f"sum_tree.banked_{call}" for call in ("sample", "update", "insert")
     ]
-    assert [row.primitive for row in found] == ["sum_tree.banked_update", "sum_tree.banked_sample"]
     assert {row.details["banks"] for row in found} == {2}
-    assert {row.details["formula_cycles"] for row in found} == {16}
+    assert [row.details["formula_cycles"] for row in found] == [16, 16, 0.5]
     assert found[0].details["difference_reasons"] == {"fill": 14}
-    assert found[0].value == 36 / (simulated.clock("fpga:u200").value * 1e6)
+    middle = 100 - len(
+        ("fpga", *["checked"] * 3, *["update", "sample", "insert", "read"] * 4, "update", "sample")
+    )
+    assert [row.details["cycles"] for row in found] == [middle, middle + 1, middle - 1], "the median's"
+    assert found[0].value == middle / (simulated.clock("fpga:u200").value * 1e6)
 
 
 @pytest.mark.slow
@@ -372,7 +400,11 @@ def test_without_the_tools_the_replay_alone_says_so_too(monkeypatch: pytest.Monk
     )
     monkeypatch.setattr(simulated.sum_tree_backend, "unavailable_reason", lambda: "")
     monkeypatch.setattr(simulated, "_tree_rows", lambda *arguments: list(arguments[1:]))
-    assert simulated.replay(workloads.load("hopper-ddpg"), 256, "fpga:u200") == [256, "fpga:u200"]
+    monkeypatch.setattr(simulated, "banked_replay", lambda *arguments: ["banked", *arguments[1:]])
+    assert simulated.replay(workloads.load("hopper-ddpg"), 256, "fpga:u200") == [
+        *(256, "fpga:u200"),
+        *("banked", 256, "fpga:u200"),
+    ]
 
 
 def test_the_key_of_a_cell_names_workload_size_and_device() -> None:

@@ -1,0 +1,78 @@
+"""Counts the cycles of a replay pipeline without its data: a simulated pipeline whose sub-trees have two leaves.
+
+The crossbar, the arbiters and the phases are those of `banked`, so requests wait for each other as they do in the whole
+tree. In the wide form each further level only delays a response by `fill_cycles`' two cycles, whatever the number of
+children, so the levels are not simulated. A simulation of eight sub-trees is built in seconds rather than minutes, and
+serves trees of every size.
+"""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from primitives.fpga import simulation
+from primitives.fpga.cycles import replay
+from primitives.fpga.replay_pipeline.banked import BankedPipeline
+from primitives.fpga.replay_pipeline.layout import BankedLayout, Form, Operation, PipelineLayout
+from primitives.fpga.replay_pipeline.pipeline import ReplayPipeline
+
+SETTLING_CYCLES = 2
+"""Cycles after a batch until the sum over the banks is current; a host that reads it waits for them."""
+_BANK = PipelineLayout(fanout=2, levels=1, leaf_bits=1, tag_bits=1)
+
+
+@cache
+def _library(banks: int) -> Any:
+    """Return the simulation library of a pipeline with this many sub-trees of two leaves."""
+    if banks == 1:
+        return simulation.built(ReplayPipeline(_BANK, Form.WIDE))
+    return simulation.built(BankedPipeline(BankedLayout(banks, _BANK), Form.WIDE))
+
+
+class ReplayTimer:
+    """Counts the cycles of batches of requests to a replay pipeline in the wide form, without answering them.
+
+    The state that decides how long requests wait, such as which lane has priority, is kept from batch to batch.
+
+    Args:
+        banks: S, sub-trees with a pipeline each, 1 to 64. Each has a lane, which is an input for requests.
+        levels: levels of each sub-tree.
+    """
+
+    def __init__(self, banks: int, levels: int) -> None:
+        self.banks = banks
+        one, all_of_them = (
+            replay.fill_cycles(levels=count, interval=1, banks=banks) for count in (_BANK.levels, levels)
+        )
+        self._further_cycles = all_of_them - one
+        self._simulation = _library(banks).start()
+
+    def cycles(self, banks: NDArray[np.int64], lanes: NDArray[np.int64], *, writes: bool) -> int:
+        """Return the clock cycles of a batch, from the first request offered to the last response.
+
+        Args:
+            banks: (B,) the sub-tree that each request goes to.
+            lanes: (B,) the lane on which it is offered; those of one lane are offered in their order.
+            writes: whether all requests are updates; otherwise all are samples or reads.
+        """
+        count = len(banks)
+        if not count:
+            return 0
+        kind: Any = Operation.UPDATE if writes else Operation.GET
+        zeros = np.zeros(count, np.int64)
+        fields = {"operation": np.full(count, kind.value), "tag": zeros, "value": zeros}
+        if self.banks == 1:
+            requests = {"requests": fields | {"remembered": zeros, "path": zeros}}
+            return self._simulation.run(requests, {"responses": count}).cycles + self._further_cycles
+        fields["path"] = banks << _BANK.path_bits
+        requests = {
+            f"requests_{lane}": {name: field[lanes == lane] for name, field in fields.items()}
+            for lane in range(self.banks)
+        }
+        responses = tuple(f"responses_{bank}" for bank in range(self.banks))
+        run = self._simulation.run(requests, {responses: count})
+        # The whole tree's clock also ran while the last responses came through the further levels.
+        self._simulation.step(self._further_cycles + SETTLING_CYCLES)
+        return run.cycles + self._further_cycles

@@ -1,0 +1,59 @@
+"""The sum tree of `fpga_backend` with its priorities in software, while a simulation without memories counts cycles.
+
+Virtual time and the profile use it: it gives the indices and the cycles of the simulated hardware with data, with any
+number of sub-trees, and is built in seconds.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from primitives.sum_tree import reference_backend
+from primitives.sum_tree.fpga_tree import FpgaSumTree
+
+
+class TimedSumTree(FpgaSumTree):
+    """A sum tree whose calls take the cycles of the simulated hardware, and give its results.
+
+    The software's sums of quanta are exact: 2^53 quanta fit a float64, more than a tree's priorities add up to.
+
+    Raises:
+        ValueError: the form is not "wide", the only one whose cycles are the same without memories, or the sum of all
+            priorities may exceed 2^53 quanta.
+    """
+
+    def _start(self, bank: Any, form: str) -> None:
+        from primitives.fpga.replay_pipeline.timer import ReplayTimer
+
+        if form != "wide":
+            raise ValueError(f"form: found {form!r}; allowed with contents in software: wide")
+        if self.capacity * self.priority_max / self._quantum > 2**53:
+            raise ValueError(
+                f"capacity: found {self.capacity}; allowed with contents in software: a sum below 2^53 quanta"
+            )
+        self._contents = reference_backend.create(self.capacity, self.fanout)
+        self._timer = ReplayTimer(self.banks, self.levels)
+
+    def _total(self) -> float:
+        return self._contents.total
+
+    def _find(self, prefix: NDArray[np.float64]) -> NDArray[np.int64]:
+        leaves = self._contents.find(self._fixed(prefix) * self._quantum)
+        self._time(leaves, np.arange(len(leaves)), writes=False)
+        return leaves
+
+    def _update(self, indices: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
+        self._contents.update(indices, self._rounded(priorities) * self._quantum)
+        self._time(indices, indices, writes=True)
+
+    def _get(self, indices: NDArray[np.int64]) -> NDArray[np.floating]:
+        self._time(indices, np.arange(len(indices)), writes=False)
+        return self._contents.get(indices)
+
+    def _time(self, leaves: NDArray[np.int64], lanes: NDArray[np.int64], *, writes: bool) -> None:
+        """Count the cycles of a batch with one request per leaf, on lane `lanes % S`."""
+        self.last_call_cycles = self._timer.cycles(
+            leaves // self.bank_leaves, lanes % self.banks, writes=writes
+        )
+        self.cycles += self.last_call_cycles

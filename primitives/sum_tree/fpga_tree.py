@@ -1,0 +1,208 @@
+"""The sum tree on the simulated replay pipeline, with its priorities in the simulated memories (`fpga_backend`)."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from primitives.fpga.devices import catalogue
+from primitives.sum_tree.base import SumTree, checked_integer
+
+if TYPE_CHECKING:
+    from primitives.fpga.simulation import SimulatedRun
+
+INTEGER_BITS, FRACTION_BITS = 12, 20
+TAG_BITS = 20
+"""Bits of the number that identifies a request. With several banks (sub-trees), responses arrive out of order."""
+
+FORMS = ("wide", "narrow")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineOptions:
+    """The options of an `FpgaSumTree`, as `create` takes them.
+
+    Attributes:
+        form: "wide" reads all children of a node in one cycle, "narrow" one child per cycle.
+        banks: sub-trees, each with its own pipeline (S), 1 to 64.
+        integer_bits, fraction_bits: bits of a priority before and after the point.
+        levels: levels of the pipeline of each bank; by default the fewest that hold `capacity`. A pipeline
+            with more levels also serves smaller trees, which use the first leaves.
+        device: the board, one of `primitives.fpga.devices.catalogue.clocks_hz()`.
+        clock_hz: clock frequency that converts cycles to seconds, Hz; by default the board's.
+        contents: where the priorities are: in the simulated "hardware", or in "software" that answers like it, while
+            the simulation only counts cycles (in the wide form).
+    """
+
+    form: str = "wide"
+    banks: int = 1
+    integer_bits: int = INTEGER_BITS
+    fraction_bits: int = FRACTION_BITS
+    levels: int | None = None
+    device: str = "u200"
+    clock_hz: float | None = None
+    contents: str = "hardware"
+
+    def clock(self) -> float:
+        """Return the clock frequency, Hz.
+
+        Raises:
+            ValueError: there is no such board, or the frequency is not above 0.
+        """
+        clocks_hz = catalogue.clocks_hz()
+        if self.device not in clocks_hz:
+            raise ValueError(f"device: found {self.device!r}; allowed: {', '.join(clocks_hz)}")
+        clock_hz = clocks_hz[self.device] if self.clock_hz is None else self.clock_hz
+        if not clock_hz > 0:
+            raise ValueError(f"clock_hz: found {clock_hz}; allowed: above 0")
+        return float(clock_hz)
+
+
+@cache
+def _library(layout: Any, form: Any) -> Any:
+    """Return the simulation library of a pipeline."""
+    from primitives.fpga import simulation
+    from primitives.fpga.replay_pipeline import BankedLayout, BankedPipeline, ReplayPipeline
+
+    pipeline = BankedPipeline if isinstance(layout, BankedLayout) else ReplayPipeline
+    return simulation.built(pipeline(layout, form))
+
+
+class FpgaSumTree(SumTree):
+    """A sum tree that runs every call on the simulated hardware.
+
+    Attributes:
+        last_call_cycles: clock cycles of the last `find`, `sample`, `update` or `get`, from the first offered
+            request to the last response.
+        cycles: clock cycles of all calls so far.
+        banks, levels, bank_leaves: number of sub-trees, levels per sub-tree, leaves per sub-tree.
+        clock_hz: assumed clock frequency.
+    """
+
+    backend = "fpga"
+
+    def __init__(self, capacity: int, fanout: int, options: PipelineOptions) -> None:
+        from primitives.fpga.replay_pipeline import PipelineLayout
+
+        clock_hz = options.clock()
+        super().__init__(capacity, fanout, np.float64)
+        self.banks = checked_integer("banks", options.banks, 1, 64)
+        leaf_bits = checked_integer("integer_bits", options.integer_bits, 0, 32)
+        leaf_bits += checked_integer("fraction_bits", options.fraction_bits, 0, 32)
+        if options.form not in FORMS:
+            raise ValueError(f"form: found {options.form!r}; allowed: {', '.join(FORMS)}")
+        needed = 1
+        while self.banks * self.fanout**needed < self.capacity:
+            needed += 1
+        given = options.levels
+        levels = needed if given is None else checked_integer("levels", given, needed, 32)
+        bank = PipelineLayout(self.fanout, levels, leaf_bits, TAG_BITS if self.banks > 1 else 1)
+        # The leaves are divided evenly among the banks; each bank uses its first leaves.
+        self.levels, self.bank_leaves = levels, -(-self.capacity // self.banks)
+        self._room = bank.leaves
+        self._quantum = 2.0**-options.fraction_bits
+        self._priority_max = (2**leaf_bits - 1) * self._quantum
+        self.clock_hz = clock_hz
+        self.last_call_cycles = 0
+        self.cycles = 0
+        self._start(bank, options.form)
+
+    def _start(self, bank: Any, form: str) -> None:
+        """Start the simulation of a tree whose banks have the layout `bank`."""
+        from primitives.fpga.replay_pipeline import BankedLayout, Form
+
+        self._layout = BankedLayout(self.banks, bank) if self.banks > 1 else bank
+        self._simulation = _library(self._layout, Form(form)).start()
+        last_path = bank.path_of(np.array([self.bank_leaves - 1]))[0]
+        self._simulation.write("last_leaf", int(last_path))
+
+    @property
+    def last_call_s(self) -> float:
+        """The simulated seconds of the last call: `last_call_cycles` at `clock_hz`."""
+        return self.last_call_cycles / self.clock_hz
+
+    def _fixed(self, prefix: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return prefix sums in quanta, rounded down."""
+        return np.floor(prefix / self._quantum).astype(np.int64)
+
+    def _rounded(self, priorities: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return priorities in quanta, rounded to the nearest; a positive one is at least 1."""
+        rounded = np.floor(priorities / self._quantum + 0.5).astype(np.int64)
+        return np.where(priorities > 0, np.maximum(rounded, 1), 0)
+
+    def _total(self) -> float:
+        return float(self._simulation.read("total")) * self._quantum
+
+    def _find(self, prefix: NDArray[np.float64]) -> NDArray[np.int64]:
+        from primitives.fpga.replay_pipeline import Operation
+
+        values = self._fixed(prefix)
+        path, _ = self._call(Operation.SAMPLE, np.zeros_like(values), values, np.arange(len(values)))
+        bank, leaf = np.divmod(self._layout.leaf_of(path), self._room)
+        return bank * self.bank_leaves + leaf
+
+    def _update(self, indices: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
+        from primitives.fpga.replay_pipeline import Operation
+
+        # Writes to one leaf must use one lane to stay in order.
+        self._call(Operation.UPDATE, indices, self._rounded(priorities), indices)
+
+    def _get(self, indices: NDArray[np.int64]) -> NDArray[np.floating]:
+        from primitives.fpga.replay_pipeline import Operation
+
+        _, values = self._call(Operation.GET, indices, np.zeros_like(indices), np.arange(len(indices)))
+        return values * self._quantum
+
+    def _call(
+        self, operation: Any, leaves: NDArray[np.int64], values: NDArray[np.int64], lanes: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Send one request per leaf on lane `lanes % S`; return the responses' paths and values."""
+        count = len(leaves)
+        self.last_call_cycles = 0
+        bank, leaf = np.divmod(leaves, self.bank_leaves)
+        path, value = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        if not count:
+            return path, value
+        fields = {
+            "operation": np.full(count, operation.value),
+            "tag": np.zeros(count, np.int64),
+            "path": self._layout.path_of(bank * self._room + leaf),
+            "value": values,
+        }
+        if self.banks == 1:
+            requests = fields | {"remembered": np.zeros(count, np.int64)}
+            run = self._simulation.run({"requests": requests}, {"responses": count})
+            path, value = run.outputs["responses"]["path"], run.outputs["responses"]["value"]
+            self._count(run)
+        else:
+            most = 1 << TAG_BITS
+            for start in range(0, count, most):
+                part = slice(start, min(start + most, count))
+                cut = {name: field[part] for name, field in fields.items()}
+                cut["tag"] = np.arange(part.stop - part.start)
+                path[part], value[part] = self._banked_run(cut, lanes[part] % self.banks)
+        return path, value
+
+    def _banked_run(
+        self, fields: dict[str, NDArray[np.int64]], lane_of: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        count = len(lane_of)
+        inputs = {
+            f"requests_{lane}": {name: field[lane_of == lane] for name, field in fields.items()}
+            for lane in range(self.banks)
+        }
+        responses = tuple(f"responses_{bank}" for bank in range(self.banks))
+        run = self._simulation.run(inputs, {responses: count})
+        self._count(run)
+        self._simulation.step(2)  # the sum over the banks is ready two cycles after theirs
+        path, value = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        for name in responses:
+            found = run.outputs[name]
+            path[found["tag"]], value[found["tag"]] = found["path"], found["value"]
+        return path, value
+
+    def _count(self, run: "SimulatedRun") -> None:
+        self.last_call_cycles += run.cycles
+        self.cycles += run.cycles
