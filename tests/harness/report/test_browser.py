@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import axe_core_python
 import pandas as pd
 import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 from harness.report import export, pages, site
@@ -323,6 +325,59 @@ def test_fits_a_phone_in_both_colour_schemes(browser: webdriver.Chrome, folder: 
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+AXE = Path(axe_core_python.__file__).with_name("axe.min.js")
+SERIOUS = ("serious", "critical")
+FINDINGS = """
+    const done = arguments[arguments.length - 1];
+    axe.run(document, {resultTypes: ["violations"]}).then(r => done(
+        r.violations.map(v => [v.impact, v.id, v.help, v.nodes.slice(0, 3).map(n => n.html.slice(0, 200))])));
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(browser: webdriver.Chrome, folder: Path, scheme: str) -> None:
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    report = folder / "report"
+    try:
+        for path in (
+            *sorted(report.glob("*.html")),
+            report / "papers/FIX.html",
+            report / "claims/MAP-F13.html",
+        ):
+            browser.get(path.as_uri())
+            browser.execute_script(AXE.read_text(encoding="utf-8"))
+            found = browser.execute_async_script(FINDINGS)
+            assert [each for each in found if each[0] in SERIOUS] == [], path.name
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_axe_finds_a_serious_fault(browser: webdriver.Chrome, folder: Path) -> None:
+    browser.get((folder / "report" / "index.html").as_uri())
+    browser.execute_script(
+        "document.body.insertAdjacentHTML('beforeend', '<main><img src=\"data:,\"></main>')"
+    )
+    browser.execute_script(AXE.read_text(encoding="utf-8"))
+    found = browser.execute_async_script(FINDINGS)
+    assert "image-alt" in [name for impact, name, *_ in found if impact in SERIOUS]
+
+
+def test_the_keyboard_reaches_the_menu_after_a_link_that_skips_it(
+    browser: webdriver.Chrome, folder: Path
+) -> None:
+    browser.get((folder / "report" / "index.html").as_uri())
+    places = []
+    for _ in range(3):
+        webdriver.ActionChains(browser).send_keys(Keys.TAB).perform()
+        places.append(browser.switch_to.active_element.get_attribute("href"))
+    assert [place.partition("report/")[2] for place in places] == [
+        "index.html#main",
+        "index.html",
+        "mappings.html",
+    ]
 
 
 def _luminance(colour: str) -> float:
