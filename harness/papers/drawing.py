@@ -17,6 +17,7 @@ SERIES = 7
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":", "-", "--", "-.")
 LEGEND_LINE_IN = 0.18
+LEGEND_HANDLE_IN, LEGEND_CHARACTER_IN = 0.5, 0.07  # widths of a line sample with its gaps, and of a character
 INK, GRID = "#fe0100", "#fe0200"
 
 
@@ -40,12 +41,15 @@ def legend_below(axes: Axes, columns: int = 2) -> None:
 
     Args:
         axes: axes with labelled lines.
-        columns: columns of the legend.
+        columns: most columns of the legend; it has one if its labels are too long for more.
     """
     handles, labels = axes.get_legend_handles_labels()
     lines = sum(label.count("\n") + 1 for label in labels)
     figure = axes.get_figure(root=True)
     assert figure is not None
+    longest = max((len(line) for label in labels for line in label.splitlines()), default=0)
+    if columns * (LEGEND_HANDLE_IN + LEGEND_CHARACTER_IN * longest) > figure.get_figwidth():
+        columns = 1
     figure.set_figheight(figure.get_figheight() + LEGEND_LINE_IN * -(-lines // columns))
     figure.legend(handles, labels, loc="outside lower center", ncols=columns)
 

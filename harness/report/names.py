@@ -8,6 +8,7 @@ PARTS = {
     "fresh_learner.step": "gradient step from a fresh state",
     "storage.gather": "storage gather",
     "storage.insert": "storage insert",
+    "sum_tree": "sum tree",
     "sum_tree.insert": "sum tree insert",
     "sum_tree.sample": "sum tree sample",
     "sum_tree.update": "sum tree update",

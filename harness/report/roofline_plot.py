@@ -74,7 +74,7 @@ def _draw_roofs(axes: Axes, roofs: Sequence[DeviceRoof], wide: np.ndarray) -> li
                 continue  # the peak is below the whole line
             rates = roof.rate.value * x
             ends.append(float(rates[0]))
-        name = f"{roof.primitives}: {roof.name}" if roof.primitives else roof.name
+        name = f"{people_s_name(roof.primitives)}: {roof.name}" if roof.primitives else roof.name
         alike = [r for r in roofs if (r.primitives, r.name) == (roof.primitives, roof.name)]
         if len(alike) > 1:
             name += "".join(f"\n{workload}" for workload in roof.workloads)

@@ -46,8 +46,8 @@ def timed(backend: str, size: int) -> PrimitiveTime:
     return PrimitiveTime("hopper-ddpg", "cold_round.collect", backend, "cpu", "", size, time, "ok", "")
 
 
-def roof(workload: str, name: str, rate: float) -> DeviceRoof:
-    return DeviceRoof("fpga", (workload,), "sum_tree", name, None, gps(rate), "ok")
+def roof(workload: str, name: str, rate: float, primitives: str = "sum_tree") -> DeviceRoof:
+    return DeviceRoof("fpga", (workload,), primitives, name, None, gps(rate), "ok")
 
 
 def point(intensity: float) -> RooflinePoint:
@@ -71,6 +71,7 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
     )
     rates = (("peak", 1e10), ("memory on the chip", 1e9))
     roofs = [roof(w, name, rate) for w in ("cartpole-dqn", "hopper-ddpg", "pong-dqn") for name, rate in rates]
+    roofs += [roof("hopper-ddpg", name, rate, "learner.pipeline_step") for name, rate in rates]
     roofline_plot.roofline([point(1.0), point(100.0)], roofs)
     for figure in drawn.values():
         figure.draw_without_rendering()
@@ -105,6 +106,10 @@ def test_no_legend_lies_on_data_or_labels(figures: dict[str, Figure]) -> None:
         (axes,), (legend,) = figure.axes, figure.legends
         assert not legend.get_window_extent().overlaps(axes.get_tightbbox()), name
         assert axes.get_window_extent().height > 100, f"{name}: the legend leaves the data room"
+        edges, box = figure.bbox, legend.get_window_extent()
+        assert edges.x0 <= box.x0, name
+        assert box.x1 <= edges.x1, name
+        assert edges.y0 <= box.y0, name
 
 
 def test_neighbouring_labels_of_steps_do_not_touch(figures: dict[str, Figure]) -> None:
