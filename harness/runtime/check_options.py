@@ -65,8 +65,8 @@ def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> No
     memory.check(task, batch_size, options.ahead(task), processes, options.learners, collected)
     compose.check(task, mapping, options.delay, batch_size)
     _check_managed(task, mapping)
-    if processes and compose.is_simulated(mapping):
-        raise UserError(task.name, "actor processes", processes, "0 in virtual time")
+    if processes and not options.overlap and compose.is_simulated(mapping):
+        raise UserError(task.name, "actor processes", processes, "0 in virtual time without overlap")
 
 
 def _check_on_policy(options: Options, task: Task) -> None:

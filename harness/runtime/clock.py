@@ -222,7 +222,7 @@ class VirtualTime(RealTime):
             raise ValueError(f"streams: found {dict(streams)}; allowed: at least 1 part")
         self.provenance = provenance
         self._streams = dict(streams)
-        self._stored_s = stored_s
+        self._left_out = [stored_s]
         self._devices = dict(devices)
         self._beside = {ACTORS, *beside}
         self._links_bytes_per_s = dict(links_bytes_per_s)
@@ -298,9 +298,20 @@ class VirtualTime(RealTime):
 
     def _timed(self, work: Callable[[], Value]) -> tuple[Value, float]:
         """Call `work`; return its result and the host's seconds, without waiting or a board's storage."""
-        stored_s = self._stored_s()
+        left_out_s = self._left_out_s()
         value, took_s = own_time(work)
-        return value, max(0.0, took_s - (self._stored_s() - stored_s))
+        return value, max(0.0, took_s - (self._left_out_s() - left_out_s))
+
+    def _left_out_s(self) -> float:
+        return sum(seconds() for seconds in self._left_out)
+
+    def leave_out(self, seconds: Callable[[], float]) -> None:
+        """Leave work out of the time of calls of units on the host, such as actors that work in parallel elsewhere.
+
+        Args:
+            seconds: returns the seconds that the host has worked on it so far.
+        """
+        self._left_out.append(seconds)
 
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]

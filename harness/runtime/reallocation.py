@@ -1,6 +1,7 @@
 """Dynamic re-allocation of actor threads to training and back (PRL 3.3.1, Algorithm 1).
 
-A trainer is a thread that differentiates a part of each batch for the learner. The text of Algorithm 1 in the
+A trainer is a thread that differentiates a part of each batch for the learner, which runs on the CPU or on an
+accelerator. The text of Algorithm 1 in the
 available copy lacks its first lines and its comparisons; they are reconstructed from the sentences of section 3.3.1.
 One step of the host's loop checks which of four times is the longest:
 
@@ -13,13 +14,20 @@ One step of the host's loop checks which of four times is the longest:
 | the actors | nothing; without this, actors would be freed that are needed |
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from harness.core.errors import UserError
 from harness.mapping import Mapping
+from harness.mapping.base import Platform
 from harness.runtime.actors.pool import ActorPool
+from harness.runtime.clock import simulated_s
+from harness.runtime.learners.accelerated import AcceleratedLearner, SimulatedAcceleratedLearner
+from harness.runtime.learners.gradient_graphs import BACKENDS
 from harness.runtime.learners.parallel_updates import ParallelLearner
 from primitives.learner import Learner
+from primitives.quantization.precision import FLOAT_32
 
 IMBALANCE = 2.0
 """Ratio of the learner's time to the actors' above which actors are freed (Algorithm 1, line 3)."""
@@ -115,8 +123,10 @@ def check_learners(mapping: Mapping, learners: int, processes: int, overlap: int
     """
     if learners < 1:
         raise UserError(mapping, "learners", learners, "at least 1")
-    if (learners > 1 or reallocate) and str(mapping.learner) != "torch":
-        allowed = "torch: parallel learners and re-allocation split its batches"
+    if learners > 1 and str(mapping.learner) != "torch":
+        raise UserError(mapping, "learner", mapping.learner, "torch: parallel learners split its batches")
+    if reallocate and not _is_divisible(mapping):
+        allowed = f"torch, {', '.join(BACKENDS)}: re-allocation splits their batches"
         raise UserError(mapping, "learner", mapping.learner, allowed)
     if learners > 1 and reallocate:
         raise UserError(mapping, "learners", learners, "1 with re-allocation, which splits batches itself")
@@ -125,7 +135,14 @@ def check_learners(mapping: Mapping, learners: int, processes: int, overlap: int
         raise UserError(mapping, "reallocate", found, "at least 2 actor processes, and an overlap")
 
 
-def parallel_learner(made: Learner, processes: int) -> ParallelLearner:
+def _is_divisible(mapping: Mapping) -> bool:
+    target = mapping.learner
+    return str(target) == "torch" or (target.backend in BACKENDS and target.precision == FLOAT_32)
+
+
+def parallel_learner(
+    made: Learner, processes: int, mapping: Mapping, platform: Callable[[], Platform]
+) -> ParallelLearner:
     """Return a new learner with the algorithm, batch size and seed of `made`.
 
     It has `processes` - 1 trainers (threads that differentiate a part of each batch), one for each actor that may be
@@ -134,8 +151,29 @@ def parallel_learner(made: Learner, processes: int) -> ParallelLearner:
     Args:
         made: the existing learner.
         processes: number of actor processes.
+        mapping: backend and device of the learner.
+        platform: returns the platform that states the links to a simulated device.
     """
-    return ParallelLearner(made.algorithm, batch_size=made.batch_size, trainers=processes - 1, seed=made.seed)
+    settings: dict[str, Any] = {
+        "batch_size": made.batch_size,
+        "trainers": processes - 1,
+        "seed": made.seed,
+    }
+    target = mapping.learner
+    if target.backend not in BACKENDS:
+        return ParallelLearner(made.algorithm, **settings)
+    accelerator = made.algorithm, target.backend, target.location or None
+    if simulated_s(made) is None:
+        return AcceleratedLearner(*accelerator, **settings)
+    links = platform()
+
+    def links_s(sent_bytes: int, returned_bytes: int) -> float:
+        ends = (("cpu", target.device, sent_bytes), (target.device, "cpu", returned_bytes))
+        return sum(
+            links.latency_s(source, end) + size / links.bytes_per_s(source, end) for source, end, size in ends
+        )
+
+    return SimulatedAcceleratedLearner(*accelerator, **settings, links_s=links_s)
 
 
 class Reallocator:

@@ -165,7 +165,7 @@ class Training:
         )
         self._parallel: ParallelLearner | LearnerProcesses | None = None
         if options.reallocate:
-            self._parallel = parallel_learner(parts.learner, processes)
+            self._parallel = parallel_learner(parts.learner, processes, mapping, platform)
         elif learners > 1:
             made = parts.learner
             self._parallel = LearnerProcesses(
@@ -197,7 +197,8 @@ class Training:
             row_bytes=PRIORITY_BYTES + (item_bytes if together else 0),
             stored_bytes=item_bytes if simulated and not together else 0,
             items_bytes=items_bytes,
-            weights_bytes=weights_bytes(self._time, self.learner),
+            # With re-allocation the host keeps the weights.
+            weights_bytes=0 if self._parallel else weights_bytes(self._time, self.learner),
             storage_apart=self._storage_apart,
             # A storage on a simulated device has its memory's bandwidth; every other one is measured.
             gather_s=items_bytes / platform().bytes_per_s(device, device) if simulated else 0.0,
@@ -301,7 +302,13 @@ class Training:
         if not isinstance(self._time, VirtualTime):
             return start_actors(plan, self.learner, processes, beside=overlapped)
         if processes:
-            raise UserError(workload.name, "actor processes", processes, "0 in virtual time")
+            if not overlapped:
+                raise UserError(
+                    workload.name, "actor processes", processes, "0 in virtual time without overlap"
+                )
+            pool = ActorPool(plan, self.learner, processes, inline=True)
+            self._time.leave_out(lambda: pool.in_turns_s)
+            return pool
         return InlineActors(plan.build(), self.learner)
 
     def _drain(self) -> None:

@@ -19,6 +19,7 @@ from harness.environments.native_pool import Pool
 from harness.runtime.actors.actor import Actor, Episode
 from harness.runtime.actors.in_process import Actors, refuse_invalid
 from harness.runtime.actors.pooled import PooledActor
+from harness.runtime.units.inline import InlineUnit
 from harness.runtime.units.process import ProcessUnit, close_all
 from harness.runtime.units.shared_arrays import SharedArrays
 from harness.runtime.units.unit import STALL_LIMIT_S, UnitError
@@ -131,6 +132,7 @@ class ActorPool(Actors):
         plan: plan of all the environments together.
         learner: the learner whose weights, and whose method `explore`, choose the actions.
         processes: number of processes, at least 1 and at most one per environment.
+        inline: whether the actors work in this process, one after another, for virtual time.
 
     Attributes:
         learner: the learner whose weights are used.
@@ -139,6 +141,7 @@ class ActorPool(Actors):
         environment_steps: steps taken so far, over all environments.
         environment_s, inference_s: seconds spent so far in environments and in choosing actions, by the slowest
             actor of each request, because the actors run in parallel.
+        in_turns_s: seconds so far by which actors in this process took longer than the slowest of them.
 
     Raises:
         UnitError: an actor could not be created.
@@ -149,6 +152,8 @@ class ActorPool(Actors):
         plan: ActorPlan,
         learner: Learner,
         processes: int,
+        *,
+        inline: bool = False,
     ) -> None:
         if not 1 <= processes <= len(plan.environments):
             raise ValueError(f"processes: found {processes}; allowed: 1 to {len(plan.environments)}")
@@ -166,11 +171,15 @@ class ActorPool(Actors):
         self.environment_steps = 0
         self.environment_s = 0.0
         self.inference_s = 0.0
-        self._units: list[ProcessUnit[_Request, _Answer]] = []
+        self.in_turns_s = 0.0
+        self._units: list[ProcessUnit[_Request, _Answer] | InlineUnit[_Request, _Answer]] = []
         try:
             for number, (part, columns) in enumerate(zip(plans, self._shared, strict=True)):
                 build = partial(_work, part, learner.policy(), len(plan.environments))
-                self._units.append(ProcessUnit(f"actor {number}", build, columns, *self._weights))
+                name, shared = f"actor {number}", (columns, *self._weights)
+                self._units.append(
+                    InlineUnit(name, build, *shared) if inline else ProcessUnit(name, build, *shared)
+                )
             for unit in self._units:
                 unit.wait_until_ready()
         except BaseException:
@@ -231,6 +240,8 @@ class ActorPool(Actors):
         active, steps = self._asked
         units, widths = self._units[:active], self._widths[:active]
         answers = [unit.result(limit_s) for unit in units]
+        worked_s = [unit.worked_s for unit in units if isinstance(unit, InlineUnit)]
+        self.in_turns_s += sum(worked_s) - max(worked_s, default=0.0)
         for unit, answer, width in zip(units, answers, widths, strict=True):
             if answer.rows != steps * width:
                 raise UnitError(f"{unit.name}: returned invalid data: {answer.rows} rows for {steps * width}")
@@ -251,7 +262,7 @@ class ActorPool(Actors):
 
     def close(self) -> None:
         """End every process, and release the shared memory. Idempotent."""
-        close_all(self._units)
+        close_all([unit for unit in self._units if isinstance(unit, ProcessUnit)])
         for arrays in (*self._shared, *self._weights):
             arrays.close()
 

@@ -5,7 +5,7 @@ parallel. The mean of the parts' gradients, weighted by their sizes, is the grad
 rounding, because the order of summation differs. The update after it is therefore that of one learner.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from time import perf_counter
@@ -20,7 +20,7 @@ from primitives.algorithms.updates import Auxiliary, Batch, Loss
 from primitives.learner.torch.in_place import InPlaceUpdates
 from primitives.learner.torch.torch_backend import TorchLearner
 
-_Result = tuple[Parameters, Tensor, Any]
+Result = tuple[Parameters, Tensor, Any]
 
 
 class ParallelUpdates(InPlaceUpdates):
@@ -58,24 +58,19 @@ class ParallelUpdates(InPlaceUpdates):
         Raises:
             ValueError: the sizes in `parts` do not sum up to the batch size, or there are more parts than threads.
         """
-        size = len(next(iter(batch.values())))
-        parts = self.parts or (size,)
-        if sum(parts) != size or len(parts) > self.trainers + 1:
-            raise ValueError(
-                f"parts: found {parts}; allowed: at most {self.trainers + 1} that sum up to {size}"
-            )
+        parts = self.checked_parts(batch)
         begin_s = perf_counter()
         first, *rest = self._split(batch, parts)
-        futures: list[Future[tuple[_Result, float]]] = [
-            self._threads.submit(self._timed, loss, parameters, piece) for piece in rest
+        futures: list[Future[tuple[Result, float]]] = [
+            self._threads.submit(self._timed, self._differentiated, loss, parameters, piece) for piece in rest
         ]
-        own, learner_s = self._timed(loss, parameters, first)
+        own, learner_s = self._timed(self._differentiated_first, loss, parameters, first)
         self.learner_s += learner_s
         if not futures:
             return own
         done = [future.result() for future in futures]
         self.trainers_s += max(seconds for _, seconds in done)
-        result = _aggregated([own, *(result for result, _ in done)], parts)
+        result = aggregated([own, *(result for result, _ in done)], parts)
         self.synchronisation_s += perf_counter() - begin_s - learner_s
         return result
 
@@ -83,10 +78,32 @@ class ParallelUpdates(InPlaceUpdates):
         """End the threads."""
         self._threads.shutdown()
 
-    def _timed(self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch) -> tuple[_Result, float]:
+    def checked_parts(self, batch: Batch) -> tuple[int, ...]:
+        """Return the number of samples in each part of a batch, the caller's first.
+
+        Raises:
+            ValueError: the sizes in `parts` do not sum up to the batch size, or there are more parts than threads.
+        """
+        size = len(next(iter(batch.values())))
+        parts = self.parts or (size,)
+        if sum(parts) != size or len(parts) > self.trainers + 1:
+            raise ValueError(
+                f"parts: found {parts}; allowed: at most {self.trainers + 1} that sum up to {size}"
+            )
+        return parts
+
+    @staticmethod
+    def _timed(work: Callable[..., Result], *arguments: Any) -> tuple[Result, float]:
         begin_s = perf_counter()
+        return work(*arguments), perf_counter() - begin_s
+
+    def _differentiated(self, loss: Loss[Any], parameters: Parameters, batch: Batch) -> Result:
         leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
-        return self._differentiate(loss, leaves, batch), perf_counter() - begin_s
+        return self._differentiate(loss, leaves, batch)
+
+    def _differentiated_first(self, loss: Loss[Any], parameters: Parameters, batch: Batch) -> Result:
+        """Differentiate the caller's part of a batch."""
+        return self._differentiated(loss, parameters, batch)
 
     @staticmethod
     def _split(batch: Batch, parts: Sequence[int]) -> list[dict[str, Tensor]]:
@@ -102,10 +119,19 @@ class ParallelLearner(TorchLearner):
         algorithm: the algorithm to learn.
         batch_size: transitions per gradient step.
         seed: seed of the initial parameters and of the random draws.
+        updates: computes the gradients; by default a `ParallelUpdates`.
     """
 
-    def __init__(self, algorithm: Algorithm, *, batch_size: int, trainers: int, seed: int = 0) -> None:
-        self.updates = ParallelUpdates(trainers)
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        *,
+        batch_size: int,
+        trainers: int,
+        seed: int = 0,
+        updates: ParallelUpdates | None = None,
+    ) -> None:
+        self.updates = ParallelUpdates(trainers) if updates is None else updates
         super().__init__(algorithm, batch_size=batch_size, seed=seed, mode="tuned")
 
     def _make_step(self) -> Any:
@@ -119,7 +145,13 @@ class ParallelLearner(TorchLearner):
         self.updates.close()
 
 
-def _aggregated(results: Sequence[_Result], parts: Sequence[int]) -> _Result:
+def aggregated(results: Sequence[Result], parts: Sequence[int]) -> Result:
+    """Return the gradients, the loss and its further results of a whole batch from those of its parts.
+
+    Args:
+        results: gradients, loss and further results of each part.
+        parts: number of samples in each part.
+    """
     shares = [size / sum(parts) for size in parts]
     gradients = [list(gradients.values()) for gradients, _, _ in results]
     total = torch._foreach_mul(gradients[0], shares[0])

@@ -186,16 +186,17 @@ class OpenclExecutable(Executable):
         return outputs
 
 
-def compile_graphs(graphs: Mapping[str, Graph]) -> Executable:
-    """Return an executable for step graphs, on this machine's first OpenCL device that is a CPU.
+def compile_graphs(graphs: Mapping[str, Graph], *, device: str | int = "cpu") -> Executable:
+    """Return an executable for step graphs.
 
     Args:
         graphs: the graph of each variant (kind of gradient step), by the variant's name.
+        device: as for `create`; by default this machine's first OpenCL device that is a CPU.
 
     Raises:
         ValueError: there is no such device.
     """
-    return OpenclExecutable(graphs)
+    return OpenclExecutable(graphs, device=device)
 
 
 def create(algorithm: Algorithm, *, device: str | int = "cpu", batch_size: int, seed: int = 0) -> Learner:

@@ -155,11 +155,14 @@ def test_a_process_has_a_thread_for_each_core_that_it_may_use(monkeypatch, cores
         assert str(refused.value).endswith(words)
 
 
-def test_there_are_no_processes_in_virtual_time(monkeypatch):
+def test_processes_in_virtual_time_work_next_to_the_learner(monkeypatch):
     monkeypatch.setattr(compose, "check", lambda *asked: None)  # builds a simulator where there is none
     simulated = Mapping.parse("native-fpga:u200-cpu")
     check(Options(), simulated)
-    with pytest.raises(UserError, match="actor processes: found 1; allowed: 0 in virtual time"):
+    check(Options(processes=1, overlap=4), simulated)
+    with pytest.raises(
+        UserError, match="actor processes: found 1; allowed: 0 in virtual time without overlap"
+    ):
         check(Options(processes=1), simulated)
 
 

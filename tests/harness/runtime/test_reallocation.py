@@ -2,12 +2,17 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import UserError
+from harness.core.provenance import Provenance
 from harness.mapping import Mapping
+from harness.runtime.compose import learner_of
+from harness.runtime.learners.accelerated import AcceleratedLearner, SimulatedAcceleratedLearner
+from harness.runtime.learners.parallel_updates import ParallelLearner
 from harness.runtime.options import Options
 from harness.runtime.reallocation import (
     Allocation,
@@ -17,9 +22,10 @@ from harness.runtime.reallocation import (
     parallel_learner,
     reallocate,
 )
-from harness.runtime.training import Training
+from harness.runtime.training import Training, links_of_map
 from harness.workloads import load
 from harness.workloads.task import algorithm_of
+from primitives.learner import backends
 
 TORCH, NATIVE = Mapping.parse("torch-native-cpu"), Mapping.parse("native-native-cpu")
 START = Allocation(actors=8, trainers=0, batch_size=256)
@@ -133,11 +139,18 @@ def test_it_settles_where_learner_and_trainers_take_alike():
     assert abs(times.learner - times.trainers) <= 0.35 * times.learner
 
 
-def test_a_run_goes_on_whoever_is_active(short):
+def needs(backend):
+    if backend not in {status.name for status in backends() if status.available}:
+        pytest.skip(f"needs the learner backend {backend}")
+
+
+@pytest.mark.parametrize("backend", ["torch", pytest.param("opencl", marks=pytest.mark.slow), "fpga"])
+def test_a_run_goes_on_whoever_is_active(short, backend):
     """Whatever the machine's times are, no thread, sample or environment step is lost."""
+    needs(backend)
     training = Training(
         short("cartpole-dqn", actors=4),
-        TORCH,
+        Mapping.parse(f"{backend}-native-cpu"),
         seed=1,
         options=Options(processes=2, overlap=8, reallocate=True),
     )
@@ -153,6 +166,41 @@ def test_a_run_goes_on_whoever_is_active(short):
     now = training.reallocator.allocation
     assert now.actors + now.trainers == 2
     assert sum(now.parts) == 8
+    training.close()
+
+
+class SlowLinks:
+    """A platform whose links have a latency of half a second."""
+
+    def latency_s(self, source, target):
+        return 0.5
+
+    def bytes_per_s(self, source, target):
+        return 1e9
+
+
+def test_threads_take_work_from_an_accelerator_behind_a_slow_link(short):
+    """In virtual time: the actors take far less than the gradients' way to the host and back, of 1 s."""
+    needs("fpga")
+    training = Training(
+        short("cartpole-dqn", actors=2),
+        Mapping.parse("fpga-native-cpu"),
+        options=Options(processes=2, overlap=4, reallocate=True),
+        platform=SlowLinks,
+    )
+    training.fill()
+    moved = []
+    for _ in range(3):
+        begin_s, before_s = training._time.now_s(), training.learner.updates.learner_s
+        training.take(4)
+        moved.append(training.reallocator.allocation)
+        assert training._time.now_s() - begin_s > training.learner.updates.learner_s - before_s > 4.0
+    assert [(now.actors, now.trainers, now.trained_beside) for now in moved] == [
+        (1, 1, 1),
+        (1, 1, 2),
+        (1, 1, 3),
+    ]
+    assert training.provenance is Provenance.MODELLED
     training.close()
 
 
@@ -179,6 +227,8 @@ def test_reallocation_that_has_nothing_to_move_is_refused(short, mapping, option
         (TORCH, 5, 1, 8, False),
         (TORCH, 1, 2, 1, True),
         (TORCH, 1, 3, 8, True),
+        (Mapping.parse("opencl-native-cpu"), 1, 3, 8, True),
+        (Mapping.parse("fpga:u200-native-cpu"), 1, 3, 8, True),
     ],
 )
 def test_what_can_be_split_passes(mapping, learners, processes, overlap, reallocate):
@@ -191,7 +241,15 @@ def test_what_can_be_split_passes(mapping, learners, processes, overlap, realloc
         (TORCH, 0, 0, 0, False, "learners: found 0; allowed: at least 1"),
         (NATIVE, 2, 0, 0, False, "learner: found native; allowed: torch"),
         (Mapping.parse("torch:cuda-native-cpu"), 2, 0, 0, False, "learner: found torch:cuda; allowed: torch"),
-        (NATIVE, 1, 2, 8, True, "learner: found native; allowed: torch"),
+        (NATIVE, 1, 2, 8, True, "learner: found native; allowed: torch, opencl, fpga"),
+        (
+            Mapping.parse("opencl-native-cpu"),
+            2,
+            0,
+            0,
+            False,
+            "learner: found opencl; allowed: torch: parallel",
+        ),
         (TORCH, 2, 2, 8, True, "learners: found 2; allowed: 1 with re-allocation"),
         (TORCH, 1, 1, 8, True, "reallocate: found 1 actor processes, overlap 8; allowed: at least 2"),
         (TORCH, 1, 2, 0, True, "reallocate: found 2 actor processes, overlap 0; allowed: at least 2"),
@@ -205,8 +263,20 @@ def test_what_cannot_is_refused_by_its_field(mapping, learners, processes, overl
 
 def test_a_parallel_learner_has_a_trainer_for_each_process_but_the_last_actor():
     made = SimpleNamespace(algorithm=algorithm_of(load("hopper-ddpg")), batch_size=8, seed=3)
-    learner = parallel_learner(made, processes=3)
+    learner = parallel_learner(made, 3, TORCH, links_of_map)
     assert (learner.updates.trainers, learner.batch_size, learner.seed) == (2, 8, 3)
+    assert type(learner) is ParallelLearner
+    learner.close()
+
+
+@pytest.mark.parametrize("backend", ["opencl", "fpga"])
+def test_a_learner_on_an_accelerator_shares_its_batches_with_trainers(backend):
+    needs(backend)
+    mapping = Mapping.parse(f"{backend}-native-cpu")
+    made = learner_of(load("cartpole-dqn"), mapping, 8, np.random.SeedSequence(3))
+    learner = parallel_learner(made, 3, mapping, links_of_map)
+    assert (learner.updates.trainers, learner.batch_size, learner.seed) == (2, 8, made.seed)
+    assert type(learner) is (SimulatedAcceleratedLearner if backend == "fpga" else AcceleratedLearner)
     learner.close()
 
 

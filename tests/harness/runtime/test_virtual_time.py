@@ -428,9 +428,44 @@ def test_cycles_are_seconds_at_the_clock():
     assert simulated_s(object()) is None
 
 
-def test_processes_are_refused_in_virtual_time(short):
-    with pytest.raises(UserError, match="actor processes: found 1; allowed: 0 in virtual time"):
+def test_processes_that_take_turns_with_the_learner_are_refused_in_virtual_time(short):
+    with pytest.raises(
+        UserError, match="actor processes: found 1; allowed: 0 in virtual time without overlap"
+    ):
         training(short("cartpole-dqn"), processes=1)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_actors_in_virtual_time_have_a_core_each(short, monkeypatch, processes):
+    """Each environment step takes 3 s on a clock that only the environments move; a device works 1 s a step."""
+    clock_s = 0.0
+    set_clock(monkeypatch, lambda: clock_s)
+    item = short("cartpole-dqn", actors=2)
+    made = training(item, overlap=4, processes=processes)
+
+    def slow(step):
+        def stepped(action):
+            nonlocal clock_s
+            clock_s += 3e9
+            return step(action)
+
+        return stepped
+
+    for unit in made._acting._units:
+        for environment in closure_of(unit._work, "actor")._environments:
+            monkeypatch.setattr(environment, "step", slow(environment.step))
+    made.fill()
+    begin_s, before, before_s = made._time.now_s(), made.environment_steps, made._acting.in_turns_s
+    made.take(4)
+    steps = made.environment_steps - before
+    assert made._time.now_s() - begin_s == pytest.approx(3e9 * steps / processes, rel=0.2)
+    assert made._acting.in_turns_s - before_s == pytest.approx(3e9 * steps * (1 - 1 / processes))
+    made.close()
+
+
+def closure_of(function, name):
+    """Return a variable of a function's enclosing scope."""
+    return function.__closure__[function.__code__.co_freevars.index(name)].cell_contents
 
 
 @pytest.mark.slow
