@@ -21,6 +21,8 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 def adam_program(batch_size: int) -> StreamProgram:
     """Return the stream program of one weight's Adam step, for batches of `batch_size` samples.
 
+    With a `batch_size` of 1 the gradient is used as it is, without a multiplier.
+
     It is Algorithm 1 of Kingma and Ba 2015, as in `primitives.algorithms.updates`. A stream program is a sequence of
     float32 operations that hardware does for one element after another.
 
@@ -29,7 +31,8 @@ def adam_program(batch_size: int) -> StreamProgram:
     """
     b = ProgramBuilder(6)
     summed, weight, mean, square, rate, root = range(6)
-    return b.finished(_adam(b, summed, weight, mean, square, rate, root, b.constant(1 / batch_size)))
+    scale = None if batch_size == 1 else b.constant(1 / batch_size)
+    return b.finished(_adam(b, summed, weight, mean, square, rate, root, scale))
 
 
 def target_program() -> StreamProgram:
@@ -47,10 +50,17 @@ def target_program() -> StreamProgram:
 
 
 def _adam(
-    b: ProgramBuilder, summed: int, weight: int, mean: int, square: int, rate: int, root: int, scale: int
+    b: ProgramBuilder,
+    summed: int,
+    weight: int,
+    mean: int,
+    square: int,
+    rate: int,
+    root: int,
+    scale: int | None,
 ) -> list[int]:
     """Add Adam's step to a program, and return the registers of the new weight, mean and square."""
-    gradient = b.apply("mul", summed, scale)
+    gradient = summed if scale is None else b.apply("mul", summed, scale)
     mean = b.apply(
         "add", b.apply("mul", b.constant(BETA1), mean), b.apply("mul", b.constant(1 - BETA1), gradient)
     )

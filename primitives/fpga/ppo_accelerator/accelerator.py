@@ -1,0 +1,264 @@
+"""The accelerator: two compute units, the weights of two networks, their sequencers and Adam (PPO 3, Fig. 2 and 8).
+
+Each unit trains its own network, or both work on one network with halves of the mini-batch and one set of
+weights (PPO 3.3): the unit of that network reads the weights, and the other one gets the same words in the same cycles,
+because both run the same steps in lockstep. Their gradients are added before Adam (Fig. 9).
+
+Golden model: `golden.GoldenNetwork`. Cycles: `cycles.ppo_accelerator`.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from primitives.fpga.compute_unit.weight_banks import BankedBuffer
+from primitives.fpga.floating_point.words import WORD_BITS
+from primitives.fpga.gemm.arithmetic import FLOAT32
+from primitives.fpga.gemm.control import INDEX_BITS, Axis
+from primitives.fpga.ppo_accelerator.adam_rows import LATENCY, AdamRows
+from primitives.fpga.ppo_accelerator.sequencer import CYCLE_BITS, NetworkSequencer
+from primitives.fpga.ppo_accelerator.unit import AcceleratorUnit, output_row
+
+
+class HostMemory(enum.Enum, shape=3):  # type: ignore[call-arg]
+    """A memory that the host writes: of a unit (activations, deltas), or of a network (weights, Adam's moments)."""
+
+    ACTIVATIONS = 0
+    DELTAS = 1
+    WEIGHTS = 2
+    MEANS = 3
+    SQUARES = 4
+
+
+@dataclass(frozen=True)
+class AcceleratorSizes:
+    """The sizes of an accelerator's memories, in blocks of P x P.
+
+    Attributes:
+        side: P, rows and columns of each array.
+        weight_blocks: for the weights of a network.
+        activation_blocks, delta_blocks: of a unit, for the activations and deltas of a mini-batch.
+        result_blocks: of a unit, for a product.
+        steps: steps of a network's program.
+        relu: whether the activation function is ReLU; otherwise tanh.
+        accumulator_depth: most vectors that stream in a pass of WS or IS.
+    """
+
+    side: int
+    weight_blocks: int
+    activation_blocks: int
+    delta_blocks: int
+    result_blocks: int
+    steps: int = 32
+    relu: bool = False
+    accumulator_depth: int = 1024
+
+
+class PpoAccelerator(wiring.Component):
+    """Trains two networks on two compute units, step by step of programs that the host has loaded.
+
+    Args:
+        sizes: the sizes of its memories.
+
+    Ports (streams, unless stated otherwise), for network and unit k of 0 and 1:
+        program: In: the `step` at `index` of network `network`.
+        runs_k: In: a run of steps of network k (`NetworkSequencer`). finished_k: Out: its cycles.
+        writes: In: the P `words` of row `row` of block `block`, to `memory` of unit or network `owner`. Taken while
+            the owner is idle.
+        outputs_k: Out: rows of z_L of unit k.
+        reads: In: row `row` of block `block` of the weights of network `owner`, while it is idle; rows: Out(P x 32).
+        rate_k, root_k: In(32), not streams: Adam's `corrections` of network k in float32, constant in a run.
+    """
+
+    def __init__(self, sizes: AcceleratorSizes):
+        self.sizes = sizes
+        side = sizes.side
+        self.units = [
+            AcceleratorUnit(
+                side=side,
+                activation_blocks=sizes.activation_blocks,
+                delta_blocks=sizes.delta_blocks,
+                result_blocks=sizes.result_blocks,
+                relu=sizes.relu,
+                adam_latency=LATENCY,
+                accumulator_depth=sizes.accumulator_depth,
+            )
+            for _ in range(2)
+        ]
+        self.sequencers = [NetworkSequencer(steps=sizes.steps) for _ in range(2)]
+        program = self.sequencers[0].program.payload.shape()
+        words = data.ArrayLayout(WORD_BITS, side)
+        place = {"owner": 1, "block": INDEX_BITS, "row": range(side)}
+        super().__init__(
+            {
+                "program": In(stream.Signature(data.StructLayout({"network": 1, **dict(program.members)}))),
+                **{
+                    f"runs_{k}": In(stream.Signature(self.sequencers[k].runs.payload.shape()))
+                    for k in range(2)
+                },
+                **{f"finished_{k}": Out(stream.Signature(CYCLE_BITS)) for k in range(2)},
+                **{f"outputs_{k}": Out(stream.Signature(output_row(side))) for k in range(2)},
+                "writes": In(
+                    stream.Signature(data.StructLayout({**place, "memory": HostMemory, "words": words}))
+                ),
+                "reads": In(stream.Signature(data.StructLayout(place))),
+                "rows": Out(stream.Signature(words)),
+                **{f"{name}_{k}": In(WORD_BITS) for k in range(2) for name in ("rate", "root")},
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        sizes, units, sequencers = self.sizes, self.units, self.sequencers
+        m.submodules.adam = adam = AdamRows(side=sizes.side, blocks=sizes.weight_blocks)
+        memories = [
+            BankedBuffer(
+                side=sizes.side,
+                width=WORD_BITS,
+                blocks=sizes.weight_blocks,
+                row_cycles=FLOAT32.row_cycles,
+            )
+            for _ in range(2)
+        ]
+        for k in range(2):
+            m.submodules[f"unit_{k}"] = units[k]
+            m.submodules[f"sequencer_{k}"] = sequencers[k]
+            m.submodules[f"weights_{k}"] = memories[k]
+        self._sequence(m)
+        self._weights(m, memories, adam)
+        self._update(m, adam)
+        self._host(m, memories, adam)
+        return m
+
+    def _sequence(self, m: Module) -> None:
+        """Let each sequencer drive its unit, or one of them both units."""
+        program = self.program.payload
+        m.d.comb += self.program.ready.eq(
+            Mux(program.network, self.sequencers[1].program.ready, self.sequencers[0].program.ready)
+        )
+        for k, (mine, other) in enumerate(zip(self.sequencers, self.sequencers[::-1], strict=True)):
+            unit, other_unit = self.units[k], self.units[1 - k]
+            # If both could begin, one of them on both units, network 0 does.
+            rival = getattr(self, f"runs_{1 - k}")
+            yields = rival.valid & (k == 1)
+            m.d.comb += [
+                mine.program.valid.eq(self.program.valid & (program.network == k)),
+                mine.program.payload.index.eq(program.index),
+                mine.program.payload.step.eq(program.step),
+                mine.may_start.eq(~self.rows.valid & ~other.shared & ~(yields & rival.payload.shared)),
+                mine.may_share.eq(~other.busy & ~yields),
+                mine.idle.eq(unit.idle & (~mine.shared | other_unit.idle)),
+                unit.step.eq(Mux(other.shared, other.step, mine.step)),
+                unit.start.eq(Mux(other.shared, other.start, mine.start)),
+            ]
+            wiring.connect(m, wiring.flipped(getattr(self, f"runs_{k}")), mine.runs)
+            wiring.connect(m, wiring.flipped(getattr(self, f"finished_{k}")), mine.finished)
+            wiring.connect(m, wiring.flipped(getattr(self, f"outputs_{k}")), unit.outputs)
+
+    def _weights(self, m: Module, memories: list[BankedBuffer], adam: AdamRows) -> None:
+        """Connect the weights: those of network k to unit k, and to the other one if both train this network."""
+        reads = self.reads.payload
+        for k, (memory, unit) in enumerate(zip(memories, self.units, strict=True)):
+            listens, other = self.sequencers[1 - k].shared, memories[1 - k]
+            port = unit.weights
+            m.d.comb += [
+                memory.request.eq(port.request),
+                memory.base.eq(port.base),
+                memory.pitch.eq(port.pitch),
+                memory.as_blocks.eq(port.as_blocks),
+                memory.flipped.eq(port.flipped),
+                port.data.as_value().eq(Mux(listens, other.data.as_value(), memory.data.as_value())),
+                memory.write_mask.eq(-1),
+                memory.write_next.eq(0),
+                memory.write_block.eq(adam.to_block),
+                memory.write_row.eq(adam.to_row),
+                memory.write_data.as_value().eq(adam.new_weights.as_value()),
+            ]
+            for mine, theirs, word in zip(memory.weights, other.weights, port.weights, strict=True):
+                m.d.comb += word.eq(Mux(listens, theirs, mine))
+            from_host = self.writes.valid & self.writes.ready & (self.writes.payload.owner == k)
+            loads = from_host & (self.writes.payload.memory == HostMemory.WEIGHTS)
+            m.d.comb += memory.write_enable.eq(loads | (adam.written & (adam.to_network == k)))
+            with m.If(loads):
+                m.d.comb += [
+                    memory.write_block.eq(self.writes.payload.block),
+                    memory.write_row.eq(self.writes.payload.row),
+                    memory.write_data.as_value().eq(self.writes.payload.words.as_value()),
+                ]
+            with m.If(self.reads.valid & self.reads.ready & (reads.owner == k)):
+                m.d.comb += [
+                    memory.request.valid.eq(1),
+                    memory.request.axis.eq(Axis.ROW),
+                    memory.request.block_row.eq(0),
+                    memory.request.block_column.eq(reads.block),
+                    memory.request.offset.eq(reads.row),
+                    memory.base.eq(0),
+                    memory.as_blocks.eq(0),
+                ]
+
+    def _update(self, m: Module, adam: AdamRows) -> None:
+        """Give Adam to one network at a time, and connect the gradients' rows."""
+        holds = [Signal(name=f"holds_{k}") for k in range(2)]
+        asks = [s.busy & unit.updating for s, unit in zip(self.sequencers, self.units, strict=True)]
+        granted = [asks[0] & ~(holds[1] & asks[1]), asks[1] & (holds[1] | ~asks[0])]
+        units = self.units
+        for k in range(2):
+            m.d.sync += holds[k].eq(granted[k])
+            m.d.comb += units[k].granted.eq(Mux(self.sequencers[1 - k].shared, granted[1 - k], granted[k]))
+        network = granted[1]
+        valid = Mux(network, units[1].gradient_valid, units[0].gradient_valid)
+        shared = Mux(network, self.sequencers[1].shared, self.sequencers[0].shared)
+        m.d.comb += [adam.valid.eq(valid), adam.network.eq(network)]
+        for k in range(2):
+            mine, other = units[k], units[1 - k]
+            with m.If(granted[k]):
+                m.d.comb += [
+                    adam.block.eq(mine.gradient.block),
+                    adam.row.eq(mine.gradient.row),
+                    adam.gradients[0].as_value().eq(mine.gradient.words.as_value()),
+                    adam.gradients[1].as_value().eq(Mux(shared, other.gradient.words.as_value(), 0)),
+                    adam.weights.as_value().eq(mine.weights.data.as_value()),
+                    adam.rate.eq(getattr(self, f"rate_{k}")),
+                    adam.root.eq(getattr(self, f"root_{k}")),
+                ]
+
+    def _host(self, m: Module, memories: list[BankedBuffer], adam: AdamRows) -> None:
+        """Take the host's rows while their owner is idle, and give rows of weights."""
+        writes, payload, load = self.writes, self.writes.payload, adam.load
+        taken = writes.valid & writes.ready
+        units_idle = Mux(payload.owner, self.units[1].idle, self.units[0].idle)
+        busy = Mux(payload.owner, self.sequencers[1].busy, self.sequencers[0].busy)
+        of_unit = (payload.memory == HostMemory.ACTIVATIONS) | (payload.memory == HostMemory.DELTAS)
+        moment = (payload.memory == HostMemory.MEANS) | (payload.memory == HostMemory.SQUARES)
+        m.d.comb += [
+            writes.ready.eq(Mux(of_unit, units_idle, ~busy & ~(moment & adam.written))),
+            load.valid.eq(taken & moment),
+            load.payload.moment.eq(payload.memory == HostMemory.SQUARES),
+            load.payload.network.eq(payload.owner),
+            load.payload.block.eq(payload.block),
+            load.payload.row.eq(payload.row),
+            load.payload.words.as_value().eq(payload.words.as_value()),
+        ]
+        for k, unit in enumerate(self.units):
+            mine = taken & (payload.owner == k)
+            m.d.comb += [
+                unit.write_activations.eq(mine & (payload.memory == HostMemory.ACTIVATIONS)),
+                unit.write_deltas.eq(mine & (payload.memory == HostMemory.DELTAS)),
+                unit.write.block.eq(payload.block),
+                unit.write.row.eq(payload.row),
+                unit.write.words.as_value().eq(payload.words.as_value()),
+            ]
+        owner = Signal()
+        reading = self.reads.valid & self.reads.ready
+        of_busy = Mux(self.reads.payload.owner, self.sequencers[1].busy, self.sequencers[0].busy)
+        m.d.comb += self.reads.ready.eq(~of_busy & (~self.rows.valid | self.rows.ready))
+        with m.If(reading):
+            m.d.sync += [self.rows.valid.eq(1), owner.eq(self.reads.payload.owner)]
+        with m.Elif(self.rows.ready):
+            m.d.sync += self.rows.valid.eq(0)
+        m.d.comb += self.rows.payload.as_value().eq(
+            Mux(owner, memories[1].data.as_value(), memories[0].data.as_value())
+        )

@@ -1,0 +1,46 @@
+"""The element-wise float32 programs between the products: activation function and derivative, for one element."""
+
+from primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
+from primitives.fpga.vector.stream_unit import StreamLane
+
+ACTIVATIONS = ("tanh", "relu")
+
+
+def activation_program(activation: str) -> StreamProgram:
+    """Return the program a = f(z) of an activation function, "tanh" or "relu" (PPO Equation 2)."""
+    b = ProgramBuilder(1)
+    return b.finished([b.apply("maximum", 0, b.constant(0)) if activation == "relu" else b.apply("tanh", 0)])
+
+
+def derivative_program(activation: str) -> StreamProgram:
+    """Return the program of a delta, from (W^T d, a): f'(z) W^T d, the Hadamard product of PPO Equation 3.
+
+    f'(z) is 1 - a^2 of tanh, and [a > 0] of ReLU.
+    """
+    b = ProgramBuilder(2)
+    back, a = 0, 1
+    if activation == "relu":
+        return b.finished([b.apply("where", b.apply("lt", b.constant(0), a), back, b.constant(0))])
+    return b.finished([b.apply("mul", back, b.apply("sub", b.constant(1), b.apply("mul", a, a)))])
+
+
+class ActivationLane(StreamLane):
+    """Applies an activation function to one number per cycle.
+
+    Args:
+        relu: whether it is ReLU; otherwise tanh.
+    """
+
+    def __init__(self, *, relu: bool):
+        super().__init__(activation_program("relu" if relu else "tanh"))
+
+
+class DerivativeLane(StreamLane):
+    """Multiplies one number per cycle by the derivative of an activation function.
+
+    Args:
+        relu: whether it is ReLU; otherwise tanh.
+    """
+
+    def __init__(self, *, relu: bool):
+        super().__init__(derivative_program("relu" if relu else "tanh"))

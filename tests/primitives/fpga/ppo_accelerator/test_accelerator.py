@@ -1,0 +1,65 @@
+"""PPO's accelerator against its golden model, bit by bit: own networks, one network on both units, every dataflow."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
+from primitives.fpga.cycles import ppo_accelerator as model
+from primitives.fpga.ppo_accelerator.golden import GoldenNetwork
+from primitives.fpga.ppo_accelerator.program import NetworkProgram
+from primitives.fpga.ppo_accelerator.simulation import SimulatedAccelerator, sizes_for
+from tests.primitives.fpga.ppo_accelerator.training_step import Trained, check_step, random_weights
+
+SIDE = 2
+POLICY, VALUE = (3, 4, 2), (3, 3, 1)
+
+
+def programs(dataflows: tuple[str, str, str], batch: int = 5) -> list[NetworkProgram]:
+    return [NetworkProgram(sizes, batch, SIDE, dataflows) for sizes in (POLICY, VALUE)]
+
+
+@cache
+def accelerator() -> SimulatedAccelerator:
+    options = {"accumulator_depth": 16, "steps": 8}
+    return SimulatedAccelerator(sizes_for(*programs(("NS", "NS", "NS")), **options), engine="interpreted")
+
+
+def loaded(rng: np.random.Generator, dataflows: tuple[str, str, str], batch: int = 5) -> list[Trained]:
+    found = []
+    for number, program in enumerate(programs(dataflows, batch)):
+        weights = random_weights(rng, program)
+        accelerator().load(number, program, weights)
+        found.append(Trained(number, GoldenNetwork.of(program, weights), (1e-2, 2e-2)[number]))
+    return found
+
+
+@pytest.mark.parametrize("dataflows", [("NS", "NS", "NS"), ("IS", "WS", "IS")])
+def test_two_networks_train_bit_by_bit(dataflows: tuple[str, str, str]) -> None:
+    """Each network takes the model's cycles; while both train, their updates wait for each other."""
+    networks = loaded(np.random.default_rng(1), dataflows)
+    forward, training = check_step(accelerator(), networks, np.random.default_rng(3), 1)
+    models = [each.golden.program for each in networks]
+    for number, program in enumerate(models):
+        assert forward[number] == model.run_cycles(program.forward, program)
+        alone = model.run_cycles(program.training(0), program)
+        assert alone <= training[number] <= alone + model.update_rows(models[1 - number])
+
+
+def test_both_units_share_the_network_that_trains_longer() -> None:
+    """The second step begins with moments that are not 0."""
+    rng, longer = np.random.default_rng(2), 1
+    networks = loaded(rng, ("WS", "IS", "WS"), batch=3)
+    check_step(accelerator(), networks, rng, 1)
+    rest = networks[longer]
+    rest.shared = True
+    forward, training = check_step(accelerator(), [rest], rng, 2)
+    program = rest.golden.program
+    assert forward[longer] == model.run_cycles(program.forward, program)
+    assert training[longer] == model.run_cycles(program.training(0), program)
+    # The other network is as it was.
+    other = networks[1 - longer]
+    for found, expected in zip(accelerator().weights(other.number), other.golden.weights, strict=True):
+        np.testing.assert_array_equal(found, expected)
