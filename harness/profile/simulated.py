@@ -331,8 +331,9 @@ def _tree_rows(workload: Workload, batch_size: int, device: str) -> list[Measure
         assert item.work is not None
         # A node is read in one cycle, so samples take the cycles that MAP states for updates: B / S.
         formula = replay_cycles.map_update_cycles(item.batch_size, banks=tree.banks)
+        timing = replay_cycles.level_timing(fanout=tree.fanout, narrow=False, samples=False)
         terms = replay_cycles.difference_terms(
-            tree.last_call_cycles, [item.batch_size], levels=tree.levels, interval=1
+            tree.last_call_cycles, [item.batch_size], levels=tree.levels, timing=timing
         )
         details = _compared(tree.last_call_cycles, round(formula), "B / S (MAP VI-A2)", terms)
         rows.append(

@@ -143,10 +143,16 @@ def print_placed(as_json: bool) -> None:
     title = f"Blocks placed and routed on {placement.DEVICE} between shift registers; clock: static timing, `modelled`"
     kinds = {"TRELLIS_COMB": "LUT4", "TRELLIS_FF": "FF", "MULT18X18D": "multiplier", "DP16KD": "BRAM 18K"}
     lines = [
-        [name, f"{row.clock_mhz:.1f}", *(str(row.used.get(kind, 0)) for kind in kinds)]
+        [
+            name,
+            str(row.speed_grade),
+            f"{row.clock_mhz:.1f}",
+            *(str(row.used.get(kind, 0)) for kind in kinds),
+            row.path,
+        ]
         for name, row in found.items()
     ]
-    _show(title, ["block", "MHz", *kinds.values()], lines)
+    _show(title, ["block", "speed grade", "MHz", *kinds.values(), "slowest path"], lines)
     print(
         "It shows that the RTL can be built. The papers' devices are of a much faster process: no clock of theirs."
     )

@@ -277,8 +277,7 @@ def replay_difference(
         batch_size: number of requests, B.
         rng: source of the requests.
     """
-    narrow_samples = form == "narrow" and call == "sample"
-    interval = replay.interval_cycles(fanout=tree.fanout, narrow_samples=narrow_samples)
+    timing = replay.level_timing(fanout=tree.fanout, narrow=form == "narrow", samples=call == "sample")
     if call == "sample":
         leaves = tree.sample(batch_size, rng)
     else:
@@ -287,12 +286,12 @@ def replay_difference(
     loads = np.bincount(leaves // tree.bank_leaves, minlength=tree.banks).tolist()
     # Reads and writes alternate here, so that each batch changes the phase.
     terms = replay.difference_terms(
-        tree.last_call_cycles, loads, levels=tree.levels, interval=interval, phase_changed=True
+        tree.last_call_cycles, loads, levels=tree.levels, timing=timing, phase_changed=True
     )
     return CycleDifference(
         f"replay pipeline, {form}, {call}",
         f"B = {batch_size}, K = {tree.fanout}, depth {tree.levels}, S = {tree.banks}",
-        batch_size / tree.banks * interval,
+        batch_size / tree.banks * timing.interval,
         tree.last_call_cycles,
         terms,
     )

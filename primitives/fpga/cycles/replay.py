@@ -5,9 +5,10 @@ requests; a crossbar passes each request from its lane to its bank. The interval
 two requests at a level of a pipeline. With K children per node (MAP's F), MAP's formulas are B K / S cycles for B
 samples and B / S cycles for B updates. The hardware differs as follows (`difference_terms`):
 
-- fill and drain: the formulas assume a full pipeline. A request takes 3 cycles to reach the first level, and at
-  each level 1 cycle more than the interval (a memory answers in the cycle after the request). With S > 1, it also
-  waits for one cycle before its bank takes it.
+- fill and drain: the formulas assume a full pipeline. A request takes `FRONT_END_CYCLES` to reach the first level, and
+  at each level the cycles of `level_timing`: a node is read in two, and its children are added, compared with the
+  prefix sum and selected in cycles of their own, so that no cycle has more than one addition. With S > 1, a request
+  also takes `CROSSBAR_CYCLES` to reach its bank.
 - phase change: with S > 1, all lanes read or all lanes write. A change between the two takes one cycle.
 - imbalance: the batch ends when the bank with the most requests has answered them. MAP's B / S is the mean.
 - blocked lanes: a lane whose next request waits for a busy bank also delays the requests behind it. This depends
@@ -17,7 +18,9 @@ In the wide form (`Form.WIDE`) a level reads all children of a node in one cycle
 cycles, as MAP's formula for updates.
 """
 
-FRONT_END_CYCLES = 3
+from dataclasses import dataclass
+
+FRONT_END_CYCLES = 6
 CROSSBAR_CYCLES = 1
 PHASE_CHANGE_CYCLES = 1
 
@@ -43,43 +46,60 @@ def map_update_cycles(batch_size: int, *, banks: int = 1) -> float:
     return batch_size / banks
 
 
-def interval_cycles(*, fanout: int, narrow_samples: bool) -> int:
-    """Return the cycles between two requests at a level of a pipeline.
+@dataclass(frozen=True)
+class LevelTiming:
+    """How long a level of a pipeline works on a request.
+
+    Attributes:
+        interval: cycles between two requests.
+        latency: cycles from the request at this level to the same request at the next.
+    """
+
+    interval: int
+    latency: int
+
+
+def level_timing(*, fanout: int, narrow: bool, samples: bool) -> LevelTiming:
+    """Return the timing of a level.
 
     Args:
         fanout: children of a node, K.
-        narrow_samples: whether the requests are samples and a level reads one child per cycle, which takes K cycles;
-            otherwise a request takes one.
+        narrow: whether a level reads one child of a sample's node per cycle; otherwise it reads all in one.
+        samples: whether the requests are samples; otherwise they name their leaf.
     """
-    return fanout if narrow_samples else 1
+    if narrow:
+        interval = fanout if samples else 1
+        return LevelTiming(interval, interval + 2)
+    additions = (fanout - 2).bit_length()  # cycles for the sums of the first 1, 2, ..., K - 1 children
+    return LevelTiming(1, 4 + additions)
 
 
-def fill_cycles(*, levels: int, interval: int, banks: int = 1) -> int:
-    """Return the cycles that a batch takes beyond `interval` for each request, to fill and drain the pipeline.
+def fill_cycles(*, levels: int, timing: LevelTiming, banks: int = 1) -> int:
+    """Return the cycles that a batch takes beyond the interval for each request, to fill and drain the pipeline.
 
     A batch lasts from the first request offered to the last response.
 
     Args:
         levels: levels of a bank's tree.
-        interval: cycles between two requests at a level (`interval_cycles`).
+        timing: of each level.
         banks: S; with more than 1 there is a crossbar.
     """
     crossbar = CROSSBAR_CYCLES if banks > 1 else 0
-    return FRONT_END_CYCLES + crossbar + levels * (interval + 1) + 1 - interval
+    return FRONT_END_CYCLES + crossbar + levels * timing.latency + 1 - timing.interval
 
 
-def pipeline_cycles(batch_size: int, *, levels: int, interval: int) -> int:
-    """Return the exact cycles of a batch on one pipeline, if all its requests have the same interval.
+def pipeline_cycles(batch_size: int, *, levels: int, timing: LevelTiming) -> int:
+    """Return the exact cycles of a batch on one pipeline, if all its requests have the same timing.
 
     Args:
         batch_size: number of requests.
         levels: levels of the tree.
-        interval: cycles between two requests at a level (`interval_cycles`).
+        timing: of each level.
     """
-    return batch_size * interval + fill_cycles(levels=levels, interval=interval)
+    return batch_size * timing.interval + fill_cycles(levels=levels, timing=timing)
 
 
-def banked_cycles_at_least(loads: list[int], *, levels: int, interval: int) -> int:
+def banked_cycles_at_least(loads: list[int], *, levels: int, timing: LevelTiming) -> int:
     """Return the fewest cycles in which several banks can process a batch.
 
     A bank is a sub-tree with its own pipeline. The batch takes longer if a request waits for a busy bank and delays
@@ -88,15 +108,15 @@ def banked_cycles_at_least(loads: list[int], *, levels: int, interval: int) -> i
     Args:
         loads: number of requests for each bank.
         levels: levels of a bank's tree.
-        interval: cycles between two requests at a level (`interval_cycles`).
+        timing: of each level.
     """
-    return max(loads) * interval + fill_cycles(levels=levels, interval=interval, banks=len(loads))
+    return max(loads) * timing.interval + fill_cycles(levels=levels, timing=timing, banks=len(loads))
 
 
 def difference_terms(
-    simulated: int, loads: list[int], *, levels: int, interval: int, phase_changed: bool = False
+    simulated: int, loads: list[int], *, levels: int, timing: LevelTiming, phase_changed: bool = False
 ) -> dict[str, float]:
-    """Return a simulated batch's cycles beyond `interval` x B / S, by reason; they add up to the difference.
+    """Return a simulated batch's cycles beyond B / S times the interval, by reason; they add up to the difference.
 
     B is the number of requests, S that of banks. A bank is a sub-tree with its own pipeline.
 
@@ -104,7 +124,7 @@ def difference_terms(
         simulated: cycles of the batch in a simulation.
         loads: number of requests for each bank; one number for a single pipeline.
         levels: levels of a bank's tree.
-        interval: cycles between two requests at a level (`interval_cycles`).
+        timing: of each level.
         phase_changed: whether the batch before it wrote and this one reads, or the reverse; ignored for a single
             pipeline.
 
@@ -112,11 +132,11 @@ def difference_terms(
         The cycles for "fill and drain" (of the pipelines), "phase change", "imbalance" (of the banks' loads) and
         "blocked lanes" (requests behind one that waits for a busy bank). The top of this module explains them.
     """
-    fill = fill_cycles(levels=levels, interval=interval, banks=len(loads))
+    fill = fill_cycles(levels=levels, timing=timing, banks=len(loads))
     phase = PHASE_CHANGE_CYCLES if phase_changed and len(loads) > 1 else 0
     return {
         "fill and drain": fill,
         "phase change": phase,
-        "imbalance": (max(loads) - sum(loads) / len(loads)) * interval,
-        "blocked lanes": simulated - fill - phase - max(loads) * interval,
+        "imbalance": (max(loads) - sum(loads) / len(loads)) * timing.interval,
+        "blocked lanes": simulated - fill - phase - max(loads) * timing.interval,
     }

@@ -8,10 +8,13 @@ from amaranth.lib.wiring import In, Out
 
 from primitives.fpga.export.ram import Ram
 from primitives.fpga.replay_pipeline.layout import Operation, PipelineLayout, is_write
+from primitives.fpga.replay_pipeline.node_memory import READ_CYCLES, NodeMemory
+from primitives.fpga.replay_pipeline.stages import delayed
+from primitives.fpga.replay_pipeline.stream_register import StreamRegister
 
 
 class FrontEnd(wiring.Component):
-    """The first stage of a replay pipeline, which takes one request per cycle, with three cycles of latency.
+    """The first stage of a replay pipeline, which takes one request per cycle, with six cycles of latency.
 
     It keeps a copy of all leaves, in which it reads a leaf's old priority and writes the new one. So it knows by how
     much the priority changes, and each level of the tree adds this change to its sums as the request moves down.
@@ -51,11 +54,10 @@ class FrontEnd(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         layout = self.layout
-        advance = Signal()
-        m.d.comb += [
-            advance.eq(self.steps.ready | ~self.steps.valid),
-            self.requests.ready.eq(advance),
-        ]
+        m.submodules.output = output = StreamRegister(layout.step(0))
+        wiring.connect(m, output.out, wiring.flipped(self.steps))
+        advance = output.items.ready
+        m.d.comb += self.requests.ready.eq(advance)
 
         # Cycle 1: the request's own path, that of the next leaf in turn, or the remembered one.
         next_path = Signal(layout.path_bits)
@@ -68,67 +70,55 @@ class FrontEnd(wiring.Component):
                 with m.If(self.requests.valid):
                     m.d.sync += next_path.eq(Mux(next_path == self.last_leaf, 0, self._successor(next_path)))
 
-        # Cycle 2: the leaf's priority is requested.
-        path = Signal(layout.path_bits)
-        m.d.comb += path.eq(found.path)
+        # Cycles 2 and 3: the leaf's priority is read.
+        asked, writes = Signal(layout.request()), Signal()
+        m.d.comb += [asked.eq(found), writes.eq(found_valid & is_write(found.operation))]
         if self.remembers:
             remembered_path = self._path_memory(m, advance)
             with m.If(found.remembered & (found.operation == Operation.UPDATE)):
-                m.d.comb += path.eq(remembered_path)
-        m.submodules.leaves = leaves = Ram(width=layout.leaf_bits, depth=layout.leaves)
-        leaf = Signal(layout.node_bits(layout.levels))
-        m.d.comb += [
-            leaf.eq(self._leaf(path)),
-            leaves.read_enable.eq(advance),
-            leaves.read_address.eq(leaf),
-        ]
-        asked = Signal(layout.request())
-        asked_valid = Signal()
-        asked_leaf = Signal.like(leaf)
-        with m.If(advance):
-            m.d.sync += [
-                asked.eq(found),
-                asked.path.eq(path),
-                asked_valid.eq(found_valid),
-                asked_leaf.eq(leaf),
-            ]
+                m.d.comb += asked.path.eq(remembered_path)
+        m.submodules.leaves = leaves = NodeMemory(width=layout.leaf_bits, depth=layout.leaves)
+        m.d.comb += [leaves.advance.eq(advance), leaves.address.eq(self._leaf(asked.path))]
+        reading = delayed(m, writes, 1, advance)
+        valid, writing = (delayed(m, mark, READ_CYCLES, advance) for mark in (found_valid, writes))
+        asked = delayed(m, asked, READ_CYCLES, advance)
 
-        # Cycle 3: the priority is available; the memory gives the old value of a word written one cycle before.
-        written = Signal()
-        written_leaf = Signal.like(leaf)
-        written_priority = Signal(layout.leaf_bits)
-        before = Signal(layout.leaf_bits)
+        # Cycle 4: the priority is here, and the new one is written.
+        priority = asked.value[: layout.leaf_bits]
         change = Signal(signed(layout.leaf_bits + 1))
-        writes = Signal()
-        priority = Signal(layout.leaf_bits)
-        m.d.comb += [
-            writes.eq(asked_valid & is_write(asked.operation)),
-            priority.eq(asked.value[: layout.leaf_bits]),
-            before.eq(Mux(written & (written_leaf == asked_leaf), written_priority, leaves.read_data)),
-            change.eq(priority - before),
-            leaves.write_enable.eq(advance & writes),
-            leaves.write_address.eq(asked_leaf),
-            leaves.write_data.eq(priority),
-            self.unsettled.eq((found_valid & is_write(found.operation)) | writes),
-        ]
+        m.d.comb += [leaves.write.eq(writing), leaves.write_data.eq(priority)]
         with m.If(advance):
-            step = self.steps.payload
+            m.d.sync += change.eq(priority - leaves.word)
+        before = delayed(m, leaves.word, 1, advance)
+        valid, adding, asked = (delayed(m, value, 1, advance) for value in (valid, writing, asked))
+
+        # Cycle 5: the total changes; it includes all requests before this one.
+        within, last_prefix, empty = Signal(), Signal(layout.total_bits), Signal()
+        with m.If(advance):
             m.d.sync += [
-                written.eq(writes),
-                written_leaf.eq(asked_leaf),
-                written_priority.eq(priority),
-                self.steps.valid.eq(asked_valid),
-                step.change.eq(change),
-                # Beyond the total the last positive leaf is taken: no level below gets a prefix beyond its sum.
-                step.rest.eq(Mux(asked.value < self.total, asked.value, self.total - 1)),
-                step.response.operation.eq(asked.operation),
-                step.response.tag.eq(asked.tag),
-                step.response.path.eq(Mux(asked.operation == Operation.SAMPLE, 0, asked.path)),
-                step.response.value.eq(Mux(asked.operation == Operation.SAMPLE, 0, before)),
-                step.response.empty.eq((asked.operation == Operation.SAMPLE) & (self.total == 0)),
+                within.eq(asked.value < self.total),
+                last_prefix.eq(self.total - 1),
+                empty.eq(self.total == 0),
             ]
-            with m.If(writes):
+            with m.If(adding):
                 m.d.sync += self.total.eq(self.total + change)
+        m.d.comb += self.unsettled.eq(writes | reading | writing | adding)
+
+        # Cycle 6: beyond the total the last positive leaf is taken: no level below gets a prefix beyond its sum.
+        valid, asked, change, before = (
+            delayed(m, value, 1, advance) for value in (valid, asked, change, before)
+        )
+        step, samples = output.items.payload, asked.operation == Operation.SAMPLE
+        m.d.comb += [
+            output.items.valid.eq(valid),
+            step.change.eq(change),
+            step.rest.eq(Mux(within, asked.value, last_prefix)),
+            step.response.operation.eq(asked.operation),
+            step.response.tag.eq(asked.tag),
+            step.response.path.eq(Mux(samples, 0, asked.path)),
+            step.response.value.eq(Mux(samples, 0, before)),
+            step.response.empty.eq(samples & empty),
+        ]
         return m
 
     def _path_memory(self, m: Module, advance: Signal) -> Signal:

@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import ceil_log2
 
-from primitives.fpga.export.ram import Ram
 from primitives.fpga.replay_pipeline.layout import Form, Operation, PipelineLayout, is_write
+from primitives.fpga.replay_pipeline.node_memory import READ_CYCLES, NodeMemory
+from primitives.fpga.replay_pipeline.stages import delayed, one_of
+from primitives.fpga.replay_pipeline.stream_register import StreamRegister
 
 
 class _Level(wiring.Component):
@@ -44,11 +45,16 @@ class _Level(wiring.Component):
             (self.layout.levels - 1 - self.level) * self.layout.digit_bits, self.layout.digit_bits
         )
 
-    def _leave(self, step: Any, child: Any, child_sum: Any, rest: Any) -> list[Any]:
-        """Return statements that pass `step` on to its child; only the last level uses the child's sum, the
-        leaf's priority.
+    def _output(self, m: Module) -> StreamRegister:
+        """Return the register from which requests leave the level."""
+        output = StreamRegister(self.layout.step(self.level + 1))
+        wiring.connect(m, output.out, wiring.flipped(self.next_steps))
+        return output
+
+    def _leave(self, out: Any, step: Any, child: Any, child_sum: Any, rest: Any) -> list[Any]:
+        """Return statements that make `out` the step at the child to which `step` leads; only the last level uses
+        the child's sum, the leaf's priority.
         """
-        out = self.next_steps.payload
         sampled = step.response.operation == Operation.SAMPLE
         statements = [
             out.response.eq(step.response),
@@ -65,7 +71,7 @@ class _Level(wiring.Component):
 class WideLevel(_Level):
     """A level that reads the K children of a node as one word.
 
-    It takes one request per cycle and has two cycles of latency.
+    It takes one request per cycle. Its latency, which grows with log2 K, is in `cycles.replay.level_timing`.
 
     Args:
         layout: the tree.
@@ -80,79 +86,98 @@ class WideLevel(_Level):
         m = Module()
         layout = self.layout
         fanout, bits = layout.fanout, self.child_bits
-        advance = Signal()
-        m.d.comb += [
-            advance.eq(self.next_steps.ready | ~self.next_steps.valid),
-            self.steps.ready.eq(advance),
-        ]
+        m.submodules.output = output = self._output(m)
+        advance = output.items.ready
+        m.d.comb += self.steps.ready.eq(advance)
 
-        # Cycle 1: the node is requested.
-        m.submodules.nodes = nodes = Ram(width=fanout * bits, depth=fanout**self.level)
-        step = Signal(layout.step(self.level))
-        step_valid = Signal()
-        m.d.comb += [nodes.read_enable.eq(advance), nodes.read_address.eq(self.steps.payload.node)]
-        with m.If(advance):
-            m.d.sync += [step.eq(self.steps.payload), step_valid.eq(self.steps.valid)]
+        # Two cycles: the node is read.
+        m.submodules.nodes = nodes = NodeMemory(width=fanout * bits, depth=fanout**self.level)
+        m.d.comb += [nodes.advance.eq(advance), nodes.address.eq(self.steps.payload.node)]
+        step = delayed(m, self.steps.payload, READ_CYCLES, advance)
+        valid = delayed(m, self.steps.valid, READ_CYCLES, advance)
 
-        # Cycle 2: the node is available; the memory gives the old value of a word written one cycle before.
-        written = Signal()
-        written_node = Signal.like(step.node)
-        written_row = Signal(fanout * bits)
-        row = Signal(fanout * bits)
-        m.d.comb += row.eq(Mux(written & (written_node == step.node), written_row, nodes.read_data))
-        children = [row[bits * child : bits * (child + 1)] for child in range(fanout)]
-
-        chosen, before, chosen_sum = self._select(m, step, children)
+        # The node is here: its new value is written, and the sums of its children begin.
+        children = [nodes.word[bits * child : bits * (child + 1)] for child in range(fanout)]
         digit = Signal(layout.digit_bits)
-        m.d.comb += digit.eq(self._digit(step.response.path))
-        new_row = Cat(
-            Mux(digit == child, (value + step.change)[:bits], value) for child, value in enumerate(children)
-        )
-        writes = Signal()
         m.d.comb += [
-            writes.eq(step_valid & is_write(step.response.operation)),
-            nodes.write_enable.eq(advance & writes),
-            nodes.write_address.eq(step.node),
-            nodes.write_data.eq(new_row),
+            digit.eq(self._digit(step.response.path)),
+            nodes.write.eq(valid & is_write(step.response.operation)),
+            nodes.write_data.eq(
+                Cat(
+                    Mux(digit == child, (value + step.change)[:bits], value)
+                    for child, value in enumerate(children)
+                )
+            ),
         ]
-        sampled = step.response.operation == Operation.SAMPLE
-        with m.If(advance):
-            m.d.sync += [
-                self.next_steps.valid.eq(step_valid),
-                written.eq(writes),
-                written_node.eq(step.node),
-                written_row.eq(new_row),
-                *self._leave(step, Mux(sampled, chosen, digit), chosen_sum, step.rest - before),
-            ]
+        borders, cycles = self._borders(m, children, advance)
+
+        # The prefix's distance from each child's left border, which is negative if the border is beyond the prefix.
+        late = delayed(m, step, cycles, advance)
+        distances = [late.rest]
+        for border in borders:
+            distance = Signal(signed(layout.sum_bits(self.level) + 1))
+            with m.If(advance):
+                m.d.sync += distance.eq(late.rest - border)
+            distances.append(distance)
+        distances[0] = delayed(m, late.rest, 1, advance)
+
+        # The last child whose left border is not beyond the prefix (MAP Algorithm 1, line 11); children of 0 share
+        # their border with the next.
+        late = delayed(m, late, 1, advance)
+        positive = Signal(fanout)
+        m.d.comb += positive.eq(Cat(child != 0 for child in children))
+        positive = delayed(m, positive, cycles + 1, advance)
+        possible = [
+            ~distances[child][-1] & positive[child] & ~late.response.empty for child in range(1, fanout)
+        ]
+        takes = [
+            is_possible & ~Cat(possible[place + 1 :]).any() if place + 1 < len(possible) else is_possible
+            for place, is_possible in enumerate(possible)
+        ]
+        takes.insert(0, ~Cat(possible).any())
+        chosen = one_of(takes, [Const(child, layout.digit_bits) for child in range(fanout)])
+        rest = one_of(takes, distances)
+        child_sum = None
+        if self.is_last:
+            child_sum = one_of(takes, [delayed(m, child, cycles + 1, advance) for child in children])
+        sampled = late.response.operation == Operation.SAMPLE
+        m.d.comb += [
+            output.items.valid.eq(delayed(m, valid, cycles + 1, advance)),
+            *self._leave(
+                output.items.payload,
+                late,
+                Mux(sampled, chosen, self._digit(late.response.path)),
+                child_sum,
+                rest,
+            ),
+        ]
         return m
 
-    def _select(self, m: Module, step: Any, children: list[Any]) -> tuple[Signal, Signal, Any]:
-        """Return the child at the prefix sum `step.rest`, the sum before it and its own sum (MAP Algorithm 1,
-        line 11).
+    def _borders(self, m: Module, children: list[Any], advance: Signal) -> tuple[list[Any], int]:
+        """Return the sums of the first 1, 2, ..., K - 1 children, and the cycles after which they are there.
+
+        In each cycle a sum is added to a neighbouring one, so that their sizes double.
         """
         width = self.layout.sum_bits(self.level)
-        chosen = Signal(self.layout.digit_bits)
-        before = Signal(width)
-        chosen_sum = Signal(self.child_bits) if self.is_last else None
-        running = [Signal(width, name=f"sum_before_{child}") for child in range(len(children))]
-        for child in range(1, len(children)):
-            m.d.comb += running[child].eq(running[child - 1] + children[child - 1])
-        # The last child whose left border is not beyond the prefix; children of 0 share their border with the
-        # next.
-        if chosen_sum is not None:
-            m.d.comb += chosen_sum.eq(children[0])
-        for child in range(1, len(children)):
-            with m.If((running[child] <= step.rest) & ~step.response.empty & (children[child] != 0)):
-                m.d.comb += [chosen.eq(child), before.eq(running[child])]
-                if chosen_sum is not None:
-                    m.d.comb += chosen_sum.eq(children[child])
-        return chosen, before, chosen_sum
+        sums, cycles = children[:-1], 0
+        while 1 << cycles < len(sums):
+            size = 1 << cycles
+            wider = []
+            for place, value in enumerate(sums):
+                total = Signal(width, name=f"sum_{cycles}_{place}")
+                before = place // size * size - 1 if place & size else None
+                with m.If(advance):
+                    m.d.sync += total.eq(value if before is None else value + sums[before])
+                wider.append(total)
+            sums, cycles = wider, cycles + 1
+        return sums, cycles
 
 
 class NarrowLevel(_Level):
     """A level that reads one child per cycle.
 
-    It takes K cycles per sample and one cycle per other request, and has one cycle of latency.
+    It takes K cycles per sample and one cycle per other request, and two cycles more from the first child to the next
+    level.
 
     Args:
         layout: the tree.
@@ -167,94 +192,69 @@ class NarrowLevel(_Level):
         m = Module()
         layout = self.layout
         fanout, bits = layout.fanout, self.child_bits
+        m.submodules.output = output = self._output(m)
+        m.submodules.sums = sums = NodeMemory(width=bits, depth=fanout ** (self.level + 1))
         arrived = self.steps.payload
-        arrived_samples = Signal()
+        arrived_samples, last, advance = Signal(), Signal(), Signal()
         child = Signal(layout.digit_bits)
-        address = Signal(ceil_log2(fanout ** (self.level + 1)))
-        last = Signal()
-        advance = Signal()
-        m.submodules.sums = sums = Ram(width=bits, depth=fanout ** (self.level + 1))
 
-        # Cycle 1, K times for a sample: a child is requested.
+        # Two cycles, K times for a sample: a child is read.
         m.d.comb += [
             arrived_samples.eq(arrived.response.operation == Operation.SAMPLE),
             last.eq(~arrived_samples | (child == fanout - 1)),
-            address.eq(
+            sums.advance.eq(advance),
+            sums.address.eq(
                 arrived.node * fanout + Mux(arrived_samples, child, self._digit(arrived.response.path))
             ),
-            sums.read_enable.eq(advance),
-            sums.read_address.eq(address),
             self.steps.ready.eq(advance & last),
         ]
-        step = Signal(layout.step(self.level))
-        step_valid, step_last = Signal(), Signal()
-        step_child = Signal.like(child)
-        step_address = Signal.like(address)
+        with m.If(advance & self.steps.valid):
+            m.d.sync += child.eq(Mux(last, 0, child + 1))
+        step = delayed(m, arrived, READ_CYCLES, advance)
+        step_child = delayed(m, child, READ_CYCLES, advance)
+        valid = delayed(m, self.steps.valid, READ_CYCLES, advance)
+        leaves = Signal()
+        m.d.comb += [
+            leaves.eq(valid & delayed(m, last, READ_CYCLES, advance)),
+            advance.eq(~leaves | output.items.ready),
+            sums.write.eq(valid & is_write(step.response.operation)),
+            sums.write_data.eq(sums.word + step.change),
+        ]
+
+        # Registers track the child chosen so far (MAP IV-C4), its sum, the prefix inside it, and what remains of the
+        # prefix behind the children so far, which is negative once the prefix lies before.
+        value, first = sums.word, Signal()
+        remaining = Signal(signed(layout.sum_bits(self.level) + 1))
+        remaining_now, rest, rest_now = (Signal.like(remaining) for _ in range(3))
+        chosen, chosen_now = Signal.like(child), Signal.like(child)
+        chosen_sum, chosen_sum_now = Signal(bits), Signal(bits)
+        takes = Signal()
+        m.d.comb += [
+            first.eq(step_child == 0),
+            remaining_now.eq(Mux(first, step.rest, remaining)),
+            takes.eq(first | (~remaining[-1] & ~step.response.empty & (value != 0))),
+            chosen_now.eq(Mux(takes, step_child, chosen)),
+            chosen_sum_now.eq(Mux(takes, value, chosen_sum)),
+            rest_now.eq(Mux(takes, remaining_now, rest)),
+        ]
         with m.If(advance):
             m.d.sync += [
-                step.eq(arrived),
-                step_valid.eq(self.steps.valid),
-                step_last.eq(last),
-                step_child.eq(child),
-                step_address.eq(address),
+                remaining.eq(remaining_now - value),
+                chosen.eq(chosen_now),
+                chosen_sum.eq(chosen_sum_now),
+                rest.eq(rest_now),
             ]
-            with m.If(self.steps.valid):
-                m.d.sync += child.eq(Mux(last, 0, child + 1))
-
-        # Cycle 2: the child is available; the memory gives the old value of a word written one cycle before.
-        written = Signal()
-        written_address = Signal.like(address)
-        written_sum = Signal(bits)
-        value = Signal(bits)
-        new_sum = Signal(bits)
-        writes = Signal()
-        m.d.comb += [
-            value.eq(Mux(written & (written_address == step_address), written_sum, sums.read_data)),
-            new_sum.eq(value + step.change),
-            writes.eq(step_valid & is_write(step.response.operation)),
-            sums.write_enable.eq(advance & writes),
-            sums.write_address.eq(step_address),
-            sums.write_data.eq(new_sum),
-        ]
-
-        # The sum of the children so far, and the child chosen so far (MAP IV-C4: a register tracks it).
-        width = layout.sum_bits(self.level)
-        running, before, chosen_sum = Signal(width), Signal(width), Signal(bits)
-        chosen = Signal.like(child)
-        first = step_child == 0
-        running_now, before_now, chosen_sum_now = Signal(width), Signal(width), Signal(bits)
-        chosen_now = Signal.like(child)
-        takes = first | ((running_now <= step.rest) & ~step.response.empty & (value != 0))
-        m.d.comb += [
-            running_now.eq(Mux(first, 0, running)),
-            chosen_now.eq(Mux(takes, step_child, chosen)),
-            before_now.eq(Mux(takes, running_now, before)),
-            chosen_sum_now.eq(Mux(takes, value, chosen_sum)),
-        ]
-        leaves = Signal()
         sampled = step.response.operation == Operation.SAMPLE
         m.d.comb += [
-            leaves.eq(step_valid & step_last),
-            advance.eq(~leaves | self.next_steps.ready | ~self.next_steps.valid),
+            output.items.valid.eq(leaves),
+            *self._leave(
+                output.items.payload,
+                step,
+                Mux(sampled, chosen_now, self._digit(step.response.path)),
+                chosen_sum_now,
+                rest_now,
+            ),
         ]
-        with m.If(self.next_steps.ready):
-            m.d.sync += self.next_steps.valid.eq(0)
-        with m.If(advance):
-            m.d.sync += [
-                written.eq(writes),
-                written_address.eq(step_address),
-                written_sum.eq(new_sum),
-                running.eq(running_now + value),
-                chosen.eq(chosen_now),
-                before.eq(before_now),
-                chosen_sum.eq(chosen_sum_now),
-            ]
-            with m.If(leaves):
-                child_now = Mux(sampled, chosen_now, self._digit(step.response.path))
-                m.d.sync += [
-                    self.next_steps.valid.eq(1),
-                    *self._leave(step, child_now, chosen_sum_now, step.rest - before_now),
-                ]
         return m
 
 

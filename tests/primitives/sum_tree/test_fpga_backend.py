@@ -28,7 +28,8 @@ def test_priorities_are_rounded_to_fixed_point() -> None:
 
 def test_calls_tell_their_cycles() -> None:
     tree = create(16, integer_bits=12, fraction_bits=4)
-    expected = replay.pipeline_cycles(10, levels=2, interval=1)
+    timing = replay.level_timing(fanout=tree.fanout, narrow=False, samples=False)
+    expected = replay.pipeline_cycles(10, levels=tree.levels, timing=timing)
     tree.update(np.arange(10), np.ones(10))
     assert tree.last_call_cycles == expected
     assert tree.find(np.arange(10) + 0.5).tolist() == list(range(10))

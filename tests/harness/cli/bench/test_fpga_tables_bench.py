@@ -21,10 +21,10 @@ def test_every_batch_on_the_replay_pipeline_is_explained() -> None:
         (row.block, row.formula_cycles, row.simulated_cycles, row.reasons["fill and drain"]) for row in rows
     ]
     assert found == [
-        ("replay pipeline, wide, sample", 5, 12, 7),
-        ("replay pipeline, wide, update", 5, 12, 7),
-        ("replay pipeline, narrow, sample", 20, 30, 10),
-        ("replay pipeline, narrow, update", 5, 12, 7),
+        ("replay pipeline, wide, sample", 5, 23, 18),
+        ("replay pipeline, wide, update", 5, 23, 18),
+        ("replay pipeline, narrow, sample", 20, 35, 15),
+        ("replay pipeline, narrow, update", 5, 17, 12),
     ]
     assert all(row.explained and row.case == "B = 5, K = 4, depth 2, S = 1" for row in rows)
 

@@ -19,9 +19,9 @@ from primitives.fpga.replay_pipeline import (
 FORMS = pytest.mark.parametrize("form", list(Form), ids=lambda form: form.value)
 
 
-def interval_of(form: Form, operation: Operation, fanout: int) -> int:
-    narrow_samples = form is Form.NARROW and operation is Operation.SAMPLE
-    return replay.interval_cycles(fanout=fanout, narrow_samples=narrow_samples)
+def timing_of(form: Form, operation: Operation, fanout: int) -> replay.LevelTiming:
+    samples = operation is Operation.SAMPLE
+    return replay.level_timing(fanout=fanout, narrow=form is Form.NARROW, samples=samples)
 
 
 @FORMS
@@ -43,8 +43,8 @@ def test_a_batch_on_one_pipeline(form: Form, data: st.DataObject) -> None:
             "value": data.draw(st.lists(st.integers(0, 255), min_size=count, max_size=count)),
         }
         run = model.run({"requests": fields}, {"responses": count})
-        interval = interval_of(form, operation, fanout)
-        assert run.cycles == replay.pipeline_cycles(count, levels=levels, interval=interval)
+        timing = timing_of(form, operation, fanout)
+        assert run.cycles == replay.pipeline_cycles(count, levels=levels, timing=timing)
 
 
 @FORMS
@@ -72,12 +72,12 @@ def test_reads_on_banks_one_lane_to_each(form: Form, data: st.DataObject) -> Non
         run = model.run(inputs, {responses: sum(loads)})
         model.step(10)
         if operation is Operation.SAMPLE:
-            interval = interval_of(form, operation, fanout)
+            timing = timing_of(form, operation, fanout)
             terms = replay.difference_terms(
-                run.cycles, loads, levels=1, interval=interval, phase_changed=after_writes
+                run.cycles, loads, levels=1, timing=timing, phase_changed=after_writes
             )
             assert terms["blocked lanes"] == 0
-            at_least = replay.banked_cycles_at_least(loads, levels=1, interval=interval)
+            at_least = replay.banked_cycles_at_least(loads, levels=1, timing=timing)
             assert run.cycles == at_least + (replay.PHASE_CHANGE_CYCLES if after_writes else 0)
         after_writes = operation is Operation.UPDATE
 

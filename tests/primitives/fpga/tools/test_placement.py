@@ -1,5 +1,7 @@
 """Blocks on an ECP5: the shift registers around them, and what is committed."""
 
+from typing import Any
+
 import pytest
 
 from primitives.fpga.export import verilog
@@ -25,8 +27,29 @@ def test_every_subject_is_committed_with_a_clock_and_what_it_takes() -> None:
     assert list(placement.committed()) == list(SUBJECTS), "python -m primitives.fpga.tools.placement"
     for found in placement.committed().values():
         assert 10 < found.clock_mhz < 600
+        assert found.speed_grade in placement.SPEED_GRADES
         assert found.used["TRELLIS_FF"] > 0
         assert set(found.tools) == set(placement.PACKAGES)
+
+
+def test_the_slowest_path_is_named_and_divided() -> None:
+    def part(kind: str, delay: float, begin: str, end: str) -> dict[str, Any]:
+        return {"type": kind, "delay": delay, "from": {"cell": begin}, "to": {"cell": end}}
+
+    path = [
+        part("clk-to-q", 0.5, "block.a.x_TRELLIS_FF_Q", "block.a.x_TRELLIS_FF_Q"),
+        part("routing", 1.25, "block.a.x_TRELLIS_FF_Q", "block.sum_LUT4_Z_1"),
+        part("logic", 0.25, "block.sum_LUT4_Z_1", "block.sum_LUT4_Z_1"),
+        part("routing", 1.0, "block.sum_LUT4_Z_1", "block.y_TRELLIS_FF_Q_3"),
+        part("setup", 0.25, "block.y_TRELLIS_FF_Q_3", "block.y_TRELLIS_FF_Q_3"),
+    ]
+    report = {
+        "critical_paths": [
+            {"from": "<async>", "to": "posedge clk", "path": []},
+            {"from": "posedge clk", "to": "posedge clk", "path": path},
+        ]
+    }
+    assert placement.slowest_path(report) == "a.x to y: 1.0 ns in cells, 2.2 ns in wires"
 
 
 @pytest.mark.slow

@@ -1,0 +1,33 @@
+"""The memory of a pipeline: each access sees all writes before it, however close, and whatever the pauses."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from primitives.fpga import simulation
+from primitives.fpga.replay_pipeline.node_memory import READ_CYCLES, NodeMemory
+
+ACCESSES = st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 255)), max_size=25)
+
+
+@settings(max_examples=30)
+@given(accesses=ACCESSES, pauses=st.lists(st.integers(0, 2), max_size=6))
+def test_each_access_sees_the_writes_before_it(
+    accesses: list[tuple[int, bool, int]], pauses: list[int]
+) -> None:
+    model = simulation.interpreted(NodeMemory(width=8, depth=4))
+    words, moves = [0] * 4, len(accesses) + READ_CYCLES
+    for move in range(moves):
+        pause = pauses[move % len(pauses)] if pauses else 0
+        model.write("address", accesses[move][0] if move < len(accesses) else 0)
+        late = move - READ_CYCLES
+        address, writes, value = accesses[late] if late >= 0 else (0, False, 0)
+        model.write("write", int(writes))
+        model.write("write_data", value)
+        model.write("advance", 0)
+        model.step(pause)
+        model.write("advance", 1)
+        if late >= 0:
+            assert model.read("word") == words[address]
+            if writes:
+                words[address] = value
+        model.step(1)
