@@ -33,7 +33,7 @@ class TimedSumTree(FpgaSumTree):
                 f"capacity: found {self.capacity}; allowed with contents in software: a sum below 2^53 quanta"
             )
         self._contents = reference_backend.create(self.capacity, self.fanout)
-        self._timer = ReplayTimer(self.banks, self.levels)
+        self._timer = ReplayTimer(self.banks, self.levels, self.fanout)
 
     def _total(self) -> float:
         return self._contents.total

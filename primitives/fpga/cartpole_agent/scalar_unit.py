@@ -1,4 +1,4 @@
-"""The scalar unit: runs the programs of `program`, an instruction in four cycles, with one 32 x 32 multiplier."""
+"""The scalar unit: runs the programs of `program`, an instruction in five cycles, with one 32 x 32 multiplier."""
 
 from enum import IntEnum
 
@@ -21,8 +21,8 @@ class Program(IntEnum):
 
 
 PROGRAMS = {Program.STEP: program.STEP, Program.RESET: program.RESET, Program.SAMPLE: program.SAMPLE}
-CYCLES = {name: 4 * len(instructions) for name, instructions in PROGRAMS.items()}
-"""Cycles of each program, from `start` to `done`."""
+CYCLES = {name: 1 + 5 * len(instructions) for name, instructions in PROGRAMS.items()}
+"""Cycles of each program, from `start` to `done`: one to decode the first instruction, and five for each."""
 
 REGISTERS = (*program.STATE, *program.TEMPORARIES, "push")
 NAMES = (*REGISTERS, "random", "total", *program.CONSTANTS)
@@ -79,47 +79,64 @@ class ScalarUnit(wiring.Component):
             starts.append(begin)
             begin += len(instructions)
         counter = Signal(range(len(code)))
-        a, b, addend, target = (
-            Signal(range(len(NAMES)), name=name) for name in ("a", "b", "addend", "target")
+        name_code = range(len(NAMES))
+        layout = data.StructLayout(
+            {
+                "a": name_code,
+                "b": name_code,
+                "addend": name_code,
+                "target": name_code,
+                "negative": 1,
+                "last": 1,
+            }
         )
-        negative, last = Signal(), Signal()
+        decoded, current = Signal(layout), Signal(layout)  # the next instruction, and the one that runs
         with m.Switch(counter):
-            for place, (instruction, is_last) in enumerate(code):
-                with m.Case(place):
+            for step, (instruction, is_last) in enumerate(code):
+                with m.Case(step):
                     m.d.comb += [
-                        a.eq(NAMES.index(instruction.a)),
-                        b.eq(NAMES.index(instruction.b)),
-                        addend.eq(NAMES.index(instruction.addend)),
-                        target.eq(NAMES.index(instruction.target)),
-                        negative.eq(instruction.negative),
-                        last.eq(is_last),
+                        *(
+                            decoded[field].eq(NAMES.index(getattr(instruction, field)))
+                            for field in ("a", "b", "addend", "target")
+                        ),
+                        decoded.negative.eq(instruction.negative),
+                        decoded.last.eq(is_last),
                     ]
 
         first, second, third = (Signal(number, name=name) for name in ("first", "second", "third"))
         partial = [Signal(signed(2 * LOW_BITS + 2), name=f"partial_{place}") for place in range(4)]
+        low_sum = Signal(signed(2 * LOW_BITS + 2))
+        middle_sum = Signal(signed(2 * LOW_BITS + 3))
         product = Signal(signed(2 * STATE_BITS))
         shifted, result = Signal(number), Signal(number)
         m.d.comb += [
             shifted.eq(product >> STATE_FRACTION),
-            result.eq(Mux(negative, third - shifted, third + shifted)),
+            result.eq(Mux(current.negative, third - shifted, third + shifted)),
             self.state.as_value().eq(Cat(registers[name] for name in program.STATE)),
             self.result.eq(registers["t"]),
         ]
         with m.FSM():
+            with m.State("IDLE"), m.If(self.start):
+                m.d.sync += [
+                    counter.eq(Array(starts)[self.program]),
+                    registers["push"].eq(
+                        Mux(self.right, program.fixed(program.PUSH), -program.fixed(program.PUSH))
+                    ),
+                ]
+                m.next = "DECODE"
+            with m.State("DECODE"):
+                m.d.sync += [current.eq(decoded), counter.eq(counter + 1)]
+                m.next = "FETCH"
             with m.State("FETCH"):
-                running = Signal()
-                with m.If(self.start):
-                    m.d.sync += [
-                        running.eq(1),
-                        counter.eq(Array(starts)[self.program]),
-                        registers["push"].eq(
-                            Mux(self.right, program.fixed(program.PUSH), -program.fixed(program.PUSH))
-                        ),
-                    ]
-                with m.If(running):
-                    m.d.comb += self.draw.eq((a == NAMES.index("random")) | (b == NAMES.index("random")))
-                    m.d.sync += [first.eq(operands[a]), second.eq(operands[b]), third.eq(operands[addend])]
-                    m.next = "MULTIPLY"
+                m.d.comb += self.draw.eq(
+                    (current.a == NAMES.index("random")) | (current.b == NAMES.index("random"))
+                )
+                m.d.sync += [
+                    first.eq(operands[current.a]),
+                    second.eq(operands[current.b]),
+                    third.eq(operands[current.addend]),
+                ]
+                m.next = "MULTIPLY"
             with m.State("MULTIPLY"):
                 low = [Signal(signed(LOW_BITS + 1), name=f"low_{place}") for place in range(2)]
                 high = [Signal(signed(STATE_BITS - LOW_BITS), name=f"high_{place}") for place in range(2)]
@@ -136,17 +153,22 @@ class ScalarUnit(wiring.Component):
                 ]
                 m.next = "ADD"
             with m.State("ADD"):
-                half = 1 << STATE_FRACTION - 1
-                middle = partial[1] + partial[2]
-                outer = partial[0] + half + (partial[3] << 2 * LOW_BITS)
-                m.d.sync += product.eq(outer + (middle << LOW_BITS))
+                m.d.sync += [
+                    low_sum.eq(partial[0] + (1 << STATE_FRACTION - 1)),
+                    middle_sum.eq(partial[1] + partial[2]),
+                ]
+                m.next = "SUM"
+            with m.State("SUM"):
+                m.d.sync += product.eq(low_sum + (middle_sum << LOW_BITS) + (partial[3] << 2 * LOW_BITS))
                 m.next = "WRITE"
             with m.State("WRITE"):
-                with m.Switch(target):
+                with m.Switch(current.target):
                     for name, register in registers.items():
                         with m.Case(NAMES.index(name)):
                             m.d.sync += register.eq(result)
-                m.d.comb += self.done.eq(last)
-                m.d.sync += [counter.eq(Mux(last, 0, counter + 1)), running.eq(~last)]
+                m.d.comb += self.done.eq(current.last)
+                m.d.sync += [current.eq(decoded), counter.eq(counter + 1)]
                 m.next = "FETCH"
+                with m.If(current.last):
+                    m.next = "IDLE"
         return m

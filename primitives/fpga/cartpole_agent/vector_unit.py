@@ -263,13 +263,14 @@ class AgentVectorUnit(wiring.Component):
                 m.d.sync += self.values[0].eq(rounded)
             with m.Else():
                 m.d.sync += self.values[1].eq(rounded)
+        # The values of the next state are there long before the present one's.
         greater, best = Signal(signed(WORD_BITS)), Signal(signed(WORD_BITS))
         wanted = Signal(signed(WORD_BITS))
-        m.d.comb += [
+        m.d.sync += [
             greater.eq(Mux(self.values[1] > self.values[0], self.values[1], self.values[0])),
             best.eq(_limited(greater, -ONE, 0)),
+            wanted.eq(Mux(self.fell, -ONE, best - (best >> DISCOUNT_SHIFT))),
         ]
-        m.d.sync += wanted.eq(Mux(self.fell, -ONE, best - (best >> DISCOUNT_SHIFT)))
         with m.If(operation.sink == Sink.TD_ERROR):
             m.d.sync += self.error.eq(_limited(rounded - wanted, -ONE, ONE - 1))
 

@@ -1,8 +1,8 @@
 """Counts the cycles of a replay pipeline without its data: a simulated pipeline whose sub-trees have two leaves.
 
 The crossbar, the arbiters and the phases are those of `banked`, so requests wait for each other as they do in the whole
-tree. In the wide form each further level only delays a response by `fill_cycles`' two cycles, whatever the number of
-children, so the levels are not simulated. A simulation of eight sub-trees is built in seconds rather than minutes, and
+tree. In the wide form each further level, and more children, only delay a response (`cycles.replay.level_timing`), so
+they are not simulated. A simulation of eight sub-trees is built in seconds rather than minutes, and
 serves trees of every size.
 """
 
@@ -39,14 +39,16 @@ class ReplayTimer:
     Args:
         banks: S, sub-trees with a pipeline each, 1 to 64. Each has a lane, which is an input for requests.
         levels: levels of each sub-tree.
+        fanout: children of a node, K.
     """
 
-    def __init__(self, banks: int, levels: int) -> None:
+    def __init__(self, banks: int, levels: int, fanout: int) -> None:
         self.banks = banks
-        one, all_of_them = (
-            replay.fill_cycles(levels=count, interval=1, banks=banks) for count in (_BANK.levels, levels)
+        simulated, wanted = (
+            count * replay.level_timing(fanout=children, narrow=False, samples=False).latency
+            for count, children in ((_BANK.levels, _BANK.fanout), (levels, fanout))
         )
-        self._further_cycles = all_of_them - one
+        self._further_cycles = wanted - simulated
         self._simulation = _library(banks).start()
 
     def cycles(self, banks: NDArray[np.int64], lanes: NDArray[np.int64], *, writes: bool) -> int:
