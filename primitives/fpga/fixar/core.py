@@ -10,8 +10,9 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from primitives.fpga.adaptive_array.array import AdderTree
+from primitives.fpga.cartpole_agent.lane import saturated
 from primitives.fpga.export.platform import shared
-from primitives.fpga.fixar.shape import SAMPLES, SUM_BITS, WORD_BITS
+from primitives.fpga.fixar.shape import ACTIVATIONS, SAMPLES, SUM_BITS, WORD_BITS
 from primitives.fpga.gemm.processing_element import ConfigurableMultiplier
 from primitives.fpga.gemm.systolic_array import delayed
 
@@ -60,6 +61,36 @@ class BlockElement(wiring.Component):
                 self.product.eq(multiplier.product),
                 self.upper_product.eq(multiplier.upper_product),
             ]
+        return m
+
+
+class GradientAdder(wiring.Component):
+    """Adds the products of a group's samples to a gradient, rounded once.
+
+    Ports:
+        both: In(1), there are two samples. products: In(2 x signed(64)), 40 fraction bits; gradient: In(signed(32)).
+        total: Out(signed(32)), a cycle later, limited to its range.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "both": In(1),
+                "products": In(data.ArrayLayout(signed(SUM_BITS), SAMPLES)),
+                "gradient": In(signed(WORD_BITS)),
+                "total": Out(signed(WORD_BITS)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        places = ACTIVATIONS.fraction_bits
+        joined, change = Signal(signed(SUM_BITS + 1)), Signal(signed(SUM_BITS + 1 - places))
+        m.d.comb += [
+            joined.eq(self.products[0] + Mux(self.both, self.products[1], 0)),
+            change.eq((joined + (1 << places - 1)) >> places),
+        ]
+        m.d.sync += self.total.eq(saturated(m, self.gradient + change, WORD_BITS))
         return m
 
 

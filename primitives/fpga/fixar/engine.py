@@ -23,10 +23,10 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from primitives.fpga.cartpole_agent.lane import saturated
+from primitives.fpga.export.platform import shared
 from primitives.fpga.export.ram import Ram
-from primitives.fpga.fixar.core import PRODUCT_LATENCY, BlockCore, sum_latency
+from primitives.fpga.fixar.core import PRODUCT_LATENCY, BlockCore, GradientAdder, sum_latency
 from primitives.fpga.fixar.shape import (
-    ACTIVATIONS,
     CORES,
     HALF_BITS,
     INPUTS,
@@ -235,8 +235,9 @@ class LayerEngine(wiring.Component):
                 m.d.comb += word.eq(value)
             with m.Elif(beyond == j):
                 m.d.comb += word.eq(one)
-            with m.Elif(beyond > j):
-                m.d.comb += word.eq(value)
+            if j < side - 1:
+                with m.Elif(beyond > j):
+                    m.d.comb += word.eq(value)
         columns = [
             [Signal(signed(WORD_BITS), name=f"column_{n}_{j}") for j in range(side)] for n in range(CORES)
         ]
@@ -248,9 +249,10 @@ class LayerEngine(wiring.Component):
             end = self.output_errors[n].as_value()
             first = error_place == 0
             m.d.comb += lines[n].as_value().eq(Mux(command.at_end, Mux(first, end, 0), errors[n].read_data))
-        cores = [BlockCore(side=side) for _ in range(CORES)]
-        for n, core in enumerate(cores):
-            m.submodules[f"core_{n}"] = core
+        cores = []
+        for n in range(CORES):
+            core, m.submodules[f"core_{n}"] = shared(platform, BlockCore, side=side)
+            cores.append(core)
             m.d.comb += [
                 core.take.eq(valid & Mux(forward, turn == n, self.halves if n else 1)),
                 core.restart.eq(restart),
@@ -275,16 +277,17 @@ class LayerEngine(wiring.Component):
             self.write_block.eq(places[-1]),
         ]
         for i in range(side):
-            products = [getattr(core, f"products_{i}") for core in cores]
             for j in range(side):
-                both = Signal(signed(SUM_BITS + 1), name=f"both_{i}_{j}")
-                m.d.comb += both.eq(products[0][j] + Mux(self.halves, products[1][j], 0))
-                places_right = ACTIVATIONS.fraction_bits
-                change = (both + (1 << places_right - 1)) >> places_right
-                before = getattr(self, f"gradients_{i}")[j]
-                after = getattr(self, f"new_{i}")[j]
-                with m.If(gradient):
-                    m.d.sync += after.eq(saturated(m, before + change, WORD_BITS))
+                adder, m.submodules[f"gradient_{i}_{j}"] = shared(platform, GradientAdder)
+                m.d.comb += [
+                    adder.both.eq(self.halves),
+                    adder.gradient.eq(getattr(self, f"gradients_{i}")[j]),
+                    getattr(self, f"new_{i}")[j].eq(adder.total),
+                    *(
+                        adder.products[n].eq(getattr(core, f"products_{i}")[j])
+                        for n, core in enumerate(cores)
+                    ),
+                ]
 
         # Sums: they are added over cores, rounded, and become activations or errors.
         cycles = 1 + sum_latency(side)

@@ -39,6 +39,10 @@ SumWidth = Annotated[int, Whole(2, 128)]
 Lanes = Annotated[int, Whole(1, 64)]
 Neurons = Annotated[int, Whole(1, 4096)]
 Samples = Annotated[int, Whole(1, 1 << 20)]
+Seed = Annotated[int, Whole(0, (1 << 63) - 1)]
+FixarSide = Annotated[str, Words(("4", "8", "16", "32"))]
+FixarNetwork = Annotated[str, Words(("halfcheetah", "hopper", "swimmer"))]
+FixarCores = Annotated[int, Whole(2, 2)]
 
 
 def _replay_pipeline(
@@ -200,6 +204,16 @@ def _cartpole_agent(seed: Annotated[int, Whole(0, (1 << 63) - 1)] = 0) -> Any:
     return CartPoleAgent(seed)
 
 
+def _fixar(
+    network: FixarNetwork = "halfcheetah", side: FixarSide = "16", cores: FixarCores = 2, seed: Seed = 0
+) -> Any:
+    """FIX's whole accelerator: trains DDPG's 400-300 networks in fixed point, on two cores of side x side elements."""
+    from primitives.fpga.fixar.shape import benchmark
+    from primitives.fpga.fixar.top import FixarAccelerator
+
+    return FixarAccelerator(benchmark(network, int(side)), seed)
+
+
 def _check_halves(width: int, configurable: bool) -> None:
     if configurable and width % 2:
         raise ValueError(
@@ -289,5 +303,6 @@ BLOCKS = {
         Block("learner-pipeline", _learner_pipeline),
         Block("gaussian-generator", _gaussian_generator),
         Block("cartpole-agent", _cartpole_agent),
+        Block("fixar", _fixar),
     )
 }

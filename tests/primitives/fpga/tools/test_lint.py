@@ -97,6 +97,7 @@ SMALL = {
     "bank-arbiter": [{"banks": "2", "levels": "1"}],
     "processing-element": [{}, {"configurable": "true"}],
     "learner-pipeline": [{"inputs": "2", "hidden": "2", "samples": "2"}],
+    "fixar": [{"network": "swimmer", "side": "4"}],
 }
 QUICK = ("processing-element", "weight-update", "replay-pipeline", "lane-route", "bank-arbiter")
 
