@@ -22,6 +22,9 @@ def rtl(
         typer.Argument(metavar="[PARAMETER=VALUE]...", help="The block's parameters; --list shows them."),
     ] = None,
     folder: Annotated[Path, typer.Option("-o", "--out", help="Folder for the Verilog.")] = Path("rtl"),
+    bench: Annotated[
+        bool, typer.Option(help="Also write the block's cocotb bench; to record its vectors takes seconds.")
+    ] = True,
     list_parameters: Annotated[
         bool,
         typer.Option(
@@ -29,7 +32,7 @@ def rtl(
         ),
     ] = False,
 ) -> None:
-    """Export a hardware block as Verilog, for use on an FPGA board of your own."""
+    """Export a hardware block as Verilog, with its bench and its FuseSoC core, for an FPGA board of your own."""
     if name is None and list_parameters:
         print_json({"blocks": {key: block.description for key, block in BLOCKS.items()}})
         return
@@ -61,14 +64,17 @@ def rtl(
         field, _, rest = str(error).partition(": found ")
         found, _, allowed = rest.partition("; allowed: ")
         raise UserError(f"block {name}", field, found or error, allowed or "see --list") from error
+    from primitives.fpga.bench.files import companions
     from primitives.fpga.export import verilog
+    from primitives.fpga.export.ram_verilog import with_zeroed_memories
     from primitives.fpga.host import with_axi_names
 
     module = name.replace("-", "_")
     stated = " ".join(f"{key}={value}" for key, value in values.items())
 
     def export(path: Path) -> None:
-        path.write_text(f"// placerl rtl {name} {stated}\n{verilog.export(with_axi_names(design), module)}")
+        text = with_zeroed_memories(verilog.export(with_axi_names(design), module))
+        path.write_text(f"// placerl rtl {name} {stated}\n{text}")
 
     # The file is created before the export, which takes seconds, so that an unwritable folder is refused at once.
     path = folder / f"{module}.v"
@@ -78,6 +84,12 @@ def rtl(
         _forget_components()
         raise
     typer.echo(str(path))
+    # Another component, because one is elaborated only once.
+    files = companions(block.make(**values), module, block.description, block.bench if bench else None)
+    _forget_components()
+    for file, text in files.items():
+        write_atomically(folder / file, lambda path, text=text: path.write_text(text))  # type: ignore[misc]
+        typer.echo(str(folder / file))
 
 
 def _forget_components() -> None:

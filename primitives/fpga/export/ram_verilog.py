@@ -21,3 +21,19 @@ module {RAM_MODULE} #(parameter WIDTH = 1, parameter DEPTH = 1, parameter ADDRES
   end
 endmodule
 """
+
+_WORDS = "  reg [WIDTH-1:0] words [0:DEPTH-1];\n"
+_ZEROED = f"""{_WORDS}`ifndef SYNTHESIS
+  integer word;
+  initial for (word = 0; word < DEPTH; word = word + 1) words[word] = {{WIDTH{{1'b0}}}};
+`endif
+"""
+
+
+def with_zeroed_memories(text: str) -> str:
+    """Return an exported text whose memories are 0 at first in every simulator, as they are on a device.
+
+    `primitives.fpga.simulation` needs no such text, because Verilator starts with zeros there. Synthesis tools define
+    `SYNTHESIS`; they would take minutes for the loop.
+    """
+    return text.replace(RAM_VERILOG, RAM_VERILOG.replace(_WORDS, _ZEROED))

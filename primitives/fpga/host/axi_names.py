@@ -1,5 +1,7 @@
 """Gives the AXI ports of a design their usual names in Verilog, by which tools find them."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Module, Value
@@ -15,6 +17,23 @@ _AXI_LITE = {
     "ar": {"address": "araddr"},
     "r": {"data": "rdata", "response": "rresp"},
 }
+
+
+@dataclass(frozen=True)
+class NamedPort:
+    """A port as an export has it.
+
+    Attributes:
+        name: its name in Verilog.
+        value: the design's signal, or a part of one.
+        is_input: whether the design reads it.
+        valid: name of the port that says in which cycles the value counts; empty if it always does.
+    """
+
+    name: str
+    value: Any
+    is_input: bool
+    valid: str = ""
 
 
 def with_axi_names(design: wiring.Component) -> wiring.Component:
@@ -52,44 +71,54 @@ def _is_axi(member: Any) -> bool:
     return isinstance(signature, AxiLite) or is_axi_stream(signature)
 
 
+def axi_ports(name: str, member: Any, port: Any) -> Iterator[NamedPort]:
+    """Yield the Verilog ports of a member of signature `AxiLite` or `axi_stream`; nothing for another member.
+
+    Args:
+        name: the member's name.
+        member: from the design's signature.
+        port: the design's interface object.
+    """
+    if not _is_axi(member):
+        return
+    signature, is_input = _plain(member.signature), member.flow == In
+    if not isinstance(signature, AxiLite):
+        yield from _channel(f"{name}_t", port, {"data": "tdata", "last": "tlast"}, f"{name}_", is_input)
+        return
+    for channel, names in _AXI_LITE.items():
+        into = is_input == (channel in ("aw", "w", "ar"))
+        yield from _channel(f"{name}_{channel}", getattr(port, channel), names, f"{name}_", into)
+
+
+def _channel(
+    handshake: str, channel: Any, names: dict[str, str], prefix: str, is_input: bool
+) -> Iterator[NamedPort]:
+    for field, axi in names.items():
+        yield NamedPort(f"{prefix}{axi}", Value.cast(channel.payload[field]), is_input, f"{handshake}valid")
+    yield NamedPort(f"{handshake}valid", channel.valid, is_input)
+    yield NamedPort(f"{handshake}ready", channel.ready, not is_input)
+
+
 class _WithAxiNames(wiring.Component):
     def __init__(self, design: wiring.Component) -> None:
         self._design = design
-        self._connections: list[
-            tuple[str, Any, bool]
-        ] = []  # port, signal of the design, whether it is an input
+        self._named: list[NamedPort] = []
         ports: dict[str, Any] = {}
         for name, member in design.signature.members.items():
             if not _is_axi(member):
                 ports[name] = member
                 continue
-            signature, port, is_input = _plain(member.signature), getattr(design, name), member.flow == In
-            if isinstance(signature, AxiLite):
-                for channel, names in _AXI_LITE.items():
-                    into = is_input == (channel in ("aw", "w", "ar"))
-                    self._channel(ports, f"{name}_{channel}", getattr(port, channel), into)
-                    for field, axi in names.items():
-                        self._add(ports, f"{name}_{axi}", getattr(port, channel).payload[field], into)
-            else:
-                self._channel(ports, f"{name}_t", port, is_input)
-                self._add(ports, f"{name}_tdata", port.payload.data, is_input)
-                self._add(ports, f"{name}_tlast", port.payload.last, is_input)
+            for port in axi_ports(name, member, getattr(design, name)):
+                ports[port.name] = (In if port.is_input else Out)(len(port.value))
+                self._named.append(port)
         super().__init__(ports)
-
-    def _channel(self, ports: dict[str, Any], prefix: str, port: Any, is_input: bool) -> None:
-        self._add(ports, f"{prefix}valid", port.valid, is_input)
-        self._add(ports, f"{prefix}ready", port.ready, not is_input)
-
-    def _add(self, ports: dict[str, Any], name: str, value: Any, is_input: bool) -> None:
-        ports[name] = (In if is_input else Out)(len(Value.cast(value)))
-        self._connections.append((name, value, is_input))
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.design = self._design
-        for name, value, is_input in self._connections:
-            port = getattr(self, name)
-            m.d.comb += value.eq(port) if is_input else port.eq(value)
+        for named in self._named:
+            port = getattr(self, named.name)
+            m.d.comb += named.value.eq(port) if named.is_input else port.eq(named.value)
         for name, member in self.signature.members.items():
             if name in self._design.signature.members:
                 _join(m, member, getattr(self, name), getattr(self._design, name))

@@ -5,6 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args
 
+from primitives.fpga.bench import block_stimuli as stimuli
+from primitives.fpga.bench.files import Bench, recorded
+
 
 @dataclass(frozen=True)
 class Whole:
@@ -214,6 +217,12 @@ def _fixar(
     return FixarAccelerator(benchmark(network, int(side)), seed)
 
 
+def _cartpole_bench(design: Any, module: str) -> dict[str, str]:
+    from primitives.fpga.cartpole_agent.bench import golden_bench
+
+    return golden_bench(design, module)
+
+
 def _check_halves(width: int, configurable: bool) -> None:
     if configurable and width % 2:
         raise ValueError(
@@ -228,10 +237,12 @@ class Block:
     Attributes:
         name: name on the command line.
         make: creates the block from keyword arguments, which are its parameters.
+        bench: makes the files of its bench for an export; None if it has none.
     """
 
     name: str
     make: Callable[..., Any]
+    bench: Bench | None = None
 
     @property
     def description(self) -> str:
@@ -288,21 +299,21 @@ def _parsed(name: str, text: str, limits: Whole | Words | None) -> int | str | b
 BLOCKS = {
     block.name: block
     for block in (
-        Block("replay-pipeline", _replay_pipeline),
-        Block("banked-replay-pipeline", _banked_replay_pipeline),
-        Block("lane-route", _lane_route),
-        Block("bank-arbiter", _bank_arbiter),
-        Block("gemm-core", _gemm_core),
-        Block("adaptive-array", _adaptive_array),
-        Block("processing-element", _processing_element),
-        Block("layout-transform", _layout_transform),
-        Block("weight-update", _weight_update),
-        Block("reduce-unit", _reduce_unit),
-        Block("adam-unit", _adam_unit),
-        Block("activation-unit", _activation_unit),
-        Block("learner-pipeline", _learner_pipeline),
-        Block("gaussian-generator", _gaussian_generator),
-        Block("cartpole-agent", _cartpole_agent),
+        Block("replay-pipeline", _replay_pipeline, recorded(stimuli.replay_requests)),
+        Block("banked-replay-pipeline", _banked_replay_pipeline, recorded(stimuli.replay_requests)),
+        Block("lane-route", _lane_route, recorded(stimuli.random_inputs)),
+        Block("bank-arbiter", _bank_arbiter, recorded(stimuli.random_inputs)),
+        Block("gemm-core", _gemm_core, recorded(stimuli.gemm_products)),
+        Block("adaptive-array", _adaptive_array, recorded(stimuli.random_inputs)),
+        Block("processing-element", _processing_element, recorded(stimuli.random_inputs)),
+        Block("layout-transform", _layout_transform, recorded(stimuli.convolutions)),
+        Block("weight-update", _weight_update, recorded(stimuli.random_inputs)),
+        Block("reduce-unit", _reduce_unit, recorded(stimuli.groups)),
+        Block("adam-unit", _adam_unit, recorded(stimuli.float_words)),
+        Block("activation-unit", _activation_unit, recorded(stimuli.float_words)),
+        Block("learner-pipeline", _learner_pipeline, recorded(stimuli.training)),
+        Block("gaussian-generator", _gaussian_generator, recorded(stimuli.no_inputs)),
+        Block("cartpole-agent", _cartpole_agent, _cartpole_bench),
         Block("fixar", _fixar),
     )
 }

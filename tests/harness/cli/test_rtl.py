@@ -15,9 +15,17 @@ def test_rtl_writes_verilog(placerl: Placerl, tmp_path: Path) -> None:
         "rtl", "replay-pipeline", "fanout=2", "levels=2", "leaf_bits=4", "-o", str(tmp_path / "a" / "b")
     )
     assert outcome.status == 0, outcome
-    path = Path(outcome.out.strip())
-    assert path == tmp_path / "a" / "b" / "replay_pipeline.v"
-    text = path.read_text()
+    written = [Path(line) for line in outcome.out.splitlines()]
+    assert {path.parent for path in written} == {tmp_path / "a" / "b"}
+    assert [path.name for path in written] == [
+        "replay_pipeline.v",
+        "lint.vlt",
+        "cocotb_status.py",
+        "test_replay_pipeline.py",
+        "replay_pipeline_vectors.json",
+        "replay_pipeline.core",
+    ]
+    text = written[0].read_text()
     assert "module replay_pipeline(" in text
     assert "fanout=2 levels=2 leaf_bits=4" in text.splitlines()[0]
 

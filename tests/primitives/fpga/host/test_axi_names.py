@@ -10,48 +10,25 @@ from amaranth.lib.wiring import In, Out
 
 from primitives.fpga import simulation
 from primitives.fpga.export import verilog
-from primitives.fpga.host import (
-    COMMON,
-    AxiLite,
-    HostAccess,
-    Register,
-    RegisterFile,
-    RegisterMap,
-    axi_stream,
-    with_axi_names,
-)
+from primitives.fpga.host import HostAccess, with_axi_names
 from primitives.fpga.tools import lint
+from tests.primitives.fpga.bench.scaler import MAP, Scaler
 
-SCALER = RegisterMap("scaler", "Multiplies numbers.", (*COMMON, Register("factor", 0x10, "rw", reset=1)))
 
-
-class Scaler(wiring.Component):
-    """Multiplies a stream of numbers by a register: the package's example."""
+class WithPlainPorts(wiring.Component):
+    """The scaler next to a stream that is none of AXI's."""
 
     def __init__(self) -> None:
-        super().__init__(
-            {
-                "s_axil": In(AxiLite(SCALER.address_bits)),
-                "s_axis": In(axi_stream(32)),
-                "m_axis": Out(axi_stream(32)),
-                "plain": In(stream.Signature(8)),
-                "echo": Out(stream.Signature(8)),
-            }
-        )
+        self._scaler = Scaler()
+        members = dict(self._scaler.signature.members)
+        super().__init__({**members, "plain": In(stream.Signature(8)), "echo": Out(stream.Signature(8))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.registers = registers = RegisterFile(SCALER)
-        wiring.connect(m, wiring.flipped(self.s_axil), registers.bus)
+        m.submodules.scaler = self._scaler
+        for name in self._scaler.signature.members:
+            wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(self._scaler, name))
         wiring.connect(m, wiring.flipped(self.plain), wiring.flipped(self.echo))
-        m.d.comb += [
-            registers.status.busy.eq(self.s_axis.valid),
-            registers.events.done.eq(registers.control.start),
-            self.m_axis.payload.data.eq(self.s_axis.payload.data * registers.factor),
-            self.m_axis.payload.last.eq(self.s_axis.payload.last),
-            self.m_axis.valid.eq(self.s_axis.valid),
-            self.s_axis.ready.eq(self.m_axis.ready),
-        ]
         return m
 
 
@@ -63,7 +40,7 @@ def _ports(text: str, top: str) -> dict[str, str]:
 
 
 def test_ports_have_the_names_of_axi() -> None:
-    text = verilog.export(with_axi_names(Scaler()), "scaler")
+    text = verilog.export(with_axi_names(WithPlainPorts()), "scaler")
     ports = _ports(text, "scaler")
     axil_in = ("awaddr", "awvalid", "wdata", "wstrb", "wvalid", "bready", "araddr", "arvalid", "rready")
     axil_out = ("awready", "wready", "bresp", "bvalid", "arready", "rdata", "rresp", "rvalid")
@@ -92,7 +69,7 @@ def test_a_design_without_axi_is_returned_itself() -> None:
 @pytest.mark.parametrize("engine", ["interpreted", pytest.param("compiled", marks=pytest.mark.slow)])
 def test_the_example_runs(engine: str) -> None:
     model = simulation.engine(engine)(Scaler())
-    host = HostAccess(model, SCALER)
+    host = HostAccess(model, MAP)
     host.write(factor=3, control=1)
     assert host.read("events") == 1
     run = model.run({"s_axis": {"data": [1, 2], "last": [0, 1]}}, {"m_axis": 2})
