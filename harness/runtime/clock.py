@@ -376,6 +376,14 @@ class VirtualTime(RealTime):
         """Move the host's virtual time forward to `ready_s`, unless it is already later."""
         self._ahead_s += max(0.0, ready_s - self.now_s())
 
+    def turn_back(self, seconds: float) -> None:
+        """Move the host's virtual time back by seconds of work that it did in place of a device.
+
+        Args:
+            seconds: what that work took, since the last call on the host.
+        """
+        self._ahead_s -= seconds
+
     def drain(self) -> None:
         """Move the host's virtual time forward to when all other parts of the training have done their work."""
         self.wait(max(self._free_s.values(), default=0.0))

@@ -1,0 +1,101 @@
+"""PPO's iterations with an accelerator: its cycles and the links' time by hand, and the training that the host does."""
+
+import numpy as np
+import pytest
+
+from harness.core.provenance import Provenance
+from harness.mapping import Mapping
+from harness.runtime.accelerated import AcceleratedTraining, NetworkAccelerator
+from harness.runtime.on_policy import OnPolicyTraining
+from tests.harness.runtime.test_on_policy import PENDULUM, small
+
+CARTPOLE = ("CartPole-v1", (4,), "discrete", 2)
+AGENTS, STEPS, MINIBATCH, UPDATES = 2, 32, 16, 8  # of `small`: 2 epochs of 64 samples
+LATENCY_S = 1e4
+
+
+class Cycles:
+    """A number of cycles for each sample, so many that the host's own time is nothing."""
+
+    def forward_cycles(self, batch: int) -> int:
+        return 10**6 * batch
+
+    def training_cycles(self, batch: int) -> int:
+        return 7 * 10**6 * batch
+
+
+class Links:
+    """Bytes take a second each to the accelerator, and two back; a transfer takes a latency."""
+
+    def __init__(self, latency_s: float = 0.0) -> None:
+        self._latency_s = latency_s
+
+    def bytes_per_s(self, source: str, target: str) -> float:
+        return {("cpu", "fpga"): 1.0, ("fpga", "cpu"): 0.5}[source, target]
+
+    def latency_s(self, source: str, target: str) -> float:
+        return self._latency_s
+
+
+def training(environment: tuple = CARTPOLE, latency_s: float = 0.0) -> AcceleratedTraining:
+    accelerator = NetworkAccelerator("fpga", Cycles(), 1.0, Provenance.MODELLED)
+    return AcceleratedTraining(small(environment), accelerator, lambda: Links(latency_s))
+
+
+@pytest.mark.parametrize(("environment", "observation", "outputs"), [(CARTPOLE, 4, 3), (PENDULUM, 3, 2)])
+@pytest.mark.parametrize("latency_s", [0.0, LATENCY_S])
+def test_an_iteration_takes_its_runs_and_transfers(
+    environment: tuple, observation: int, outputs: int, latency_s: float
+) -> None:
+    """Words of 4 bytes; the outputs are the policy's and a value."""
+    made = training(environment, latency_s)
+    made.warm_up()
+    count, sent_bytes = made.transfers.count, made.transfers.sent_bytes
+    progress = made.advance(1)
+    assert progress.gradient_steps == UPDATES
+    assert made.transfers.count - count == 2 * STEPS + 3 * UPDATES
+    inferred, trained = AGENTS * STEPS, MINIBATCH * UPDATES
+    there, back = 4 * observation * (inferred + trained), 4 * outputs * (inferred + trained)
+    again = 4 * outputs * trained  # the gradients
+    assert made.transfers.sent_bytes - sent_bytes == there + back + again
+    links_s = there + 2 * back + again + latency_s * (2 * STEPS + 3 * UPDATES)
+    expected = {"infer": 1e6 * inferred, "learner": 8e6 * trained, "links": links_s}
+    for term, seconds in expected.items():
+        assert progress.terms_s[term] == pytest.approx(seconds)
+    assert progress.wall_s == pytest.approx(sum(expected.values()), abs=10.0)
+    for term in ("environment", "draw", "prepare", "deal", "objective"):
+        assert progress.terms_s[term] > 0
+    assert made.provenance is Provenance.MODELLED
+    made.close()
+
+
+def test_only_the_host_s_pieces_and_the_devices_count() -> None:
+    """Of the wall clock, neither the learner nor the policy on the host: with no cycles, the parts add up to less."""
+    quick = NetworkAccelerator("fpga", Cycles(), 1e30, Provenance.SIMULATED)
+
+    class Fast(Links):
+        def bytes_per_s(self, source: str, target: str) -> float:
+            return 1e30
+
+    made = AcceleratedTraining(small(), quick, Fast)
+    whole = OnPolicyTraining(small(), Mapping.parse("native-native-cpu"))
+    for one in (made, whole):
+        one.warm_up()
+    progress = made.advance(5 * UPDATES)
+    host_s = sum(progress.terms_s[term] for term in ("environment", "draw", "prepare", "deal", "objective"))
+    assert 0 < host_s <= progress.wall_s * (1 + 1e-9)
+    assert progress.terms_s["learner"] == pytest.approx(0.0, abs=1e-12)
+    for one in (made, whole):
+        one.close()
+
+
+def test_it_trains_as_the_host_would() -> None:
+    """The numbers are those of the host's learner with the same seed."""
+    made, whole = training(), OnPolicyTraining(small(), Mapping.parse("native-native-cpu"))
+    for one in (made, whole):
+        one.advance(2 * UPDATES)
+    for name, value in whole.learner.parameters().items():
+        np.testing.assert_array_equal(made.learner.parameters()[name], value)
+        assert np.isfinite(value).all()
+    for one in (made, whole):
+        one.close()
