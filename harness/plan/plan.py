@@ -309,7 +309,7 @@ def plan(tier: Tier) -> list[Cell]:
         ]
     cells += papers.cells(tier)
     if tier.validate_s:
-        cells += validate.cells(tier.name, tier.validate_s)
+        cells += validate.cells(tier.name, tier.validate_s, only=tier.validated)
     return cells
 
 

@@ -27,6 +27,8 @@ class Tier:
         seeds: training runs per workload.
         validate_s: budget for running every mapping of one workload at one batch size, to check the predictions,
             seconds; 0: not run.
+        validated: the workloads and batch sizes at which every mapping is run; empty: all of the tier's grid
+            (`harness.validate.plan.GRIDS`).
         baselines: the other libraries that each workload is compared with, if they train its algorithm
             (`compared_with`).
         own_batch_sizes: whether primitives are also timed at the batch sizes that each workload lists.
@@ -43,6 +45,7 @@ class Tier:
     seeds: int
     returns: StepExtent | None = None
     validate_s: float = 0.0
+    validated: tuple[tuple[str, int], ...] = ()
     baselines: tuple[str, ...] = ("sb3",)
     own_batch_sizes: bool = False
     simulated_replay_sizes: tuple[int, ...] = ()
@@ -61,14 +64,21 @@ TIERS = {
         Tier(
             "quick",
             SLICE,
-            (32, 256, 2048),
-            profile_s=27,
+            (256,),
+            profile_s=15,
             experiment_s=10,
-            run_s=20,
-            compare_s=25,
+            run_s=15,
+            compare_s=22,
             seeds=1,
             returns=StepExtent(12_000, seeds=3, budget_s=17),
-            simulated_replay_sizes=(16384,),
+            validate_s=42,
+            validated=(
+                ("cartpole-ddpg", 32),
+                ("cartpole-ddpg", 256),
+                ("cartpole-dqn", 32),
+                ("cartpole-dqn", 256),
+            ),
+            simulated_replay_sizes=(32, 2048, 16384),
         ),
         Tier(
             "standard",

