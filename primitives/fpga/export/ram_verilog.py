@@ -25,7 +25,10 @@ endmodule
 _WORDS = "  reg [WIDTH-1:0] words [0:DEPTH-1];\n"
 _ZEROED = f"""{_WORDS}`ifndef SYNTHESIS
   integer word;
-  initial for (word = 0; word < DEPTH; word = word + 1) words[word] = {{WIDTH{{1'b0}}}};
+  initial begin
+    for (word = 0; word < DEPTH; word = word + 1) words[word] = {{WIDTH{{1'b0}}}};
+    read_data = {{WIDTH{{1'b0}}}};
+  end
 `endif
 """
 

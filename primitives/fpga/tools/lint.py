@@ -26,7 +26,6 @@ Yosys numbers these copies, such as `name$1`, where the register `name` is used.
 _UNUSED = re.compile(
     r"^%Warning-UNUSEDSIGNAL: [^:]*:(\d+):\d+: (?:Signal is|Bits of signal are) not used: '([^']*)'"
 )
-_NO_BIT = re.compile(r" *wire \[-1:0\] (?:consume|produce|[rw]_port__addr);")
 _REGISTER = re.compile(r"^ *reg (?:\[[^]]*\] )?\\?(\S+?)(?: *=.*| *;.*|)$", re.MULTILINE)
 
 
@@ -43,17 +42,7 @@ def warnings(text: str, top: str = "top") -> list[str]:
     Raises:
         RuntimeError: Verilator ended without a result.
     """
-    declarations = text.splitlines()
-    found = [line for line in _lint(text, top, [str(WAIVERS)]) if not _is_of_a_short_fifo(line, declarations)]
-    return found + _unused(_lint(text, top, []), text)
-
-
-def _is_of_a_short_fifo(line: str, declarations: list[str]) -> bool:
-    """Return whether a line comes from Amaranth's FIFO of two words, which declares signals of zero bits, written
-    [-1:0].
-    """
-    found = re.match(r"%Warning-ASCRANGE: [^:]*:(\d+):", line)
-    return bool(found and _NO_BIT.fullmatch(declarations[int(found[1]) - 1]))
+    return _lint(text, top, [str(WAIVERS)]) + _unused(_lint(text, top, []), text)
 
 
 def _unused(lines: list[str], text: str) -> list[str]:
@@ -99,13 +88,16 @@ def main(arguments: list[str]) -> int:
         arguments: the block's name, such as "gemm-core", and its parameters as NAME=VALUE; empty for all blocks.
     """
     from primitives.fpga.export import verilog
+    from primitives.fpga.export.published import published
+    from primitives.fpga.host import with_axi_names
     from primitives.fpga.tools.blocks import BLOCKS
 
     given = dict(pair.split("=", 1) for pair in arguments[1:])
     left = 0
     for name in arguments[:1] or BLOCKS:
         block = BLOCKS[name]
-        found = warnings(verilog.export(block.make(**block.parameters(given))))
+        design = with_axi_names(block.make(**block.parameters(given)))
+        found = warnings(published(verilog.export(design)))
         left += len(found)
         print(f"{name}: {len(found)} warnings", *found, sep="\n  ", flush=True)
     return 1 if left else 0

@@ -14,7 +14,7 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from primitives.fpga.bench.files import companions
 from primitives.fpga.export import verilog
-from primitives.fpga.export.ram_verilog import with_zeroed_memories
+from primitives.fpga.export.published import published
 from primitives.fpga.host import with_axi_names
 from primitives.fpga.simulation.verilator_build import verilator_program
 from primitives.fpga.tools.blocks import BLOCKS, Block
@@ -27,7 +27,7 @@ def export(block: Block, folder: Path, **given: str) -> str:
     """Write what `placerl rtl` writes; return the module's name."""
     module, values = block.name.replace("-", "_"), block.parameters(given)
     text = verilog.export(with_axi_names(block.make(**values)), module)
-    (folder / f"{module}.v").write_text(with_zeroed_memories(text))
+    (folder / f"{module}.v").write_text(published(text))
     for name, text in companions(block.make(**values), module, block.description, block.bench).items():
         (folder / name).write_text(text)
     return module

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from primitives.fpga.export import toolchain, verilog
+from primitives.fpga.export.published import published
+from primitives.fpga.host import with_axi_names
 from primitives.fpga.tools import lint
 from primitives.fpga.tools.blocks import BLOCKS
 
@@ -109,4 +111,5 @@ QUICK = ("processing-element", "weight-update", "replay-pipeline", "lane-route",
 def test_exports_are_clean(name: str) -> None:
     block, top = BLOCKS[name], name.replace("-", "_")
     for given in SMALL.get(name, [{}]):
-        assert lint.warnings(verilog.export(block.make(**block.parameters(given)), top), top) == []
+        design = with_axi_names(block.make(**block.parameters(given)))
+        assert lint.warnings(published(verilog.export(design, top)), top) == []
