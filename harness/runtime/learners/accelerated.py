@@ -64,7 +64,7 @@ class SimulatedUpdates(AcceleratedUpdates):
 
     Attributes:
         gradients_s: seconds that all gradients have taken so far.
-        here_s: seconds that the host has spent so far on computing and simulating them.
+        here_s: seconds that the host has spent so far on compiling, computing and simulating them.
     """
 
     def __init__(
@@ -73,6 +73,11 @@ class SimulatedUpdates(AcceleratedUpdates):
         super().__init__(trainers, accelerator)
         self._links_s = links_s
         self.gradients_s = self.here_s = 0.0
+
+    def begin(self, variant: str, state: Any, batch: Batch, draws: Batch) -> None:
+        """Begin a gradient step; see `AcceleratedUpdates.begin`."""
+        _, here_s = own_time(partial(super().begin, variant, state, batch, draws))
+        self.here_s += here_s
 
     def gradients(
         self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch
