@@ -26,6 +26,7 @@ from harness.runtime.clock import simulated_s
 from harness.runtime.learners.accelerated import AcceleratedLearner, SimulatedAcceleratedLearner
 from harness.runtime.learners.gradient_graphs import BACKENDS
 from harness.runtime.learners.parallel_updates import ParallelLearner
+from primitives.algorithms.custom import CustomAlgorithm
 from primitives.learner import Learner
 from primitives.quantization.precision import FLOAT_32
 
@@ -162,6 +163,9 @@ def parallel_learner(
     target = mapping.learner
     if target.backend not in BACKENDS:
         return ParallelLearner(made.algorithm, **settings)
+    if isinstance(made.algorithm, CustomAlgorithm):
+        allowed = "an algorithm of primitives.algorithms, whose step has gradients that can be shared"
+        raise UserError(mapping, "reallocate", "a step of your own", allowed)
     accelerator = made.algorithm, target.backend, target.location or None
     if simulated_s(made) is None:
         return AcceleratedLearner(*accelerator, **settings)
@@ -190,6 +194,7 @@ class Reallocator:
     def __init__(self, learner: ParallelLearner, pool: ActorPool) -> None:
         self._learner, self._pool = learner, pool
         self.allocation = Allocation(pool.active, 0, learner.batch_size)
+        self._fixed = False
         self._before = self._spent()
 
     def _spent(self) -> tuple[float, ...]:
@@ -202,6 +207,15 @@ class Reallocator:
         spent = self._spent()
         times = Times(*(now - before for now, before in zip(spent, self._before, strict=True)))
         self._before = spent
-        self.allocation = reallocate(self.allocation, times)
-        self._learner.updates.parts = self.allocation.parts
-        self._pool.active = self.allocation.actors
+        if not self._fixed:
+            self._apply(reallocate(self.allocation, times))
+
+    def fix(self, allocation: Allocation) -> None:
+        """Apply an allocation, and keep it from now on."""
+        self._fixed = True
+        self._apply(allocation)
+
+    def _apply(self, allocation: Allocation) -> None:
+        self.allocation = allocation
+        self._learner.updates.parts = allocation.parts
+        self._pool.active = allocation.actors

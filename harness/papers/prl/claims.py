@@ -5,10 +5,29 @@ from harness.papers import devices
 from harness.papers.base import Claim
 from harness.papers.clocks import at_both_clocks
 from harness.papers.number import from_text
-from harness.papers.prl import figure_8, figure_9, figures_6_7, section_3_3, section_6_4, table_3, table_4
+from harness.papers.prl import (
+    algorithm_1,
+    figure_8,
+    figure_9,
+    figures_6_7,
+    section_3_3,
+    section_6_4,
+    table_3,
+    table_4,
+)
 from harness.papers.prl.table_3 import BESIDE_LIBRARIES
 
 CLAIMS = (
+    Claim(
+        "PRL-3.3.1",
+        "3.3.1, Algorithm 1; 6.4",
+        "Re-allocating actor threads to training next to an accelerator raises throughput",
+        from_text("PRL.reallocation_gain_low", "PRL.reallocation_gain_high"),
+        algorithm_1.NEEDS,
+        algorithm_1.gains,
+        ("claim/PRL-3.3.1",),
+        commands=algorithm_1.COMMANDS,
+    ),
     Claim(
         "PRL-3.3.2",
         "3.2.1, 3.3.2",

@@ -85,6 +85,7 @@ OUTCOMES: dict[str, set[Outcome]] = {
     "PAL-F12": ORDERED,
     "PAL-VI-H": STATED,
     "PAL-VI-H-layout": ORDERED,
+    "PRL-3.3.1": EITHER,
     "PRL-3.3.2": ORDERED,
     "PRL-F6": ORDERED,
     "PRL-F7": ORDERED,

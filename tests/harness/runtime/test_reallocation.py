@@ -307,6 +307,16 @@ def test_the_times_are_those_of_the_last_iteration_alone():
     assert (learner.updates.parts, pool.active) == ((220, 12, 12, 12), 5)
 
 
+def test_an_allocation_can_be_kept():
+    learner, pool = of_times()
+    kept = Reallocator(learner, pool)
+    kept.fix(Allocation(5, 3, 256, 48))
+    learner.updates.learner_s += 9
+    kept.step()
+    assert kept.allocation == Allocation(5, 3, 256, 48)
+    assert (learner.updates.parts, pool.active) == ((208, 16, 16, 16), 5)
+
+
 def test_acting_is_stepping_and_inference_together():
     for environment_s, inference_s in ((1.0, 0.1), (0.1, 1.0)):
         learner, pool = of_times()

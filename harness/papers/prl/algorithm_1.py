@@ -1,0 +1,215 @@
+"""Measures what re-allocating actor threads to training brings next to an accelerator (PRL 3.3.1, Algorithm 1).
+
+Two threads act or train, next to a learner on an accelerator, in iterations of two gradient steps:
+
+| allocation | threads | batch |
+|---|---|---|
+| re-allocated | as Algorithm 1 moves them, after each iteration | as Algorithm 1 divides it |
+| all act | both act | the accelerator takes all of it, and keeps the weights |
+| half trains | one acts, one trains | half of it each, for the accelerator and the thread |
+
+With the learner on the simulated FPGA of MAP's platform, seconds are virtual: each thread has a core, the threads' work
+is measured, the FPGA's cycles are simulated or come from formulas, and the links' seconds from the platform. An OpenCL
+device runs in real time. It shares the processor's cores with the threads if it is the processor itself.
+"""
+
+from contextlib import ExitStack, closing
+from functools import partial
+
+import pandas as pd
+
+from harness import workloads
+from harness.core.errors import UserError
+from harness.core.progress import Report
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.core.suites import Experiment, Suite
+from harness.mapping import Mapping
+from harness.measure import statistics
+from harness.measure.conditions import conditions
+from harness.measure.turns import Rounds, in_rounds
+from harness.papers.base import Finding, Outcome, by_a_model
+from harness.papers.cells import TierLimits, claim_cell
+from harness.papers.evidence import detail, number, rows_of
+from harness.papers.prl.section_6_4 import FEWEST_CORES
+from harness.runtime.options import Options
+from harness.runtime.reallocation import Allocation
+from harness.runtime.training import Training
+from harness.store.cell import Cell
+from harness.workloads import Workload
+
+NEEDS = (
+    "trainings with fixed allocations and with re-allocation (`placerl reproduce --tier full`); those in real "
+    f"time count on {FEWEST_CORES} cores or more"
+)
+COMMANDS = ("placerl reproduce --only PRL-3.3.1 --tier full", "placerl report")
+GAIN = "throughput_ratio"
+EXPERIMENT = Experiment("PRL-3.3.1", "training with re-allocation next to an accelerator", GAIN)
+MAPPINGS = ("fpga-native-cpu", "opencl-native-cpu")
+THREADS, OVERLAP, SETTLING = 2, 2, 12
+"""Threads that act or train, gradient steps of an iteration, and iterations before the timed ones."""
+MOVED, AGAIN = "re-allocated", "the same again"
+ALL_ACT, HALF_TRAINS = "all act", "half trains"
+FIXED = (ALL_ACT, HALF_TRAINS)
+TIERS = {"full": {"hopper-ddpg": 1024}}
+"""Batch size of each workload, by tier. PRL gains where the learner has large batches (6.4)."""
+
+
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return the cells (pieces of the plan) that time the trainings, one per workload and mapping; only in a full tier.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
+    return [
+        claim_cell(
+            f"{EXPERIMENT}/{name}/{mapping}",
+            tier.experiment_s,
+            partial(measure, workloads.load(name), Mapping.parse(mapping), size, tier.experiment_s),
+            Provenance.SIMULATED if mapping.startswith("fpga") else Provenance.MEASURED,
+        )
+        for name, size in TIERS.get(tier.name, {}).items()
+        for mapping in MAPPINGS
+    ]
+
+
+def measure(
+    item: Workload,
+    mapping: Mapping,
+    batch_size: int,
+    budget_s: float,
+    report: Report,
+    rounds: int = statistics.PAIRS,
+    settling: int = SETTLING,
+) -> list[Measurement]:
+    """Time trainings with re-allocation and with each fixed allocation, in the same interleaved rounds.
+
+    Args:
+        item: the workload, with any number of actors.
+        mapping: backend and device of learner, replay management and storage.
+        batch_size: transitions per gradient step.
+        budget_s: seconds after which no further round begins, once there are enough rounds for a verdict.
+        report: called with the work done, the total work, and a text that names the current work.
+        rounds: most rounds; a turn is one iteration.
+        settling: iterations before the timed ones, in which Algorithm 1 moves work.
+
+    Returns:
+        One row per fixed allocation: the throughput with re-allocation over its own, with a verdict in the details; or
+        one row that says why the mapping does not run here.
+    """
+    row = partial(
+        Measurement,
+        suite=Suite.CLAIM,
+        workload=item.name,
+        primitive="training",
+        backend="placerl",
+        device=str(mapping),
+        batch_size=batch_size,
+        quantity=GAIN,
+    )
+    item = workloads.override(item, "training.actors", THREADS, str(EXPERIMENT))
+    with ExitStack() as stack:
+        trainings: dict[str, Training] = {}
+        try:
+            for name in (MOVED, AGAIN, *FIXED):
+                trainings[name] = stack.enter_context(closing(_training(name, item, mapping, batch_size)))
+        except UserError as error:
+            reason = f"not run: needs {error}"
+            return [row(provenance=Provenance.MEASURED, status="not_run", reason=reason, details=_details())]
+        for training in trainings.values():
+            training.fill()
+            training.take(settling * OVERLAP)
+        turns = {name: partial(training.advance, OVERLAP) for name, training in trainings.items()}
+        fewest = min(rounds, statistics.FEWEST_PAIRS)
+        made_of = in_rounds(turns, Rounds(rounds, fewest, budget_s=budget_s, warm_up=1), report=report)
+        reallocator = trainings[MOVED].reallocator
+        assert reallocator is not None
+        reached, provenance = reallocator.allocation, Provenance(trainings[MOVED].provenance)
+    seconds = {name: [progress.wall_s for progress in each] for name, each in made_of.items()}
+    rows = []
+    for name in FIXED:
+        found = statistics.compare(seconds[MOVED], seconds[name], seconds[AGAIN])
+        ratio = found.ratio
+        rows.append(
+            row(
+                provenance=provenance,
+                # The comparison is of times with re-allocation over those without.
+                value=1 / ratio.value if ratio else None,
+                low=1 / ratio.high if ratio else None,
+                high=1 / ratio.low if ratio else None,
+                status="ok" if ratio else "too_noisy",
+                reason="" if ratio else found.reason,
+                details=_details()
+                | {
+                    "fixed": name,
+                    "verdict": found.verdict,
+                    "rounds": found.pairs,
+                    "reached": [reached.actors, reached.trainers, reached.trained_beside],
+                    "seconds_with": seconds[MOVED],
+                    "seconds_without": seconds[name],
+                },
+            )
+        )
+    return rows
+
+
+def _details() -> dict[str, object]:
+    return {"experiment": EXPERIMENT, "conditions": conditions()}
+
+
+def _training(name: str, item: Workload, mapping: Mapping, batch_size: int) -> Training:
+    options = Options(processes=THREADS, overlap=OVERLAP, reallocate=name != ALL_ACT)
+    made = Training(item, mapping, batch_size=batch_size, seed=0, options=options)
+    if name == HALF_TRAINS:
+        assert made.reallocator is not None
+        made.reallocator.fix(Allocation(THREADS - 1, 1, batch_size, batch_size // 2))
+    return made
+
+
+def gains(frame: pd.DataFrame) -> Finding:
+    """Check PRL 3.3.1, 6.4: re-allocation brings throughput over the allocation in which all threads act.
+
+    The fixed division in halves is shown, and not judged: the paper compares with none.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
+    rows = [row for row in rows_of(frame, EXPERIMENT, GAIN) if row.status == "ok"]
+    judged = [row for row in rows if detail(row, "fixed") == ALL_ACT and _has_cores(row)]
+    ours = tuple(
+        number(
+            row,
+            f"{row.workload}, batch size {int(row.batch_size)}, {row.device}: throughput with re-allocation over "
+            f"that where {_WORDS[str(detail(row, 'fixed'))]}",
+        )
+        for row in rows
+    )
+    if not judged:
+        return Finding(Outcome.NOT_RUN, ours, needs=NEEDS)
+    real = [row for row in judged if row.provenance == Provenance.MEASURED]
+    verdicts = [detail(row, "verdict") for row in real or judged]
+    faster, slower = verdicts.count("faster"), verdicts.count("slower")
+    kind = "measured" if real else "in virtual time"
+    said = f"Of {len(verdicts)} trainings {kind} {faster} are faster with re-allocation, {slower} slower. "
+    said += f"At the end {'; '.join(map(_reached, judged))}."
+    if not real:
+        unknown = "The threads' cores are assumed, and the learner's device is simulated."
+        return by_a_model(faster == len(verdicts), ours, said, unknown=unknown)
+    if faster == len(verdicts):
+        return Finding(Outcome.IN_KIND, ours, said)
+    return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, ours, said)
+
+
+_WORDS = {ALL_ACT: "all threads act", HALF_TRAINS: "a thread trains on half of each batch"}
+
+
+def _has_cores(row: object) -> bool:
+    """Return whether the threads had a core each: in virtual time always."""
+    if getattr(row, "provenance", None) != Provenance.MEASURED:
+        return True
+    return len((detail(row, "conditions") or {}).get("cores", ())) >= FEWEST_CORES
+
+
+def _reached(row: object) -> str:
+    actors, trainers, beside = detail(row, "reached")
+    return f"{actors} thread acted and {trainers} trained on {beside} samples of a batch ({row.device})"  # type: ignore[attr-defined]
