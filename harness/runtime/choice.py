@@ -54,17 +54,18 @@ class MappingChoice:
     left_out: dict[str, str]
 
     def lines(self) -> list[str]:
-        """Return lines of text that tell the user what was chosen and why."""
-        words = [f"chose {_told(self.prediction)}"]
-        words += [f"next {_told(self.others[0])}"] if self.others else []
-        words += [f"without {name}: {reason}" for name, reason in self.left_out.items()]
-        return words
+        """Return a sentence that says what was chosen and why, and a line for each part that was left out."""
+        return [self.sentence(), *(f"without {name}: {reason}" for name, reason in self.left_out.items())]
 
-
-def _told(prediction: Prediction) -> str:
-    parts = sorted(prediction.terms_s.items(), key=lambda item: -item[1])
-    terms = ", ".join(f"{name} {1e6 * seconds:,.1f} us" for name, seconds in parts[:3])
-    return f"{prediction.mapping}: {prediction.gps:,.0f} gradient steps/s by PRL's composer ({terms})"
+    def sentence(self) -> str:
+        """Return what was chosen and why: the predicted rate, that of the runner-up, and the longest part."""
+        best = self.prediction
+        said = f"chose {best.mapping}, for which PRL's composer predicts {best.gps:,.0f} gradient steps/s"
+        if self.others:
+            second = self.others[0]
+            said += f", {best.gps / second.gps:.2f} times the {second.gps:,.0f} of {second.mapping}"
+        term, seconds = max(best.terms_s.items(), key=lambda item: item[1])
+        return f"{said}; the longest part of a step is {term}, {1e6 * seconds:,.1f} us"
 
 
 def choose(task: CustomTask, options: Options = STRICT) -> MappingChoice:
