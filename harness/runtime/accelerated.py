@@ -36,6 +36,10 @@ from primitives.learner.graph_learner import GraphLearner
 from primitives.learner.native import native_backend
 
 Made = TypeVar("Made")
+HOST_TERMS = ("environment", "draw", "prepare", "deal", "objective")
+DEVICE_TERMS = ("infer", "learner")
+LINK_TERMS = ("infer_links", "learner_links")
+"""The parts of an iteration: the host's, the accelerator's, and the transfers for inferences and for training."""
 _WORD_BYTES = 4
 _HOSTS = Mapping.parse("native-native-cpu")
 
@@ -92,8 +96,7 @@ class _Pieces(NamedTuple):
 class AcceleratedTraining(OnPolicyTraining):
     """On-policy training whose networks run on an accelerator; its seconds are virtual time.
 
-    `terms_s` of its progress has "environment" (host), "infer", "learner" (accelerator), "links", and the host's
-    "draw", "prepare", "deal" and "objective".
+    `terms_s` of its progress has `HOST_TERMS`, `DEVICE_TERMS` and `LINK_TERMS`.
 
     Args:
         workload: the workload to train.
@@ -199,9 +202,9 @@ class AcceleratedTraining(OnPolicyTraining):
     def _infer(self) -> None:
         """Take the accelerator's and the links' time of T inferences, and the host's for drawing their actions."""
         pieces, length = self._inference, self._length
-        self._send(pieces.there_s, pieces.there_bytes, length)
+        self._send("infer_links", pieces.there_s, pieces.there_bytes, length)
         self._take("infer", length * pieces.forward_s)
-        self._send(pieces.back_s, pieces.back_bytes, length)
+        self._send("infer_links", pieces.back_s, pieces.back_bytes, length)
         log_std = {"policy.log_std": np.zeros(self._algorithm.action_size, np.float32)}
         outputs = np.zeros((self._actors, self._algorithm.action_size), np.float32)
 
@@ -235,12 +238,12 @@ class AcceleratedTraining(OnPolicyTraining):
         minibatches = self._algorithm.minibatches(samples, size, self._rng)
         for _ in range(self._gradient_steps_each):
             batch = self._time.call(HOST, "deal", lambda: next(minibatches)).value
-            self._send(pieces.there_s, pieces.there_bytes)
+            self._send("learner_links", pieces.there_s, pieces.there_bytes)
             self._take("learner", pieces.forward_s)
-            self._send(pieces.back_s, pieces.back_bytes)
+            self._send("learner_links", pieces.back_s, pieces.back_bytes)
             asked = self._unseen(lambda batch=batch: self._outputs(batch))  # type: ignore[misc]
             self._time.call(HOST, "objective", lambda asked=asked: self._objectives.step(asked))  # type: ignore[misc]
-            self._send(pieces.gradients_s, pieces.back_bytes)
+            self._send("learner_links", pieces.gradients_s, pieces.back_bytes)
             self._take("learner", self._training_s)
             self._unseen(lambda batch=batch: self._step(batch))  # type: ignore[misc]
             self.gradient_steps += 1
@@ -259,9 +262,9 @@ class AcceleratedTraining(OnPolicyTraining):
         self._virtual.terms_s[term] += seconds
         self._virtual.turn_back(-seconds)
 
-    def _send(self, seconds: float, sent_bytes: int, times: int = 1) -> None:
+    def _send(self, term: str, seconds: float, sent_bytes: int, times: int = 1) -> None:
         """Let the host wait for transfers between it and the accelerator."""
-        self._take("links", times * seconds)
+        self._take(term, times * seconds)
         self.transfers.count += times
         self.transfers.sent_bytes += times * sent_bytes
         self.transfers.seconds += times * seconds
@@ -275,5 +278,4 @@ class AcceleratedTraining(OnPolicyTraining):
 
     def _terms_s(self) -> dict[str, float]:
         spent: Any = self._virtual.terms_s
-        names = ("environment", "infer", "learner", "links", "draw", "prepare", "deal", "objective")
-        return {name: spent[name] for name in names}
+        return {name: spent[name] for name in (*HOST_TERMS, *DEVICE_TERMS, *LINK_TERMS)}

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from harness.core.provenance import Provenance
+from harness.mapping.predict import slow_link
 from harness.papers import charts
 from harness.papers.base import Draw, Finding, Outcome
 from harness.papers.charts import Panel
 from harness.papers.number import Number
+from harness.papers.ppo.judged_iterations import PARTS, Gains, bands, judged
 from harness.papers.ppo.table_2 import (
     BOUNDS,
     CPU,
@@ -26,6 +28,7 @@ from harness.papers.ppo.table_2 import (
     found,
     gain_at_most,
     iteration_name,
+    joined_of,
     of_samples,
     outcome_of_bounds,
     upper_end,
@@ -101,7 +104,21 @@ def mujoco_times(frame: pd.DataFrame) -> Finding:
         f"by small mini-batches than the CPU, {sum(refuted)} are refuted. {BOUNDS} The figure's own factors are lost, "
         f"and its bars of a GPU need one. {cores_used_in_words(timed)}"
     )
-    return Finding(outcome_of_bounds(refuted), tuple(ours), explanation)
+    bounds = Finding(outcome_of_bounds(refuted), tuple(ours), explanation)
+    return judged(bounds, _parts_in_virtual_time(frame))
+
+
+def _parts_in_virtual_time(frame: pd.DataFrame) -> Gains:
+    """Return the gains of training and of inferences in virtual time, with transfers, objective and Adam."""
+    pairs, latency_s = {}, 1e-6 * slow_link().value
+    for benchmark in MUJOCO:
+        for iteration, (item, there) in joined_of(frame, benchmark).items():
+            rows = tuple(sorted({*item.rows, int(there.row.Index)}))
+            for part, (_, term) in PARTS.items():
+                name = f"{iteration_name(benchmark, iteration)}: {part}, FPGA over CPU"
+                quick, slow = (there.part_s(part, iteration, latency) for latency in (0.0, latency_s))
+                pairs[name] = item.part_s(term), quick, slow, rows
+    return bands(pairs)
 
 
 def pong_times(frame: pd.DataFrame) -> Finding:

@@ -17,11 +17,13 @@ import pandas as pd
 
 from harness.core.provenance import Provenance
 from harness.core.suites import Suite
+from harness.mapping.predict import slow_link
 from harness.measure import statistics
 from harness.papers.base import Finding, Outcome
 from harness.papers.comparisons import gains
 from harness.papers.evidence import detail, records, select
 from harness.papers.number import Number, checked_baseline, from_cell, ratio
+from harness.papers.ppo.judged_iterations import Gains, Joined, bands, joined, judged
 from harness.papers.ppo.table_2_iterations import BENCHMARKS, CYCLES, EXPERIMENT, TIME, table_columns
 from primitives.fpga.cycles.ppo import PpoIteration
 
@@ -275,7 +277,55 @@ def over_cpu(frame: pd.DataFrame) -> Finding:
         f"about direction and order {sum(refuted)} are refuted; {sum(lower)} of {len(lower)} upper bounds are below "
         f"every published gain, which refutes these where all are. {cores_used_in_words(timed)}"
     )
-    return Finding(outcome_of_bounds(refuted, lower), tuple(ours), explanation)
+    bounds = Finding(outcome_of_bounds(refuted, lower), tuple(ours), explanation)
+    return judged(bounds, gains_in_virtual_time(frame))
+
+
+def joined_of(frame: pd.DataFrame, benchmark: str) -> dict[PpoIteration, tuple[Found, Joined]]:
+    """Return the iterations that were timed on the CPU and run in virtual time, at the clock of the counted cycles.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+        benchmark: "Hopper", "Humanoid" or "Pong".
+    """
+    rows, timed = joined(frame, benchmark), found(frame, benchmark)
+    return {
+        iteration: (item, Joined(rows[iteration], detail(item.counted, "clock_mhz")))
+        for iteration, item in timed.items()
+        if iteration in rows
+    }
+
+
+def gains_in_virtual_time(frame: pd.DataFrame) -> Gains:
+    """Return the gains of CPU and accelerator over the CPU in whole iterations in virtual time (`Gains`).
+
+    A further statement for each pair of iterations that differ only in the mini-batch is that the small one gains more.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
+    pairs, latency_s = {}, 1e-6 * slow_link().value
+    for benchmark in MUJOCO:
+        both = joined_of(frame, benchmark)
+        for iteration, (item, there) in both.items():
+            rows = tuple(sorted({*item.rows, int(there.row.Index)}))
+            name = f"{iteration_name(benchmark, iteration)}: CPU and FPGA over CPU"
+            pairs[name] = item.wall_s, there.wall_s(0.0), there.wall_s(latency_s), rows
+        for small, large in ends_of_minibatches({iteration: item for iteration, (item, _) in both.items()}):
+            (few, few_there), (many, many_there) = both[small], both[large]
+            rounds = min(
+                len(few.wall_s), len(many.wall_s), len(few_there.wall_s(0.0)), len(many_there.wall_s(0.0))
+            )
+            quick, slow = (
+                few_there.wall_s(latency)[:rounds]
+                * many.wall_s[:rounds]
+                / many_there.wall_s(latency)[:rounds]
+                for latency in (0.0, latency_s)
+            )
+            name = f"{iteration_name(benchmark, small)}: its gain over that with M={large.minibatch}"
+            rows = tuple(sorted({*few.rows, *many.rows, int(few_there.row.Index), int(many_there.row.Index)}))
+            pairs[name] = few.wall_s[:rounds], quick, slow, rows
+    return bands(pairs)
 
 
 def platforms(frame: pd.DataFrame) -> Finding:

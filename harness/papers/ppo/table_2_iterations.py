@@ -272,6 +272,22 @@ def is_counted(benchmark: str, wanted: Sequence[PpoIteration]) -> bool:
     return all(unit.is_known(product) for item in wanted for product in _products(benchmark, item))
 
 
+def iterations_of(tier: TierLimits) -> dict[str, list[PpoIteration]]:
+    """Return the iterations of PPO that a tier measures, by benchmark; none in a tier that a command made itself.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
+    if tier.name not in TIERS:
+        return {}
+    found = {benchmark: iterations(benchmark, TIERS[tier.name][0]) for benchmark in BENCHMARKS}
+    if tier.name != "quick":
+        return found
+    hopper = found["Hopper"]
+    fewest = min(iteration.agents for iteration in hopper)
+    return {"Hopper": [iteration for iteration in hopper if iteration.agents == fewest]}
+
+
 def cells(tier: TierLimits) -> list[Cell]:
     """Return the cells (pieces of the plan) that time iterations of PPO or count their cycles.
 
@@ -281,14 +297,8 @@ def cells(tier: TierLimits) -> list[Cell]:
         tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
     """
     made: list[Cell] = []
-    if tier.name not in TIERS:
-        return made
-    varied, budget_s, build_s = TIERS[tier.name]
-    for benchmark in BENCHMARKS if tier.name != "quick" else ("Hopper",):
-        wanted = iterations(benchmark, varied)
-        if tier.name == "quick":
-            fewest = min(iteration.agents for iteration in wanted)
-            wanted = [iteration for iteration in wanted if iteration.agents == fewest]
+    for benchmark, wanted in iterations_of(tier).items():
+        _, budget_s, build_s = TIERS[tier.name]
         key = f"{EXPERIMENT}/{benchmark.lower()}"
         for device in DEVICES if torch.cuda.is_available() else ("cpu",):
             run = partial(timed, benchmark, device, wanted, budget_s)

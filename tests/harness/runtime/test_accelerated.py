@@ -5,7 +5,7 @@ import pytest
 
 from harness.core.provenance import Provenance
 from harness.mapping import Mapping
-from harness.runtime.accelerated import AcceleratedTraining, NetworkAccelerator
+from harness.runtime.accelerated import HOST_TERMS, AcceleratedTraining, NetworkAccelerator
 from harness.runtime.on_policy import OnPolicyTraining
 from tests.harness.runtime.test_on_policy import PENDULUM, small
 
@@ -58,12 +58,18 @@ def test_an_iteration_takes_its_runs_and_transfers(
     there, back = 4 * observation * (inferred + trained), 4 * outputs * (inferred + trained)
     again = 4 * outputs * trained  # the gradients
     assert made.transfers.sent_bytes - sent_bytes == there + back + again
-    links_s = there + 2 * back + again + latency_s * (2 * STEPS + 3 * UPDATES)
-    expected = {"infer": 1e6 * inferred, "learner": 8e6 * trained, "links": links_s}
+    infer_s = 4 * inferred * (observation + 2 * outputs) + latency_s * 2 * STEPS
+    learner_s = 4 * trained * (observation + 3 * outputs) + latency_s * 3 * UPDATES
+    expected = {
+        "infer": 1e6 * inferred,
+        "learner": 8e6 * trained,
+        "infer_links": infer_s,
+        "learner_links": learner_s,
+    }
     for term, seconds in expected.items():
         assert progress.terms_s[term] == pytest.approx(seconds)
     assert progress.wall_s == pytest.approx(sum(expected.values()), abs=10.0)
-    for term in ("environment", "draw", "prepare", "deal", "objective"):
+    for term in HOST_TERMS:
         assert progress.terms_s[term] > 0
     assert made.provenance is Provenance.MODELLED
     made.close()
@@ -82,7 +88,7 @@ def test_only_the_host_s_pieces_and_the_devices_count() -> None:
     for one in (made, whole):
         one.warm_up()
     progress = made.advance(5 * UPDATES)
-    host_s = sum(progress.terms_s[term] for term in ("environment", "draw", "prepare", "deal", "objective"))
+    host_s = sum(progress.terms_s[term] for term in HOST_TERMS)
     assert 0 < host_s <= progress.wall_s * (1 + 1e-9)
     assert progress.terms_s["learner"] == pytest.approx(0.0, abs=1e-12)
     for one in (made, whole):

@@ -1,0 +1,193 @@
+"""Runs PPO's iterations on CPU and accelerator in virtual time (PPO Table 2, Fig. 10 and 11).
+
+The host's work (environments, advantages, mini-batches, the objective) is timed here. The networks' products take the
+cycles of the simulated RTL, Adam's words P per cycle, and transfers the time of their bytes on the platform's link.
+No source gives the latency of a transfer: the rows state how many there are, so that claims can be judged without a
+latency and with a high one.
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from harness import platforms, workloads
+from harness.core.progress import Report, part
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.core.suites import Suite
+from harness.mapping import Mapping
+from harness.measure.conditions import conditions
+from harness.measure.rows import summary_row
+from harness.measure.turns import Rounds, in_rounds
+from harness.papers.cells import TierLimits, claim_cell
+from harness.papers.ppo.published_clocks import published_clock_mhz
+from harness.papers.ppo.table_2_iterations import (
+    BENCHMARKS,
+    EXPERIMENT,
+    LEARNERS,
+    SIDES,
+    TIERS,
+    TIME,
+    cores_used,
+    is_counted,
+    iterations_of,
+    sized,
+)
+from harness.runtime.accelerated import AcceleratedTraining, NetworkAccelerator
+from harness.runtime.options import Options
+from harness.store.cell import Cell
+from primitives.fpga.cycles import networks, ppo
+from primitives.fpga.cycles.networks import GemmLayer
+from primitives.fpga.cycles.ppo import PpoIteration
+from primitives.fpga.cycles.ppo_steps import ProductSteps
+from primitives.fpga.export import toolchain
+from primitives.fpga.gemm.plan import DATAFLOWS
+
+DEVICE, PLATFORM, KEY = "fpga:u200", "ppoaccel", "fpga"
+
+
+def networks_of(benchmark: str) -> tuple[tuple[GemmLayer, ...], ...]:
+    """Return the layers of each network of a benchmark, one per compute unit (PPO 5.1).
+
+    The robots have a policy and a value network with the same hidden layers; Pong has one network with a value as
+    one more output.
+
+    Args:
+        benchmark: "Hopper", "Humanoid" or "Pong".
+    """
+    *hidden, last = networks.PPO_NETWORKS[benchmark]
+    if benchmark == "Pong":
+        return ((*hidden, GemmLayer(last.inputs, last.outputs + 1)),)
+    return ((*hidden, last), (*hidden, GemmLayer(last.inputs, 1)))
+
+
+def accelerator(benchmark: str, wanted: Sequence[PpoIteration]) -> NetworkAccelerator:
+    """Return PPO's accelerator for a benchmark, with the simulated cycles of the products of some iterations.
+
+    Args:
+        benchmark: "Hopper", "Humanoid" or "Pong".
+        wanted: the iterations.
+    """
+    from primitives.fpga.cycles.simulated_products import SimulatedProducts
+    from primitives.fpga.learner_pipeline.update_unit import adam_latency
+
+    unit, layers = SimulatedProducts(side=SIDES[benchmark], block_load=True), networks_of(benchmark)
+    unit.simulate(
+        [
+            (shape, dataflow)
+            for iteration in wanted
+            for process, batch in (
+                ("FW", iteration.agents),
+                *((process, iteration.minibatch) for process in ppo.PROCESSES),
+            )
+            for network in layers
+            for shape in ppo.shapes(network, process, batch)
+            for dataflow in DATAFLOWS
+        ]
+    )
+    latency = max(adam_latency(iteration.minibatch) for iteration in wanted)
+    cycles = ProductSteps(layers, SIDES[benchmark], unit.product_cycles, latency)
+    return NetworkAccelerator(KEY, cycles, 1e6 * published_clock_mhz(benchmark), Provenance.MODELLED)
+
+
+def virtual(
+    benchmark: str, wanted: Sequence[PpoIteration], budget_s: float, report: Report
+) -> list[Measurement]:
+    """Run iterations of PPO's training on CPU and accelerator in virtual time, all in the same interleaved rounds.
+
+    Args:
+        benchmark: "Hopper", "Humanoid" or "Pong".
+        wanted: the iterations.
+        budget_s: seconds after which no further round begins, once there are enough.
+        report: called with the work done, the total work, and a text that names the current work.
+
+    Returns:
+        One row per iteration: its seconds without latencies, and in the details those of its parts, the transfers and
+        the cycles. The rows were not run if hardware cannot be simulated.
+    """
+    item, mapping = workloads.load(BENCHMARKS[benchmark]), f"{LEARNERS[benchmark]}-native-cpu"
+    fields = partial(_fields, benchmark, item.name)
+    if reason := toolchain.unavailable_reason():
+        row = partial(Measurement, status="not_run", reason=reason, provenance=Provenance.MODELLED)
+        return [row(**fields(iteration)) for iteration in wanted]
+    report(0.0, 1.0, f"{benchmark} on CPU and accelerator: products")
+    made, platform = accelerator(benchmark, wanted), platforms.load(PLATFORM)
+    with ExitStack() as stack:
+        trainings = {}
+        for iteration in wanted:
+            used = cores_used(iteration)
+            trainings[iteration] = AcceleratedTraining(
+                sized(item, iteration),
+                made,
+                lambda: platform,
+                options=Options(threads=used["threads"], processes=used["processes"]),
+                learner_mapping=Mapping.parse(mapping),
+            )
+            stack.callback(trainings[iteration].close)
+        begin_s = perf_counter()
+        for training in trainings.values():
+            training.warm_up()
+        counted = {iteration: training.transfers.count for iteration, training in trainings.items()}
+        done = in_rounds(
+            {iteration: partial(training.advance, 1) for iteration, training in trainings.items()},
+            Rounds(budget_s=budget_s - (perf_counter() - begin_s)),
+            report=part(report, 0.0, 1.0, 1.0, f"{benchmark} on CPU and accelerator"),
+        )
+    rows = []
+    for iteration, progress in done.items():
+        transfers = (trainings[iteration].transfers.count - counted[iteration]) / len(progress)
+        steps = made.cycles
+        forward, training_cycles = (
+            steps.forward_cycles(iteration.minibatch),
+            steps.training_cycles(iteration.minibatch),
+        )
+        terms_s = {name: [one.terms_s[name] for one in progress] for name in progress[0].terms_s}
+        given = fields(iteration)
+        given["details"] |= cores_used(iteration) | {
+            "terms_s": terms_s,
+            "transfers": transfers,
+            "design_mhz": 1e-6 * made.clock_hz,
+            "cycles": {
+                "inference": steps.forward_cycles(iteration.agents) * iteration.steps,
+                "training": (forward + training_cycles) * iteration.updates,
+            },
+            "conditions": conditions(),
+        }
+        made_row = summary_row([one.wall_s for one in progress], backend=f"{mapping} and {DEVICE}", **given)
+        rows.append(replace(made_row, provenance=Provenance.MODELLED))
+    return rows
+
+
+def _fields(benchmark: str, workload: str, iteration: PpoIteration) -> dict[str, Any]:
+    return {
+        "suite": Suite.CLAIM,
+        "workload": workload,
+        "primitive": "training",
+        "device": DEVICE,
+        "batch_size": iteration.minibatch,
+        "quantity": TIME,
+        "details": {"experiment": EXPERIMENT, "benchmark": benchmark, "iteration": asdict(iteration)},
+    }
+
+
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return the cells (pieces of the plan) that run iterations of PPO in virtual time, one per benchmark.
+
+    The quick tier, whose time is short, has none.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
+    made: list[Cell] = []
+    for benchmark, wanted in iterations_of(tier).items():
+        if tier.name == "quick":
+            continue
+        _, budget_s, build_s = TIERS[tier.name]
+        count_s = 1.0 if is_counted(benchmark, wanted) else build_s
+        run = partial(virtual, benchmark, wanted, budget_s / 2)
+        key = f"{EXPERIMENT}/{benchmark.lower()}/virtual"
+        made.append(claim_cell(key, budget_s / 2 + count_s, run, Provenance.MODELLED))
+    return made
