@@ -85,7 +85,9 @@ def rtl(
         raise
     typer.echo(str(path))
     # Another component, because one is elaborated only once.
-    files = companions(block.make(**values), module, block.description, block.bench if bench else None)
+    files = companions(
+        block.make(**values), module, block.description, block.bench if bench else None, block.board
+    )
     _forget_components()
     for file, text in files.items():
         write_atomically(folder / file, lambda path, text=text: path.write_text(text))  # type: ignore[misc]

@@ -5,6 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from primitives.fpga.bench.core_file import Board, core_file
 from primitives.fpga.bench.stimuli import Stimuli
 
 HERE = Path(__file__).parent
@@ -28,7 +29,9 @@ def recorded(stimuli: Callable[[Any], Stimuli]) -> Bench:
     return files
 
 
-def companions(design: Any, module: str, description: str, bench: Bench | None) -> dict[str, str]:
+def companions(
+    design: Any, module: str, description: str, bench: Bench | None, board: Board | None = None
+) -> dict[str, str]:
     """Return the files that belong to a block's Verilog, by name.
 
     Args:
@@ -36,8 +39,8 @@ def companions(design: Any, module: str, description: str, bench: Bench | None) 
         module: the name of its module in Verilog.
         description: a line.
         bench: makes the bench's files; None if there shall be none.
+        board: on which the block runs, if there is one.
     """
-    from primitives.fpga.bench.core_file import core_file
     from primitives.fpga.host.register_texts import c_header, markdown
 
     files = {"lint.vlt": LINT.read_text()}
@@ -47,5 +50,7 @@ def companions(design: Any, module: str, description: str, bench: Bench | None) 
     if bench is not None:
         files["cocotb_status.py"] = (HERE / "cocotb_status.py").read_text()
         files |= bench(design, module)
-    files[f"{module}.core"] = core_file(module, description, version("placerl"), sorted(files))
+    if board is not None:
+        files |= board.files
+    files[f"{module}.core"] = core_file(module, description, version("placerl"), sorted(files), board)
     return files

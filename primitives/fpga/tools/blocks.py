@@ -3,9 +3,11 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, get_args
 
 from primitives.fpga.bench import block_stimuli as stimuli
+from primitives.fpga.bench.core_file import Board
 from primitives.fpga.bench.files import Bench, recorded
 
 
@@ -238,11 +240,13 @@ class Block:
         name: name on the command line.
         make: creates the block from keyword arguments, which are its parameters.
         bench: makes the files of its bench for an export; None if it has none.
+        board: a board on which it runs; None if none has a top level for it.
     """
 
     name: str
     make: Callable[..., Any]
     bench: Bench | None = None
+    board: Board | None = None
 
     @property
     def description(self) -> str:
@@ -296,6 +300,14 @@ def _parsed(name: str, text: str, limits: Whole | Words | None) -> int | str | b
     return text if limits else text == "true"
 
 
+ULX3S = Board(
+    "ulx3s",
+    "ulx3s_cartpole",
+    Path(__file__).parents[1] / "cartpole_agent" / "ulx3s",
+    ("--85k", "--package", "CABGA381", "--speed", "6"),
+)
+"""The board for the CartPole agent: Radiona's ULX3S with an ECP5 LFE5U-85F."""
+
 BLOCKS = {
     block.name: block
     for block in (
@@ -313,7 +325,7 @@ BLOCKS = {
         Block("activation-unit", _activation_unit, recorded(stimuli.float_words)),
         Block("learner-pipeline", _learner_pipeline, recorded(stimuli.training)),
         Block("gaussian-generator", _gaussian_generator, recorded(stimuli.no_inputs)),
-        Block("cartpole-agent", _cartpole_agent, _cartpole_bench),
+        Block("cartpole-agent", _cartpole_agent, _cartpole_bench, ULX3S),
         Block("fixar", _fixar),
     )
 }
