@@ -154,7 +154,7 @@ def _index(content: Content, _others: Sequence[Content]) -> dict[str, object]:
             for key in papers.titles()
         },
         "counts": _counts(content),
-        "machine_in_a_line": _machine_in_a_line(content),
+        "machine_in_a_line": machine_in_a_line(content),
         "questions": QUESTIONS,
     }
 
@@ -163,7 +163,7 @@ def _limit_percent() -> float:
     return from_text("MAP.optimum_gap")[0].value
 
 
-def _machine_in_a_line(content: Content) -> str:
+def machine_in_a_line(content: Content) -> str:
     """Return the processor, its cores, its memory and the accelerators as text."""
     facts = {(fact.group, fact.name): fact.value for fact in content.facts}
     cores = facts.get(("cpu", "usable cores")) or facts.get(("cpu", "cores"))

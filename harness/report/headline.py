@@ -1,0 +1,209 @@
+"""Writes the headline results of a committed reference run: README's table and picture, and a page of verdicts.
+
+To be run after a new reference run is saved (`harness.report.reference`):
+
+    python -m harness.report.headline standard
+
+It rewrites what stands between two comments of README.md, `docs/pictures/predicted-achieved.svg`, and
+`docs/results/<name>.md`, which lists every verdict that the current checks give for the run.
+"""
+
+import re
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from harness import papers
+from harness.mapping import DEFAULT_STRATEGY
+from harness.papers import Outcome
+from harness.papers.number import Number, from_text
+from harness.report import answers, pages, plots, reference
+from harness.report.content import Content
+from harness.report.files import write_atomically
+from harness.report.reading import read
+from harness.report.reference import Reference
+from harness.store.store import Store
+
+ROOT = Path(__file__).parents[2]
+BEGIN, END = "<!-- headline results: begin -->\n", "<!-- headline results: end -->\n"
+WIDTH_PX = 560  # of the picture
+PICTURE = Path("docs", "pictures", "predicted-achieved.svg")
+
+
+def content_of(committed: Reference) -> Content:
+    """Return the contents of a report on a committed reference run.
+
+    Args:
+        committed: the run with its measurements.
+    """
+    run = committed.run
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store.sqlite"
+        with Store.open(path) as store:
+            begun = store.begin_run(run.tier, run.revision, run.machine)
+            begun.finish("all", list(committed.measurements))
+        return replace(read(path), run=run)
+
+
+def page_of(name: str) -> Path:
+    """Return the path of a reference run's page of verdicts, relative to the root of the repository."""
+    return Path("docs", "results", f"{name}.md")
+
+
+def table(content: Content, name: str) -> str:
+    """Return the table of headline results in Markdown.
+
+    Args:
+        content: contents of a report on a reference run.
+        name: name of the reference run, to which the table links.
+    """
+    lines = [
+        f"| question | the reference run [`{name}`]({page_of(name).as_posix()}) |",
+        "|---|---|",
+        *(f"| {question} | {answer} |" for question, answer in _answers(content)),
+    ]
+    begun = f"Begun {content.run.started_at[:10]} on this machine: " if content.run else ""
+    return "\n".join([*lines, "", f"{begun}{pages.machine_in_a_line(content)}."]) + "\n"
+
+
+def _answers(content: Content) -> Iterator[tuple[str, str]]:
+    if errors := answers.prediction_errors(content):
+        yield (
+            "Was the prediction right?",
+            f"{errors.median_percent:.1f}% off in the median of {errors.trainings} trainings, {errors.within} within "
+            f"{answers.WITHIN_PERCENT:g}% ({errors.provenance})",
+        )
+    if regret := answers.regrets(content):
+        yield (
+            "What does the chosen mapping lose?",
+            f"{regret.median_percent:.1f}% in the median of {regret.choices} choices, at most "
+            f"{regret.most_percent:.1f}% ({regret.provenance})",
+        )
+    for found in answers.against_libraries(content):
+        if found.sb3 and found.sb3.ratio:
+            ratio = found.sb3.ratio
+            yield (
+                f"How fast is {found.workload} at B = {found.batch_size}?",
+                f"{ratio.value:.3g} times as fast as Stable-Baselines3{_interval(ratio)}: {found.sb3.verdict} "
+                f"({ratio.provenance})",
+            )
+    counts = Counter(verdict.finding.outcome for verdict in content.verdicts)
+    said = ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome if counts[outcome])
+    yield "What of the papers holds?", said
+
+
+def _interval(found: Number) -> str:
+    return "" if found.low is None or found.high is None else f" [{found.low:.3g}, {found.high:.3g}]"
+
+
+def picture(content: Content) -> str:
+    """Return the picture of predicted against achieved throughput as an SVG file, for light and dark pages.
+
+    Args:
+        content: contents of a report on a reference run.
+    """
+    points = [
+        replace(p, achieved=replace(p.achieved, low=None, high=None))
+        for p in content.predictions
+        if p.achieved and p.strategy == DEFAULT_STRATEGY
+    ]
+    limit = from_text("MAP.optimum_gap")[0].value
+    drawn = plots.predicted_against_achieved(points, limit, by_workload=True)
+    style = (pages.FOLDER / "style.css").read_text(encoding="utf-8")
+    colours = re.match(r":root \{.*?\}\n@media [^{]*\{\n.*?\}\n\}\n", style, re.DOTALL)
+    assert colours is not None, "style.css begins with the colours"
+    own = f"{colours[0]}svg {{ color: var(--ink); background: var(--paper); font-family: sans-serif; }}\n"
+    (svg,) = re.findall(r"<svg .*</svg>", drawn, re.DOTALL)
+    return (
+        re.sub(r"<svg ([^>]*>)", rf'<svg width="{WIDTH_PX}" \1\n<style>\n{own}</style>', svg, count=1) + "\n"
+    )
+
+
+def verdicts(content: Content, committed: Reference) -> str:
+    """Return the page of verdicts in Markdown.
+
+    Args:
+        content: contents of a report on the reference run.
+        committed: the reference run.
+    """
+    run = committed.run
+    lines = [
+        f"# Verdicts of the reference run `{committed.name}`",
+        "",
+        f"Run of the {run.tier} tier, begun {run.started_at}, revision `{run.revision[:12]}`, machine "
+        f"`{run.fingerprint}`: {pages.machine_in_a_line(content)}. The verdicts are those of the checks at the "
+        "revision that wrote this page. [Verdicts](../verdicts.md) says what each word requires.",
+        "",
+    ]
+    for key, title in papers.titles().items():
+        lines += [
+            f"## {key}",
+            "",
+            title,
+            "",
+            "| claim | place | statement | verdict | provenance |",
+            "|---|---|---|---|---|",
+        ]
+        lines += [
+            f"| {v.key} | {_cell(v.place)} | {_cell(v.statement)} | {v.finding.outcome} | {v.provenance or '–'} |"
+            for v in content.verdicts
+            if v.paper == key
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def in_readme(text: str, made: str) -> str:
+    """Return the text of README with the table in place of the one between the two comments.
+
+    Args:
+        text: the text of README.
+        made: the table.
+    """
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    assert after, f"README has no {BEGIN.strip()} ... {END.strip()}"
+    return f"{before}{BEGIN}\n{made}\n{END}{after}"
+
+
+def write(name: str, root: Path = ROOT) -> list[Path]:
+    """Write the table, the picture and the page of verdicts of a committed reference run.
+
+    Args:
+        name: name of the reference run.
+        root: root of the repository.
+
+    Returns:
+        The paths of the written files.
+
+    Raises:
+        UserError: the reference is damaged, or a file cannot be written.
+    """
+    (committed,) = (each for each in reference.load() if each.name == name)
+    content = content_of(committed)
+    readme = root / "README.md"
+    made = {
+        readme: in_readme(readme.read_text(encoding="utf-8"), table(content, name)),
+        root / PICTURE: picture(content),
+        root / page_of(name): verdicts(content, committed),
+    }
+    for path, text in made.items():
+        write_atomically(path, partial(_write_text, text))
+    return list(made)
+
+
+def _write_text(text: str, target: Path) -> None:
+    target.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for written in write(sys.argv[1]):
+        print(written)

@@ -1,0 +1,79 @@
+"""The headline results in README and docs are those of the committed reference run."""
+
+import re
+
+import pytest
+
+from harness.report import headline, reading, reference
+from harness.report.content import Content
+from harness.report.reference import Reference
+from tests.harness.report import sample
+
+README = (headline.ROOT / "README.md").read_text(encoding="utf-8")
+NAMES = re.findall(r"\(docs/results/([\w.-]+)\.md\)", README)
+VERDICTS = "What of the papers holds?"
+
+
+def answers_in(text: str) -> dict[str, str]:
+    """Return the lines of a table of two columns: answers by question."""
+    return dict(re.findall(r"^\| (.+?\?) \| (.+) \|$", text, re.MULTILINE))
+
+
+def committed(name: str) -> Reference:
+    (found,) = (each for each in reference.load() if each.name == name)
+    return found
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> Content:
+    return reading.read(sample.write(tmp_path_factory.mktemp("store") / "store.sqlite"))
+
+
+def test_the_table_answers_from_the_run(content: Content) -> None:
+    found = answers_in(headline.table(content, "standard"))
+    assert found["How fast is hopper-ddpg at B = 64?"].startswith("0.8 times as fast as Stable-Baselines3 [")
+    assert found["How fast is hopper-ddpg at B = 64?"].endswith(": slower (measured)")
+    assert "6 within 5% (modelled)" in found["Was the prediction right?"]
+    counts = re.findall(r"\d+", found[VERDICTS])
+    assert sum(map(int, counts)) == len(content.verdicts)
+
+
+def test_readme_keeps_everything_but_the_table() -> None:
+    text = f"before\n{headline.BEGIN}old\n{headline.END}after\n"
+    assert headline.in_readme(text, "new\n") == f"before\n{headline.BEGIN}\nnew\n\n{headline.END}after\n"
+    with pytest.raises(AssertionError, match="README has no"):
+        headline.in_readme("nothing", "new")
+
+
+def test_the_picture_has_colours_for_light_and_dark(content: Content) -> None:
+    drawn = headline.picture(content)
+    assert drawn.startswith("<svg ")
+    assert 'xmlns="http://www.w3.org/2000/svg"' in drawn
+    assert "prefers-color-scheme: dark" in drawn
+    named = set(re.findall(r"var\((--[\w-]+)\)", drawn))
+    assert {name for name in named if f"{name}:" not in drawn} == {"--least-width"} & named
+
+
+def test_the_page_of_verdicts_names_the_run_and_the_table_counts_its_lines() -> None:
+    (name,) = NAMES
+    page = (headline.ROOT / headline.page_of(name)).read_text(encoding="utf-8")
+    run = committed(name).run
+    assert f"begun {run.started_at}, revision `{run.revision[:12]}`, machine `{run.fingerprint}`" in page
+    listed = re.findall(r"^\| [A-Z]{3}-.*? \| ([a-z ]+) \| [a-z–]+ \|$", page, re.MULTILINE)
+    counted = {word: int(n) for n, word in re.findall(r"(\d+) ([a-z ]+)", answers_in(README)[VERDICTS])}
+    assert counted == {word: listed.count(word) for word in set(listed)}
+
+
+@pytest.mark.slow
+def test_the_committed_table_and_picture_are_those_of_the_run() -> None:
+    """But for the verdicts, which are those of the checks that wrote them."""
+    (name,) = NAMES
+    content = headline.content_of(committed(name))
+    made, shown = (answers_in(text) for text in (headline.table(content, name), README))
+    assert len(made) > 4
+    assert {key: made[key] for key in made if key != VERDICTS} == {
+        key: shown[key] for key in shown if key != VERDICTS
+    }
+    picture = (headline.ROOT / headline.PICTURE).read_text(encoding="utf-8")
+    for parts in (r"<use ", r"<text [^>]*>([^<]+)</text>"):
+        assert re.findall(parts, picture) == re.findall(parts, headline.picture(content))
