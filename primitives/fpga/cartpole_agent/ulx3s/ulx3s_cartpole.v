@@ -13,9 +13,9 @@ module ulx3s_cartpole (
   reg [3:0] power_on = 4'd0;
   wire rst = ~&power_on;
   reg [2:1] pressed_asynchronous = 2'b00, pressed = 2'b00;
-  wire [31:0] episodes;
+  wire [31:0] episodes, steps;
   wire [15:0] last_return;
-  wire learning;
+  wire learning, reported;
   always @(posedge clk_25mhz) begin
     if (rst) power_on <= power_on + 4'd1;
     pressed_asynchronous <= btn;
@@ -23,13 +23,15 @@ module ulx3s_cartpole (
     led <= {learning, pressed[1] ? episodes[6:0] : last_return[8:2]};
   end
 
+  wire [166:0] report;
+  wire unused = &{1'b0, report, reported, steps};  // for a host
   cartpole_agent agent (
     .clk(clk_25mhz),
     .rst(rst),
     .reports__ready(~pressed[2]),
-    .reports__valid(),
-    .reports__payload(),
-    .steps(),
+    .reports__valid(reported),
+    .reports__payload(report),
+    .steps(steps),
     .episodes(episodes),
     .last_return(last_return),
     .learning(learning)

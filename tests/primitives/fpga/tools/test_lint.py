@@ -41,6 +41,16 @@ def test_a_defect_is_found(code: str) -> None:
     assert any(f"-{code}:" in line for line in found), found
 
 
+@pytest.mark.parametrize("code", ["UNDRIVEN", "MULTIDRIVEN", "PINMISSING"])
+def test_yosys_finds_a_defect(code: str) -> None:
+    ports, body = {
+        **DEFECTS,
+        "MULTIDRIVEN": ("input a, input c, output b", "assign b = a; assign b = c;"),
+        "PINMISSING": ("input a, output b", "other inner (.a(a)); assign b = a;"),
+    }[code]
+    assert lint.yosys_warnings(f"module top({ports});\n  {body}\nendmodule\n")
+
+
 def test_an_unused_register_is_found_and_an_unused_name_is_not() -> None:
     text = """module top(clk, a, b);
   input clk;
@@ -112,4 +122,6 @@ def test_exports_are_clean(name: str) -> None:
     block, top = BLOCKS[name], name.replace("-", "_")
     for given in SMALL.get(name, [{}]):
         design = with_axi_names(block.make(**block.parameters(given)))
-        assert lint.warnings(published(verilog.export(design, top)), top) == []
+        text = published(verilog.export(design, top))
+        assert lint.warnings(text, top) == []
+        assert lint.yosys_warnings(text, top) == []
