@@ -71,6 +71,14 @@ def run(  # noqa: PLR0913 (a command: its options)
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
     threads: Annotated[int, typer.Option("--threads", min=1, help="Threads of the learner.")] = 1,
+    streams: Annotated[
+        int,
+        typer.Option(
+            "--streams",
+            min=1,
+            help="Streams of a learner on OpenCL, each with a part of every batch (PRL 4.2.1).",
+        ),
+    ] = 1,
     actors: Annotated[
         int | None, typer.Option("--actors", help="Environments; the workload's own number when left out.")
     ] = None,
@@ -192,6 +200,7 @@ def run(  # noqa: PLR0913 (a command: its options)
     options = Options(
         actors=actors,
         threads=threads,
+        streams=streams,
         processes=processes,
         envpool=envpool,
         native_environments=native_environments,

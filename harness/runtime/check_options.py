@@ -16,6 +16,7 @@ _OF_A_REPLAY = (
     "reallocate",
     "replay_beside",
     "initial_priorities",
+    "streams",
 )
 HIDING = ("deferred_insertion", "single_buffered", "streamed")
 """Options that say which of a loop's overheads are hidden behind other work (PRL 3.2.1, 3.3.2)."""
@@ -56,6 +57,11 @@ def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> No
         _check_hiding(options, task, mapping)
         compose.check_initial_priorities(task, mapping, options)
     check_learners(mapping, options.learners, processes, options.overlap, options.reallocate)
+    if options.streams > 1 and options.reallocate:
+        raise UserError(
+            task.name, "streams", options.streams, "1 with re-allocation, which splits batches itself"
+        )
+    compose.check_streams(task, mapping, batch_size, options.streams)
     if options.learners > batch_size:
         raise UserError(task.name, "learners", options.learners, f"at most the batch size, {batch_size}")
     collected = 0

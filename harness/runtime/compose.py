@@ -19,12 +19,14 @@ from harness.mapping.loop import TD_ERROR
 from harness.runtime import simulated_tree, time_provenance
 from harness.runtime.actors.in_process import Actors, InlineActors, ThreadActors
 from harness.runtime.actors.pool import ActorPlan, ActorPool
+from harness.runtime.learners.streamed import BACKEND, StreamedLearner
 from harness.runtime.options import STRICT, Fusion, InitialPriorities, Options
 from harness.runtime.timed_storage import FetchedStorage, TimedDeviceStorage, TimedStorage
 from harness.workloads import custom_task
 from harness.workloads.custom_task import CustomTask
 from harness.workloads.task import Task, algorithm_of, columns_of
 from primitives import learner, sum_tree
+from primitives.algorithms.custom import CustomAlgorithm
 from primitives.backend import BackendUnavailableError
 from primitives.learner import Learner, UnsupportedOperationError
 from primitives.learner.fused import FusedSteps
@@ -134,7 +136,8 @@ def compose(
     environment_seed, exploration_seed, sampling_seed, learner_seed = np.random.SeedSequence(seed).spawn(4)
     storage = storage_of(workload, mapping)
     replay = replay_of(workload, mapping, storage, fusion, batch_size)
-    trainee = learner_of(workload, mapping, batch_size, learner_seed, options.threads, options.delay)
+    own = options.threads, options.delay, options.streams
+    trainee = learner_of(workload, mapping, batch_size, learner_seed, *own)
     by_actor = options.initial_priorities is InitialPriorities.ACTOR
     priorities = {TD_ERROR: FieldSpec((), np.float32)} if by_actor else {}
     return Parts(
@@ -363,6 +366,7 @@ def learner_of(
     seed: np.random.SeedSequence,
     threads: int = 1,
     delay: int | None = None,
+    streams: int = 1,
 ) -> Learner:
     """Create the learner that a mapping names, for a task.
 
@@ -373,10 +377,21 @@ def learner_of(
         threads: threads of a native learner. PyTorch's threads are set for the whole process; other backends choose
             their own.
         delay: gradient steps before a learner of precision "dynamic" narrows its activations; `DELAY` if None.
+        streams: streams of a learner on OpenCL.
 
     Raises:
-        UserError: the learner's backend, device or precision does not exist here.
+        UserError: the learner's backend, device or precision does not exist here, or it has no streams.
     """
+    check_streams(workload, mapping, batch_size, streams)
+    first_seed = int(seed.generate_state(1)[0])
+    if streams > 1:
+        return StreamedLearner(
+            algorithm_of(workload),
+            streams,
+            mapping.learner.location or None,
+            batch_size=batch_size,
+            seed=first_seed,
+        )
     own: dict[str, Any] = {"threads": threads} if mapping.learner.backend == "native" else {}
     made: Learner = _create(
         mapping,
@@ -385,11 +400,30 @@ def learner_of(
         learner.create,
         algorithm_of(workload),
         batch_size=batch_size,
-        seed=int(seed.generate_state(1)[0]),
+        seed=first_seed,
         **own,
         **_precision_of(mapping, delay),
     )
     return made
+
+
+def check_streams(workload: Task, mapping: Mapping, batch_size: int, streams: int) -> None:
+    """Raise UserError if a mapping's learner cannot work in a number of streams.
+
+    Args:
+        workload: gives the algorithm; a program's own step cannot be cut at its gradients.
+        mapping: gives the learner's backend.
+        batch_size: transitions per gradient step.
+        streams: number of streams.
+    """
+    if streams == 1:
+        return
+    if mapping.learner.backend != BACKEND:
+        raise UserError(mapping, "streams", streams, f"1: only a learner on {BACKEND} has streams")
+    if isinstance(algorithm_of(workload), CustomAlgorithm):
+        raise UserError(workload.name, "streams", streams, "1 with a step of your own")
+    if not 1 <= streams <= batch_size:
+        raise UserError(workload.name, "streams", streams, f"1 to the batch size, {batch_size}")
 
 
 def delay_of(mapping: Mapping, delay: int | None) -> int | None:

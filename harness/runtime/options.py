@@ -42,6 +42,7 @@ class Options:
 
     Attributes:
         actors: number of environments stepped in turns; None: the workload's number.
+        streams: streams of a learner on OpenCL, command queues that each work on a part of every batch (PRL 4.2.1).
         threads: threads of the learner: PyTorch's in this process, or the native learner's.
         processes: number of parallel processes that step the environments; 0: this process; None: chosen for the
             algorithm (on-policy, where nothing else runs meanwhile, one per thread).
@@ -71,6 +72,7 @@ class Options:
 
     actors: int | None = None
     threads: int = 1
+    streams: int = 1
     processes: int | None = None
     envpool: bool = False
     native_environments: bool = False

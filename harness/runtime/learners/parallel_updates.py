@@ -8,6 +8,7 @@ rounding, because the order of summation differs. The update after it is therefo
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -59,12 +60,23 @@ class ParallelUpdates(InPlaceUpdates):
             ValueError: the sizes in `parts` do not sum up to the batch size, or there are more parts than threads.
         """
         parts = self.checked_parts(batch)
-        begin_s = perf_counter()
         first, *rest = self._split(batch, parts)
+        works = [partial(self._differentiated, loss, parameters, piece) for piece in rest]
+        return self._together([partial(self._differentiated_first, loss, parameters, first), *works], parts)
+
+    def _together(self, works: Sequence[Callable[[], Result]], parts: Sequence[int]) -> Result:
+        """Differentiate the parts of a batch, the first in the caller's thread, and put their gradients together.
+
+        Args:
+            works: differentiates each part.
+            parts: number of samples in each part.
+        """
+        begin_s = perf_counter()
+        first, *rest = works
         futures: list[Future[tuple[Result, float]]] = [
-            self._threads.submit(self._timed, self._differentiated, loss, parameters, piece) for piece in rest
+            self._threads.submit(self._timed, work) for work in rest
         ]
-        own, learner_s = self._timed(self._differentiated_first, loss, parameters, first)
+        own, learner_s = self._timed(first)
         self.learner_s += learner_s
         if not futures:
             return own
@@ -93,9 +105,9 @@ class ParallelUpdates(InPlaceUpdates):
         return parts
 
     @staticmethod
-    def _timed(work: Callable[..., Result], *arguments: Any) -> tuple[Result, float]:
+    def _timed(work: Callable[[], Result]) -> tuple[Result, float]:
         begin_s = perf_counter()
-        return work(*arguments), perf_counter() - begin_s
+        return work(), perf_counter() - begin_s
 
     def _differentiated(self, loss: Loss[Any], parameters: Parameters, batch: Batch) -> Result:
         leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}

@@ -12,6 +12,7 @@ from harness.runtime import check_options, compose, memory
 from harness.runtime.options import STRICT, Fusion, InitialPriorities, Options
 
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
+OPENCL = Mapping.parse("opencl-native-cpu")
 CARTPOLE = workloads.load("cartpole-dqn")
 CAPACITY, UPDATE_INTERVAL = CARTPOLE.replay.capacity, CARTPOLE.training.update_interval
 ACTOR = InitialPriorities.ACTOR
@@ -59,6 +60,9 @@ def test_what_can_run_passes(options):
         ({"deferred_insertion": True}, TORCH, "deferred_insertion: found True; allowed: False without overlap"),
         ({"single_buffered": True}, TORCH, "single_buffered: found True; allowed: False without overlap"),
         ({"overlap": 8, "deferred_insertion": True}, NATIVE, "allowed: False with fusion = step"),
+        ({"streams": 2}, TORCH, "streams: found 2; allowed: 1: only a learner on opencl has streams"),
+        ({"streams": 33}, OPENCL, "streams: found 33; allowed: 1 to the batch size, 32"),
+        ({"streams": 2, "actors": 2, **PARALLEL}, OPENCL, "streams: found 2; allowed: 1 with re-allocation"),
         ({"streamed": True}, TORCH, "streamed: found True; allowed: False: only a learner on the simulated FPGA"),
     ],
 )  # fmt: skip
@@ -75,6 +79,7 @@ def test_what_cannot_run_is_refused(options, mapping, words):
         ({"overlap": 4}, "overlap: found 4; allowed: 0 for PPO"),
         ({"replay_beside": True}, "replay_beside: found True; allowed: False for PPO"),
         ({"learners": 2}, "learners: found 2; allowed: 1 for PPO"),
+        ({"streams": 2}, "streams: found 2; allowed: 1 for PPO"),
         ({"initial_priorities": ACTOR}, "initial_priorities: found actor; allowed: max for PPO"),
         ({"fusion": Fusion.STEP}, "fusion: found step; allowed:"),
     ],

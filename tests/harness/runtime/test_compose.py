@@ -13,12 +13,14 @@ from harness.profile.cases.base import random_transitions
 from harness.runtime import check_options, compose
 from harness.runtime.actors.in_process import InlineActors, ThreadActors
 from harness.runtime.actors.pool import ActorPool
+from harness.runtime.learners.streamed import StreamedLearner
 from harness.runtime.options import STRICT, Fusion, Options
 from harness.runtime.timed_storage import TimedDeviceStorage
 from harness.runtime.training import Training
 from harness.workloads.custom_task import CustomTask
 from primitives import learner as learners
 from primitives import opencl_runtime
+from primitives.algorithms.custom import CustomAlgorithm
 from primitives.backend import BackendUnavailableError
 from primitives.learner.aware_training import FixedPointLearner
 from primitives.quantization import dynamic, fixed_16
@@ -460,3 +462,26 @@ def test_actors_elsewhere_infer_in_the_formats_of_a_learner_in_fixed_point(short
 def test_a_batch_that_fixed_point_cannot_express_is_refused_before_anything_starts(short):
     with pytest.raises(UserError, match="matmul at "):
         check_options.check(STRICT, short("cartpole-ddpg"), Mapping.parse("native[fixed32]-native-cpu"), 1)
+
+
+@needs_opencl
+def test_streams_are_those_of_the_options(short):
+    mapping = Mapping.parse("opencl-native-cpu")
+    task = short("cartpole-dqn")
+    training = Training(task, mapping, batch_size=8, seed=3, options=Options(streams=2))
+    assert isinstance(training.learner, StreamedLearner)
+    assert training.learner.updates.parts == (4, 4)
+    training.advance(4)
+    assert np.isfinite(next(iter(training.learner.parameters().values()))).all()
+    training.close()
+    alone = compose.learner_of(task, mapping, 8, np.random.SeedSequence(1))
+    assert not isinstance(alone, StreamedLearner)
+
+
+def test_a_step_of_one_s_own_has_no_streams():
+    algorithm = CustomAlgorithm(
+        observation_shape=(4,), action_size=2, state={}, step=None, policy=None, action_kind="discrete"
+    )
+    task = CustomTask("mine", None, algorithm, None, None)
+    with pytest.raises(UserError, match="streams: found 2; allowed: 1 with a step of your own"):
+        compose.check_streams(task, Mapping.parse("opencl-native-cpu"), 8, 2)
