@@ -1,5 +1,7 @@
 """A cocotb bench for an exported hardware block: replays recorded inputs, and compares every output in every cycle.
 
+Where the block has registers, a second test reads and writes them. A large design may have this test alone.
+
 It needs cocotb 2.0 and, next to it, `cocotb_status.py` and `MODULE_vectors.json`, where `MODULE` is the rest of this
 file's name; for a block with registers also cocotbext-axi. The vectors were recorded from Amaranth's simulator, which
 runs the block's source and not this Verilog. Memories must be 0 at first.
@@ -22,7 +24,7 @@ READABLE = ("rw", "ro", "w1c")
 OKAY, SLVERR = 0, 2
 
 
-@cocotb.test()
+@cocotb.test(skip=not VECTORS["cycles"])
 @noted
 async def outputs_are_the_recorded_ones(dut: Any) -> None:
     """Replay the record."""

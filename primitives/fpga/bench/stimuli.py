@@ -15,7 +15,7 @@ class Stimuli:
         starts: for input streams by name, the cycle from which on they are offered; 0 by default.
         plain: for inputs that are not streams, integers, one per cycle; the last one stays. An input that is not named
             has a random value in every cycle.
-        cycles: length of the record.
+        cycles: length of the record; 0 for a design whose registers alone are tested.
     """
 
     streams: Mapping[str, Any] = field(default_factory=dict)

@@ -326,6 +326,6 @@ BLOCKS = {
         Block("learner-pipeline", _learner_pipeline, recorded(stimuli.training)),
         Block("gaussian-generator", _gaussian_generator, recorded(stimuli.no_inputs)),
         Block("cartpole-agent", _cartpole_agent, _cartpole_bench, ULX3S),
-        Block("fixar", _fixar),
+        Block("fixar", _fixar, recorded(stimuli.registers_alone)),
     )
 }

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from primitives.fpga.bench.recorder import record
 from primitives.fpga.bench.stimuli import Stimuli
 from primitives.fpga.host.axi import axi_stream
-from tests.primitives.fpga.bench.scaler import recorded_values
+from tests.primitives.fpga.bench.scaler import Scaler, recorded_values
 
 
 class Adder(wiring.Component):
@@ -88,3 +88,16 @@ def test_equal_seeds_give_equal_records() -> None:
 def test_a_stimulus_for_no_input_is_refused(stimuli: Stimuli) -> None:
     with pytest.raises(ValueError, match="allowed: "):
         record(Adder(), stimuli)
+
+
+def test_a_record_of_no_cycles_has_the_registers_alone() -> None:
+    found = json.loads(record(Scaler(), Stimuli(cycles=0)))
+    assert found["cycles"] == 0
+    assert [register["name"] for register in found["registers"]] == ["control", "status", "events", "factor"]
+    assert found["registers"][-1] == {
+        "name": "factor",
+        "address": 0x10,
+        "access": "rw",
+        "width": 32,
+        "reset": 1,
+    }
