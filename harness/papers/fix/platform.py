@@ -16,7 +16,7 @@ from harness.papers.base import Finding, Outcome
 from harness.papers.charts import Line, Panel
 from harness.papers.evidence import noisy, number, rows_of
 from harness.papers.fix import throughput
-from harness.papers.fix.figure_10_array import BACKENDS, array_rates, array_rows, modelled_rate
+from harness.papers.fix.figure_10_array import JUDGED, array_rates, array_rows
 from harness.papers.fix.training import DYNAMIC
 from harness.papers.number import Number, from_cell, ratio, scaled
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ACCELERATOR = "the fixed-point accelerator on an FPGA"
 NEEDS_STEPS = "training steps over batch sizes (claim/FIX-F8)"
-NEEDS_ARRAY = "the array's modelled rates (claim/FIX-F10)"
+NEEDS_ARRAY = "the accelerator's simulated rates (claim/FIX-F10)"
 NEEDS_GPU_STEPS = "a CUDA device, and the same steps in floats on it: claim/FIX-F8 times the processor alone"
 CONSTANT = 1.5
 """A time is constant if its ratio over batch sizes is within this factor, with its whole interval.
@@ -66,11 +66,11 @@ def platform(frame: pd.DataFrame) -> Finding:
 
 
 def _joined(frame: pd.DataFrame) -> dict[int, Number]:
-    """Return samples per second by batch size of this host with FIX's array: host measured, gradient step
-    modelled.
+    """Return samples per second by batch size of this host with FIX's accelerator: host measured, gradient step
+    simulated.
     """
     terms = {term: _steps(frame, f"{term}_time").get(DYNAMIC, {}) for term in ("environment", "transfer")}
-    array = array_rows(frame)[BACKENDS[32]]
+    array = array_rows(frame)[JUDGED]
     joined = {}
     for size in sorted(set(array).intersection(*terms.values())):
         parts = [number(rows[size], term) for term, rows in terms.items()]
@@ -88,7 +88,7 @@ def _joined(frame: pd.DataFrame) -> dict[int, Number]:
             rates[0] or 0.0,
             "IPS",
             Provenance.MODELLED,
-            "batch over environment and transfer, measured, and the array's step, modelled",
+            "batch over environment and transfer, measured, and the accelerator's step, simulated",
             rates[1],
             rates[2],
             tuple(sorted(int(row.Index) for row in (array[size], *(rows[size] for rows in terms.values())))),
@@ -97,7 +97,7 @@ def _joined(frame: pd.DataFrame) -> dict[int, Number]:
 
 
 def _with_the_papers_host(size: int, array_rate: float) -> Number:
-    """Return samples per second of the paper's host (Fig. 9(a), HalfCheetah) with the array modelled here."""
+    """Return samples per second of the paper's host (Fig. 9(a), HalfCheetah) with the accelerator simulated here."""
     parts = [
         from_cell("fix_figure_9", f"B = {size}", f"{part}, time")
         for part in ("PCIe communication", "Python environment")
@@ -111,15 +111,15 @@ def _with_the_papers_host(size: int, array_rate: float) -> Number:
             [part.low or part.value for part in parts],
         )
     )
-    title = f"the paper's host (Fig. 9) with the array modelled here, batch size {size}"
+    title = f"the paper's host (Fig. 9) with the accelerator simulated here, batch size {size}"
     return Number(title, value, "IPS", Provenance.PUBLISHED, "batch over both times", low, high)
 
 
 def joined_platform(frame: pd.DataFrame) -> Finding:
     """Check FIX Fig. 8 and 9: throughput grows with the batch, and the bottleneck moves to the accelerator.
 
-    The time of a step is the sum of the time for environment and transfer, measured on this host, and the modelled
-    time of FIX's array.
+    The time of a step is the sum of the time for environment and transfer, measured on this host, and the simulated
+    time of FIX's accelerator.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
@@ -127,7 +127,7 @@ def joined_platform(frame: pd.DataFrame) -> Finding:
     joined = _joined(frame)
     if len(joined) < 2:
         return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_STEPS}, {NEEDS_ARRAY}")
-    array = {size: float(array_rows(frame)[BACKENDS[32]][size].value) for size in joined}
+    array = {size: float(array_rows(frame)[JUDGED][size].value) for size in joined}
     theirs = [_with_the_papers_host(size, array[size]) for size in joined]
     smallest, largest = min(joined), max(joined)
     shares = [
@@ -145,9 +145,10 @@ def joined_platform(frame: pd.DataFrame) -> Finding:
         f"{from_cell('fix_figure_8', f'HalfCheetah, B = {size}', 'FIXAR').value:,.0f}" for size in joined
     )
     explanation = (
-        "The array's step is modelled, the host's environment and transfer are measured. The paper's host takes 3.7 to "
-        "4.2 ms a step beside the accelerator (Fig. 9), most of it for its environment and its run-time library; with "
-        f"these times the same array comes near Fig. 8 ({bars} IPS). A faster host leaves the array as the bottleneck "
+        "The accelerator's step is simulated, the host's environment and transfer are measured. The paper's host takes "
+        "3.7 to 4.2 ms a step in addition to the accelerator (Fig. 9), most of it for its environment and its run-time "
+        f"library; with these times the same accelerator comes near Fig. 8 ({bars} IPS). With a faster host the "
+        "accelerator is the bottleneck "
         "of every batch size, so that nothing moves to it."
     )
     used = [row for number in joined.values() for row in number.rows]
@@ -162,7 +163,7 @@ def joined_platform(frame: pd.DataFrame) -> Finding:
 def normalised_peaks(frame: pd.DataFrame) -> Finding:
     """Check FIX Table II: the platform's peak throughput is above those of earlier accelerators.
 
-    The peaks are scaled to the size of FIX's network. The platform is this host with the modelled array.
+    The peaks are scaled to the size of FIX's network. The platform is this host with the simulated accelerator.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
@@ -183,9 +184,9 @@ def normalised_peaks(frame: pd.DataFrame) -> Finding:
         for name, value in earlier.items()
     ]
     explanation = (
-        "Table II's peak of FIXAR is that of the whole platform (Fig. 8, B = 512), so the platform modelled here, this "
-        "host with the array, stands beside it. The factors depend on the host, and the model leaves out what "
-        "activations and control take. Efficiency is not judged: nothing here has its watts."
+        "Table II's peak of FIXAR is that of the whole platform (Fig. 8, B = 512), so it is compared with this "
+        "host and the simulated accelerator with 16-bit activations. The factors depend on the host. Efficiency is "
+        "not judged: nothing here has its watts."
     )
     leads = all(gain.above(1) for gain in gains)
     return Finding(Outcome.CONSISTENT if leads else Outcome.NO_VERDICT, (best, *gains), explanation)
@@ -195,17 +196,17 @@ def accelerator(frame: pd.DataFrame) -> Finding:
     """Compare inferences per second of the gradient step alone, and per watt, with FIX Fig. 10.
 
     The outcome is always "not run", because no experiment times the step on a CUDA device. The finding lists the
-    rates of this processor and of the modelled array.
+    rates of this processor and of the simulated accelerator.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     ours = _rates(frame, "learner_inferences_per_s", "gradient step alone on this processor")
-    modelled = array_rates(frame)
-    lacking = [NEEDS_GPU_STEPS, "power counters of both (a modelled array has none)"]
-    if not modelled:
+    simulated = array_rates(frame)
+    lacking = [NEEDS_GPU_STEPS, "power counters of both (a simulated accelerator has none)"]
+    if not simulated:
         lacking.insert(0, ACCELERATOR)
-    return Finding(Outcome.NOT_RUN, (*ours, *modelled), needs=", ".join(lacking))
+    return Finding(Outcome.NOT_RUN, (*ours, *simulated), needs=", ".join(lacking))
 
 
 def breakdown(frame: pd.DataFrame) -> Finding:
@@ -281,9 +282,7 @@ def draw_accelerator(frame: pd.DataFrame) -> "Figure | None":
     """
     lines = _side_lines(frame, "learner_inferences_per_s", "this processor")
     for name, rows in array_rows(frame).items():
-        lines.append(
-            charts.line(name, [(size, modelled_rate(row, name)) for size, row in sorted(rows.items())])
-        )
+        lines.append(charts.line(name, [(size, number(row, name)) for size, row in sorted(rows.items())]))
     for column in ("accelerator", "GPU"):
         cells = [
             (size, from_cell("fix_figure_10", _row(size), f"{column}, throughput"))

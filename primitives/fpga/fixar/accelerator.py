@@ -36,6 +36,7 @@ class Fixar(wiring.Component):
     Args:
         shape: sizes of the accelerator.
         seed: of the exploration noise.
+        datapath: whether there are cores, memories and Adam; without them, commands take the same cycles.
 
     Ports:
         halves: In(1), activations have 16 bits (FIX Algorithm 1, after the quantisation delay). The scales then stay
@@ -55,10 +56,10 @@ class Fixar(wiring.Component):
         busy: Out(1). cycles: Out(32), of the last TRAIN or ACT. shifts: Out(5 x 5), scales of 16-bit codes.
     """
 
-    def __init__(self, shape: FixarShape, seed: int = 0):
+    def __init__(self, shape: FixarShape, seed: int = 0, *, datapath: bool = True):
         if shape.side < 4:
             raise ValueError(f"side: found {shape.side}; allowed: 4 or more")
-        self.shape, self.seed = shape, seed
+        self.shape, self.seed, self.datapath = shape, seed, datapath
         word = state_word(shape.side)
         line = data.ArrayLayout(signed(WORD_BITS), shape.side)
         super().__init__(
@@ -86,8 +87,8 @@ class Fixar(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         shape, side = self.shape, self.shape.side
-        m.submodules.engine = engine = LayerEngine(shape)
-        m.submodules.memory = memory = ParameterMemory(shape)
+        m.submodules.engine = engine = LayerEngine(shape, datapath=self.datapath)
+        m.submodules.memory = memory = ParameterMemory(shape, datapath=self.datapath)
         m.submodules.scalar = scalar = FixarScalarUnit(shape, self.seed)
         _join(m, engine, memory, side)
         m.d.comb += [

@@ -105,11 +105,68 @@ def coded(m: Module, raw: Value, shift: Value) -> Value:
     return saturated(m, raw >> shift, HALF_BITS)
 
 
+class BlockLoops(wiring.Component):
+    """Gives the blocks of a pass, one per cycle, and says when its last result is stored.
+
+    Args:
+        shape: sizes of the accelerator.
+
+    Ports:
+        start: In(1), command: In(pass_layout), stays until `done`. done: Out(1), the pass has ended.
+        issuing: Out(1), there is a block: its address `block`, the steps `outer` and `inner` of the loops, and
+            `last_inner`, with the inner loop's last step.
+    """
+
+    def __init__(self, shape: FixarShape):
+        self.shape = shape
+        super().__init__(
+            {
+                "start": In(1),
+                "command": In(pass_layout(shape)),
+                "done": Out(1),
+                "issuing": Out(1),
+                "block": Out(range(shape.blocks)),
+                "outer": Out(SIZE_BITS),
+                "inner": Out(SIZE_BITS),
+                "last_inner": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        command, latency = self.command, pass_latency(self.shape.side)
+        draining = Signal(range(latency + 1))
+        row_start = Signal(range(self.shape.blocks))
+        last_outer = self.outer + 1 == command.outer
+        m.d.comb += self.last_inner.eq(self.inner + 1 == command.inner)
+        with m.If(self.start):
+            m.d.sync += [
+                self.issuing.eq(1),
+                self.outer.eq(command.skip),
+                self.inner.eq(0),
+                self.block.eq(command.base),
+                row_start.eq(command.base),
+            ]
+        with m.Elif(self.issuing):
+            m.d.sync += [self.inner.eq(self.inner + 1), self.block.eq(self.block + command.stride)]
+            with m.If(self.last_inner):
+                following = row_start + command.outer_stride
+                m.d.sync += [self.inner.eq(0), self.outer.eq(self.outer + 1), self.issuing.eq(~last_outer)]
+                m.d.sync += [self.block.eq(following), row_start.eq(following)]
+        with m.If(self.start | self.issuing):
+            m.d.sync += draining.eq(latency)
+        with m.Elif(draining != 0):
+            m.d.sync += draining.eq(draining - 1)
+        m.d.comb += self.done.eq(draining == 1)
+        return m
+
+
 class LayerEngine(wiring.Component):
     """The cores with the memories of activations and errors.
 
     Args:
         shape: sizes of the accelerator.
+        datapath: whether there are cores and memories; without them it takes the same cycles, and computes nothing.
 
     Ports:
         start: In(1), command: In(pass_layout): begins a pass; only when none goes on. command stays until `done`.
@@ -125,8 +182,8 @@ class LayerEngine(wiring.Component):
             `ParameterMemory`, whose ports have the same names.
     """
 
-    def __init__(self, shape: FixarShape):
-        self.shape = shape
+    def __init__(self, shape: FixarShape, *, datapath: bool = True):
+        self.shape, self.datapath = shape, datapath
         side = shape.side
         row = data.ArrayLayout(signed(WORD_BITS), side)
         pair = data.ArrayLayout(row, SAMPLES)
@@ -161,6 +218,16 @@ class LayerEngine(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         shape, side, command = self.shape, self.shape.side, self.command
+        m.submodules.loops = loops = BlockLoops(shape)
+        m.d.comb += [
+            loops.start.eq(self.start),
+            loops.command.eq(command),
+            self.block.eq(loops.block),
+            self.target.eq(command.target),
+            self.done.eq(loops.done),
+        ]
+        if not self.datapath:
+            return m
         width = side * WORD_BITS
         m.submodules.activations = activations = Ram(width=width, depth=shape.lines)
         errors = [Ram(width=width, depth=shape.lines) for _ in range(SAMPLES)]
@@ -172,31 +239,8 @@ class LayerEngine(wiring.Component):
         backward = command.kind == PassKind.BACKWARD
         gradient = command.kind == PassKind.GRADIENT
 
-        # The loops over blocks.
-        issuing, draining = Signal(), Signal(range(pass_latency(side) + 1))
-        outer, inner = Signal(SIZE_BITS), Signal(SIZE_BITS)
-        row_start = Signal(range(shape.blocks))
-        last_inner, last_outer = inner + 1 == command.inner, outer + 1 == command.outer
-        with m.If(self.start):
-            m.d.sync += [
-                issuing.eq(1),
-                outer.eq(command.skip),
-                inner.eq(0),
-                self.block.eq(command.base),
-                row_start.eq(command.base),
-            ]
-        with m.Elif(issuing):
-            m.d.sync += [inner.eq(inner + 1), self.block.eq(self.block + command.stride)]
-            with m.If(last_inner):
-                following = row_start + command.outer_stride
-                m.d.sync += [inner.eq(0), outer.eq(outer + 1)]
-                m.d.sync += [self.block.eq(following), row_start.eq(following), issuing.eq(~last_outer)]
-        with m.If(self.start | issuing):
-            m.d.sync += draining.eq(pass_latency(side))
-        with m.Elif(draining != 0):
-            m.d.sync += draining.eq(draining - 1)
-        m.d.comb += [self.done.eq(draining == 1), self.target.eq(command.target)]
-
+        issuing, outer, inner = loops.issuing, loops.outer, loops.inner
+        last_inner = loops.last_inner
         read_line = command.read_line + inner
         error_line = command.error_line + Mux(backward, inner, outer)
         m.d.comb += [

@@ -37,6 +37,44 @@ def state_word(side: int) -> data.StructLayout:
     )
 
 
+class WordCounter(wiring.Component):
+    """Gives the words of an update, one per cycle, and says how long the update goes on.
+
+    Args:
+        words: number of words in the memory.
+
+    Ports:
+        update: In(1), first, last: In: an update of these words begins. busy: Out(1), until its last word is written.
+        issuing: Out(1), word: Out: the word to read.
+    """
+
+    def __init__(self, words: int):
+        super().__init__(
+            {
+                "update": In(1),
+                "first": In(range(words)),
+                "last": In(range(words)),
+                "busy": Out(1),
+                "issuing": Out(1),
+                "word": Out(range(words)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        waiting = Signal(range(UPDATE_LATENCY + 1))
+        with m.If(self.update):
+            m.d.sync += [self.issuing.eq(1), self.word.eq(self.first)]
+        with m.Elif(self.issuing):
+            m.d.sync += [self.issuing.eq(self.word != self.last), self.word.eq(self.word + 1)]
+        with m.If(self.update | self.issuing):
+            m.d.sync += waiting.eq(UPDATE_LATENCY)
+        with m.Elif(waiting != 0):
+            m.d.sync += waiting.eq(waiting - 1)
+        m.d.comb += self.busy.eq(self.issuing | (waiting != 0))
+        return m
+
+
 class ParameterMemory(wiring.Component):
     """Weights with all that belongs to them, and the units that update them.
 
@@ -44,6 +82,7 @@ class ParameterMemory(wiring.Component):
 
     Args:
         shape: sizes of the accelerator.
+        datapath: whether there are memories and lanes; without them an update takes the same cycles, and no more.
 
     Ports:
         block: In, the block to read. target: In(1), its target weights are read, not the trained ones.
@@ -56,8 +95,8 @@ class ParameterMemory(wiring.Component):
         dump: In(1), all words are to be sent. words: Out(stream of state_word). dumping: Out(1).
     """
 
-    def __init__(self, shape: FixarShape):
-        self.shape = shape
+    def __init__(self, shape: FixarShape, *, datapath: bool = True):
+        self.shape, self.datapath = shape, datapath
         side = shape.side
         row = data.ArrayLayout(signed(WORD_BITS), side)
         banks = {
@@ -90,6 +129,16 @@ class ParameterMemory(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         side, depth = self.shape.side, self.shape.blocks
+        m.submodules.counter = counter = WordCounter(self.shape.words)
+        m.d.comb += [
+            counter.update.eq(self.update),
+            counter.first.eq(self.first),
+            counter.last.eq(self.last),
+            self.busy.eq(counter.busy),
+            self.load.ready.eq(~self.busy & ~self.dumping),
+        ]
+        if not self.datapath:
+            return m
         row_bits = side.bit_length() - 1
         width = side * WORD_BITS
         banks = {
@@ -145,22 +194,11 @@ class ParameterMemory(wiring.Component):
         m.d.comb += gradients.as_value().eq(chosen("gradient", row).as_value())
 
         # The update: a word in every cycle.
-        issuing = Signal()
-        with m.If(self.update):
-            m.d.sync += [issuing.eq(1), word.eq(self.first)]
-        with m.Elif(issuing):
-            m.d.sync += [issuing.eq(word != self.last), word.eq(word + 1)]
-        marks: list[Value] = [issuing]
-        places: list[Value] = [word]
+        marks: list[Value] = [counter.issuing]
+        places: list[Value] = [counter.word]
         for _ in range(UPDATE_LATENCY):
             marks.append(delayed(m, marks[-1], 1))
             places.append(delayed(m, places[-1], 1))
-        waiting = Signal(range(UPDATE_LATENCY + 1))
-        with m.If(self.update | issuing):
-            m.d.sync += waiting.eq(UPDATE_LATENCY)
-        with m.Elif(waiting != 0):
-            m.d.sync += waiting.eq(waiting - 1)
-        m.d.comb += self.busy.eq(issuing | (waiting != 0))
         new_moments = Signal(side * (MEAN_BITS + SQUARE_BITS))
         new_weights, old_targets, new_targets = (
             Signal(data.ArrayLayout(signed(WORD_BITS), side), name=name)
@@ -199,28 +237,28 @@ class ParameterMemory(wiring.Component):
         late_weights = delayed(m, new_weights.as_value(), 1)
 
         # Loading, and sending.
-        loaded = Signal(range(self.shape.words))
+        loaded, sent = Signal(range(self.shape.words)), Signal(range(self.shape.words))
         given = self.load.payload
-        m.d.comb += self.load.ready.eq(~self.busy & ~self.dumping)
         loads = self.load.valid & self.load.ready
         with m.If(loads):
             m.d.sync += loaded.eq(Mux(loaded == self.shape.words - 1, 0, loaded + 1))
         with m.FSM():
             with m.State("IDLE"), m.If(self.dump):
-                m.d.sync += word.eq(0)
+                m.d.sync += sent.eq(0)
                 m.next = "READ"
             with m.State("READ"):
-                m.d.comb += [by_word.eq(1), late_by_word.eq(1), late_word.eq(word), self.dumping.eq(1)]
+                m.d.comb += [by_word.eq(1), late_by_word.eq(1), late_word.eq(sent), self.dumping.eq(1)]
                 m.next = "SEND"
             with m.State("SEND"):
-                m.d.comb += [self.words.valid.eq(1), late_by_word.eq(1), late_word.eq(word)]
+                m.d.comb += [self.words.valid.eq(1), late_by_word.eq(1), late_word.eq(sent)]
                 m.d.comb += self.dumping.eq(1)
                 with m.If(self.words.ready):
-                    m.d.sync += word.eq(word + 1)
+                    m.d.sync += sent.eq(sent + 1)
                     m.next = "READ"
-                    with m.If(word == self.shape.words - 1):
+                    with m.If(sent == self.shape.words - 1):
                         m.next = "IDLE"
-        with m.If(issuing):
+        m.d.comb += word.eq(Mux(counter.issuing, counter.word, sent))
+        with m.If(counter.issuing):
             m.d.comb += by_word.eq(1)
         with m.If(marks[STEP_LATENCY]):
             m.d.comb += [late_by_word.eq(1), late_word.eq(places[STEP_LATENCY])]

@@ -269,7 +269,10 @@ def test_simulated_and_modelled_cells_say_so() -> None:
     assert plan.prediction_cell(item, 32).provenance is Provenance.MODELLED
     assert plan.simulated_prediction_cell(item, 32, "fpga:u200").provenance is Provenance.MODELLED
     of_papers = {cell.key: cell.provenance for cell in papers.cells(TINY)}
-    assert of_papers["claim/MAP-T5"] is of_papers["claim/FIX-F10"] is Provenance.MODELLED
+    assert of_papers["claim/MAP-T5"] is Provenance.MODELLED
+    assert of_papers["claim/FIX-F10"] is Provenance.SIMULATED
+    quick = {cell.key: cell.provenance for cell in papers.cells(TIERS["quick"])}
+    assert quick["claim/FIX-F10"] is Provenance.MODELLED
     assert of_papers["claim/PAL-F9"] is Provenance.MEASURED
 
 

@@ -1,4 +1,4 @@
-"""Verdicts on FIX's platform and its modelled array (FIX V-C, Fig. 8 to 10, Table II) from made-up rows."""
+"""Verdicts on FIX's platform and its simulated accelerator (FIX V-C, Fig. 8 to 10, Table II) from made-up rows."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -221,15 +221,15 @@ def test_an_environments_time_is_constant_with_its_whole_interval(
 
 def test_what_the_paper_draws_over_the_batch_is_drawn(tmp_path: Path) -> None:
     sizes = len(BATCH_SIZES)
-    frame = frame_of(tmp_path, *array([5e4] * 4), *array([9e4] * 4, 16), *host(5e-3))
+    frame = frame_of(tmp_path, *array([5e4] * 4, 32), *array([9e4] * 4), *host(5e-3))
     assert points(platform.draw_platform(frame)) == {
         "this host with FIX's array (modelled)": sizes,
         "FIXAR (published)": sizes,
         "CPU-GPU (published)": sizes,
     }
     assert points(platform.draw_accelerator(frame)) == {
-        "array of 32-bit activations (modelled)": sizes,
-        "array of 16-bit activations (modelled)": sizes,
+        "accelerator, 32-bit activations (simulated)": sizes,
+        "accelerator, 16-bit activations (simulated)": sizes,
         "accelerator (published)": sizes,
         "GPU (published)": sizes,
     }
