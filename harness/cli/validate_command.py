@@ -220,6 +220,15 @@ def _show_regrets(rows: list[Measurement], devices: str) -> None:
         middle = f"{median(row.value or 0.0 for row in judged):.1%}" if judged else ""
         table.add_row(name, *map(str, counts), middle, _worst(judged))
     out.print(table)
+    banded = [row.details["slow_links"] for row in rows if "slow_links" in row.details]
+    if banded:
+        kept = sum(bool(band["stays_chosen"]) for band in banded)
+        latency_us = max(band["latency_us"] for band in banded)
+        out.print(
+            f"No source gives the latency of the simulated device's link: with {latency_us:,g} us a transfer {kept} of "
+            f"{len(banded)} choices would be the same",
+            markup=False,
+        )
 
 
 def _worst(judged: list[Measurement]) -> str:

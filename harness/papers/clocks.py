@@ -145,12 +145,12 @@ def merged(assumed: Finding, slower: Finding, assumed_words: str, placed: Placed
     """
     if assumed.outcome is Outcome.NOT_RUN:
         return assumed
-    outcome = _both(assumed.outcome, slower.outcome)
+    outcome = both_outcomes(assumed.outcome, slower.outcome)
     at_placed = {number.quantity: number for number in slower.ours}
     ours: list[Number] = []
     for number in assumed.ours:
         other = at_placed.pop(number.quantity, None)
-        if other is None or math.isclose(other.value, number.value, rel_tol=ROUNDING):
+        if other is None or same_value(other, number):
             ours.append(number)
         else:
             ours.append(_at(number, assumed_words))
@@ -162,18 +162,37 @@ def merged(assumed: Finding, slower: Finding, assumed_words: str, placed: Placed
     said = f"The clock is assumed: at {assumed_words} {assumed.outcome}, at {placed.words}, {slower.outcome}."
     if outcome is Outcome.NO_VERDICT and assumed.outcome in SHOWN_HERE and slower.outcome in SHOWN_HERE:
         said += " The order turns with the clock."
-    if news := _sentences_of_its_own(slower.explanation, assumed.explanation):
+    if news := sentences_of_its_own(slower.explanation, assumed.explanation):
         said += f" At {_mhz(placed.mhz)}: {news}"
     return Finding(outcome, tuple(ours), f"{assumed.explanation} {said}".strip())
 
 
-def _sentences_of_its_own(text: str, other: str) -> str:
-    """Return the sentences of a text that are not in the other text, so that no sentence is shown twice."""
+def sentences_of_its_own(text: str, other: str) -> str:
+    """Return the sentences of a text that are not in another one, so that no sentence is shown twice.
+
+    Args:
+        text, other: explanations of two findings.
+    """
     known = set(re.split(r"(?<=[.:]) ", other))
     return " ".join(sentence for sentence in re.split(r"(?<=[.:]) ", text) if sentence not in known)
 
 
-def _both(one: Outcome, other: Outcome) -> Outcome:
+def same_value(one: Number, other: Number) -> bool:
+    """Return whether two numbers have the same value, rounding aside.
+
+    Args:
+        one, other: the numbers, in the same unit.
+    """
+    return math.isclose(one.value, other.value, rel_tol=ROUNDING)
+
+
+def both_outcomes(one: Outcome, other: Outcome) -> Outcome:
+    """Return the outcome of a check that was run under two assumptions.
+
+    Args:
+        one, other: its outcomes. Two that are equal are kept; "reproduced" and "reproduced in kind" give the latter,
+            and others no verdict.
+    """
     if one is other:
         return one
     if {one, other} == {Outcome.REPRODUCED, Outcome.IN_KIND}:

@@ -105,6 +105,7 @@ class Choice:
         mapping, best: the chosen mapping, and the fastest of those that were run.
         regret: 1 - throughput of the chosen mapping / throughput of the best one.
         verdict: "best", "lost" or "no verdict".
+        slow_links: what the choice would be with slow links, in words; empty if no link has an unknown latency.
     """
 
     workload: str
@@ -116,6 +117,7 @@ class Choice:
     best: str
     regret: Number
     verdict: str = ""
+    slow_links: str = ""
 
 
 @dataclass(frozen=True)

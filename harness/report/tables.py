@@ -225,7 +225,16 @@ def choices(frame: pd.DataFrame) -> Iterator[Choice]:
         size = optional_size(row.batch_size)
         regret, verdict = number(row, "regret"), str(detail(row, "verdict"))
         devices, loop = (str(detail(row, name) or "") for name in ("devices", "loop"))
-        yield Choice(row.workload, size, row.backend, devices, loop, row.device, best, regret, verdict)
+        place = row.workload, size, row.backend, devices, loop, row.device
+        yield Choice(*place, best, regret, verdict, _with_slow_links(detail(row, "slow_links")))
+
+
+def _with_slow_links(band: dict[str, Any] | None) -> str:
+    """Return in words whether a choice depends on the latency of links, for a row that states it."""
+    if band is None:
+        return ""
+    same = "the same" if band["stays_chosen"] else "another"
+    return f"{same} at {band['latency_us']:,g} us a transfer"
 
 
 def primitives(frame: pd.DataFrame) -> Iterator[PrimitiveTime]:

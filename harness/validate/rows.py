@@ -21,6 +21,7 @@ from harness.core.suites import Suite
 from harness.mapping import Entry, Loop, Mapping, PerformanceTable, Platform, Problem, Strategy, Target
 from harness.mapping.assignments import Assignment, baseline_supports
 from harness.mapping.base import Cell
+from harness.mapping.choices import HERE, WITH_SIMULATED
 from harness.mapping.metrics import experiences_per_s, portability
 from harness.measure import statistics
 from harness.measure.protocol import Timing
@@ -32,8 +33,6 @@ SUITE = Suite.VALIDATION
 OVER_DEVICES = "device assignments"
 """What a portability is averaged over: pairs of a device for the learner and one for the replay management."""
 
-HERE, WITH_SIMULATED = "here", "here and simulated"
-"""The devices among which a strategy chose: this machine's own, or also the simulated FPGA."""
 
 Rounds = MappingABC[int, float]
 """Values by number of the measurement's round."""

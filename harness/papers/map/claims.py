@@ -24,6 +24,7 @@ from harness.papers.map import (
 )
 from harness.papers.map.tables import FPGA_AND_GPU
 from harness.papers.number import from_cell, from_text
+from harness.papers.slow_links import at_both_latencies
 
 CLAIMS = (
     Claim(
@@ -121,7 +122,7 @@ CLAIMS = (
         "Throughput is the smallest over learner and replay manager: prediction against achievement",
         (),
         predictions.NEEDS,
-        predictions.prediction_error,
+        at_both_latencies(predictions.prediction_error),
         ("validation",),
         predictions.COMMANDS,
     ),
@@ -240,7 +241,7 @@ CLAIMS = (
         "Achieved throughput is near the theoretical optimum, the fastest learner's rate",
         from_text("MAP.optimum_gap"),
         predictions.NEEDS,
-        predictions.optimum_gap,
+        at_both_latencies(predictions.optimum_gap),
         ("validation",),
         predictions.COMMANDS,
     ),

@@ -16,6 +16,7 @@ from harness.papers.prl import (
     table_4,
 )
 from harness.papers.prl.table_3 import BESIDE_LIBRARIES
+from harness.papers.slow_links import at_both_latencies
 
 CLAIMS = (
     Claim(
@@ -64,7 +65,7 @@ CLAIMS = (
         "At small batches the replay manager's device decides, at large ones the learner's",
         from_text("PRL.small_batch", "PRL.large_batch"),
         figure_8.NEEDS_MAPPINGS,
-        figure_8.composition,
+        at_both_latencies(figure_8.composition),
         ("validation",),
         commands=figure_8.VALIDATE,
         draw=figure_8.draw,
@@ -137,7 +138,7 @@ CLAIMS = (
         "More experiences per second for its peak than the earlier FPGA work: 11% more from 36% less",
         from_text("PRL.peak_deficit", "PRL.eps_gain"),
         section_6_4.NEEDS_FPGA,
-        section_6_4.earlier_work,
+        at_both_latencies(section_6_4.earlier_work),
         ("validation/cartpole-dqn/32", Suite.MACHINE_PEAKS),
         commands=("placerl validate --only cartpole-dqn/32", "placerl reproduce --only PRL-6.4-earlier-work"),
     ),

@@ -515,6 +515,17 @@ def test_regret_that_could_not_be_judged_is_counted_and_said(capsys: pytest.Capt
     assert "regret of map-tpds23: not run: needs: native-flat-cpu" in printed.replace("\n", " ")
 
 
+def test_what_slow_links_would_change_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = replace(choice(NEVER_FUSED, HERE, loop=Loop.FUSED), backend="composed-loop")
+    (lost,) = regrets_of(asked, ran(NEVER_FUSED, 100.0, loop=Loop.FUSED))
+    validate_command.show_strategies([lost])
+    assert "latency" not in capsys.readouterr().out
+    band = {"latency_us": 1000.0, "stays_chosen": False}
+    validate_command.show_strategies([replace(lost, details={**lost.details, "slow_links": band})])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "with 1,000 us a transfer 0 of 1 choices would be the same" in said
+
+
 def test_predictions_and_regrets_of_our_own_model_are_summed_up_together(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -1,0 +1,138 @@
+"""Judges claims about mappings with a simulated device at two latencies of its link: none, and a high one.
+
+Most sources state the bandwidth of a link and not the latency of a transfer, so virtual time and predictions have none.
+A validation's predictions state what they would be with a high latency (`mapping.predict.with_slow_links`), from which
+the rates of the runs that they describe follow. A verdict that is the same at both does not depend on the link.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from harness.core.provenance import Provenance
+from harness.core.suites import Suite
+from harness.mapping.choices import WITH_SIMULATED
+from harness.mapping.strategies.composed_loop import NAMES
+from harness.papers.base import Check, Finding, Outcome
+from harness.papers.clocks import both_outcomes, same_value, sentences_of_its_own
+from harness.papers.evidence import detail, mapping_of, records, select
+from harness.papers.number import Number
+
+RUNS, PREDICTIONS = "gradient_steps_per_s", "predicted_gradient_steps_per_s"
+Place = tuple[str, int, str, str]
+
+
+def latency_us(frame: pd.DataFrame) -> float | None:
+    """Return the latency that a validation's predictions assume for slow links, us; None if none states one.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
+    stated = {detail(row, "slow_links")["latency_us"] for row in _predictions(frame)}
+    return max(stated, default=None)
+
+
+def _predictions(frame: pd.DataFrame) -> list[Any]:
+    rows = records(select(frame, suite=Suite.VALIDATION, quantity=PREDICTIONS))
+    return [row for row in rows if detail(row, "slow_links") and row.value > 0]
+
+
+def _place(row: Any) -> Place:
+    return row.workload, int(row.batch_size), mapping_of(row), str(detail(row, "loop"))
+
+
+def at_slow_links(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return stored measurements as they would be if links had the high latency.
+
+    Of each run of a validation in virtual time, the rate is changed by the ratio of the predictions of the model that
+    describes its loop. Predictions get their own rate with slow links, their choice, and their error against the
+    changed run. Other rows are returned unchanged, and the same frame if nothing changes.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
+    predictions = _predictions(frame)
+    own = {row.Index: detail(row, "slow_links")["gps"] / row.value for row in predictions}
+    of_runs = {_place(row): own[row.Index] for row in predictions if row.backend in NAMES.values()}
+    factors: dict[Any, float] = dict(own)
+    details: dict[Any, dict[str, Any]] = {}
+    for row in records(select(frame, suite=Suite.VALIDATION, quantity=RUNS)):
+        if row.provenance != Provenance.MEASURED and _place(row) in of_runs:
+            factors[row.Index] = of_runs[_place(row)]
+    for row in predictions:
+        details[row.Index] = _slow_details(row, own[row.Index] / of_runs.get(_place(row), 1.0))
+    if not factors:
+        return frame
+    scale = pd.Series([factors.get(label, 1.0) for label in frame.index], frame.index)
+    columns: dict[str, Any] = {name: frame[name] * scale for name in ("value", "low", "high")}
+    columns["samples"] = [
+        tuple(factor * sample for sample in samples)
+        for samples, factor in zip(frame["samples"], scale, strict=True)
+    ]
+    columns["details"] = [
+        details.get(label, stored) for label, stored in zip(frame.index, frame["details"], strict=True)
+    ]
+    return frame.assign(**columns)
+
+
+def _slow_details(row: Any, ratio: float) -> dict[str, Any]:
+    """Return a prediction's details with slow links; `ratio` is by how much it changes more than its run."""
+    found: dict[str, Any] = dict(row.details)
+    for name in ("error", "error_low", "error_high"):
+        if found.get(name) is not None:
+            found[name] = (1 + found[name]) * ratio - 1
+    among = [devices for devices in found.get("chosen_among", ()) if devices != WITH_SIMULATED]
+    if detail(row, "slow_links")["chosen"]:
+        among.append(WITH_SIMULATED)
+    return {**found, "chosen_among": among}
+
+
+def at_both_latencies(check: Check) -> Check:
+    """Return a check that judges runs in virtual time without latencies and with slow links.
+
+    The outcome is the one that both give; if they differ there is no verdict ("reproduced" and "in kind" give the
+    latter). Numbers that depend on the latency are listed twice. A finding on whose rows no link has an influence is
+    returned unchanged.
+
+    Args:
+        check: the check to run; it takes the stored measurements and returns a finding.
+    """
+
+    def judged(frame: pd.DataFrame) -> Finding:
+        found = check(frame)
+        slowed = at_slow_links(frame)
+        if slowed is frame or found.outcome is Outcome.NOT_RUN:
+            return found
+        slow, latency = check(slowed), latency_us(frame)
+        assert latency is not None, "of predictions with slow links"
+        return found if slow == found else _merged(found, slow, f"{latency:g} us a transfer")
+
+    return judged
+
+
+def _merged(fast: Finding, slow: Finding, latency: str) -> Finding:
+    """Return one finding from those without latencies and with slow links."""
+    outcome = both_outcomes(fast.outcome, slow.outcome)
+    at_slow = {number.quantity: number for number in slow.ours}
+    ours: list[Number] = []
+    for number in fast.ours:
+        other = at_slow.pop(number.quantity, None)
+        ours.append(number)
+        if other is not None and not same_value(number, other):
+            ours.append(_modelled(other, latency))
+    ours += [_modelled(number, latency) for number in at_slow.values()]
+    said = f"No source gives the latency of the simulated device's link: without one {fast.outcome}, "
+    said += f"with {latency} (slow links, modelled) {slow.outcome}."
+    if news := sentences_of_its_own(slow.explanation, fast.explanation):
+        said += f" With slow links: {news}"
+    return Finding(outcome, tuple(ours), f"{fast.explanation} {said}".strip(), needs=fast.needs)
+
+
+def _modelled(number: Number, latency: str) -> Number:
+    return replace(
+        number,
+        quantity=f"{number.quantity}, at {latency}",
+        provenance=Provenance.MODELLED,
+        source="slow links",
+    )

@@ -1,0 +1,98 @@
+"""Verdicts without latencies and with slow links: rates by the model of the run's loop, choices, errors, merging."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.mapping.choices import HERE, WITH_SIMULATED
+from harness.mapping.strategies.composed_loop import NAMES
+from harness.papers import slow_links
+from harness.papers.base import Finding, Outcome
+from harness.papers.evidence import detail, number, records
+from harness.papers.slow_links import at_both_latencies, at_slow_links, latency_us
+from tests.harness.papers.map.test_predictions import prediction, run
+from tests.harness.papers.rows import frame_of
+
+BOARD = "native-fpga-cpu"
+SIMULATED = {"provenance": Provenance.SIMULATED}
+
+
+def slowed(gps: float, chosen: bool = True, **more: Any) -> Measurement:
+    """A prediction of 100 gradient steps a second that slow links would change to `gps`."""
+    made = prediction(more.pop("error", 0.1), mapping=BOARD, **more)
+    details = made.details | {"slow_links": {"latency_us": 1000.0, "gps": gps, "chosen": chosen}}
+    return Measurement(**{**vars(made), "details": details})
+
+
+def model(gps: float, loop: str = "relaxed") -> Measurement:
+    made = slowed(gps, backend=NAMES[loop])
+    return Measurement(**{**vars(made), "details": made.details | {"loop": loop, "ran": loop}})
+
+
+def test_runs_in_virtual_time_follow_the_model_of_their_loop(tmp_path: Path) -> None:
+    rows = [
+        run(90.0, mapping=BOARD, **SIMULATED),
+        run(80.0, mapping=BOARD, loop="overlapped", **SIMULATED),  # no model of this loop has slow links
+        run(70.0, mapping=BOARD),  # measured
+        model(25.0),
+        slowed(50.0, chosen=False, chosen_among=[HERE, WITH_SIMULATED]),
+    ]
+    frame = frame_of(tmp_path, *rows)
+    assert latency_us(frame) == 1000.0
+    slow = at_slow_links(frame)
+    assert [float(f"{value:.6g}") for value in slow["value"]] == [22.5, 80.0, 70.0, 25.0, 50.0]
+    assert slow["samples"].iloc[0] == pytest.approx([sample / 4 for sample in frame["samples"].iloc[0]])
+    own = records(slow)[4]
+    assert detail(own, "chosen_among") == [HERE], "another mapping is chosen with slow links"
+    assert detail(own, "error") == pytest.approx(1.1 * 0.5 / 0.25 - 1), "half the rate, of a quarter"
+    assert detail(records(frame)[4], "error") == 0.1
+
+
+def test_without_a_band_nothing_changes(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, run(90.0, mapping=BOARD, **SIMULATED), prediction(0.1))
+    assert at_slow_links(frame) is frame
+    assert latency_us(frame) is None
+
+
+@pytest.mark.parametrize(
+    ("limit", "outcome"),
+    [(10.0, Outcome.IN_KIND), (50.0, Outcome.NO_VERDICT), (95.0, Outcome.NOT_REPRODUCED)],
+)
+def test_a_verdict_is_the_one_that_both_latencies_give(
+    limit: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    frame = frame_of(tmp_path, run(90.0, mapping=BOARD, **SIMULATED), model(25.0))
+
+    def check(frame: Any) -> Finding:
+        row = records(frame)[0]
+        found = Outcome.IN_KIND if row.value > limit else Outcome.NOT_REPRODUCED
+        return Finding(found, (number(row, "rate"),), f"It reaches {row.value:g}.")
+
+    judged = at_both_latencies(check)(frame)
+    assert judged.outcome is outcome
+    assert [n.value for n in judged.ours] == [90.0, 22.5]
+    assert judged.ours[1].quantity == "rate, at 1000 us a transfer"
+    assert judged.ours[1].provenance is Provenance.MODELLED
+    assert "It reaches 90." in judged.explanation
+    assert "With slow links: It reaches 22.5." in judged.explanation
+
+
+def test_a_finding_on_which_no_link_has_an_influence_is_kept(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, run(90.0, mapping=BOARD, **SIMULATED), model(25.0))
+    kept, lacking = Finding(Outcome.NO_VERDICT, (), "Nothing to see."), Finding(Outcome.NOT_RUN, needs="rows")
+    assert at_both_latencies(lambda _: kept)(frame) is kept
+    assert at_both_latencies(lambda _: lacking)(frame) is lacking
+
+
+def test_the_claims_about_runs_in_virtual_time_have_the_band() -> None:
+    from harness import papers
+
+    wrapped = {
+        claim.key
+        for claim in papers.claims()
+        if getattr(claim.check, "__qualname__", "").startswith(slow_links.at_both_latencies.__name__)
+    }
+    assert wrapped == {"MAP-VI-B", "MAP-F13", "PRL-F8", "PRL-6.4-earlier-work"}
