@@ -1,5 +1,6 @@
 """Computes what each page of the report shows, and renders it. Each page answers one question."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from harness.papers import Outcome
 from harness.papers.evidence import number, records
 from harness.papers.number import from_text
 from harness.plan import plan
-from harness.report import answers, plots, roofline_plot
+from harness.report import answers, plots, roofline_plot, what_if
 from harness.report.content import Content, Fact, PrimitiveTime
 from harness.report.formatting import MARKS, row_ranges, show, whole
 from harness.report.names import people_s_name
@@ -179,7 +180,12 @@ def machine_in_a_line(content: Content) -> str:
 
 
 def _mappings(content: Content, _others: Sequence[Content]) -> dict[str, object]:
+    times = what_if.tables(content.measurements)
+    # In a script element, "<" could end it; JSON may write it as an escape.
+    data = Markup(json.dumps(times).replace("<", "\\u003c")) if times else None
     return {
+        "what_if": data,
+        "script": Markup((FOLDER / "what_if.js").read_text(encoding="utf-8")),
         "fastest": answers.fastest_mappings(content),
         "marks": MARKS,
         "heat_maps": [

@@ -17,7 +17,18 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
+from harness import workloads
+from harness.core.row import Measurement
+from harness.mapping import predict
+from harness.mapping.base import candidates
+from harness.mapping.problem import problem_of
+from harness.mapping.strategies.map_tpds23 import MapTpds23
+from harness.mapping.strategies.primitive_sum import PrimitiveSum
+from harness.platforms import of_this_machine
 from harness.report import export, pages, site
+from harness.report.reading import read
+from harness.store.store import Store
+from tests.harness.papers.rows import profiled
 from tests.harness.report import sample
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -378,6 +389,62 @@ def test_the_keyboard_reaches_the_menu_after_a_link_that_skips_it(
         "index.html",
         "mappings.html",
     ]
+
+
+def test_what_if_ranks_the_mappings_as_the_python_models_do(
+    browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    rows = list(timed_rows())
+    with Store.open(tmp_path / "store.sqlite") as store:
+        store.begin_run("quick", "r", sample.MACHINE).finish("a", rows)
+    page = tmp_path / "mappings.html"
+    page.write_text(pages.render(read(tmp_path / "store.sqlite"), "mappings"), encoding="utf-8")
+    browser.get(page.as_uri())
+    table = predict.table_from(rows, 256)
+    problem = problem_of(workloads.load("hopper-ddpg"), 256)
+    for value, model in (("1", MapTpds23()), ("0", PrimitiveSum())):
+        Select(browser.find_element(By.ID, "what-if-ahead")).select_by_value(value)
+        wanted = {}
+        for mapping in candidates(table):
+            with contextlib.suppress(KeyError):
+                wanted[str(mapping)] = model.predict(table, problem, of_this_machine(), mapping).gps
+        assert len(wanted) >= 6
+        shown = shown_ranking(browser)
+        assert dict(shown) == pytest.approx(wanted, rel=1e-12)
+        assert [rate for _, rate in shown] == sorted(wanted.values(), reverse=True)
+    (box,) = browser.find_elements(By.CSS_SELECTOR, "#what-if-devices input")
+    assert box.get_attribute("value") == "fpga:u200"
+    box.click()
+    here = dict(shown_ranking(browser))
+    assert here
+    assert here.keys() == {mapping for mapping in wanted if "fpga" not in mapping}
+    browser.execute_script(AXE.read_text(encoding="utf-8"))
+    assert [each for each in browser.execute_async_script(FINDINGS) if each[0] in SERIOUS] == []
+
+
+def shown_ranking(browser: webdriver.Chrome) -> list[tuple[str, float]]:
+    script = "return [...document.querySelectorAll('#what-if-rows tr')].map(r => [r.dataset.mapping, r.dataset.rate])"
+    return [(mapping, float(rate)) for mapping, rate in browser.execute_script(script)]
+
+
+def timed_rows() -> Iterator[Measurement]:
+    """Times of all primitives on several backends and on a simulated device; the reference manages no replay."""
+    for target, device, factor in (("native", "cpu", 1.0), ("torch", "cpu", 3.0), ("fpga:u200", "fpga", 0.5)):
+        fields = {"backend": target.partition(":")[0], "device": device}
+        fields |= {"suite": "simulated_profile", "provenance": "simulated"} if device == "fpga" else {}
+        for primitive, time_s in (
+            ("learner.step", 2e-3),
+            ("sum_tree.sample", 1.5e-3),
+            ("sum_tree.update", 1e-3),
+        ):
+            yield profiled(primitive, factor * time_s, details={"target": target}, **fields)
+        yield profiled("actor.infer", factor * 1e-5, details={"target": target}, **fields)
+        yield profiled("sum_tree.insert", factor * 2e-6, details={"target": target}, **fields)
+    for primitive in ("sum_tree.sample", "sum_tree.update"):
+        yield profiled(primitive, 1e-9, backend="reference", details={"target": "reference"})
+    for primitive, time_s in (("environment.step", 3e-5), ("storage.insert", 1e-6), ("storage.gather", 4e-5)):
+        yield profiled(primitive, time_s, details={"target": "cpu"})
+    yield profiled("storage.gather", 2e-5, backend="fpga", details={"target": "fpga:u200"})
 
 
 def _luminance(colour: str) -> float:
