@@ -7,6 +7,7 @@ from harness.papers.base import Claim, Finding, among_themselves
 from harness.papers.clocks import at_both_clocks
 from harness.papers.number import from_cell, from_text, ratio
 from harness.papers.ppo import (
+    block_rams,
     environment_steps,
     figures_10_11,
     figures_12_15,
@@ -65,6 +66,14 @@ CLAIMS = (
         ),
         "nothing",
         resources.check(*table_1.COUNTERPARTS),
+    ),
+    Claim(
+        "PPO-T1-memory",
+        "5.2, Table 1",
+        "Block RAMs grow with the mini-batch and with the network: MuJoCo",
+        block_rams.published(),
+        "nothing",
+        block_rams.by_minibatch,
     ),
     Claim(
         "PPO-T2",
@@ -157,6 +166,14 @@ CLAIMS = (
         from_text("PPO.systolic_mujoco", "PPO.systolic_atari"),
         "nothing",
         networks.larger_arrays,
+    ),
+    Claim(
+        "PPO-5.2-choice",
+        "4, 5.2",
+        "The exploration chooses an array of 16 x 16 for MuJoCo on an Alveo U200",
+        from_text("PPO.systolic_mujoco"),
+        "nothing",
+        block_rams.explored_side,
     ),
     Claim(
         "PPO-5.2-clock",

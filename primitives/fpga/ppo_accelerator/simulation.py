@@ -23,6 +23,9 @@ from primitives.fpga.ppo_accelerator.golden import with_ones
 from primitives.fpga.ppo_accelerator.program import NetworkProgram
 from primitives.fpga.simulation.ports import columns
 
+Run = tuple[int, int]
+"""A run of a network's program: its first step, and the number of steps."""
+
 
 def float_word(number: float) -> int:
     """Return the 32 bits of a number in float32."""
@@ -54,11 +57,12 @@ class SimulatedAccelerator:
     Args:
         sizes: of the accelerator.
         engine: `compiled` (Verilator) or `interpreted` (Amaranth's own simulator, for tiny ones).
+        design: the accelerator; by default a `PpoAccelerator`.
     """
 
-    def __init__(self, sizes: AcceleratorSizes, *, engine: str = "compiled"):
+    def __init__(self, sizes: AcceleratorSizes, *, engine: str = "compiled", design: Any = None):
         self.sizes = sizes
-        self.simulation = simulation.engine(engine)(PpoAccelerator(sizes))
+        self.simulation = simulation.engine(engine)(design or PpoAccelerator(sizes))
         self._programs: dict[int, NetworkProgram] = {}
 
     def load(self, network: int, program: NetworkProgram, weights: Sequence[Floats]) -> None:
@@ -69,17 +73,18 @@ class SimulatedAccelerator:
             program: its sizes and dataflows.
             weights: W_1 to W_L with biases, float32.
         """
-        self._programs[network] = program
-        steps = (*program.forward, *program.training(self.sizes.activation_blocks))
-        items = [
-            {"network": network, "index": index, "step": step.fields} for index, step in enumerate(steps)
-        ]
-        self.simulation.run({"program": columns(items)}, {})
+        self.restep(network, program)
         for layer, matrix in zip(program.layers, weights, strict=True):
             base = program.weight_base(layer)
             self._write(network, HostMemory.WEIGHTS, matrix, base)
             for memory in (HostMemory.MEANS, HostMemory.SQUARES):
                 self._write(network, memory, np.zeros_like(matrix), base)
+
+    def restep(self, network: int, program: NetworkProgram) -> None:
+        """Load a network's steps, such as those for another number of samples; its weights and moments stay."""
+        self._programs[network] = program
+        steps = (*program.forward, *program.training(self.sizes.activation_blocks))
+        self._store(network, [step.fields for step in steps])
 
     def write_inputs(self, unit: int, program: NetworkProgram, inputs: Floats) -> None:
         """Write samples, (n_0, M), to a unit's activations."""
@@ -103,10 +108,9 @@ class SimulatedAccelerator:
         units = (0, 1) if shared else networks
         runs = {network: (0, len(self._programs[network].forward)) for network in networks}
         program = {unit: self._programs[networks[0] if shared else unit] for unit in units}
-        wanted = {f"outputs_{unit}": program[unit].sizes[-1] * program[unit].batch_blocks for unit in units}
-        found = self._run(runs, shared, wanted)
-        outputs = [self._output(found.outputs[f"outputs_{unit}"], program[unit]) for unit in units]
-        return outputs, self._cycles(found, networks)
+        wanted = {unit: each.sizes[-1] * each.batch_blocks for unit, each in program.items()}
+        rows, cycles = self._run(runs, shared, wanted)
+        return [_output(rows[unit], program[unit]) for unit in units], cycles
 
     def train(
         self, *networks: int, learning_rates: Sequence[float], step: int, shared: bool = False
@@ -124,29 +128,23 @@ class SimulatedAccelerator:
             program = self._programs[network]
             runs[network] = (len(program.forward), len(program.training(0)))
             for name, value in zip(("rate", "root"), corrections(learning_rate, step), strict=True):
-                self.simulation.write(f"{name}_{network}", float_word(value))
-        return self._cycles(self._run(runs, shared, {}), networks)
+                self._set(f"{name}_{network}", float_word(value))
+        return self._run(runs, shared, {})[1]
 
     def weights(self, network: int) -> list[Floats]:
         """Return W_1 to W_L of a network."""
         found, program = [], self._programs[network]
         for layer in program.layers:
             rows, pitch = program.weight_size(layer)
-            shape = (program.sizes[layer], program.sizes[layer - 1] + 1)
-            items = row_items(
-                np.zeros((rows * program.side, pitch * program.side), np.float32),
-                program.side,
-                program.weight_base(layer),
-            )
-            reads = {
-                "owner": np.full(len(items["row"]), network),
-                "block": items["block"],
-                "row": items["row"],
-            }
-            run = self.simulation.run({"reads": reads}, {"rows": len(items["row"])})
-            words = run.outputs["rows"].reshape(rows * program.side, pitch * program.side)
-            found.append(words.astype(np.uint32).view(np.float32)[: shape[0], : shape[1]])
+            blocks = program.weight_base(layer) + np.arange(rows * pitch)
+            words = self._read(network, blocks).reshape(rows, pitch, program.side, program.side)
+            matrix = words.transpose(0, 2, 1, 3).reshape(rows * program.side, -1)
+            found.append(matrix[: program.sizes[layer], : program.sizes[layer - 1] + 1])
         return found
+
+    def _store(self, network: int, steps: Sequence[dict[str, Any]]) -> None:
+        items = [{"network": network, "index": index, "step": step} for index, step in enumerate(steps)]
+        self.simulation.run({"program": columns(items)}, {})
 
     def _write(self, owner: int, memory: Any, matrix: Floats, base: int) -> None:
         items = row_items(matrix, self.sizes.side, base)
@@ -154,40 +152,59 @@ class SimulatedAccelerator:
         fixed = {"owner": np.full(count, owner), "memory": np.full(count, memory.value)}
         self.simulation.run({"writes": {**fixed, **items}}, {})
 
-    def _run(self, runs: dict[int, tuple[int, int]], shared: bool, wanted: dict[str, int]) -> Any:
+    def _read(self, network: int, blocks: NDArray[Any]) -> Floats:
+        """Return blocks of weights, (blocks, P, P)."""
+        side = self.sizes.side
+        count = len(blocks) * side
+        reads = {
+            "owner": np.full(count, network),
+            "block": np.repeat(blocks, side),
+            "row": np.tile(np.arange(side), len(blocks)),
+        }
+        return row_floats(self.simulation.run({"reads": reads}, {"rows": count}).outputs["rows"], side)
+
+    def _run(
+        self, runs: dict[int, Run], shared: bool, rows: dict[int, int]
+    ) -> tuple[dict[int, Floats], dict[int, int]]:
+        """Run steps of networks.
+
+        Args:
+            runs: first step and number of steps, by network.
+            shared: whether they are on both units.
+            rows: number of rows that come out, by unit.
+
+        Returns:
+            The rows, (n, P), by unit, and the cycles by network.
+        """
         inputs = {
             f"runs_{network}": columns([{"first": first, "count": count, "shared": int(shared)}])
             for network, (first, count) in runs.items()
         }
-        expected: dict[str | tuple[str, ...], int] = {f"finished_{network}": 1 for network in runs}
-        expected.update(wanted.items())
-        return self.simulation.run(inputs, expected)
+        wanted: dict[str | tuple[str, ...], int] = {f"finished_{network}": 1 for network in runs}
+        wanted.update({f"outputs_{unit}": count for unit, count in rows.items()})
+        outputs = self.simulation.run(inputs, wanted).outputs
+        found = {
+            unit: row_floats(outputs[f"outputs_{unit}"]["words"], self.sizes.side)[:, 0] for unit in rows
+        }
+        return found, {network: int(outputs[f"finished_{network}"][0]) for network in runs}
 
-    @staticmethod
-    def _cycles(found: Any, networks: Sequence[int]) -> dict[int, int]:
-        return {network: int(found.outputs[f"finished_{network}"][0]) for network in networks}
-
-    def _output(self, rows: dict[str, Any], program: NetworkProgram) -> Floats:
-        side, columns_ = program.side, program.batch_blocks
-        z = np.zeros((program.sizes[-1], columns_ * side), np.float32)
-        for block, row, words in zip(rows["block"], rows["row"], rows["words"], strict=True):
-            at = block // columns_ * side + row, block % columns_ * side
-            z[at[0], at[1] : at[1] + side] = words.astype(np.uint32).view(np.float32)
-        return z[:, : program.batch]
+    def _set(self, name: str, word: int) -> None:
+        self.simulation.write(name, word)
 
 
-def sizes_for(*programs: NetworkProgram, **options: Any) -> AcceleratorSizes:
-    """Return the sizes of an accelerator that holds these networks.
+def _output(rows: Floats, program: NetworkProgram) -> Floats:
+    """Return z_L, (n_L, M), from its rows as they come out: block by block, without rows that do not exist."""
+    side, size, columns_ = program.side, program.sizes[-1], program.batch_blocks
+    parts, at = [], 0
+    for first in range(0, size, side):
+        count = min(side, size - first)
+        block_row = rows[at : at + count * columns_].reshape(columns_, count, side)
+        parts.append(block_row.transpose(1, 0, 2).reshape(count, -1))
+        at += count * columns_
+    return np.concatenate(parts)[:, : program.batch]
 
-    Args:
-        programs: of networks with the same side.
-        options: other attributes of `AcceleratorSizes`, such as `relu`.
-    """
-    return AcceleratorSizes(
-        side=programs[0].side,
-        weight_blocks=max(p.weight_base(len(p.sizes)) for p in programs),
-        activation_blocks=max(p.activation_base(len(p.sizes) - 1) for p in programs),
-        delta_blocks=max(p.delta_base(len(p.sizes)) for p in programs),
-        result_blocks=max(p.result_blocks for p in programs),
-        **options,
-    )
+
+def row_floats(words: Any, side: int) -> Floats:
+    """Return float32 numbers, (blocks or rows, P or 1, P), from rows of P words."""
+    numbers = np.ascontiguousarray(words).astype(np.uint32).view(np.float32)
+    return numbers.reshape(-1, 1, side)

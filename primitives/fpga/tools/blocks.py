@@ -100,12 +100,20 @@ def _bank_arbiter(
 
 
 def _gemm_core(
-    side: Side = 16, width: Width = 32, accumulator_width: SumWidth = 64, configurable: bool = False
+    side: Side = 16,
+    width: Width = 32,
+    accumulator_width: SumWidth = 64,
+    configurable: bool = False,
+    float32: bool = False,
 ) -> Any:
-    """The systolic core that multiplies matrices (PPO 3.2.2)."""
+    """The systolic core that multiplies matrices (PPO 3.2.2); `float32`: in float32, whatever the widths."""
     from primitives.fpga.gemm.core import GemmCore
 
     _check_halves(width, configurable)
+    if float32:
+        if configurable:
+            raise ValueError("configurable: found true; allowed with float32: false")
+        return GemmCore(side=side, width=32, accumulator_width=32, block_load=True, float32=True)
     return GemmCore(side=side, width=width, accumulator_width=accumulator_width, configurable=configurable)
 
 
@@ -225,6 +233,18 @@ def _cartpole_bench(design: Any, module: str) -> dict[str, str]:
     return golden_bench(design, module)
 
 
+def _ppo_accelerator(
+    network: Annotated[str, Words(("hopper", "humanoid"))] = "hopper",
+    side: Side = 4,
+    batch: Annotated[int, Whole(1, 4096)] = 16,
+    activation: Annotated[str, Words(("tanh", "relu"))] = "tanh",
+) -> Any:
+    """PPO's whole accelerator: two float32 units train policy and value network, `batch` samples each (PPO 3)."""
+    from primitives.fpga.ppo_accelerator.top import accelerator_for
+
+    return accelerator_for(network, side=side, batch=batch, relu=activation == "relu")
+
+
 def _check_halves(width: int, configurable: bool) -> None:
     if configurable and width % 2:
         raise ValueError(
@@ -327,5 +347,6 @@ BLOCKS = {
         Block("gaussian-generator", _gaussian_generator, recorded(stimuli.no_inputs)),
         Block("cartpole-agent", _cartpole_agent, _cartpole_bench, ULX3S),
         Block("fixar", _fixar, recorded(stimuli.registers_alone)),
+        Block("ppo-accelerator", _ppo_accelerator),
     )
 }

@@ -10,7 +10,8 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from primitives.fpga.cycles import ppo_accelerator as model
 from primitives.fpga.ppo_accelerator.golden import GoldenNetwork
 from primitives.fpga.ppo_accelerator.program import NetworkProgram
-from primitives.fpga.ppo_accelerator.simulation import SimulatedAccelerator, sizes_for
+from primitives.fpga.ppo_accelerator.simulation import SimulatedAccelerator
+from primitives.fpga.ppo_accelerator.top import sizes_for
 from tests.primitives.fpga.ppo_accelerator.training_step import Trained, check_step, random_weights
 
 SIDE = 2

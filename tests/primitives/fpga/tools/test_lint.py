@@ -99,7 +99,12 @@ def test_every_waiver_has_a_reason() -> None:
 
 # As small as a block comes: a larger one has more of the same modules. What is not named has its defaults.
 SMALL = {
-    "gemm-core": [{"side": "2"}, {"side": "2", "configurable": "true"}],
+    "gemm-core": [
+        {"side": "2"},
+        {"side": "2", "configurable": "true"},
+        {"side": "2", "float32": "true"},
+    ],
+    "ppo-accelerator": [{"side": "2", "batch": "4"}],
     "adaptive-array": [{"side": "2"}],
     "weight-update": [{"side": "2"}],
     "reduce-unit": [{"lanes": "2"}],

@@ -1,0 +1,89 @@
+"""The registers by which a host runs PPO's accelerator."""
+
+from primitives.fpga.host import COMMON, Field, Register, RegisterMap
+from primitives.fpga.ppo_accelerator.step import Step
+
+STEP_WORDS = -(-Step.size // 32)
+"""Registers that hold one step of a program."""
+BLOCK = Field("block", 0, 16, "Number of the block in the network's weights.")
+OWNER = Field("network", 16, 1, "The network, 0 or 1.")
+
+REGISTERS = RegisterMap(
+    "ppo_accelerator",
+    "Trains a policy and a value network with PPO's accelerator.",
+    (
+        *COMMON,
+        Register(
+            "runs",
+            0x0C,
+            "rw",
+            width=4,
+            description="What `start` begins.",
+            fields=(
+                Field("run_0", 0, description="A run of network 0."),
+                Field("run_1", 1, description="A run of network 1."),
+                Field("shared_0", 2, description="The run of network 0 is on both units; run_1 must be 0."),
+                Field("shared_1", 3, description="The run of network 1 is on both units; run_0 must be 0."),
+            ),
+        ),
+        *(
+            Register(
+                f"steps_{k}",
+                0x10 + 4 * k,
+                "rw",
+                width=16,
+                description=f"The steps of network {k}'s program to run.",
+                fields=(
+                    Field("first", 0, 8, "The first step, from 0."),
+                    Field("count", 8, 8, "Number of steps, at least 1."),
+                ),
+            )
+            for k in range(2)
+        ),
+        *(
+            Register(
+                f"cycles_{k}", 0x18 + 4 * k, "ro", description=f"Clock cycles of network {k}'s last run."
+            )
+            for k in range(2)
+        ),
+        *(
+            Register(
+                f"{name}_{k}",
+                address + 4 * k,
+                "rw",
+                description=f"Adam's {meaning} for network {k}'s next update, in float32.",
+            )
+            for name, address, meaning in (
+                ("rate", 0x20, "step size over 1 - beta1^t"),
+                ("root", 0x28, "sqrt(1 - beta2^t)"),
+            )
+            for k in range(2)
+        ),
+        Register(
+            "store_step",
+            0x30,
+            "pulse",
+            width=18,
+            description="Stores the step in step_word_0 and the following registers.",
+            fields=(
+                Field("index", 0, 8, "Place in the program, from 0."),
+                OWNER,
+                Field("store", 17, 1, "Must be 1."),
+            ),
+        ),
+        Register(
+            "read_weights",
+            0x34,
+            "pulse",
+            width=18,
+            description="Sends a block of weights, a row per transfer, to m_axis_weights.",
+            fields=(BLOCK, OWNER, Field("read", 17, 1, "Must be 1.")),
+        ),
+        *(
+            Register(
+                f"step_word_{n}", 0x40 + 4 * n, "rw", description=f"Bits {32 * n} to {32 * n + 31} of a step."
+            )
+            for n in range(STEP_WORDS)
+        ),
+    ),
+)

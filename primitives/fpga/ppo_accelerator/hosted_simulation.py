@@ -1,0 +1,94 @@
+"""The host of a simulated accelerator with its host interface: it uses registers and streams only."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from primitives.fpga.gemm.float_golden import Floats
+from primitives.fpga.host import HostAccess
+from primitives.fpga.ppo_accelerator.accelerator import AcceleratorSizes
+from primitives.fpga.ppo_accelerator.host_registers import REGISTERS
+from primitives.fpga.ppo_accelerator.simulation import Run, SimulatedAccelerator, row_floats, row_items
+from primitives.fpga.ppo_accelerator.step import Step
+from primitives.fpga.ppo_accelerator.top import PpoAcceleratorTop
+from primitives.fpga.simulation.ports import columns, pack
+
+
+class HostedAccelerator(SimulatedAccelerator):
+    """A simulated accelerator with its host interface, used as a host uses it: by registers and streams.
+
+    Args:
+        sizes: of the accelerator.
+        engine: `compiled` (Verilator) or `interpreted` (Amaranth's own simulator, for tiny ones).
+    """
+
+    def __init__(self, sizes: AcceleratorSizes, *, engine: str = "compiled"):
+        super().__init__(sizes, engine=engine, design=PpoAcceleratorTop(sizes))
+        self.registers = HostAccess(self.simulation, REGISTERS)
+
+    def _store(self, network: int, steps: Sequence[dict[str, Any]]) -> None:
+        for index, step in enumerate(steps):
+            words = pack(Step, columns([step]))[0]
+            values = {f"step_word_{n}": int(word) for n, word in enumerate(words)}
+            self.registers.write(**values, store_step=index | network << 16 | 1 << 17)
+
+    def _write(self, owner: int, memory: Any, matrix: Floats, base: int) -> None:
+        items = row_items(matrix, self.sizes.side, base)
+        header = np.zeros((1, self.sizes.side), np.int64)
+        header[0, 0] = owner | memory.value << 1 | base << 16
+        # Rows are sent in the order of their places.
+        order = np.lexsort((items["row"], items["block"]))
+        beats = np.concatenate([header, items["words"][order]])
+        last = np.zeros(len(beats), np.int64)
+        last[-1] = 1
+        self.simulation.run({"s_axis_rows": {"data": _beats(beats), "last": last}}, {})
+
+    def _read(self, network: int, blocks: NDArray[Any]) -> Floats:
+        found = []
+        for block in blocks:
+            self.registers.write(read_weights=int(block) | network << 16 | 1 << 17)
+            run = self.simulation.run({}, {"m_axis_weights": self.sizes.side})
+            found.append(_words(run.outputs["m_axis_weights"]["data"], self.sizes.side))
+        return row_floats(np.concatenate(found), self.sizes.side)
+
+    def _run(
+        self, runs: dict[int, Run], shared: bool, rows: dict[int, int]
+    ) -> tuple[dict[int, Floats], dict[int, int]]:
+        begins = sum((1 << network) | (int(shared) << 2 + network) for network in runs)
+        steps = {f"steps_{network}": first | count << 8 for network, (first, count) in runs.items()}
+        self.registers.write(events=1, runs=begins, **steps, control=1)
+        found = {}
+        if rows:
+            wanted: dict[str | tuple[str, ...], int] = {
+                f"m_axis_outputs_{unit}": count for unit, count in rows.items()
+            }
+            outputs = self.simulation.run({}, wanted).outputs
+            for unit in rows:
+                sent = outputs[f"m_axis_outputs_{unit}"]
+                assert sent["last"].tolist() == [0] * (rows[unit] - 1) + [1], (
+                    "the packet ends with its last row"
+                )
+                found[unit] = row_floats(_words(sent["data"], self.sizes.side), self.sizes.side)[:, 0]
+        while not self.registers.read("events"):
+            self.simulation.step(100)
+        return found, {network: self.registers.read(f"cycles_{network}") for network in runs}
+
+    def _set(self, name: str, word: int) -> None:
+        self.registers.write(**{name: word})
+
+
+def _beats(words: NDArray[Any]) -> NDArray[Any]:
+    """Return rows of 32-bit words, (n, P), as a stream's numbers: (n,) up to 64 bits, words beyond."""
+    if words.shape[1] > 2:
+        return words
+    return words[:, 0].astype(np.uint64) | words[:, 1].astype(np.uint64) << np.uint64(32)
+
+
+def _words(numbers: NDArray[Any], side: int) -> NDArray[Any]:
+    """Return a stream's numbers as rows of 32-bit words, (n, P): the inverse of `_beats`."""
+    if side > 2:
+        return numbers
+    wide = numbers.astype(np.uint64)
+    return np.stack([wide & np.uint64(0xFFFFFFFF), wide >> np.uint64(32)], axis=1)

@@ -1,0 +1,75 @@
+"""PPO's whole accelerator at P = 8: a training step of Hopper 64-64 with data, through registers and streams."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
+from primitives.fpga.cycles import ppo_accelerator as model
+from primitives.fpga.learner_pipeline.update_unit import corrections
+from primitives.fpga.ppo_accelerator.golden import GoldenNetwork
+from primitives.fpga.ppo_accelerator.hosted_simulation import HostedAccelerator
+from primitives.fpga.ppo_accelerator.program import NetworkProgram
+from primitives.fpga.ppo_accelerator.top import sizes_for
+from tests.primitives.fpga.ppo_accelerator.hopper import NETWORKS, SIZES, HopperStep
+from tests.primitives.fpga.ppo_accelerator.training_step import assert_same_bits
+
+SIDE, SAMPLES = 8, 16
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_training_step_of_hopper_bit_by_bit() -> None:
+    """Both networks at once; then the policy on both units, each with half of the samples."""
+    step = HopperStep.of(SAMPLES)
+    programs = [NetworkProgram(SIZES[name], SAMPLES, SIDE, ("NS", "IS", "WS")) for name in NETWORKS]
+    host = HostedAccelerator(sizes_for(*programs, accumulator_depth=128, steps=16))
+    golden = []
+    for number, (name, program) in enumerate(zip(NETWORKS, programs, strict=True)):
+        weights = step.weights(step.state, name)
+        host.load(number, program, weights)
+        host.write_inputs(number, program, step.inputs)
+        golden.append(GoldenNetwork.of(program, weights))
+    outputs, forward_cycles = host.forward(0, 1)
+    for number, (name, program) in enumerate(zip(NETWORKS, programs, strict=True)):
+        passed = golden[number].forward(step.inputs)
+        assert_same_bits(outputs[number], passed.output)
+        assert forward_cycles[number] == model.run_cycles(program.forward, program)
+        deltas = step.deltas(name, outputs[number])
+        host.write_deltas(number, program, deltas)
+        gradients = golden[number].gradients(passed, deltas)
+        golden[number].update([gradients], *corrections(step.rate(name), 1))
+    rates = [step.rate(name) for name in NETWORKS]
+    training_cycles = host.train(0, 1, learning_rates=rates, step=1)
+    for number, (name, program) in enumerate(zip(NETWORKS, programs, strict=True)):
+        alone = model.run_cycles(program.training(0), program)
+        waits = training_cycles[number] - alone
+        assert 0 <= waits <= model.update_rows(programs[1 - number])
+        for found, expected, ppos in zip(
+            host.weights(number), golden[number].weights, step.weights(step.new_state, name), strict=True
+        ):
+            assert_same_bits(found, expected)
+            np.testing.assert_allclose(found, ppos, rtol=0, atol=0.01 * step.rate(name))
+
+    # PPO 3.3: the value network is done, and both units train the policy.
+    half = NetworkProgram(SIZES["policy"], SAMPLES // 2, SIDE, ("WS", "NS", "IS"))
+    network = GoldenNetwork(half, golden[0].weights, golden[0].means, golden[0].squares)
+    host.restep(0, half)
+    parts = [step.inputs[:, :8], step.inputs[:, 8:]]
+    for unit, inputs in enumerate(parts):
+        host.write_inputs(unit, half, inputs)
+    outputs, cycles = host.forward(0, shared=True)
+    assert cycles[0] == model.run_cycles(half.forward, half)
+    deltas = step.deltas("policy", np.concatenate(outputs, axis=1))
+    gradients = []
+    for unit, inputs in enumerate(parts):
+        passed = network.forward(inputs)
+        assert_same_bits(outputs[unit], passed.output)
+        own = np.ascontiguousarray(deltas[:, 8 * unit : 8 * unit + 8])
+        host.write_deltas(unit, half, own)
+        gradients.append(network.gradients(passed, own))
+    network.update(gradients, *corrections(rates[0], 2))
+    cycles = host.train(0, learning_rates=rates[:1], step=2, shared=True)
+    assert cycles[0] == model.run_cycles(half.training(0), half)
+    for found, expected in zip(host.weights(0), network.weights, strict=True):
+        assert_same_bits(found, expected)
