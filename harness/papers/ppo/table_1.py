@@ -12,9 +12,10 @@ COUNTERPARTS = (
         "ppo_table_1",
         "Hopper and Humanoid",
         {"luts": "logic", "flip_flops": "flip-flop", "dsps": "DSP"},
-        (Share("gemm-core side=16", 2),),
-        "two cores of 16 x 16 elements in fixed point of 32 bits, where PPO has float32; with their control and "
-        "accumulators, without the memories of operands, the layout transformation and the host's interface",
+        (Share("gemm-core side=16 float32=true", 2), Share("adam-unit", 16)),
+        "two cores of 16 x 16 elements in float32, with 2 DSPs for a multiplier and the adder in logic; with "
+        "their control and accumulators, and Adam for 16 weights a cycle; without the memories of operands, the "
+        "activation functions, the layout transformation and the host's interface",
         unknown="PPO's row is of its whole accelerator, with buffers and load balancing (PPO 5.2), and the paper does "
         "not say what the two cores take of it",
     ),

@@ -201,12 +201,12 @@ class PpoAccelerator(wiring.Component):
 
     def _update(self, m: Module, adam: AdamRows) -> None:
         """Give Adam to one network at a time, and connect the gradients' rows."""
-        holds = [Signal(name=f"holds_{k}") for k in range(2)]
+        held = Signal()  # network 1 had Adam in the last cycle, and keeps it while it asks
         asks = [s.busy & unit.updating for s, unit in zip(self.sequencers, self.units, strict=True)]
-        granted = [asks[0] & ~(holds[1] & asks[1]), asks[1] & (holds[1] | ~asks[0])]
+        granted = [asks[0] & ~(held & asks[1]), asks[1] & (held | ~asks[0])]
         units = self.units
+        m.d.sync += held.eq(granted[1])
         for k in range(2):
-            m.d.sync += holds[k].eq(granted[k])
             m.d.comb += units[k].granted.eq(Mux(self.sequencers[1 - k].shared, granted[1 - k], granted[k]))
         network = granted[1]
         valid = Mux(network, units[1].gradient_valid, units[0].gradient_valid)
