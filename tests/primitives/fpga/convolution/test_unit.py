@@ -17,6 +17,7 @@ from primitives.fpga.convolution.simulation import SimulatedConvolution
 from primitives.fpga.convolution.unit import ConvolutionUnit
 from primitives.fpga.cycles import convolution as model
 from primitives.fpga.cycles import gemm
+from primitives.fpga.gemm import float_golden
 from primitives.fpga.gemm.core import GemmCore
 from primitives.fpga.gemm.plan import DATAFLOWS
 
@@ -195,3 +196,31 @@ def test_ppos_layers_on_an_array_of_16_x_16() -> None:
             assert found.cycles == model.convolution_cycles(
                 c, outputs, side=16, dataflow=dataflow, windows=windows
             )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)  # Verilator builds the unit
+def test_a_convolution_of_pong_in_float32_is_the_golden_models_bit_by_bit() -> None:
+    """NatureCNN's first layer on one stack of frames: 400 windows of 256 numbers, 32 kernels (PPO 5.1)."""
+    pong = SimulatedConvolution(
+        side=4,
+        width=32,
+        accumulator_width=32,
+        accumulator_depth=512,
+        float32=True,
+        operand_blocks=4096,
+        result_blocks=800,
+        tensor_words=1 << 15,
+    )
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (1, 84, 84, 4)).astype(np.float32) / np.float32(255)
+    kernels = rng.standard_normal((8, 8, 4, 32)).astype(np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(images, (8, 8), axis=(1, 2))[:, ::4, ::4]
+    toeplitz = np.ascontiguousarray(windows.transpose(0, 1, 2, 4, 5, 3)).reshape(400, 256)
+    for dataflow in ("NS", "IS"):
+        outcome = pong.forward(
+            float_golden.words(images), float_golden.words(kernels), stride=4, dataflow=dataflow
+        )
+        expected = float_golden.product(toeplitz, kernels.reshape(256, 32), side=4, dataflow=dataflow)
+        assert outcome.result.shape == (1, 20, 20, 32)
+        np.testing.assert_array_equal(outcome.result.reshape(400, 32), float_golden.words(expected))
