@@ -11,7 +11,8 @@ memory's bandwidth, and a term for the kind of device:
 
 B is the batch size, S the number of the tree's pipelines, F the children of a node. If an FPGA states
 `learner_pipeline`, its learner is MAP's pipelines, which take T_pipeline + T_WU cycles (MAP VI-A2), instead of
-the roofline.
+the roofline. A tree whose sums do not fit in an FPGA's memory on chip also takes the traffic of its external memory,
+as on a processor.
 
 If a platform gives a peak of another type than float32, that peak is used and marked: the U200's peak is for int32.
 Missing numbers are not guessed. Without a peak or a bandwidth no time is modelled; without a launch time, or a
@@ -60,6 +61,15 @@ class CountedWork:
     def levels(self) -> int:
         """Return the number of node groups (siblings read together) from the root of the sum tree to a leaf."""
         return max(1, ceil(log(self.leaves, self.fanout) - 1e-9))  # log(125, 5) is 3.0000000000000004
+
+    @property
+    def tree_bytes(self) -> int:
+        """Return the bytes of the sum tree's sums and leaves, in words of 4 bytes."""
+        total, nodes = self.leaves, self.leaves
+        while nodes > 1:
+            nodes = -(-nodes // self.fanout)
+            total += nodes
+        return WORD_BYTES * total
 
 
 @dataclass(frozen=True)
@@ -179,10 +189,17 @@ class _Roofline:
             used = min(most, max(1.0, items / work.levels))
             taken = items / used * cycles + work.levels
             said = f"{items}/{used:.3g} x {cycles} + {work.levels} cycles / {_said(clock, 'MHz')}"
-            return self._longest(primitive, target, {said: taken / (clock.value * 1e6)})
+            terms = {said: taken / (clock.value * 1e6)}
+            on_chip = self._device.last_level_cache_mb
+            if on_chip is None or work.tree_bytes <= on_chip.value * 1e6:
+                return self._longest(primitive, target, terms)
+            return self._longest(primitive, target, terms | self._tree_traffic(work, items))
+        return self._longest(primitive, target, self._tree_traffic(work, items) | self._launch())
+
+    def _tree_traffic(self, work: CountedWork, items: int) -> dict[str, float]:
+        """Return the seconds of reading a cache line of each level of a tree in the device's memory, by formula."""
         traffic, memory = items * work.levels * CACHE_LINE_BYTES, self._number("memory_gb_s")
-        terms = {f"{traffic:,} B / {_said(memory, 'GB/s')}": traffic / (memory.value * 1e9)}
-        return self._longest(primitive, target, terms | self._launch())
+        return {f"{traffic:,} B / {_said(memory, 'GB/s')}": traffic / (memory.value * 1e9)}
 
     def copy(self, primitive: str, target: Target, rows: int, row_bytes: int) -> Modelled:
         memory = self._number("memory_gb_s")

@@ -118,6 +118,16 @@ def test_an_fpga_s_tree_takes_cycles_a_batch_over_its_pipelines(
     assert found["sum_tree.insert"].entry.time_s == near((1 + 3) / 100e6)
 
 
+@pytest.mark.parametrize(("cache_mb", "fits"), [(0.017476, True), (0.017475, False)])
+def test_an_fpga_s_tree_that_does_not_fit_on_chip_is_as_fast_as_its_memory(
+    cache_mb: float, fits: bool
+) -> None:
+    """4096 + 256 + 16 + 1 words of 4 bytes are 17,476 B; 32 requests read 3 lines of 64 B each."""
+    assert WORK.tree_bytes == 17_476
+    found = seconds("fpga", "sum_tree.update", clock_mhz=100, last_level_cache_mb=cache_mb)
+    assert found == near((32 + 3) / 100e6 if fits else 32 * 3 * 64 / 1e9)
+
+
 def test_an_fpga_without_a_clock_is_as_fast_as_its_memory() -> None:
     assert seconds("fpga", "sum_tree.sample", last_level_cache_mb=1) == near(32 * 3 * 64 / 1e9)
 
