@@ -27,7 +27,8 @@ from harness.core.row import Interrupted, Measurement
 from harness.mapping import Loop, Mapping, predict
 from harness.mapping.metrics import experiences_per_s
 from harness.plan import plan, tiers
-from harness.runtime import check_options, compose, loops
+from harness.runtime import check_options, loops
+from harness.runtime.learners.creation import DELAY, check_delay
 from harness.runtime.measured_run import Extent
 from harness.runtime.options import Fusion, InitialPriorities, Options
 from harness.store.cell import Cell
@@ -159,7 +160,7 @@ def run(  # noqa: PLR0913 (a command: its options)
         typer.Option(
             "--delay",
             min=1,
-            help=f"Gradient steps after which a learner of precision `dynamic` narrows; {compose.DELAY} when left out.",
+            help=f"Gradient steps after which a learner of precision `dynamic` narrows; {DELAY} when left out.",
         ),
     ] = None,
     threads_native: Annotated[
@@ -232,7 +233,7 @@ def run(  # noqa: PLR0913 (a command: its options)
         under = options if loop is None else loops.under(loop, options, asked, mapping, size)
         check_options.check(under, asked, mapping, size)
         if extent.steps is not None:
-            compose.check_delay(mapping, options.delay, extent.steps)
+            check_delay(mapping, options.delay, extent.steps)
         return plan.run_cell(asked, size, seed, extent, mapping, under)
 
     cell = checked(chosen) if chosen else None

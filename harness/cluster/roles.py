@@ -23,6 +23,7 @@ from harness.mapping import Mapping
 from harness.runtime import compose
 from harness.runtime.actors.actor import Episode
 from harness.runtime.actors.pool import ActorPlan
+from harness.runtime.learners.creation import learner_of
 from harness.workloads import Workload
 
 UNTIL_GONE = -1
@@ -218,7 +219,7 @@ class LearnerActor(_Role):
         number: int,
     ) -> None:
         super().__init__(threads)
-        self._learner = compose.learner_of(workload, mapping, batch_size, seed, threads)
+        self._learner = learner_of(workload, mapping, batch_size, seed, threads)
         self._batch_size = batch_size
         self._beta = compose.beta_of(workload)
         self._number = number

@@ -5,6 +5,7 @@ from harness.mapping import Mapping
 from harness.measure.conditions import usable_cores
 from harness.runtime import compose, memory, native_iterations, native_threads
 from harness.runtime.iteration import check_overlap, collected_rows
+from harness.runtime.learners.creation import check_streams
 from harness.runtime.options import STRICT, Fusion, Options, is_on_policy
 from harness.runtime.reallocation import check_learners
 from harness.workloads.task import Task
@@ -61,7 +62,7 @@ def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> No
         raise UserError(
             task.name, "streams", options.streams, "1 with re-allocation, which splits batches itself"
         )
-    compose.check_streams(task, mapping, batch_size, options.streams)
+    check_streams(task, mapping, batch_size, options.streams)
     if options.learners > batch_size:
         raise UserError(task.name, "learners", options.learners, f"at most the batch size, {batch_size}")
     collected = 0

@@ -20,7 +20,7 @@ from harness.mapping.base import REFERENCE, candidates
 from harness.mapping.strategies.pearl24 import Pearl24
 from harness.measure.protocol import Case, Protocol, Timing, measure
 from harness.platforms import of_this_machine
-from harness.runtime import compose
+from harness.runtime.learners.creation import learner_of
 from harness.runtime.options import STRICT, Options
 from harness.workloads.custom_task import CustomTask
 from primitives import learner, sum_tree
@@ -134,7 +134,7 @@ def _learners(task: CustomTask, options: Options) -> Iterator[tuple[str, Target,
 
     def create(target: Target) -> Learner:
         seed = np.random.SeedSequence(0)
-        return compose.learner_of(task, Mapping(target, NATIVE, CPU), batch_size, seed, options.threads)
+        return learner_of(task, Mapping(target, NATIVE, CPU), batch_size, seed, options.threads)
 
     def batch(made: Learner, rng: np.random.Generator) -> dict[str, np.ndarray]:
         return {

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from collections.abc import Mapping as MappingABC
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -19,19 +19,17 @@ from harness.mapping.loop import TD_ERROR
 from harness.runtime import simulated_tree, time_provenance
 from harness.runtime.actors.in_process import Actors, InlineActors, ThreadActors
 from harness.runtime.actors.pool import ActorPlan, ActorPool
-from harness.runtime.learners.streamed import BACKEND, StreamedLearner
+from harness.runtime.learners.creation import created, learner_of, precision_of
 from harness.runtime.options import STRICT, Fusion, InitialPriorities, Options
 from harness.runtime.timed_storage import FetchedStorage, TimedDeviceStorage, TimedStorage
 from harness.workloads import custom_task
 from harness.workloads.custom_task import CustomTask
 from harness.workloads.task import Task, algorithm_of, columns_of
 from primitives import learner, sum_tree
-from primitives.algorithms.custom import CustomAlgorithm
-from primitives.backend import BackendUnavailableError
-from primitives.learner import Learner, UnsupportedOperationError
+from primitives.learner import Learner
 from primitives.learner.fused import FusedSteps
 from primitives.learner.relaxed import RelaxedSteps
-from primitives.quantization.precision import DYNAMIC, FLOAT_32
+from primitives.quantization.precision import FLOAT_32
 from primitives.replay import (
     ConcurrentReplay,
     FieldSpec,
@@ -43,12 +41,6 @@ from primitives.replay import (
 )
 from primitives.replay.base import Replay
 from primitives.replay.device import RowMemory
-
-DELAY = 1000
-"""Gradient steps after which a learner of precision "dynamic" narrows its activations. FIX does not state its
-number.
-"""
-
 
 STORING_DEVICES = tuple(status.name for status in device.backends())
 """Kinds of devices whose memory can hold the replay's transitions. Simulated devices keep them in the host's memory."""
@@ -254,15 +246,15 @@ def check(workload: Task, mapping: Mapping, delay: int | None = None, batch_size
     _check_storage(mapping)
     fanout = workload.replay.fanout
     own = simulated_tree.options(mapping.rmm, 2, fanout, 2)
-    _create(mapping, "rmm", mapping.rmm, sum_tree.create, 2, fanout=fanout, **own)
-    _create(
+    created(mapping, "rmm", mapping.rmm, sum_tree.create, 2, fanout=fanout, **own)
+    created(
         mapping,
         "learner",
         mapping.learner,
         learner.create,
         algorithm_of(workload),
         batch_size=min(batch_size, 2),  # a batch of one loses dimensions that fixed point needs
-        **_precision_of(mapping, delay),
+        **precision_of(mapping, delay),
     )
 
 
@@ -359,120 +351,6 @@ def start_actors(plan: ActorPlan, learner: Learner, processes: int, *, beside: b
     return ActorPool(plan, learner, processes)
 
 
-def learner_of(
-    workload: Task,
-    mapping: Mapping,
-    batch_size: int,
-    seed: np.random.SeedSequence,
-    threads: int = 1,
-    delay: int | None = None,
-    streams: int = 1,
-) -> Learner:
-    """Create the learner that a mapping names, for a task.
-
-    Args:
-        workload, mapping: give the algorithm and the learner's backend, device and precision.
-        batch_size: transitions per gradient step.
-        seed: seed of the learner's first state and of its random draws.
-        threads: threads of a native learner. PyTorch's threads are set for the whole process; other backends choose
-            their own.
-        delay: gradient steps before a learner of precision "dynamic" narrows its activations; `DELAY` if None.
-        streams: streams of a learner on OpenCL.
-
-    Raises:
-        UserError: the learner's backend, device or precision does not exist here, or it has no streams.
-    """
-    check_streams(workload, mapping, batch_size, streams)
-    first_seed = int(seed.generate_state(1)[0])
-    if streams > 1:
-        return StreamedLearner(
-            algorithm_of(workload),
-            streams,
-            mapping.learner.location or None,
-            batch_size=batch_size,
-            seed=first_seed,
-        )
-    own: dict[str, Any] = {"threads": threads} if mapping.learner.backend == "native" else {}
-    made: Learner = _create(
-        mapping,
-        "learner",
-        mapping.learner,
-        learner.create,
-        algorithm_of(workload),
-        batch_size=batch_size,
-        seed=first_seed,
-        **own,
-        **_precision_of(mapping, delay),
-    )
-    return made
-
-
-def check_streams(workload: Task, mapping: Mapping, batch_size: int, streams: int) -> None:
-    """Raise UserError if a mapping's learner cannot work in a number of streams.
-
-    Args:
-        workload: gives the algorithm; a program's own step cannot be cut at its gradients.
-        mapping: gives the learner's backend.
-        batch_size: transitions per gradient step.
-        streams: number of streams.
-    """
-    if streams == 1:
-        return
-    if mapping.learner.backend != BACKEND:
-        raise UserError(mapping, "streams", streams, f"1: only a learner on {BACKEND} has streams")
-    if isinstance(algorithm_of(workload), CustomAlgorithm):
-        raise UserError(workload.name, "streams", streams, "1 with a step of your own")
-    if not 1 <= streams <= batch_size:
-        raise UserError(workload.name, "streams", streams, f"1 to the batch size, {batch_size}")
-
-
-def delay_of(mapping: Mapping, delay: int | None) -> int | None:
-    """Return the gradient steps after which a mapping's learner narrows its activations; None if it never does.
-
-    Args:
-        mapping: backend and device of learner, replay management and storage.
-        delay: the requested delay; None means `DELAY`.
-    """
-    if mapping.learner.precision != DYNAMIC:
-        return None
-    return DELAY if delay is None else delay
-
-
-def check_delay(mapping: Mapping, delay: int | None, steps: int) -> None:
-    """Raise UserError if a run would end before its learner narrows its activations.
-
-    Args:
-        mapping: the mapping; only learners of precision "dynamic" narrow their activations.
-        delay: requested gradient steps before that; None: `DELAY`.
-        steps: gradient steps of the run.
-    """
-    found = delay_of(mapping, delay)
-    if found is not None and found >= steps:
-        raise UserError(
-            mapping, "delay", found, f"less than the run's {steps} gradient steps after its warm-up"
-        )
-
-
-def _precision_of(mapping: Mapping, delay: int | None) -> dict[str, Any]:
-    """Return the options of a mapping's learner for its precision; empty for float32.
-
-    Raises:
-        UserError: the backend lacks the precision, or it is not compatible with the delay.
-    """
-    target = mapping.learner
-    if delay is not None and (target.precision != DYNAMIC or delay < 1):
-        allowed = f"gradient steps, at least 1, with a learner of precision {DYNAMIC}"
-        raise UserError(mapping, "delay", delay, allowed)
-    if target.precision == FLOAT_32:
-        return {}
-    if target.backend in {status.name for status in learner.backends()}:
-        able = [replace(target, precision=one) for one in learner.precisions(target.backend)]
-        if target not in able:
-            raise UserError(mapping, "learner", target, ", ".join(map(str, able)))
-    own = {"precision": target.precision}
-    return own if (found := delay_of(mapping, delay)) is None else own | {"delay": found}
-
-
 def _check_storage(mapping: Mapping) -> None:
     # simulated: the data is on the host, its time is that of the board's memory
     boards = [str(target.in_floats) for target in (mapping.rmm, mapping.learner) if target.backend == "fpga"]
@@ -487,7 +365,7 @@ def _check_storage(mapping: Mapping) -> None:
 
 
 def _memory(mapping: Mapping) -> RowMemory:
-    memory: RowMemory = _create(mapping, "storage", mapping.storage, device.memory)
+    memory: RowMemory = created(mapping, "storage", mapping.storage, device.memory)
     return memory
 
 
@@ -535,7 +413,7 @@ def replay_of(
     if fusion is Fusion.NONE:
         size = workload.training.batch_size if batch_size is None else batch_size
         own = simulated_tree.options(mapping.rmm, settings.capacity, settings.fanout, size)
-        tree = _create(
+        tree = created(
             mapping, "rmm", mapping.rmm, sum_tree.create, settings.capacity, fanout=settings.fanout, **own
         )
         return PrioritizedReplay(storage, tree, **options)
@@ -549,18 +427,3 @@ def beta_of(workload: Task) -> LinearSchedule:
     """Return the schedule, over gradient steps, of beta, the exponent of the importance weights, for a workload."""
     settings = workload.replay
     return LinearSchedule(settings.beta_initial, settings.beta_final, settings.beta_steps)
-
-
-def _create(mapping: Mapping, part: str, target: Target, create: Any, *arguments: Any, **options: Any) -> Any:
-    """Call `create` for a target; its errors are raised as errors of the mapping."""
-    if target.location:
-        options["device"] = target.location
-    try:
-        return create(*arguments, backend=target.backend, **options)
-    except (ValueError, BackendUnavailableError, UnsupportedOperationError) as error:
-        _, listed, allowed = str(error).partition("; allowed: ")
-        raise UserError(mapping, part, target, allowed if listed else error, name=target.backend) from error
-    except TypeError as error:
-        if not target.location:
-            raise
-        raise UserError(mapping, part, target, f"{target.backend}: it has one device") from error

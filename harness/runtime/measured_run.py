@@ -17,7 +17,7 @@ from harness.measure import statistics
 from harness.measure.conditions import conditions
 from harness.platforms.energy import EnergyMeter, meter_of
 from harness.runtime import simulated_tree
-from harness.runtime.compose import delay_of
+from harness.runtime.learners.creation import delay_of
 from harness.runtime.native_threads import ThreadedTraining
 from harness.runtime.on_policy import start
 from harness.runtime.options import STRICT, Fusion, Options

@@ -11,7 +11,7 @@ from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.runtime.actors.actor import Episode
 from harness.runtime.clock import RealTime
-from harness.runtime.compose import learner_of
+from harness.runtime.learners.creation import learner_of
 from harness.runtime.options import Fusion, Options
 from harness.runtime.training import Progress
 from harness.workloads import Workload

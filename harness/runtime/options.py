@@ -59,7 +59,7 @@ class Options:
         threads_native: whether actors and learners are C++ threads (`harness.runtime.native_threads`); `processes`
             and `learners` are then numbers of threads.
         delay: gradient steps after which a learner of precision "dynamic" narrows its activations;
-            None: `compose.DELAY`.
+            None: `harness.runtime.learners.creation.DELAY`.
         deferred_insertion: with `overlap`, whether transitions are inserted during a gradient step of the next
             iteration (PRL 3.2.1) instead of between two iterations.
         single_buffered: with `overlap`, whether new weights reach the actors only when these have stopped, instead of

@@ -103,7 +103,7 @@ def test_a_uniform_replay_needs_no_tree(given):
 def test_learners_are_timed_with_the_threads_that_they_will_have(given, monkeypatch):
     given()
     timed, seen = choice.measure, []
-    monkeypatch.setattr(choice.compose, "learner_of", lambda *arguments: seen.append(arguments[-1]))
+    monkeypatch.setattr(choice, "learner_of", lambda *arguments: seen.append(arguments[-1]))
 
     def measure(cases, protocol):
         cases = list(cases)

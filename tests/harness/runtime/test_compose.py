@@ -13,17 +13,12 @@ from harness.profile.cases.base import random_transitions
 from harness.runtime import check_options, compose
 from harness.runtime.actors.in_process import InlineActors, ThreadActors
 from harness.runtime.actors.pool import ActorPool
-from harness.runtime.learners.streamed import StreamedLearner
+from harness.runtime.learners import creation
 from harness.runtime.options import STRICT, Fusion, Options
 from harness.runtime.timed_storage import TimedDeviceStorage
 from harness.runtime.training import Training
 from harness.workloads.custom_task import CustomTask
-from primitives import learner as learners
 from primitives import opencl_runtime
-from primitives.algorithms.custom import CustomAlgorithm
-from primitives.backend import BackendUnavailableError
-from primitives.learner.aware_training import FixedPointLearner
-from primitives.quantization import dynamic, fixed_16
 from primitives.replay import ConcurrentReplay, FieldSpec, PrioritizedReplay, UniformReplay
 
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
@@ -265,49 +260,13 @@ def test_the_weights_exponent_goes_from_its_first_to_its_last_value():
     )
 
 
-def test_a_native_learner_computes_with_its_threads_and_no_other_is_told_of_them(monkeypatch, short):
-    asked = []
-
-    def create(algorithm, **options):
-        asked.append(options)
-
-    monkeypatch.setattr(learners, "create", create)
-    for mapping in (NATIVE, TORCH, Mapping.parse("torch:cpu-native-cpu")):
-        compose.learner_of(short("cartpole-dqn"), mapping, 8, np.random.SeedSequence(5), threads=3)
-    compose.learner_of(short("cartpole-dqn"), NATIVE, 8, np.random.SeedSequence(5))
-    seed = int(np.random.SeedSequence(5).generate_state(1)[0])
-    assert asked == [
-        {"backend": "native", "batch_size": 8, "seed": seed, "threads": 3},
-        {"backend": "torch", "batch_size": 8, "seed": seed},
-        {"backend": "torch", "device": "cpu", "batch_size": 8, "seed": seed},
-        {"backend": "native", "batch_size": 8, "seed": seed, "threads": 1},
-    ]
-
-
-@pytest.mark.parametrize(
-    ("error", "allowed"),
-    [
-        (BackendUnavailableError("needs a compiler"), "needs a compiler"),
-        (ValueError("backend: found abacus; allowed: flat, native"), "flat, native"),
-        (ValueError("fanout: too small"), "fanout: too small"),
-    ],
-)
-def test_what_a_backend_refuses_is_an_error_of_the_mapping(error, allowed):
-    def refuse(*, backend):
-        raise error
-
-    with pytest.raises(UserError) as refused:
-        compose._create(NATIVE, "rmm", NATIVE.rmm, refuse)
-    assert str(refused.value) == f"native-native-cpu: rmm: found native; allowed: {allowed}"
-
-
 def test_a_learner_computes_with_one_thread_unless_more_are_asked_for(monkeypatch, short):
     asked = []
-    made = compose.learner_of
+    made = creation.learner_of
 
     def note(*arguments):
-        *first, threads, delay = arguments
-        asked.append((threads, delay))
+        *first, threads, delay, streams = arguments
+        asked.append((threads, delay, streams))
         return made(*first)
 
     monkeypatch.setattr(compose, "learner_of", note)
@@ -315,7 +274,7 @@ def test_a_learner_computes_with_one_thread_unless_more_are_asked_for(monkeypatc
         compose.compose(
             short("cartpole-dqn"), TORCH, batch_size=8, seed=1, local_storage=8, options=Options(**options)
         )
-    assert asked == [(1, None), (2, None), (1, 9)]
+    assert asked == [(1, None, 1), (2, None, 1), (1, 9, 1)]
 
 
 def test_an_environment_of_ones_own_is_made_as_it_is_and_not_looked_for_in_envpool():
@@ -349,9 +308,9 @@ def test_a_device_of_a_backend_that_has_one_is_refused_and_other_mistakes_are_no
 
     target = Mapping.parse("native:7-native-cpu").learner
     with pytest.raises(UserError, match="learner: found native:7; allowed: native: it has one device"):
-        compose._create(NATIVE, "learner", target, one_device)
+        creation.created(NATIVE, "learner", target, one_device)
     with pytest.raises(TypeError, match="a mistake in the backend"):
-        compose._create(NATIVE, "learner", NATIVE.learner, broken)
+        creation.created(NATIVE, "learner", NATIVE.learner, broken)
 
 
 def test_each_environment_has_a_seed_of_its_own_that_fits_31_bits(monkeypatch, short):
@@ -407,19 +366,6 @@ def test_every_part_draws_from_a_stream_of_its_own(short):
     assert fused.steps is not None
 
 
-@pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ppo"])
-def test_a_learner_has_the_precision_of_its_target_and_the_delay_asked_for(short, name):
-    def made(precision, **options):
-        mapping = Mapping.parse(f"native[{precision}]-native-cpu")
-        return compose.learner_of(short(name), mapping, 8, np.random.SeedSequence(1), **options)
-
-    assert made("fixed16").precision == fixed_16()
-    assert made("dynamic").precision == dynamic(compose.DELAY)
-    assert made("dynamic", delay=5).precision == dynamic(5)
-    assert made("dynamic", threads=2).executable.threads == 2
-    assert not isinstance(made("float32"), FixedPointLearner)
-
-
 @pytest.mark.parametrize(
     ("mapping", "options", "words"),
     [
@@ -442,13 +388,6 @@ def test_every_algorithm_can_be_trained_in_fixed_point(short, name):
     compose.check(short(name), Mapping.parse("native[fixed32]-native-cpu"))
 
 
-def test_what_fixed_point_cannot_express_is_an_error_of_the_mapping(short):
-    """A batch of one: the products that fixed point goes by are none."""
-    mapping = Mapping.parse("native[fixed32]-native-cpu")
-    with pytest.raises(UserError, match=r"learner: found native\[fixed32\]; allowed: .*matmul at "):
-        compose.learner_of(short("cartpole-ddpg"), mapping, 1, np.random.SeedSequence(1))
-
-
 @pytest.mark.parametrize("asked", [{"processes": 2}, {"overlap": 16}])
 def test_actors_elsewhere_infer_in_the_formats_of_a_learner_in_fixed_point(short, asked):
     item, options = workloads.override(short("cartpole-dqn"), "training.actors", 2, "test"), Options(**asked)
@@ -462,26 +401,3 @@ def test_actors_elsewhere_infer_in_the_formats_of_a_learner_in_fixed_point(short
 def test_a_batch_that_fixed_point_cannot_express_is_refused_before_anything_starts(short):
     with pytest.raises(UserError, match="matmul at "):
         check_options.check(STRICT, short("cartpole-ddpg"), Mapping.parse("native[fixed32]-native-cpu"), 1)
-
-
-@needs_opencl
-def test_streams_are_those_of_the_options(short):
-    mapping = Mapping.parse("opencl-native-cpu")
-    task = short("cartpole-dqn")
-    training = Training(task, mapping, batch_size=8, seed=3, options=Options(streams=2))
-    assert isinstance(training.learner, StreamedLearner)
-    assert training.learner.updates.parts == (4, 4)
-    training.advance(4)
-    assert np.isfinite(next(iter(training.learner.parameters().values()))).all()
-    training.close()
-    alone = compose.learner_of(task, mapping, 8, np.random.SeedSequence(1))
-    assert not isinstance(alone, StreamedLearner)
-
-
-def test_a_step_of_one_s_own_has_no_streams():
-    algorithm = CustomAlgorithm(
-        observation_shape=(4,), action_size=2, state={}, step=None, policy=None, action_kind="discrete"
-    )
-    task = CustomTask("mine", None, algorithm, None, None)
-    with pytest.raises(UserError, match="streams: found 2; allowed: 1 with a step of your own"):
-        compose.check_streams(task, Mapping.parse("opencl-native-cpu"), 8, 2)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance
 from harness.mapping import Mapping
-from harness.runtime.compose import learner_of
 from harness.runtime.learners.accelerated import AcceleratedLearner, SimulatedAcceleratedLearner
+from harness.runtime.learners.creation import learner_of
 from harness.runtime.learners.parallel_updates import ParallelLearner
 from harness.runtime.options import Options
 from harness.runtime.reallocation import (

@@ -11,7 +11,8 @@ import torch
 from harness.mapping import Mapping
 from harness.runtime.actors.actor import Actor
 from harness.runtime.actors.in_process import CHECKED_ROWS, Actors, InlineActors, ThreadActors, refuse_invalid
-from harness.runtime.compose import actors_of, learner_of
+from harness.runtime.compose import actors_of
+from harness.runtime.learners.creation import learner_of
 from harness.runtime.options import Fusion, Options
 from harness.runtime.program import compose
 from harness.runtime.units.unit import UnitError

@@ -19,7 +19,8 @@ from harness.runtime.actors import actor as actor_module
 from harness.runtime.actors import pool as actor_pool
 from harness.runtime.actors.actor import Episode
 from harness.runtime.actors.pool import ActorPlan, ActorPool, _Request
-from harness.runtime.compose import actors_of, learner_of
+from harness.runtime.compose import actors_of
+from harness.runtime.learners.creation import learner_of
 from harness.runtime.on_policy import OnPolicyTraining
 from harness.runtime.options import Options
 from harness.runtime.training import Training
