@@ -41,7 +41,7 @@ def shared(platform: object, make: Callable[..., wiring.Component], **options: A
     if not isinstance(platform, ExportPlatform):
         component = make(**options)
         return component, component
-    name = "_".join([make.__name__, *(f"{key}{int(value)}" for key, value in options.items())])
+    name = "_".join([make.__name__.strip("_"), *(f"{key}{int(value)}" for key, value in options.items())])
     if name not in platform.components:
         platform.components[name] = make(**options)
     signature = platform.components[name].signature
