@@ -81,10 +81,20 @@ def gradients(weights: Sequence[Array], activations: Sequence[Array], error: Arr
     for number in reversed(range(len(weights))):
         sums.insert(0, exact_matmul(error.T, _with_one(activations[number])))
         if number:
-            exact = exact_matmul(error, weights[number][:, :-1])
-            back = FORMAT.rescale(exact, 2 * FORMAT.fraction_bits).raw
-            error = np.where(activations[number] > 0, back, 0)
+            error = np.where(activations[number] > 0, _back(weights[number], error), 0)
     return sums
+
+
+def input_errors(weights: Sequence[Array], activations: Sequence[Array], error: Array) -> Array:
+    """Return the errors of a network's inputs, (B, inputs) int32; arguments as of `gradients`."""
+    for number in reversed(range(1, len(weights))):
+        error = np.where(activations[number] > 0, _back(weights[number], error), 0)
+    return _back(weights[0], error)
+
+
+def _back(weight: Array, error: Array) -> Array:
+    """Return W^T d for a batch of errors d."""
+    return FORMAT.rescale(exact_matmul(error, weight[:, :-1]), 2 * FORMAT.fraction_bits).raw
 
 
 def _updated(layer: LayerState, sums: Array, batch_size: int, rate: float, root: float) -> LayerState:

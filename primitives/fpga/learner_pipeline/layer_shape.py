@@ -6,6 +6,8 @@ from primitives.quantization import Q
 
 FORMAT = Q(32, 16)  # of activations, weights and errors
 FRACTION = Q(32, 30)  # of discounts and importance weights, numbers from 0 to 1
+TD_LOSS_CYCLES = 7
+"""Cycles of the loss of DQN and of DDPG's critic, `td_loss.TdLossUnit`, from a sample's values to its errors."""
 WIDEST_LAYER = 4096
 """Most neurons of a layer."""
 

@@ -9,6 +9,7 @@ from amaranth.lib import stream
 from amaranth.lib.fifo import SyncFIFOBuffered
 
 from primitives.fpga.learner_pipeline.layer import all_of
+from primitives.fpga.learner_pipeline.policy_units import AscentLoss
 from primitives.fpga.learner_pipeline.td_loss import TdLossUnit
 from primitives.fpga.learner_pipeline.tensor_units import BackwardUnit, ForwardUnit, GradientUnit, LossUnit
 
@@ -33,7 +34,7 @@ class Stages:
     """
 
     forward: Sequence[ForwardUnit]
-    loss: LossUnit | TdLossUnit
+    loss: LossUnit | TdLossUnit | AscentLoss
     backward: Sequence[BackwardUnit]
     gradient: Sequence[GradientUnit]
     target: Sequence[ForwardUnit] = ()

@@ -18,10 +18,9 @@ from amaranth.lib.wiring import In, Out
 
 from primitives.fpga.floating_point.golden import Array
 from primitives.fpga.learner_pipeline.layer import Number, all_of, saturated, stored, vector
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION
+from primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION, TD_LOSS_CYCLES
 
-LATENCY = 7
-"""Cycles from a sample's values to its errors."""
+LATENCY = TD_LOSS_CYCLES
 Fraction = signed(FRACTION.bits)
 ONE = 1 << FORMAT.fraction_bits
 
@@ -29,11 +28,12 @@ ONE = 1 << FORMAT.fraction_bits
 def terms(actions: int) -> data.StructLayout:
     """Return the Amaranth layout of the parts of a sample that only the loss needs.
 
-    `reward` is in `FORMAT`; `discount` and `weight` (importance) are in `FRACTION`; `action` is below `actions`.
+    `reward` is in `FORMAT`; `discount` and `weight` (importance) are in `FRACTION`; `action` is below `actions`, and
+    there is none with one action.
     """
     return data.StructLayout(
         {
-            "action": range(max(2, actions)),
+            **({"action": range(actions)} if actions > 1 else {}),
             "reward": Number,
             "discount": Fraction,
             "weight": Fraction,
@@ -107,20 +107,22 @@ class TdLossUnit(wiring.Component):
         discounted = kept(stored(m, product, FRACTION.fraction_bits))
         y = kept(saturated(discounted + kept(given.reward, cycles=3)))
         # Stages 5 to 7: the TD error, the product with the importance weight, the errors.
-        td = kept(saturated(y - kept(Choice(q)[given.action], cycles=4)))
+        taken = Choice(q)[given.action] if self.actions > 1 else q[0]
+        td = kept(saturated(y - kept(taken, cycles=4)))
         limited = Mux(td > ONE, ONE, Mux(td < -ONE, -ONE, td))
         slope = Signal(Number)
         m.d.comb += slope.eq(Mux(self.huber, limited, saturated(td << 1)))
         weighted = kept(slope * kept(given.weight, Fraction, 5), signed(FORMAT.bits + FRACTION.bits))
         error = Signal(Number)
         m.d.comb += error.eq(saturated(-stored(m, weighted, FRACTION.fraction_bits)))
-        action = kept(given.action, range(max(2, self.actions)), 6)
         last_td = kept(td, cycles=2)
         m.d.comb += self.tds.payload.eq(last_td)
+        if self.actions == 1:
+            m.d.comb += self.errors.payload[0].eq(kept(error))
+            return m
+        action = kept(given.action, range(self.actions), 6)
         for a in range(self.actions):
-            m.d.comb += self.errors.payload[a].eq(
-                kept(Mux(action == a, error, 0)) if self.actions > 1 else kept(error)
-            )
+            m.d.comb += self.errors.payload[a].eq(kept(Mux(action == a, error, 0)))
         return m
 
 

@@ -156,11 +156,12 @@ class LossUnit(wiring.Component):
 class BackwardUnit(wiring.Component):
     """Computes the errors of a layer's inputs from the errors of its outputs, for a sample.
 
-    The former are d_{l-1} = f'(a_{l-1}) W^T d_l with f = ReLU. The weight words are read in their stored order, input
+    The former are d_{l-1} = f'(a_{l-1}) W^T d_l. The weight words are read in their stored order, input
     by input.
 
     Args:
         layer: the layer; None for a unit without a datapath, which only counts cycles.
+        relu: whether f is ReLU; otherwise it is the identity.
 
     Ports:
         errors: In(stream of vector(outputs)), inputs: In(stream of vector(inputs)): d_l and a_{l-1}, taken together.
@@ -168,8 +169,8 @@ class BackwardUnit(wiring.Component):
         write: In(word_write): a word of weights to store.
     """
 
-    def __init__(self, layer: LayerShape | None):
-        self.layer = layer
+    def __init__(self, layer: LayerShape | None, *, relu: bool = True):
+        self.layer, self.relu = layer, relu
         if layer is None:
             super().__init__({"errors": In(_EMPTY), "inputs": In(_EMPTY), "back": Out(_EMPTY), **_CYCLES})
             return
@@ -209,7 +210,7 @@ class BackwardUnit(wiring.Component):
         m.d.comb += total.eq(Mux(first, 0, before) + products)
         with m.If(valid):
             m.d.sync += before.eq(total)
-        value = Mux(passes, stored(m, total), 0)
+        value = Mux(passes, stored(m, total), 0) if self.relu else stored(m, total)
         result = KeptResult(m, self.back.payload, control.ends)
         for at in range(layer.inputs):
             result.set(m, at, value, ended & (neuron == at))

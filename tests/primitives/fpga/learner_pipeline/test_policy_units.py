@@ -1,0 +1,79 @@
+"""The units of a policy against their golden models, and these against PyTorch."""
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
+from primitives.fpga import simulation
+from primitives.fpga.learner_pipeline import golden as model
+from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
+from primitives.fpga.learner_pipeline.policy_units import (
+    ONE,
+    AscentLoss,
+    PolicyBackward,
+    PolicyForward,
+    tanh,
+    tanh_back,
+)
+from primitives.quantization.fixed_point import exact_matmul
+
+SAMPLES, STATES = 6, 3
+
+
+def raw(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return FORMAT.from_float(rng.uniform(-2, 2, shape)).raw
+
+
+def write(unit: simulation.Simulation, layer: LayerShape, weight: np.ndarray) -> None:
+    """Store a layer's weights through the port `write`."""
+    unit.write("write__enable", 1)
+    for address, word in enumerate(model.words(layer, weight)):
+        unit.write("write__address", address)
+        unit.write("write__data", sum(int(w) % (1 << 32) << 32 * lane for lane, w in enumerate(word)))
+        unit.step()
+    unit.write("write__enable", 0)
+
+
+@pytest.mark.parametrize("ready", [[True], [False, True, False]])
+def test_the_action_is_joined_to_its_state(ready: list[bool]) -> None:
+    rng = np.random.default_rng(0)
+    layer = LayerShape(4, 2, 1)
+    weight, inputs, states = raw(rng, 2, 5), raw(rng, SAMPLES, 4), raw(rng, SAMPLES, STATES)
+    unit = simulation.interpreted(PolicyForward(layer, STATES))
+    write(unit, layer, weight)
+    run = unit.run({"inputs": inputs, "states": states}, {"outputs": SAMPLES}, ready={"outputs": ready})
+    actions = tanh(model.forward([weight], inputs)[-1])
+    np.testing.assert_array_equal(run.outputs["outputs"], np.concatenate([states, actions], axis=1))
+
+
+@pytest.mark.parametrize("ready", [[True], [False, True, False]])
+def test_errors_come_back_to_the_actions_sums(ready: list[bool]) -> None:
+    rng = np.random.default_rng(1)
+    layer = LayerShape(STATES + 2, 4, 1)
+    weight, errors = raw(rng, 4, STATES + 3), raw(rng, SAMPLES, 4)
+    inputs = np.concatenate([raw(rng, SAMPLES, STATES), tanh(raw(rng, SAMPLES, 2))], axis=1)
+    unit = simulation.interpreted(PolicyBackward(layer, STATES))
+    write(unit, layer, weight)
+    run = unit.run({"errors": errors, "inputs": inputs}, {"back": SAMPLES}, ready={"back": ready})
+    back = FORMAT.rescale(exact_matmul(errors, weight[:, STATES:-1]), 2 * FORMAT.fraction_bits).raw
+    np.testing.assert_array_equal(run.outputs["back"], tanh_back(back, inputs[:, STATES:]))
+
+
+def test_the_golden_models_are_tanh_and_its_derivative() -> None:
+    rng = np.random.default_rng(2)
+    values, errors = raw(rng, 100), raw(rng, 100)
+    x = torch.from_numpy(FORMAT.to_float(values)).requires_grad_()
+    y = torch.tanh(x)
+    y.backward(torch.from_numpy(FORMAT.to_float(errors)))
+    assert x.grad is not None
+    np.testing.assert_allclose(FORMAT.to_float(tanh(values)), y.detach().numpy(), atol=FORMAT.resolution)
+    found = FORMAT.to_float(tanh_back(errors, tanh(values)))
+    np.testing.assert_allclose(found, x.grad.numpy(), atol=8 * FORMAT.resolution)
+
+
+def test_the_actors_loss_rises_by_its_value() -> None:
+    loss = simulation.interpreted(AscentLoss())
+    run = loss.run({"outputs": [[5], [-7]], "targets": [0, 0]}, {"errors": 2})
+    np.testing.assert_array_equal(run.outputs["errors"], [[-ONE], [-ONE]])
