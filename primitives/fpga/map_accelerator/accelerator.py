@@ -1,0 +1,241 @@
+"""The top level of MAP's accelerator: host interface, transition memory, and the sequencer of gradient steps."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from primitives.fpga.export.ram import Ram
+from primitives.fpga.floating_point.words import WORD_BITS
+from primitives.fpga.host import AxiLite, RegisterFile, axi_stream
+from primitives.fpga.learner_pipeline.layer import Number, vector
+from primitives.fpga.learner_pipeline.layer_shape import FRACTION
+from primitives.fpga.map_accelerator.ddpg_learner import DdpgLearner
+from primitives.fpga.map_accelerator.dqn_learner import DqnLearner
+from primitives.fpga.map_accelerator.programs import corrections_program
+from primitives.fpga.map_accelerator.registers import REGISTERS, float_word
+from primitives.fpga.map_accelerator.replay_manager import WEIGHT_LATENCY, ReplayManager
+from primitives.fpga.map_accelerator.settings import PRIORITY_BITS, AcceleratorSettings
+from primitives.fpga.map_accelerator.weight_ports import WeightLoader, WeightReader
+from primitives.fpga.vector.stream_unit import StreamLane
+
+
+def transition(settings: AcceleratorSettings) -> data.StructLayout:
+    """Return the layout of a transition in words of 32 bits, as the host sends it and the memory keeps it.
+
+    States, reward and DDPG's action are in `FORMAT`; `terminated` is 0 or 1.
+    """
+    return data.StructLayout(
+        {
+            "state": vector(settings.states),
+            "next_state": vector(settings.states),
+            "action": vector(settings.actions) if settings.actor else WORD_BITS,
+            "reward": Number,
+            "terminated": WORD_BITS,
+        }
+    )
+
+
+class MapAccelerator(wiring.Component):
+    """Trains a Q network, or DDPG's actor and critic, on its own, between a host's writes to `registers.REGISTERS`.
+
+    It must start with memories of zeros, as after the configuration of the device: a reset does not clear them.
+
+    Args:
+        settings: sizes.
+
+    Ports:
+        s_axil: In(AxiLite): the registers. A run starts with `control.start`, if a transition is stored.
+        s_axis_transitions: In(axi_stream(32)): for each new transition its priority, in `PRIORITY`, and the words of
+            `transition`. Taken between runs; `last` is ignored.
+        s_axis_weights: In(axi_stream(32)): all weights, for the network and the target network (`weight_ports`);
+            between runs. Adam's moments become 0, and its step counts from 1 again.
+        m_axis_weights: Out(axi_stream(32)): the weights, on request.
+    """
+
+    register_map = REGISTERS
+
+    def __init__(self, settings: AcceleratorSettings):
+        self.settings = settings
+        super().__init__(
+            {
+                "s_axil": In(AxiLite(REGISTERS.address_bits)),
+                "s_axis_transitions": In(axi_stream(WORD_BITS)),
+                "s_axis_weights": In(axi_stream(WORD_BITS)),
+                "m_axis_weights": Out(axi_stream(WORD_BITS)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        settings = self.settings
+        m.submodules.registers = registers = RegisterFile(REGISTERS)
+        m.submodules.replay = replay = ReplayManager(settings)
+        learner: Any = DdpgLearner(settings) if settings.actor else DqnLearner(settings)
+        m.submodules.learner = learner
+        wiring.connect(m, wiring.flipped(self.s_axil), registers.bus)
+        busy = Signal()
+        m.d.comb += [
+            registers.status.busy.eq(busy),
+            replay.batch.eq(registers.batch),
+            *(getattr(replay, name).eq(getattr(registers, name)) for name in ("alpha", "beta", "epsilon")),
+            learner.samples_per_pipeline.eq(registers.batch >> ceil_log2(settings.pipelines)),
+            learner.huber.eq(registers.options.huber),
+            learner.scalars.scale.eq(registers.inverse_batch),
+            learner.scalars.tau.eq(registers.tau),
+            learner.copy.eq(registers.tau == float_word(1)),
+            replay.tds.payload.eq(learner.tds.payload),
+            replay.tds.valid.eq(learner.tds.valid),
+            learner.tds.ready.eq(replay.tds.ready),
+        ]
+        self._transitions(m, registers, replay, learner, busy)
+        self._weights(m, registers, learner, busy)
+        self._sequencer(m, registers, replay, learner, busy)
+        return m
+
+    def _transitions(
+        self, m: Module, registers: RegisterFile, replay: ReplayManager, learner: Any, busy: Signal
+    ) -> None:
+        """Add the memory of transitions, which the host fills, and from which the learner gets its batch."""
+        settings = self.settings
+        layout = transition(settings)
+        m.submodules.storage = storage = Ram(width=layout.size, depth=settings.capacity)
+        words = Signal(WORD_BITS + layout.size)
+        count = Signal(range(settings.transition_words + 2))
+        complete = count == settings.transition_words + 1
+        stored = replay.inserts.valid & replay.inserts.ready
+        m.d.comb += [
+            self.s_axis_transitions.ready.eq(~complete),
+            replay.inserts.valid.eq(complete & ~busy),
+            replay.inserts.payload.eq(words[:PRIORITY_BITS]),
+            storage.write_enable.eq(stored),
+            storage.write_address.eq(replay.place),
+            storage.write_data.eq(words[WORD_BITS:]),
+        ]
+        with m.If(self.s_axis_transitions.valid & ~complete):
+            m.d.sync += [
+                words.eq(Cat(words[WORD_BITS:], self.s_axis_transitions.payload.data)),
+                count.eq(count + 1),
+            ]
+        with m.If(stored):
+            m.d.sync += [count.eq(0), registers.stored.eq(registers.stored + 1)]
+
+        held, weight = Signal(), Signal.like(replay.items.payload.weight)
+        advance = ~held | learner.samples.ready
+        found = data.View(layout, storage.read_data)
+        given = learner.samples.payload
+        m.d.comb += [
+            replay.items.ready.eq(advance),
+            storage.read_enable.eq(advance & replay.items.valid),
+            storage.read_address.eq(replay.items.payload.path),
+            learner.samples.valid.eq(held),
+            given.state.eq(found.state),
+            given.next_state.eq(found.next_state),
+            (given.action if settings.actor else given.terms.action).eq(found.action),
+            given.terms.reward.eq(found.reward),
+            given.terms.discount.eq(
+                Mux(found.terminated[0], 0, registers.gamma[: FRACTION.bits].as_signed())
+            ),
+            given.terms.weight.eq(weight),
+        ]
+        with m.If(advance):
+            m.d.sync += [held.eq(replay.items.valid), weight.eq(replay.items.payload.weight)]
+
+    def _weights(self, m: Module, registers: RegisterFile, learner: Any, busy: Signal) -> None:
+        """Add the ways of the weights from and to the host."""
+        layers = self.settings.networks
+        m.submodules.loader = loader = WeightLoader(layers)
+        m.submodules.reader = reader = WeightReader(layers)
+        starts = ~busy & ~reader.busy & (registers.send.weights | registers.send.target)
+        with m.If(starts):
+            m.d.sync += learner.read_target.eq(registers.send.target)
+        m.d.comb += [
+            loader.words.valid.eq(self.s_axis_weights.valid & ~busy),
+            loader.words.payload.eq(self.s_axis_weights.payload),
+            self.s_axis_weights.ready.eq(loader.words.ready & ~busy),
+            reader.start.eq(starts),
+            learner.read.eq(reader.read),
+            learner.read_address.eq(reader.address),
+        ]
+        wiring.connect(m, reader.words, wiring.flipped(self.m_axis_weights))
+        for number in range(len(layers)):
+            wiring.connect(m, getattr(loader, f"load_{number}"), getattr(learner, f"load_{number}"))
+            m.d.comb += getattr(reader, f"read_{number}").eq(getattr(learner, f"read_{number}"))
+
+    def _sequencer(
+        self, m: Module, registers: RegisterFile, replay: ReplayManager, learner: Any, busy: Signal
+    ) -> None:
+        """Add the sequencer: draw, learn and update, as often as the host has asked for."""
+        program = corrections_program()
+        assert program.latency < WEIGHT_LATENCY, "the corrections are there before the first weight's update"
+        m.submodules.corrections = corrections = StreamLane(program)
+        powers = [Signal(WORD_BITS, name=f"one_minus_power_{number}") for number in range(2)]
+        left, since_target = Signal(WORD_BITS), Signal(WORD_BITS)
+        m.d.comb += [
+            *(corrections.inputs[number].eq(power) for number, power in enumerate(powers)),
+            corrections.inputs[2].eq(registers.learning_rate),
+            learner.scalars.rate.eq(corrections.results[2]),
+            learner.scalars.root.eq(corrections.results[3]),
+            learner.moves.eq(since_target + 1 >= registers.target_interval),
+        ]
+        if self.settings.actor:
+            m.submodules.actor_corrections = of_actor = StreamLane(program)
+            m.d.comb += [
+                *(of_actor.inputs[number].eq(power) for number, power in enumerate(powers)),
+                of_actor.inputs[2].eq(registers.actor_learning_rate),
+                learner.actor_scalars.rate.eq(of_actor.results[2]),
+                learner.actor_scalars.root.eq(of_actor.results[3]),
+                learner.actor_scalars.scale.eq(registers.inverse_batch),
+                learner.actor_scalars.tau.eq(registers.tau),
+            ]
+        with m.If(busy):
+            m.d.sync += registers.cycles.eq(registers.cycles + 1)
+        with m.If(self.s_axis_weights.valid & self.s_axis_weights.ready):
+            m.d.sync += [power.eq(0) for power in powers]
+        with m.FSM():
+            with m.State("IDLE"), m.If(registers.control.start):
+                m.d.sync += [busy.eq(1), left.eq(registers.steps), registers.cycles.eq(0)]
+                m.next = "SETTLE"
+            with m.State("SETTLE"), m.If(replay.settled):
+                with m.If((replay.total == 0) | (left == 0)):
+                    m.next = "END"
+                with m.Else():
+                    m.next = "DRAW"
+            with m.State("DRAW"):
+                m.d.comb += replay.draw.eq(1)
+                m.next = "DRAWING"
+            with m.State("DRAWING"), m.If(replay.drawn):
+                m.next = "BEGIN"
+            with m.State("BEGIN"):
+                m.d.comb += [replay.serve.eq(1), learner.begin.eq(1)]
+                m.next = "LEARN"
+            with m.State("LEARN"), m.If(learner.finished & replay.updated):
+                if self.settings.actor:
+                    m.d.sync += learner.acts.eq(1)
+                    m.next = "BEGIN-ACTOR"
+                else:
+                    m.next = "STEP"
+            if self.settings.actor:  # the same batch again, now with the new critic
+                with m.State("BEGIN-ACTOR"):
+                    m.d.comb += [replay.serve.eq(1), learner.begin.eq(1)]
+                    m.next = "LEARN-ACTOR"
+                with m.State("LEARN-ACTOR"), m.If(learner.finished):
+                    m.d.sync += learner.acts.eq(0)
+                    m.next = "STEP"
+            with m.State("STEP"):
+                m.d.sync += [
+                    left.eq(left - 1),
+                    since_target.eq(Mux(learner.moves, 0, since_target + 1)),
+                    registers.finished_steps.eq(registers.finished_steps + 1),
+                    *(power.eq(corrections.results[number]) for number, power in enumerate(powers)),
+                ]
+                with m.If(left == 1):
+                    m.next = "END"
+                with m.Else():
+                    m.next = "DRAW"
+            with m.State("END"):
+                m.d.comb += registers.events.done.eq(1)
+                m.d.sync += busy.eq(0)
+                m.next = "IDLE"

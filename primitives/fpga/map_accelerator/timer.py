@@ -1,0 +1,38 @@
+"""The clock cycles of a gradient step of MAP's accelerator in closed form, which the tests compare with its RTL.
+
+A step draws B samples, computes the first importance weight, sends the batch through the pipelines, and updates all
+weights; the priorities' update overlaps. With S banks the draw depends on how many samples each bank holds; the closed
+form is exact for one bank.
+"""
+
+from primitives.fpga.cycles import replay
+from primitives.fpga.cycles.learner import Pass, pipeline_cycles, update_cycles
+from primitives.fpga.learner_pipeline.td_loss import LATENCY
+from primitives.fpga.learner_pipeline.update_unit import target_latency
+from primitives.fpga.map_accelerator.replay_manager import WEIGHT_LATENCY
+from primitives.fpga.map_accelerator.settings import AcceleratorSettings
+
+SEQUENCER_CYCLES = 12
+"""Cycles of a step between its phases, and in the registers and queues on the way of a batch."""
+RUN_CYCLES = 2
+"""Cycles of a run in addition to those of its steps."""
+
+
+def pass_of(settings: AcceleratorSettings) -> Pass:
+    """Return the layers of the learner's pass over a batch."""
+    return Pass(settings.layers, target=settings.layers, loss_cycles=LATENCY)
+
+
+def step_cycles(settings: AcceleratorSettings, batch_size: int) -> int:
+    """Return the clock cycles of a gradient step; a run of several has `RUN_CYCLES` more.
+
+    Args:
+        settings: sizes for DQN, with one bank.
+        batch_size: B, a multiple of the pipelines.
+    """
+    work = pass_of(settings)
+    timing = replay.level_timing(fanout=settings.fanout, narrow=False, samples=True)
+    drawing = replay.pipeline_cycles(batch_size, levels=settings.levels, timing=timing)
+    learning = pipeline_cycles(work, samples=batch_size // settings.pipelines) + settings.pipelines - 1
+    updating = update_cycles(work, adam_latency=target_latency())
+    return SEQUENCER_CYCLES + drawing + WEIGHT_LATENCY + learning + updating

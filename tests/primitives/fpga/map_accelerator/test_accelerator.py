@@ -1,0 +1,86 @@
+"""MAP's accelerator in its RTL against its golden model: whole gradient steps, bit by bit, through its host port."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
+from primitives.fpga import simulation
+from primitives.fpga.learner_pipeline.layer_shape import LayerShape
+from primitives.fpga.map_accelerator.accelerator import MapAccelerator
+from primitives.fpga.map_accelerator.golden import GoldenAccelerator, StepHyperparameters
+from primitives.fpga.map_accelerator.settings import NETWORKS, AcceleratorSettings, layers_of
+from primitives.fpga.map_accelerator.simulation import AcceleratorHost
+from primitives.fpga.map_accelerator.timer import RUN_CYCLES, step_cycles
+from tests.primitives.fpga.map_accelerator.accelerator_cases import first_weights, transitions
+
+CARTPOLE = AcceleratorSettings(layers_of(NETWORKS["cartpole"], 2))
+SMALL = AcceleratorSettings(layers_of(NETWORKS["small"], 1), largest_batch=8, levels=2)
+DIVIDED = replace(SMALL, pipelines=2, banks=2, double=True)
+WITH_ACTOR = replace(
+    SMALL, layers=layers_of((3, 2, 1), 1), actor=layers_of((2, 2, 1), 1), pipelines=2, banks=2
+)
+FIRST = StepHyperparameters(learning_rate=1e-2, tau=0.1, target_interval=2, epsilon=0.01)
+SECOND = StepHyperparameters(learning_rate=1e-3, gamma=0.9, huber=False, alpha=1.0, beta=1.0)
+
+
+def check_runs(
+    settings: AcceleratorSettings,
+    host: AcceleratorHost,
+    transition_count: int,
+    runs: Sequence[tuple[int, int, StepHyperparameters]],
+) -> None:
+    """Do runs of (steps, batch size, hyper-parameters), and compare all weights after each."""
+    rng = np.random.default_rng(0)
+    weights = first_weights(settings, rng)
+    model = GoldenAccelerator(settings, weights)
+    stored = transitions(settings, transition_count, rng)
+    priorities = rng.integers(1, 1 << 18, transition_count)
+    host.load(weights)
+    host.insert(stored, priorities)
+    model.insert(stored, priorities)
+    host.simulation.step(20)
+    assert host.registers.read("stored") == transition_count
+    for steps, batch_size, hyper in runs:
+        host.configure(batch_size, hyper)
+        cycles = host.run(steps)
+        if settings.banks == 1:
+            assert cycles == steps * step_cycles(settings, batch_size) + RUN_CYCLES
+        for _ in range(steps):
+            model.step(batch_size, hyper)
+        for target in (False, True):
+            for found, layer in zip(host.weights(target=target), model.layers, strict=True):
+                expected = layer.target if target else layer.weight
+                np.testing.assert_array_equal(found.view(np.uint32), expected.view(np.uint32))
+    assert host.registers.read("finished_steps") == sum(steps for steps, _, _ in runs)
+    assert host.registers.read("events") == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [pytest.param(SMALL, marks=pytest.mark.slow), DIVIDED, pytest.param(WITH_ACTOR, marks=pytest.mark.slow)],
+    ids=["small", "divided", "with actor"],
+)
+def test_gradient_steps_are_the_golden_models_bit_by_bit(settings: AcceleratorSettings) -> None:
+    host = AcceleratorHost(simulation.interpreted(MapAccelerator(settings)), settings)
+    check_runs(settings, host, 12, [(1, 8, FIRST), (2, 4, SECOND)])
+
+
+@pytest.mark.slow
+def test_a_step_of_cartpoles_network_is_the_golden_models_bit_by_bit() -> None:
+    host = AcceleratorHost(simulation.interpreted(MapAccelerator(CARTPOLE)), CARTPOLE)
+    check_runs(CARTPOLE, host, 48, [(1, 32, FIRST)])
+
+
+def test_sizes_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="banks: found 3; allowed: a power of two"):
+        replace(SMALL, banks=3)
+    with pytest.raises(
+        ValueError, match="actor: found 3 numbers of a state and an action; allowed: the crit"
+    ):
+        replace(WITH_ACTOR, layers=layers_of((4, 2, 1), 1))
+    with pytest.raises(ValueError, match="found 8 outputs before 9 inputs"):
+        AcceleratorSettings((LayerShape(4, 8, 1), LayerShape(9, 2, 1)))
