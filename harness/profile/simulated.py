@@ -382,7 +382,9 @@ def _pipeline_row(workload: Workload, batch_size: int, device: str) -> Measureme
         return _not_run(workload, batch_size, device, PIPELINE, reason)
     step = pipeline.gradient_step(algorithm, batch_size, catalogue.device(Target.parse(device).location))
     design = step.design
+    whole = pipeline.accelerator_cycles(design, batch_size, workload.replay.capacity, workload.replay.fanout)
     details = {
+        **({} if whole is None else {"accelerator_cycles": whole}),
         **_compared(step.cycles, design.formula_cycles, "T_pipeline + T_WU (MAP VI-A2)", step.reasons),
         "pass_cycles": step.pass_cycles,
         "pipelines": design.pipelines,

@@ -13,7 +13,8 @@ batch forward to a loss and back, and trains one network. MAP uses the pipeline 
 Passes follow each other, because the actor's pass needs the new critic; both use the same units of the critic.
 (Double DQN's greedy action goes through the network in parallel with the target network: with its own units and
 without further cycles.) Target networks are updated while their weights are written. Cycles are `simulated` by
-`fpga.learner_pipeline.timer`, once for each distinct size.
+`fpga.learner_pipeline.timer`, once for each distinct size. For DQN the RTL of the whole step exists
+(`fpga.map_accelerator`); for DDPG that of its loss, layers and update exists, but not its whole.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,7 @@ from primitives.algorithms.networks import Network, parameter_count
 from primitives.fpga.cycles.learner import Pass, difference_terms, map_cycles
 from primitives.fpga.devices import catalogue
 from primitives.fpga.devices.catalogue import FpgaDevice
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
+from primitives.fpga.learner_pipeline.layer_shape import FORMAT, TD_LOSS_CYCLES, LayerShape
 from primitives.learner.fpga.pipeline_resources import (
     BLOCK_BITS,
     BLOCK_WORDS,
@@ -116,10 +117,10 @@ class PipelineDesign:
         """
         if "q" in self.networks:
             q = self.networks["q"]
-            return {"q": Pass(q, target=q)}
+            return {"q": Pass(q, target=q, loss_cycles=TD_LOSS_CYCLES)}
         actor, critic = self.networks["actor"], self.networks["critic"]
         return {
-            "critic": Pass(critic, target=(*actor, *critic)),
+            "critic": Pass(critic, target=(*actor, *critic), loss_cycles=TD_LOSS_CYCLES),
             "actor": Pass((*actor, *critic), trained=len(actor)),
         }
 
@@ -182,10 +183,10 @@ def gradient_step(algorithm: Algorithm, batch_size: int, device: FpgaDevice) -> 
     """
     from primitives.fpga.cycles.learner import pipeline_cycles, update_cycles
     from primitives.fpga.cycles.simulated_units import pass_cycles
-    from primitives.fpga.learner_pipeline.update_unit import adam_latency
+    from primitives.fpga.learner_pipeline.update_unit import target_latency
 
     design = best_design(algorithm, batch_size, device)
-    latency = adam_latency(batch_size)
+    latency = target_latency()
     cycles, reasons = {}, dict[str, int]()
     for name, work in design.passes.items():
         update = update_cycles(work, adam_latency=latency)
@@ -198,6 +199,40 @@ def gradient_step(algorithm: Algorithm, batch_size: int, device: FpgaDevice) -> 
         )
         reasons = {reason: reasons.get(reason, 0) + value for reason, value in terms.items()}
     return PipelineStep(design, cycles, reasons)
+
+
+def accelerator_cycles(design: PipelineDesign, batch_size: int, capacity: int, fanout: int) -> int | None:
+    """Return the clock cycles of a DQN step on MAP's whole accelerator: sampling, learning, update of priorities.
+
+    They come from the closed form of `map_accelerator.timer`, which equals its RTL; one bank. The tree's levels hold at
+    least `capacity` transitions.
+
+    Args:
+        design: the learner.
+        batch_size: B.
+        capacity: transitions of the replay.
+        fanout: K, children of a node of its tree.
+
+    Returns:
+        The cycles; None for DDPG and for a K that is not a power of two, which the accelerator does not have.
+    """
+    from primitives.fpga.map_accelerator.settings import AcceleratorSettings
+    from primitives.fpga.map_accelerator.timer import step_cycles
+
+    if "q" not in design.networks or fanout & (fanout - 1):
+        return None
+    levels = 1
+    while fanout**levels < capacity:
+        levels += 1
+    settings = AcceleratorSettings(
+        design.networks["q"],
+        pipelines=design.pipelines,
+        largest_batch=batch_size,
+        fanout=fanout,
+        levels=levels,
+        double=design.double,
+    )
+    return step_cycles(settings, batch_size)
 
 
 def best_design(

@@ -9,6 +9,7 @@ import pytest
 from primitives.algorithms import Algorithm, create
 from primitives.algorithms.networks import parameter_count
 from primitives.fpga.cycles.learner import pipeline_cycles, stage_count, update_cycles
+from primitives.fpga.cycles.replay import level_timing
 from primitives.fpga.devices import catalogue
 from primitives.learner.fpga import pipeline, pipeline_resources
 from primitives.learner.fpga.pipeline import balanced, best_design, designs, least_block_rams, refusal
@@ -91,6 +92,20 @@ def test_double_dqn_takes_units_but_no_cycles_more() -> None:
     assert double.formula_cycles == plain.formula_cycles
 
 
+def test_the_whole_accelerators_step_contains_the_learners() -> None:
+    pytest.importorskip("amaranth")
+    design = best_design(dqn(), 32, U200)
+    (work,) = design.passes.values()
+    learner = pipeline_cycles(work, samples=design.samples)
+    whole = pipeline.accelerator_cycles(design, 32, 1000, 16)
+    assert whole is not None
+    assert whole > learner + 32
+    deeper = pipeline.accelerator_cycles(design, 32, 5000, 16)  # the tree has a level more
+    assert deeper == whole + level_timing(fanout=16, narrow=False, samples=True).latency
+    assert pipeline.accelerator_cycles(design, 32, 1000, 12) is None
+    assert pipeline.accelerator_cycles(best_design(ddpg(), 32, U200), 32, 1000, 16) is None
+
+
 def test_what_map_has_no_pipeline_for_is_refused() -> None:
     assert refusal(ddpg()) == refusal(dqn()) == ""
     sac = create("sac", observation_shape=(3,), action_size=1)
@@ -131,11 +146,11 @@ def test_no_design_takes_fewer_block_rams_than_the_least(monkeypatch: pytest.Mon
 @pytest.mark.timeout(1800)  # builds simulations with the C++ compiler
 def test_a_step_is_simulated_and_explained_to_the_cycle() -> None:
     pytest.importorskip("amaranth")
-    from primitives.fpga.learner_pipeline.update_unit import adam_latency
+    from primitives.fpga.learner_pipeline.update_unit import target_latency
 
     step = pipeline.gradient_step(ddpg((8, 8)), 32, U200)
     for name, work in step.design.passes.items():
-        update = update_cycles(work, adam_latency=adam_latency(32))
+        update = update_cycles(work, adam_latency=target_latency())
         assert step.pass_cycles[name] == pipeline_cycles(work, samples=step.design.samples) + update
     assert sum(step.reasons.values()) == step.difference_cycles
     assert step.cycles == step.design.formula_cycles + step.difference_cycles
