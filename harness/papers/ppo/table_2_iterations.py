@@ -3,7 +3,7 @@
 An iteration collects N x T samples and trains on mini-batches of M of them for K epochs. Whole iterations of training
 are timed, with the seconds of their parts, without early stopping, on every core that this process may use. For the
 accelerator, the RTL's cycles are counted: the products of inferences and updates in the dataflows with the fewest
-cycles (PPO 4). Neither includes transfers, whose times PPO does not give. The claims combine both.
+cycles (PPO 4). Neither includes transfers, which `virtual_iterations` adds. The claims combine both.
 """
 
 import re

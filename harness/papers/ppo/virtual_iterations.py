@@ -1,7 +1,8 @@
 """Runs PPO's iterations on CPU and accelerator in virtual time (PPO Table 2, Fig. 10 and 11).
 
-The host's work (environments, advantages, mini-batches, the objective) is timed here. The networks' products take the
-cycles of the simulated RTL, Adam's words P per cycle, and transfers the time of their bytes on the platform's link.
+The host's work (environments, advantages, mini-batches, the objective) is timed here. The networks take the cycles of
+this project's float32 accelerator by its closed form, Pong's those of its products in the simulated RTL. Transfers take
+the time of their bytes on the platform's link.
 No source gives the latency of a transfer: the rows state how many there are, so that claims can be judged without a
 latency and with a high one.
 """
@@ -42,9 +43,10 @@ from harness.store.cell import Cell
 from primitives.fpga.cycles import networks, ppo
 from primitives.fpga.cycles.networks import GemmLayer
 from primitives.fpga.cycles.ppo import PpoIteration
-from primitives.fpga.cycles.ppo_steps import ProductSteps
+from primitives.fpga.cycles.ppo_steps import DesignSteps, ProductSteps
 from primitives.fpga.export import toolchain
 from primitives.fpga.gemm.plan import DATAFLOWS
+from primitives.fpga.ppo_accelerator.program import NetworkProgram
 
 DEVICE, PLATFORM, KEY = "fpga:u200", "ppoaccel", "fpga"
 
@@ -65,12 +67,22 @@ def networks_of(benchmark: str) -> tuple[tuple[GemmLayer, ...], ...]:
 
 
 def accelerator(benchmark: str, wanted: Sequence[PpoIteration]) -> NetworkAccelerator:
-    """Return PPO's accelerator for a benchmark, with the simulated cycles of the products of some iterations.
+    """Return PPO's accelerator for a benchmark.
+
+    For the robots it is this project's float32 design. Pong's convolutions have none: there it is the sum of the
+    products' simulated cycles, and Adam.
 
     Args:
         benchmark: "Hopper", "Humanoid" or "Pong".
         wanted: the iterations.
     """
+    clock_hz = 1e6 * published_clock_mhz(benchmark)
+    if benchmark != "Pong":
+        programs = tuple(
+            NetworkProgram((network[0].inputs, *(layer.outputs for layer in network)), 1, SIDES[benchmark])
+            for network in networks_of(benchmark)
+        )
+        return NetworkAccelerator(KEY, DesignSteps(programs), clock_hz, Provenance.MODELLED)
     from primitives.fpga.cycles.simulated_products import SimulatedProducts
     from primitives.fpga.learner_pipeline.update_unit import adam_latency
 
@@ -90,7 +102,7 @@ def accelerator(benchmark: str, wanted: Sequence[PpoIteration]) -> NetworkAccele
     )
     latency = max(adam_latency(iteration.minibatch) for iteration in wanted)
     cycles = ProductSteps(layers, SIDES[benchmark], unit.product_cycles, latency)
-    return NetworkAccelerator(KEY, cycles, 1e6 * published_clock_mhz(benchmark), Provenance.MODELLED)
+    return NetworkAccelerator(KEY, cycles, clock_hz, Provenance.MODELLED)
 
 
 def virtual(

@@ -1,6 +1,6 @@
 """Cycles of one PPO iteration on PPOAccel, by PPO's Equations 6 to 8 without communication.
 
-`T_comm` is left out: the papers give neither the overhead of a transfer nor its bandwidth. `product_cycles` gives the
+`T_comm` is left out, because it depends on the link: what times whole iterations adds it. `product_cycles` gives the
 cycles of every product: `gemm.ppo_cycles` (Equation 5, the default) or `gemm.core_cycles` (the RTL here).
 """
 

@@ -7,12 +7,14 @@ compute unit, and both work at the same time. A hardware design, or another mode
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from primitives.fpga.cycles import gemm, ppo
 from primitives.fpga.cycles.networks import GemmLayer
-from primitives.fpga.gemm.plan import blocks
+from primitives.fpga.cycles.ppo_accelerator import run_cycles, update_rows
+from primitives.fpga.gemm.plan import DATAFLOWS, blocks
+from primitives.fpga.ppo_accelerator.program import NetworkProgram
 
 
 class Propagation(Protocol):
@@ -86,3 +88,51 @@ class ProductSteps:
             ppo.process_cycles(layers, process, batch, side=side, dataflow=dataflow, product_cycles=model)
             for process, dataflow in chosen.items()
         )
+
+
+@dataclass(frozen=True)
+class DesignSteps:
+    """The runs of this project's float32 accelerator for two networks (`fpga.ppo_accelerator`), without transfers.
+
+    Each process of each batch has the dataflow with the fewest cycles. The cycles are the closed form that its tests
+    compare with the RTL; a network that waits for the other one's rows at Adam waits for all of them.
+
+    Attributes:
+        programs: the programs of the networks; their batch and dataflows are replaced.
+        activation: "tanh" or "relu".
+    """
+
+    programs: tuple[NetworkProgram, ...]
+    activation: str = "tanh"
+
+    def forward_cycles(self, batch: int) -> int:
+        """Return the cycles of the forward pass of the network that takes longest.
+
+        Args:
+            batch: number of samples.
+        """
+        return max(self._fewest(program, batch, ("FW",)) for program in self.programs)
+
+    def training_cycles(self, batch: int) -> int:
+        """Return the cycles of the backward and weight steps, with Adam, of the network that takes longest.
+
+        Args:
+            batch: number of samples.
+        """
+        sized = [replace(program, batch=batch) for program in self.programs]
+        return max(
+            self._fewest(program, batch, ("BW", "WU"))
+            + sum(update_rows(other, self.activation) for other in sized if other is not program)
+            for program in sized
+        )
+
+    def _fewest(self, program: NetworkProgram, batch: int, processes: Sequence[str]) -> int:
+        return sum(
+            min(self._process(program, batch, process, dataflow) for dataflow in DATAFLOWS)
+            for process in processes
+        )
+
+    def _process(self, program: NetworkProgram, batch: int, process: str, dataflow: str) -> int:
+        made = replace(program, batch=batch, dataflows=(dataflow,) * 3)
+        steps = [step for step in (*made.forward, *made.training(0)) if step.process == process]
+        return run_cycles(steps, made, self.activation)
