@@ -12,6 +12,8 @@ from primitives.fpga.fixar.cycles import step_cycles
 from primitives.fpga.fixar.golden import PARTS, GoldenFixar, RawBatch, UpdateSettings
 from primitives.fpga.fixar.shape import FixarShape, benchmark
 from primitives.fpga.fixar.simulation import SimulatedFixar, words_of
+from primitives.fpga.simulation.compiled_library import Library
+from primitives.fpga.vector.random_generator import GENERATORS, MEAN, seeds, xorshift_golden
 
 pytestmark = pytest.mark.skipif(
     bool(simulation.unavailable_reason()), reason=simulation.unavailable_reason() or "-"
@@ -19,6 +21,11 @@ pytestmark = pytest.mark.skipif(
 
 # Layers with one, two and three blocks across, with biases inside a block and in one of their own.
 TINY = FixarShape(state=5, action=2, hidden=(8, 6), side=4)
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Library:
+    return simulation.built(Fixar(TINY))
 
 
 def batch(rng: np.random.Generator, shape: FixarShape, size: int) -> RawBatch:
@@ -48,11 +55,11 @@ def compare(model: SimulatedFixar, golden: GoldenFixar) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_steps_with_32_and_then_16_bit_activations_are_the_golden_models() -> None:
+def test_steps_with_32_and_then_16_bit_activations_are_the_golden_models(tiny: Library) -> None:
     rng = np.random.default_rng(1)
     golden = GoldenFixar(TINY)
     golden.initialise(rng)
-    model = SimulatedFixar(simulation.compiled(Fixar(TINY)), TINY)
+    model = SimulatedFixar(tiny.start(), TINY)
     model.load(golden)
     compare(model, golden)
     start = [[layer["weights"].copy() for layer in network] for network in golden.layers]
@@ -73,6 +80,61 @@ def test_steps_with_32_and_then_16_bit_activations_are_the_golden_models() -> No
             assert (layer["targets"] != layer["weights"]).any()
     found = [int(shift) for shift in model.simulation.read("shifts")]
     assert found == [golden.shift(scale) for scale in range(5)]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", range(3))
+def test_numbers_at_the_ends_of_their_formats_are_limited_as_in_the_golden_model(
+    seed: int, tiny: Library
+) -> None:
+    rng = np.random.default_rng(seed)
+
+    def wide(*sizes: int) -> np.ndarray:
+        """Return 32-bit numbers of every size, a tenth of them at an end of the format."""
+        drawn = rng.integers(-(1 << 31), 1 << 31, sizes) >> rng.integers(0, 31, sizes)
+        return np.where(rng.random(sizes) < 0.1, rng.choice([-(1 << 31), (1 << 31) - 1], sizes), drawn)
+
+    golden = GoldenFixar(TINY)
+    for network in golden.layers:
+        for layer in network:
+            layer["weights"], layer["targets"] = wide(*layer["weights"].shape), wide(*layer["weights"].shape)
+    model = SimulatedFixar(tiny.start(), TINY)
+    model.load(golden)
+    for halves in (False, True):
+        if halves:
+            model.quantise()
+            golden.halves = True
+        samples = batch(rng, TINY, 4)
+        samples.state, samples.next_state, samples.reward = wide(4, 5), wide(4, 5), wide(4)
+        errors, _ = model.train(samples, settings(1, 4))
+        wanted = golden.step(samples, settings(1, 4))
+        np.testing.assert_array_equal(errors, wanted)
+        compare(model, golden)
+    limits = {-(1 << 31), (1 << 31) - 1}
+    assert limits & {
+        int(x) for network in golden.layers for layer in network for x in layer["weights"].ravel()
+    }
+
+
+@pytest.mark.timeout(300)
+def test_an_action_with_noise_is_that_of_the_generators(tiny: Library) -> None:
+    rng = np.random.default_rng(4)
+    golden = GoldenFixar(TINY)
+    golden.initialise(rng)
+    model = SimulatedFixar(tiny.start(), TINY)
+    model.load(golden)
+    draws = 20
+    words = np.array([xorshift_golden(state, 2 * draws) for state in seeds(0, GENERATORS)])
+    noise = ((words & 0xFFFF).sum(0) + (words >> 16).sum(0) - MEAN).reshape(draws, 2)
+    limited = 0
+    for number, deviation in enumerate(rng.integers(0, 1 << 17, draws)):
+        state = rng.integers(-(2**18), 2**18, TINY.state)
+        wanted = golden.act(state[None])[0] + ((deviation * noise[number] + (1 << 15)) >> 16)
+        limited += int((np.abs(wanted) > 2**16).sum())
+        np.testing.assert_array_equal(
+            model.act(state, int(deviation)), np.clip(wanted, -(2**16), 2**16), err_msg=str(number)
+        )
+    assert 0 < limited < 2 * draws
 
 
 @pytest.mark.slow
