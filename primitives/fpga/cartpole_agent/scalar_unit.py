@@ -115,6 +115,13 @@ class ScalarUnit(wiring.Component):
             self.state.as_value().eq(Cat(registers[name] for name in program.STATE)),
             self.result.eq(registers["t"]),
         ]
+        low = [Signal(signed(LOW_BITS + 1), name=f"low_{place}") for place in range(2)]
+        high = [Signal(signed(STATE_BITS - LOW_BITS), name=f"high_{place}") for place in range(2)]
+        for place, operand in enumerate((first, second)):
+            m.d.comb += [
+                low[place].eq(operand[:LOW_BITS]),
+                high[place].eq(operand[LOW_BITS:].as_signed()),
+            ]
         with m.FSM():
             with m.State("IDLE"), m.If(self.start):
                 m.d.sync += [
@@ -138,13 +145,6 @@ class ScalarUnit(wiring.Component):
                 ]
                 m.next = "MULTIPLY"
             with m.State("MULTIPLY"):
-                low = [Signal(signed(LOW_BITS + 1), name=f"low_{place}") for place in range(2)]
-                high = [Signal(signed(STATE_BITS - LOW_BITS), name=f"high_{place}") for place in range(2)]
-                for place, operand in enumerate((first, second)):
-                    m.d.comb += [
-                        low[place].eq(operand[:LOW_BITS]),
-                        high[place].eq(operand[LOW_BITS:].as_signed()),
-                    ]
                 m.d.sync += [
                     partial[0].eq(low[0] * low[1]),
                     partial[1].eq(low[0] * high[1]),
