@@ -1,14 +1,17 @@
 """Judges claims about clock cycles at two clock frequencies: the assumed one, and the one that placement reached.
 
 Simulation counts cycles; seconds follow from an assumed clock frequency, that of the papers
-(`primitives/fpga/devices/devices.toml`). This project placed small blocks on an ECP5, which is two process
-generations older than the papers' devices, so the two frequencies are far apart. A verdict that is the same at both
-does not depend on the assumption.
+(`primitives/fpga/devices/devices.toml`). This project placed blocks on an ECP5, which is two process generations older
+than the papers' devices, so the two frequencies are far apart. A verdict that is the same at both does not depend on
+the assumption.
+
+The rule for scaling: a design runs at the clock of the slowest of its blocks that was placed and routed. Times grow and
+rates fall by the ratio of the two frequencies; cycles stay. No factor is added for the papers' faster devices.
 """
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +25,8 @@ from primitives.fpga.tools import placed
 CLOCK = "clock_mhz"
 OWN_DESIGNS = ("cartpole-agent",)
 """Placed blocks that are in no paper's design, so that their clock bounds none."""
+REPLAY = ("replay-pipeline", "banked-replay-pipeline", "lane-route", "bank-arbiter")
+"""The blocks of a replay pipeline, whose clock bounds a design that is nothing else."""
 ROUNDING = 1e-9
 """Largest relative difference at which a number counts as the same at both clocks."""
 
@@ -44,15 +49,18 @@ class PlacedClock:
         return f"{_mhz(self.mhz)}, which the slowest block placed here ({self.block}) reaches on an ECP5"
 
 
-def placed_clock() -> PlacedClock:
-    """Return the clock frequency of the slowest block of the papers' designs that was placed and routed.
+def placed_clock(blocks: Collection[str] = ()) -> PlacedClock:
+    """Return the clock frequency of the slowest block of a design that was placed and routed.
 
     The frequencies are in `primitives/fpga/tools/placed.json` (`placerl bench fpga-tables placement`).
+
+    Args:
+        blocks: names of the design's blocks; by default all blocks of the papers' designs.
     """
     clocks = [
         PlacedClock(found.clock_mhz, block)
         for name, found in placed.committed().items()
-        if (block := name.partition(" ")[0]) not in OWN_DESIGNS
+        if (block := name.partition(" ")[0]) not in OWN_DESIGNS and (not blocks or block in blocks)
     ]
     return min(clocks, key=lambda clock: clock.mhz)
 
@@ -100,7 +108,7 @@ def _factor(unit: str, faster: float) -> float:
     )
 
 
-def at_both_clocks(check: Check) -> Check:
+def at_both_clocks(check: Check, blocks: Collection[str] = ()) -> Check:
     """Return a check that judges times from simulated cycles at two clocks: the assumed one and the placed one.
 
     The measurements state the assumed clock. The placed clock is that of the slowest block that this project placed
@@ -110,6 +118,7 @@ def at_both_clocks(check: Check) -> Check:
 
     Args:
         check: the check to run at each clock; it takes the stored measurements and returns a finding.
+        blocks: names of the blocks of the design that it judges, as `placed_clock` takes them.
     """
 
     def judged(frame: pd.DataFrame) -> Finding:
@@ -117,7 +126,7 @@ def at_both_clocks(check: Check) -> Check:
         clocks = _clocks(frame, assumed)
         if not clocks:
             return assumed
-        placed = placed_clock()
+        placed = placed_clock(blocks)
         return merged(assumed, check(at_clock(frame, placed.mhz)), _listed(clocks), placed)
 
     return judged

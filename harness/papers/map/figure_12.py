@@ -1,12 +1,13 @@
 """Compares prefix sum index and priority update on CPU, GPU and FPGA over the batch size (MAP VII-C, Fig. 12)."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from harness.papers import charts, devices
 from harness.papers.base import Finding
-from harness.papers.clocks import at_both_clocks
+from harness.papers.clocks import REPLAY, at_both_clocks
 from harness.papers.number import from_text
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ WORKLOAD = "hopper-ddpg"
 CALLS = {"sum_tree.sample": "prefix sum index", "sum_tree.update": "priority update"}
 
 
-@at_both_clocks
+@partial(at_both_clocks, blocks=REPLAY)
 def sampling(frame: pd.DataFrame) -> Finding:
     """Check MAP Fig. 12: the FPGA finds prefix sums faster than the GPU at small batches, more slowly at large ones.
 
@@ -27,7 +28,7 @@ def sampling(frame: pd.DataFrame) -> Finding:
     return devices.fpga_over_gpu(frame, "sum_tree.sample", *keys)
 
 
-@at_both_clocks
+@partial(at_both_clocks, blocks=REPLAY)
 def update(frame: pd.DataFrame) -> Finding:
     """Check MAP Fig. 12: the FPGA updates priorities faster than the GPU at every batch size.
 

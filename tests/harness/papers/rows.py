@@ -13,6 +13,9 @@ from harness.store.store import Store
 
 MACHINE = {"fingerprint": "test-machine", "cpu": {"model": "Test CPU", "cores": 2}}
 
+PLACED_MHZ = 64.5
+"""The placed clock in these tests (`conftest`), MHz."""
+
 
 def measurement(value: float | None, spread: float = 0.01, **fields: Any) -> Measurement:
     """A measured row; its interval is `value` x (1 -+ `spread`)."""

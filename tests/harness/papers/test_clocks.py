@@ -11,9 +11,8 @@ from harness.papers import Finding, Outcome, clocks
 from harness.papers.evidence import number, records
 from harness.papers.number import Number, ratio
 from primitives.fpga.tools import placed
+from tests.harness.papers.rows import PLACED_MHZ as PLACED
 from tests.harness.papers.rows import frame_of, profiled
-
-PLACED = min(row.clock_mhz for name, row in placed.committed().items() if name != "cartpole-agent")
 
 
 def clocked(value: float, unit: str = "s", mhz: float = 285.0, **fields: Any) -> Any:
@@ -27,10 +26,32 @@ def clocked(value: float, unit: str = "s", mhz: float = 285.0, **fields: Any) ->
 def test_the_placed_clock_is_that_of_the_slowest_block_of_a_paper() -> None:
     assert set(clocks.OWN_DESIGNS) <= set(placed.committed())
     found = clocks.placed_clock()
-    assert found.mhz == PLACED == 64.5
+    assert found.mhz == PLACED
     assert (
         found.words == "64.5 MHz, which the slowest block placed here (processing-element) reaches on an ECP5"
     )
+
+
+def test_a_design_of_some_blocks_has_the_clock_of_the_slowest_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clocks_mhz = {"a wide=1": 90.0, "a wide=2": 80.0, "b": 70.0, "c": 60.0}
+    rows = {name: placed.Placed("", 8, mhz, "", {}, {}) for name, mhz in clocks_mhz.items()}
+    monkeypatch.setattr(placed, "committed", lambda: rows)
+    assert clocks.placed_clock(("a",)) == clocks.PlacedClock(80.0, "a")
+    assert clocks.placed_clock(("a", "b")) == clocks.PlacedClock(70.0, "b")
+    assert clocks.placed_clock() == clocks.PlacedClock(60.0, "c")
+
+
+def test_a_check_of_some_blocks_is_judged_at_their_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = {name: placed.Placed("", 8, mhz, "", {}, {}) for name, mhz in (("a", 142.5), ("b", 28.5))}
+    monkeypatch.setattr(placed, "committed", lambda: rows)
+    frame = frame_of(tmp_path, clocked(1.0), profiled("learner.step", 4.0))
+    check = faster_than(1.0, 1.5)
+    assert clocks.at_both_clocks(check, blocks=("a",))(frame).outcome is Outcome.REPRODUCED
+    assert clocks.at_both_clocks(check)(frame).outcome is Outcome.NO_VERDICT
 
 
 def test_seconds_grow_and_rates_fall_with_a_slower_clock(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from harness import papers
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.papers.base import Finding, Outcome
-from harness.papers.clocks import placed_clock
 from harness.papers.ppo.table_2_iterations import (
     BENCHMARKS,
     CYCLES,
@@ -20,10 +19,10 @@ from harness.papers.ppo.table_2_iterations import (
     TIME,
 )
 from primitives.fpga.cycles.ppo import PpoIteration
-from tests.harness.papers.rows import frame_of
+from tests.harness.papers.rows import PLACED_MHZ, frame_of
 
 SMALL, LARGE = PpoIteration(16, 512, 64, 10), PpoIteration(16, 512, 512, 10)
-CLOCK_MHZ = placed_clock().mhz
+CLOCK_MHZ = PLACED_MHZ
 """Which leaves verdicts as they are at the only other clock."""
 
 
