@@ -7,8 +7,8 @@ The hardware here (the RTL) differs as follows (`difference_terms`, exact):
 - first band: its transformation cannot be hidden: one cycle per P words of a window's row.
 - waits: a later band's transformation may take longer than the product before it.
 - bands: each band is a product of its own, with its own fill, and with partly filled blocks of P windows.
-- handover: cycles from a product's last sum to the next one's first operand, minus the one cycle by which
-  Equation 5 is too high.
+- handover: cycles from a product's last sum to the next one's first operand, and those by which its last sum is later
+  than by Equation 5 (`gemm.difference_terms`: fill and drain).
 """
 
 from collections.abc import Iterator, Sequence
@@ -191,9 +191,10 @@ def difference_terms(
         band_shape(convolution, whole, outputs, transposed=transposed), side=side, dataflow=dataflow
     )
     count = len(shapes)
+    core = gemm.difference_terms(shapes[0], side=side, dataflow=dataflow, block_load=True)
     return {
         "first band": times.waits[0],
         "waits": sum(times.waits[1:]),
         "bands": sum(gemm.ppo_cycles(s, side=side, dataflow=dataflow) for s in shapes) - stated,
-        "handover": count * (FINISH_CYCLES - 1) + count - 1,
+        "handover": count * (FINISH_CYCLES + core["fill and drain"]) + count - 1,
     }

@@ -2,9 +2,9 @@
 
 They differ as follows (`difference_terms`):
 
-- fill and drain: an operand takes 2 P - 2 steps to the far corner, and its sum is ready one cycle later.
-  Counted from the first operand in the array to the last sum at the edge, this is 2 P - 2 cycles beyond the
-  operands, 1 less than PPO's.
+- fill and drain: an operand takes 2 P - 2 steps to the far corner, and its sum is ready `INTEGER.sum_cycles` = 4
+  cycles later, because a multiplication and an addition are not done in one. Counted from the first operand in the
+  array to the last sum at the edge, this is 2 P + 1 cycles beyond the operands, 2 more than PPO's.
 - first block: loading a stationary block takes P cycles; the first one is loaded before anything
   streams. PPO leaves it out.
 - short passes: later blocks are loaded while vectors stream, which takes at least P cycles. A pass, in which the
@@ -14,18 +14,19 @@ The last two are zero if a block is loaded at once (`block_load`): then Equation
 drain. This needs a memory for every element; PPO's gains at small batches depend on it.
 """
 
+from primitives.fpga.gemm.arithmetic import INTEGER
 from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, passes, vectors, word_shape
 
 
 def fill_cycles(*, side: int) -> int:
-    """Return the cycles to fill and drain the array, 2 P - 2, which are added to those of streaming the operands.
+    """Return the cycles to fill and drain the array, 2 P + 1, which are added to those of streaming the operands.
 
     Consecutive products in the same dataflow overlap, so that a sequence needs these cycles only once.
 
     Args:
         side: P, rows and columns of the array.
     """
-    return 2 * side - 2
+    return INTEGER.drain_cycles(side) - 1
 
 
 def ppo_cycles(shape: GemmShape, *, side: int, dataflow: str) -> int:
@@ -56,7 +57,7 @@ def difference_terms(
         the next block). The top of this module explains them.
     """
     words = word_shape(shape, dataflow, halves)
-    terms = {"fill and drain": -1, "first block": 0, "short passes": 0}
+    terms = {"fill and drain": INTEGER.drain_cycles(side) - 2 * side, "first block": 0, "short passes": 0}
     if dataflow != "NS" and not block_load:
         terms["first block"] = side
         terms["short passes"] = (passes(words, dataflow, side) - 1) * max(0, side - vectors(words, dataflow))

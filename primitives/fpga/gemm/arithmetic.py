@@ -50,6 +50,7 @@ class Arithmetic:
         return (side - 1) * (self.row_cycles + 1) + self.sum_cycles + self.total_cycles
 
 
-INTEGER = Arithmetic(row_cycles=1, sum_cycles=1, total_cycles=0)
+INTEGER = Arithmetic(row_cycles=1, sum_cycles=4, total_cycles=0)
+"""Integers: the operands take a register, then pieces of them are multiplied, the products added, and the sum."""
 FLOAT32 = Arithmetic(row_cycles=3, sum_cycles=6, total_cycles=3)
 """float32 with the latencies of `floating_point.arithmetic`: 3 cycles to multiply, 3 to add."""

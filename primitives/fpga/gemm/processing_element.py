@@ -3,9 +3,18 @@
 Golden models: `multiply_golden`; the array's is the matrix product itself (`gemm.core`).
 """
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from collections.abc import Sequence
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+
+from primitives.fpga.floating_point.words import delayed
+from primitives.fpga.gemm.arithmetic import INTEGER
+
+PIECE_BITS = 17
+"""Bits of the pieces of an operand: with a sign, they enter a multiplier of 18 x 18 bits, as FPGAs have."""
 
 
 def multiply_golden(activation: int, weight: int, halves: bool, width: int = 32) -> tuple[int, int]:
@@ -26,6 +35,43 @@ def multiply_golden(activation: int, weight: int, halves: bool, width: int = 32)
         return signed_value(activation, width) * weight, 0
     low, high = activation & ((1 << half) - 1), activation >> half
     return signed_value(low, half) * weight, signed_value(high, half) * weight
+
+
+def partial_products(m: Module, a: Value, b: Value) -> list[Value]:
+    """Return numbers whose sum is the product of two signed numbers, in registers that are added to `m`.
+
+    Each is a product of a piece of `a` and a piece of `b` of `PIECE_BITS` bits, shifted to its place.
+    """
+    found = []
+    for i, left in enumerate(_pieces(a)):
+        for j, right in enumerate(_pieces(b)):
+            product = left * right
+            register = Signal(product.shape(), name=f"partial_{i}_{j}")
+            m.d.sync += register.eq(product)
+            found.append(register << (i + j) * PIECE_BITS)
+    return found
+
+
+def _pieces(value: Value) -> list[Value]:
+    """Return the pieces of a signed number, lowest first; the highest is signed."""
+    lows = range(0, len(value), PIECE_BITS)
+    pieces: list[Value] = [value[low : low + PIECE_BITS] for low in lows]
+    return [*pieces[:-1], pieces[-1].as_signed()]
+
+
+def _sum(numbers: Sequence[Any]) -> Any:
+    return sum(numbers[1:], numbers[0])
+
+
+def halves_of(activation: Value, halves: Value) -> tuple[Value, Value]:
+    """Return the halves of a word as signed numbers, low and high.
+
+    The low one is a signed number, or with `halves` of 0 the unsigned low bits of a whole activation: one more bit
+    represents both.
+    """
+    half = len(activation) // 2
+    low = Cat(activation[:half], halves & activation[half - 1]).as_signed()
+    return low, activation[half:].as_signed()
 
 
 class ConfigurableMultiplier(wiring.Component):
@@ -58,14 +104,10 @@ class ConfigurableMultiplier(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         half = self.width // 2
-        # The low half is a signed number, or the unsigned low bits of a whole activation: one more bit represents
-        # both.
-        low = Signal(signed(half + 1))
-        low_bits, high_bits = self.activation[:half], self.activation[half:]
-        m.d.comb += low.eq(Cat(low_bits, self.halves & self.activation[half - 1]).as_signed())
+        low, high = halves_of(self.activation, self.halves)
         low_product = Signal(signed(self.width + half + 1))
         high_product = Signal(signed(self.width + half))
-        m.d.comb += [low_product.eq(low * self.weight), high_product.eq(high_bits.as_signed() * self.weight)]
+        m.d.comb += [low_product.eq(low * self.weight), high_product.eq(high * self.weight)]
         m.d.comb += [
             self.product.eq(low_product + Mux(self.halves, 0, high_product << half)),
             self.upper_product.eq(Mux(self.halves, high_product, 0)),
@@ -91,8 +133,8 @@ class ProcessingElement(wiring.Component):
     In the non-stationary dataflow the running sum stays in the element. In a stationary dataflow the element keeps a
     weight (in IS: an input), and the running sum moves down the column.
 
-    Latency: one cycle from each input to the corresponding output. There is no handshake: `control_in` marks the
-    cycles in which the inputs are valid.
+    Latency: one cycle from an operand to the neighbour's, and `INTEGER.sum_cycles` to the sum. A running sum that comes
+    from above takes one cycle. There is no handshake: `control_in` marks the cycles in which the operands are valid.
 
     Args:
         width: bits of an operand.
@@ -107,7 +149,8 @@ class ProcessingElement(wiring.Component):
         control_in, control_out: Control, from the left, to the right.
         left_in, left_out: signed(width), the operand that streams through the row.
         top_in, top_out: signed(width), the column's operand, or a weight on its way down.
-        sum_in: In(lanes x signed(accumulator_width)), from above (stationary).
+        sum_in: In(lanes x signed(accumulator_width)), from above (stationary), `INTEGER.sum_cycles` - 1 cycles after
+            the operands.
         sum: Out(lanes x signed(accumulator_width)), wraps modulo 2**accumulator_width.
         done: Out(1), `sum` is a finished dot product (non-stationary).
         weight_in: In(signed(width)), the weight of the pass whose `first` vector is here in this cycle
@@ -144,7 +187,6 @@ class ProcessingElement(wiring.Component):
             self.left_out.eq(self.left_in),
             self.top_out.eq(self.top_in),
             self.control_out.eq(control),
-            self.done.eq(control.valid & control.last & ~self.stationary),
         ]
         # Two weights: the current one, and one that waits for the next pass.
         weight = Signal(signed(self.width))
@@ -158,18 +200,26 @@ class ProcessingElement(wiring.Component):
             m.d.sync += weight.eq(waiting)
         operand = Signal(signed(self.width))
         m.d.comb += operand.eq(Mux(self.stationary, Mux(control.first, waiting, weight), self.top_in))
+
+        # A cycle each: the operands are registered, pieces of them multiplied, these products added, and the sum.
+        left, right = delayed(m, self.left_in, 1), delayed(m, operand, 1)
+        products = [Signal(signed(2 * self.width), name=f"product_{lane}") for lane in range(self.lanes)]
         if self.lanes == 1:
-            products = [self.left_in * operand]
+            m.d.sync += products[0].eq(_sum(partial_products(m, left, right)))
         else:
-            m.submodules.multiplier = multiplier = ConfigurableMultiplier(width=self.width)
-            m.d.comb += [
-                multiplier.activation.eq(self.left_in),
-                multiplier.weight.eq(operand),
-                multiplier.halves.eq(self.halves),
+            low, high = halves_of(left, self.halves)
+            low_products, high_products = (partial_products(m, half, right) for half in (low, high))
+            upper = _sum(high_products)
+            m.d.sync += [
+                products[0].eq(_sum(low_products) + Mux(self.halves, 0, upper << self.width // 2)),
+                products[1].eq(Mux(self.halves, upper, 0)),
             ]
-            products = [multiplier.product, multiplier.upper_product]
-        with m.If(control.valid):
+        valid, first, last = (
+            delayed(m, mark, INTEGER.sum_cycles - 1) for mark in (control.valid, control.first, control.last)
+        )
+        m.d.sync += self.done.eq(valid & last & ~self.stationary)
+        with m.If(valid):
             for lane, product in enumerate(products):
-                so_far = Mux(self.stationary, self.sum_in[lane], Mux(control.first, 0, self.sum[lane]))
+                so_far = Mux(self.stationary, self.sum_in[lane], Mux(first, 0, self.sum[lane]))
                 m.d.sync += self.sum[lane].eq(so_far + product)
         return m

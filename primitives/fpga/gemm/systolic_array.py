@@ -27,8 +27,8 @@ def delayed(m: Module, value: ValueLike, cycles: int) -> ValueLike:
 class SystolicArray(wiring.Component):
     """A grid of P x P processing elements, with inputs delayed so that matching operands meet in each element.
 
-    Element (i, j) gets the operands of cycle t in cycle t + i r + j; its sum is valid `sum_cycles` later. In integers r
-    and `sum_cycles` are 1; in float32 they are those of `arithmetic.FLOAT32`.
+    Element (i, j) gets the operands of cycle t in cycle t + i r + j; its sum is valid `sum_cycles` later. r and
+    `sum_cycles` are those of `arithmetic.INTEGER` or `arithmetic.FLOAT32`.
 
     Every element has its own ports `sums` and `weights`. A single port for all elements would be thousands of bits
     wide, and simulators would assemble and split it in every cycle.

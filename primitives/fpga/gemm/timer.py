@@ -81,7 +81,7 @@ class GemmTimer(wiring.Component):
         return m
 
     def _to_edge(self, core: GemmCore, command: Signal) -> ValueLike:
-        """Return the cycles from the last vector that enters to its last sum at the edge; in integers 2 P - 1."""
+        """Return the cycles from the last vector that enters to its last sum at the edge; in integers 2 P + 2."""
         cycles, total = core.arithmetic.drain_cycles(self.side), core.arithmetic.total_cycles
         return cycles if not total else Mux(command.gemm.dataflow == Dataflow.NS, cycles - total, cycles)
 

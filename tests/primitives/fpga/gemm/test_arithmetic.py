@@ -14,5 +14,5 @@ def test_the_latencies_are_those_of_the_operators() -> None:
 
 
 def test_integers_neither_interleave_nor_wait() -> None:
-    assert (INTEGER.interleaved, INTEGER.shortest_pass, INTEGER.drain_cycles(4)) == (1, 1, 7)
+    assert (INTEGER.interleaved, INTEGER.shortest_pass, INTEGER.drain_cycles(4)) == (1, 1, 10)
     assert (FLOAT32.interleaved, FLOAT32.shortest_pass) == (3, 5)
