@@ -20,6 +20,7 @@ from harness.plan import plan
 from harness.report import answers, plots, roofline_plot, what_if
 from harness.report.content import Content, Fact, PrimitiveTime
 from harness.report.formatting import MARKS, row_ranges, show, whole
+from harness.report.hardware_agent import hardware_agent
 from harness.report.names import people_s_name
 from harness.report.tables import LAST_EPISODES, heat_maps, optional_size
 
@@ -227,7 +228,11 @@ def _papers(content: Content, _others: Sequence[Content]) -> dict[str, object]:
 
 
 def _primitives(content: Content, _others: Sequence[Content]) -> dict[str, object]:
+    run, curve = hardware_agent()
     return {
+        "agent_run": run,
+        "agent_curve": plots.learning_curves(curve.workload, [curve], LAST_EPISODES),
+        "last_episodes": LAST_EPISODES,
         "primitive_tables": primitive_tables(content.primitives),
         "rooflines": rooflines(content),
         "roofline_tables": [(n, list(g)) for n, g in groupby(content.roofline, key=lambda p: p.workload)],

@@ -9,6 +9,7 @@ from primitives.fpga import simulation
 from primitives.fpga.cartpole_agent import AgentSettings, CartPoleAgent
 from primitives.fpga.cartpole_agent.golden import GoldenAgents
 from primitives.fpga.simulation.base import SimulatedRun
+from primitives.fpga.tools.learning_run import committed
 
 pytestmark = pytest.mark.skipif(
     bool(simulation.unavailable_reason()), reason=simulation.unavailable_reason() or "-"
@@ -66,6 +67,9 @@ def test_a_whole_learning_run_and_a_hundred_episodes_after_it_are_the_golden_mod
     run = model.run({}, {"reports": steps})
     compare(run, golden, steps)
     ends = np.flatnonzero(run.outputs["reports"]["terminated"] | run.outputs["reports"]["truncated"])
+    recorded = committed()
+    assert recorded.learned_step == SOLVED_STEP
+    assert (ends[: len(recorded.steps)] + 1).tolist() == recorded.steps
     returns = np.diff(ends[ends >= SOLVED_STEP - 1])
     assert len(returns) >= 99
     assert returns.mean() >= 475
