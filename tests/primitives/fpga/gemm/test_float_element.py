@@ -76,6 +76,17 @@ def test_the_timer_counts_the_same_cycles(shapes: list[GemmShape]) -> None:
         assert found["cycles"].tolist() == expected
 
 
+@pytest.mark.parametrize("side", [16, 32])
+def test_the_timer_counts_the_model_at_ppos_sides(side: int) -> None:
+    """Hopper's hidden layer with its biases, 32 samples: forward, backward and weight gradient (PPO 5.1, 5.2)."""
+    shapes = [GemmShape(64, 65, 32), GemmShape(64, 64, 32), GemmShape(64, 32, 65)]
+    timer = simulation.interpreted(GemmTimer(side=side, block_load=True, float32=True))
+    for shape, dataflow in zip(shapes, DATAFLOWS, strict=True):
+        command = {"gemm": command_fields(shape, side=side, dataflow=dataflow), "transposed_a": 0}
+        found = timer.run({"commands": columns([command])}, {"finished": 1}).outputs["finished"]
+        assert found["cycles"].tolist() == [gemm_float32.core_cycles(shape, side=side, dataflow=dataflow)]
+
+
 def test_orders_of_addition_differ_between_dataflows() -> None:
     """The golden model follows the dataflow: one sum after another, or block by block."""
     a = np.array([[2.0**24, 1, 1, 0]], np.float32)
