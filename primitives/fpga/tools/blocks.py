@@ -347,6 +347,6 @@ BLOCKS = {
         Block("gaussian-generator", _gaussian_generator, recorded(stimuli.no_inputs)),
         Block("cartpole-agent", _cartpole_agent, _cartpole_bench, ULX3S),
         Block("fixar", _fixar, recorded(stimuli.registers_alone)),
-        Block("ppo-accelerator", _ppo_accelerator),
+        Block("ppo-accelerator", _ppo_accelerator, recorded(stimuli.registers_alone)),
     )
 }
