@@ -51,6 +51,7 @@ SUBJECTS = {
         CountedBlock(
             "replay-pipeline", (("fanout", "4"), ("levels", "2"), ("leaf_bits", "16"), ("tag_bits", "4"))
         ),
+        CountedBlock("gaussian-generator"),
         CountedBlock("cartpole-agent"),
     )
 }
