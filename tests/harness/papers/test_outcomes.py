@@ -30,6 +30,8 @@ FACTOR = ORDERED | {Outcome.REPRODUCED}
 """Numbers of ours, where the paper gives a factor."""
 BOUNDED = {Outcome.NOT_RUN, Outcome.NO_VERDICT, Outcome.NOT_REPRODUCED}
 """Upper bounds, which show nothing."""
+ITERATED = BOUNDED | {Outcome.CONSISTENT}
+"""Upper bounds, and modelled iterations, which can agree."""
 
 WITHIN = FACTOR - {Outcome.IN_KIND} | {Outcome.CONSISTENT}
 """The same, where the paper gives a bound, of rows that may be modelled instead."""
@@ -107,7 +109,7 @@ OUTCOMES: dict[str, set[Outcome]] = {
     "PPO-T1-cells": {Outcome.NO_VERDICT, Outcome.NOT_RUN},
     "PPO-T1-memory": MODELLED,
     "PPO-T2": BOUNDED,
-    "PPO-T2-CPU": BOUNDED,
+    "PPO-T2-CPU": ITERATED,
     "PPO-T2-twice": COUNTED,
     "PPO-T2-Pong": COUNTED,
     "PPO-T2-bases": COUNTED,
@@ -123,7 +125,7 @@ OUTCOMES: dict[str, set[Outcome]] = {
     "PPO-5.3.1-environment": FACTOR,
     "PPO-3.1": COUNTED,
     "PPO-3.2-tiles": ORDERED,
-    "PPO-F10": BOUNDED,
+    "PPO-F10": ITERATED,
     "PPO-F11": BOUNDED,
     "PPO-F12": EITHER - NOT_RUN,
     "PPO-F13": EITHER - NOT_RUN,
