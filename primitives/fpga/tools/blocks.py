@@ -245,6 +245,34 @@ def _ppo_accelerator(
     return accelerator_for(network, side=side, batch=batch, relu=activation == "relu")
 
 
+def _map_accelerator(
+    network: Annotated[str, Words(("cartpole", "cartpole-ddpg", "small", "small-ddpg"))] = "cartpole",
+    lanes: Neurons = 1,
+    pipelines: Annotated[int, Whole(1, 32)] = 1,
+    batch: Annotated[int, Whole(1, 1 << 14)] = 32,
+    banks: Annotated[int, Whole(1, 64)] = 1,
+    fanout: Fanout = 16,
+    levels: Levels = 3,
+    double: bool = False,
+) -> Any:
+    """MAP's whole accelerator for DQN or DDPG: replay, learner pipelines, target network, host interface (MAP IV)."""
+    from primitives.fpga.map_accelerator.accelerator import MapAccelerator
+    from primitives.fpga.map_accelerator.settings import ACTORS, NETWORKS, AcceleratorSettings, layers_of
+
+    return MapAccelerator(
+        AcceleratorSettings(
+            layers_of(NETWORKS[network], lanes),
+            actor=layers_of(ACTORS.get(network, ()), lanes),
+            pipelines=pipelines,
+            largest_batch=batch,
+            banks=banks,
+            fanout=fanout,
+            levels=levels,
+            double=double,
+        )
+    )
+
+
 def _check_halves(width: int, configurable: bool) -> None:
     if configurable and width % 2:
         raise ValueError(
@@ -347,6 +375,7 @@ BLOCKS = {
         Block("gaussian-generator", _gaussian_generator, recorded(stimuli.no_inputs)),
         Block("cartpole-agent", _cartpole_agent, _cartpole_bench, ULX3S),
         Block("fixar", _fixar, recorded(stimuli.registers_alone)),
+        Block("map-accelerator", _map_accelerator),
         Block("ppo-accelerator", _ppo_accelerator, recorded(stimuli.registers_alone)),
     )
 }

@@ -113,6 +113,7 @@ SMALL = {
     "lane-route": [{"banks": "2", "levels": "1"}],
     "bank-arbiter": [{"banks": "2", "levels": "1"}],
     "processing-element": [{}, {"configurable": "true"}],
+    "map-accelerator": [{"network": "small", "lanes": "1", "batch": "2", "fanout": "2", "levels": "1"}],
     "learner-pipeline": [{"inputs": "2", "hidden": "2", "samples": "2"}],
     "fixar": [{"network": "swimmer", "side": "4"}],
 }

@@ -119,7 +119,13 @@ def test_every_parameter_says_what_it_may_be_and_is_held_to_it(name: str) -> Non
                 block.parameters({parameter: text})
 
 
-LARGE = ("adam-unit", "learner-pipeline", "fixar", "ppo-accelerator")  # tens of seconds to convert
+LARGE = (
+    "adam-unit",
+    "learner-pipeline",
+    "fixar",
+    "ppo-accelerator",
+    "map-accelerator",
+)  # tens of seconds to convert
 
 
 @pytest.mark.parametrize(
