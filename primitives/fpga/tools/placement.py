@@ -51,6 +51,8 @@ SUBJECTS = {
         CountedBlock(
             "replay-pipeline", (("fanout", "4"), ("levels", "2"), ("leaf_bits", "16"), ("tag_bits", "4"))
         ),
+        CountedBlock("lane-route", (("fanout", "2"), ("levels", "10"))),
+        CountedBlock("bank-arbiter", (("fanout", "2"), ("levels", "10"))),
         CountedBlock("gaussian-generator"),
         CountedBlock("cartpole-agent"),
     )
@@ -80,7 +82,7 @@ def place(design: Any, speed_grade: int = SPEED_GRADE) -> Placed:
     """
     ports = _ports(design)
     text = verilog.export(design)
-    whole = text + harness_verilog(ports)
+    whole = text + harness_verilog(ports, clocked=bool(re.search(r"\binput rst\b", text)))
     tools = {name: version(name) for name in PACKAGES}
     options = (*NEXTPNR, "--speed", str(speed_grade))
     name = disk_cache.key(whole, SYNTHESIS, *options, *tools.values())
@@ -138,11 +140,12 @@ def update(names: Sequence[str] = ()) -> None:
             FILE.write_text(json.dumps(rows, indent=1) + "\n")
 
 
-def harness_verilog(ports: Sequence[tuple[str, int, bool]]) -> str:
+def harness_verilog(ports: Sequence[tuple[str, int, bool]], *, clocked: bool = True) -> str:
     """Return the Verilog of the module `placed`, which has a block between two shift registers, and five pins.
 
     Args:
         ports: the ports of the block's module, `top`, except clk and rst: name, width, and whether it is an input.
+        clocked: whether it has clk and rst; otherwise it is combinational.
     """
     inputs, outputs = ([port for port in ports if port[2] == inwards] for inwards in (True, False))
     connections, places = [], {True: 0, False: 0}
@@ -150,7 +153,9 @@ def harness_verilog(ports: Sequence[tuple[str, int, bool]]) -> str:
         low = places[inwards]
         places[inwards] += width
         signal = "given" if inwards else "got"
-        connections.append(f"    .{name}({signal}[{low + width - 1}:{low}]),\n")
+        connections.append(f"    .{name}({signal}[{low + width - 1}:{low}])")
+    connections += ["    .clk(clk)", "    .rst(rst)"] if clocked else []
+    connected = ",\n".join(connections)
     given, got = (max(1, sum(width for _, width, _ in side)) for side in (inputs, outputs))
     return f"""
 module placed (input clk, input rst, input serial_in, input capture, output serial_out);
@@ -164,8 +169,7 @@ module placed (input clk, input rst, input serial_in, input capture, output seri
     held <= capture ? got : held >> 1;
   end
   top block (
-{"".join(connections)}    .clk(clk),
-    .rst(rst)
+{connected}
   );
 endmodule
 """

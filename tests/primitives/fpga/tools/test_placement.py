@@ -23,6 +23,12 @@ def test_every_port_lies_in_a_shift_register() -> None:
         assert wanted in text
 
 
+def test_a_combinational_block_gets_no_clock() -> None:
+    text = placement.harness_verilog([("a", 3, True), ("b", 1, False)], clocked=False)
+    assert ".clk" not in text
+    assert ".b(got[0:0])\n  );" in text
+
+
 def test_every_subject_is_committed_with_a_clock_and_what_it_takes() -> None:
     assert list(placement.committed()) == list(SUBJECTS), "python -m primitives.fpga.tools.placement"
     for found in placement.committed().values():
