@@ -13,6 +13,7 @@
 | `roofs`, `roofline` | a device's upper limit, and a primitive's rate |
 | `learning` | what a system learnt of a workload over seeds, at the end and at its best |
 | `curves`, `curve_summaries` | an episode, and a learning curve |
+| `agent_curve`, `agent` | an episode of the recorded agent in hardware, and when it had learned and how much |
 | `changes` | a quantity of the reference run and of this one |
 
 A number of the page becomes the columns `<name>`, `<name>_low`, `<name>_high`, `<name>_unit`, `<name>_provenance` and
@@ -32,6 +33,7 @@ from typing import Any
 import pandas as pd
 
 from harness.core.errors import UserError
+from harness.core.provenance import Provenance
 from harness.papers import Verdict
 from harness.papers.number import Number
 from harness.report import reference, text_tables
@@ -55,6 +57,7 @@ from harness.report.content import (
     TrainingResult,
 )
 from harness.report.files import write_atomically
+from harness.report.hardware_agent import hardware_agent
 from harness.report.reading import read_all
 from harness.store.store import RunRecord, Store
 
@@ -167,6 +170,15 @@ def _numbers(numbers: Iterable[Number]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["quantity", *number_columns("value", None)])
 
 
+def _agent_tables() -> dict[str, pd.DataFrame]:
+    """Return the recorded episodes of the agent in hardware, and the numbers that the page states of them."""
+    run, curve = hardware_agent()
+    learned = Number(
+        "environment steps until the task is solved", run.learned_step, "count", Provenance.SIMULATED
+    )
+    return {"agent_curve": _curves([curve]), "agent": _numbers([learned, curve.last])}
+
+
 def measurements(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the stored measurements as a table for a file.
 
@@ -204,6 +216,7 @@ def tables(content: Content) -> dict[str, pd.DataFrame]:
         "learning": _frame(Learning, content.learning),
         "curves": _curves(content.curves),
         "curve_summaries": _curve_summaries(content.curves),
+        **_agent_tables(),
         "gaps": _frame(Gap, content.gaps),
         "machine": _frame(Fact, content.facts),
         "noise": _numbers(content.noise),
