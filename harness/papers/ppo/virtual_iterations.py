@@ -1,10 +1,10 @@
 """Runs PPO's iterations on CPU and accelerator in virtual time (PPO Table 2, Fig. 10 and 11).
 
 The host's work (environments, advantages, mini-batches, the objective) is timed here. The networks take the cycles of
-this project's float32 accelerator by its closed form, Pong's those of its products in the simulated RTL. Transfers take
-the time of their bytes on the platform's link.
+this project's float32 accelerator by its closed form. Transfers take the time of their bytes on the platform's link.
 No source gives the latency of a transfer: the rows state how many there are, so that claims can be judged without a
-latency and with a high one.
+latency and with a high one. Only the robots' iterations run: Pong's claims are about a GPU, and its convolutions have
+no such design.
 """
 
 from collections.abc import Sequence
@@ -33,76 +33,46 @@ from harness.papers.ppo.table_2_iterations import (
     TIERS,
     TIME,
     cores_used,
-    is_counted,
     iterations_of,
     sized,
 )
 from harness.runtime.accelerated import AcceleratedTraining, NetworkAccelerator
 from harness.runtime.options import Options
 from harness.store.cell import Cell
-from primitives.fpga.cycles import networks, ppo
+from primitives.fpga.cycles import networks
 from primitives.fpga.cycles.networks import GemmLayer
 from primitives.fpga.cycles.ppo import PpoIteration
-from primitives.fpga.cycles.ppo_steps import DesignSteps, ProductSteps
+from primitives.fpga.cycles.ppo_steps import DesignSteps
 from primitives.fpga.export import toolchain
-from primitives.fpga.gemm.plan import DATAFLOWS
 from primitives.fpga.ppo_accelerator.program import NetworkProgram
 
 DEVICE, PLATFORM, KEY = "fpga:u200", "ppoaccel", "fpga"
+ROBOTS = ("Hopper", "Humanoid")
+"""The benchmarks that run in virtual time."""
 
 
 def networks_of(benchmark: str) -> tuple[tuple[GemmLayer, ...], ...]:
-    """Return the layers of each network of a benchmark, one per compute unit (PPO 5.1).
-
-    The robots have a policy and a value network with the same hidden layers; Pong has one network with a value as
-    one more output.
+    """Return the layers of each network of a benchmark, one per compute unit: the policy's and the value's (PPO 5.1).
 
     Args:
-        benchmark: "Hopper", "Humanoid" or "Pong".
+        benchmark: "Hopper" or "Humanoid".
     """
     *hidden, last = networks.PPO_NETWORKS[benchmark]
-    if benchmark == "Pong":
-        return ((*hidden, GemmLayer(last.inputs, last.outputs + 1)),)
     return ((*hidden, last), (*hidden, GemmLayer(last.inputs, 1)))
 
 
-def accelerator(benchmark: str, wanted: Sequence[PpoIteration]) -> NetworkAccelerator:
-    """Return PPO's accelerator for a benchmark.
-
-    For the robots it is this project's float32 design. Pong's convolutions have none: there it is the sum of the
-    products' simulated cycles, and Adam.
+def accelerator(benchmark: str) -> NetworkAccelerator:
+    """Return this project's float32 accelerator for a benchmark, at the clock that PPO states.
 
     Args:
-        benchmark: "Hopper", "Humanoid" or "Pong".
-        wanted: the iterations.
+        benchmark: "Hopper" or "Humanoid".
     """
-    clock_hz = 1e6 * published_clock_mhz(benchmark)
-    if benchmark != "Pong":
-        programs = tuple(
-            NetworkProgram((network[0].inputs, *(layer.outputs for layer in network)), 1, SIDES[benchmark])
-            for network in networks_of(benchmark)
-        )
-        return NetworkAccelerator(KEY, DesignSteps(programs), clock_hz, Provenance.MODELLED)
-    from primitives.fpga.cycles.simulated_products import SimulatedProducts
-    from primitives.fpga.learner_pipeline.update_unit import adam_latency
-
-    unit, layers = SimulatedProducts(side=SIDES[benchmark], block_load=True), networks_of(benchmark)
-    unit.simulate(
-        [
-            (shape, dataflow)
-            for iteration in wanted
-            for process, batch in (
-                ("FW", iteration.agents),
-                *((process, iteration.minibatch) for process in ppo.PROCESSES),
-            )
-            for network in layers
-            for shape in ppo.shapes(network, process, batch)
-            for dataflow in DATAFLOWS
-        ]
+    programs = tuple(
+        NetworkProgram((network[0].inputs, *(layer.outputs for layer in network)), 1, SIDES[benchmark])
+        for network in networks_of(benchmark)
     )
-    latency = max(adam_latency(iteration.minibatch) for iteration in wanted)
-    cycles = ProductSteps(layers, SIDES[benchmark], unit.product_cycles, latency)
-    return NetworkAccelerator(KEY, cycles, clock_hz, Provenance.MODELLED)
+    clock_hz = 1e6 * published_clock_mhz(benchmark)
+    return NetworkAccelerator(KEY, DesignSteps(programs), clock_hz, Provenance.MODELLED)
 
 
 def virtual(
@@ -111,22 +81,21 @@ def virtual(
     """Run iterations of PPO's training on CPU and accelerator in virtual time, all in the same interleaved rounds.
 
     Args:
-        benchmark: "Hopper", "Humanoid" or "Pong".
+        benchmark: "Hopper" or "Humanoid".
         wanted: the iterations.
         budget_s: seconds after which no further round begins, once there are enough.
         report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         One row per iteration: its seconds without latencies, and in the details those of its parts, the transfers and
-        the cycles. The rows were not run if hardware cannot be simulated.
+        the cycles. The rows were not run if hardware cannot be simulated, as the claims need its cycles too.
     """
     item, mapping = workloads.load(BENCHMARKS[benchmark]), f"{LEARNERS[benchmark]}-native-cpu"
     fields = partial(_fields, benchmark, item.name)
     if reason := toolchain.unavailable_reason():
         row = partial(Measurement, status="not_run", reason=reason, provenance=Provenance.MODELLED)
         return [row(**fields(iteration)) for iteration in wanted]
-    report(0.0, 1.0, f"{benchmark} on CPU and accelerator: products")
-    made, platform = accelerator(benchmark, wanted), platforms.load(PLATFORM)
+    made, platform = accelerator(benchmark), platforms.load(PLATFORM)
     with ExitStack() as stack:
         trainings = {}
         for iteration in wanted:
@@ -186,20 +155,20 @@ def _fields(benchmark: str, workload: str, iteration: PpoIteration) -> dict[str,
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cells (pieces of the plan) that run iterations of PPO in virtual time, one per benchmark.
+    """Return the cells (pieces of the plan) that run iterations of PPO in virtual time, one per robot.
 
     The quick tier, whose time is short, has none.
 
     Args:
         tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
     """
+    if tier.name == "quick":
+        return []
     made: list[Cell] = []
     for benchmark, wanted in iterations_of(tier).items():
-        if tier.name == "quick":
-            continue
-        _, budget_s, build_s = TIERS[tier.name]
-        count_s = 1.0 if is_counted(benchmark, wanted) else build_s
-        run = partial(virtual, benchmark, wanted, budget_s / 2)
-        key = f"{EXPERIMENT}/{benchmark.lower()}/virtual"
-        made.append(claim_cell(key, budget_s / 2 + count_s, run, Provenance.MODELLED))
+        if benchmark in ROBOTS:
+            budget_s = TIERS[tier.name][1] / 2
+            run = partial(virtual, benchmark, wanted, budget_s)
+            key = f"{EXPERIMENT}/{benchmark.lower()}/virtual"
+            made.append(claim_cell(key, budget_s, run, Provenance.MODELLED))
     return made

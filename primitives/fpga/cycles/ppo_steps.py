@@ -2,18 +2,16 @@
 
 The host computes advantages and the objective, so a mini-batch takes two runs of the accelerator: the forward pass,
 whose outputs go to the host, and the rest, after the gradients of the outputs have come back. Each network has a
-compute unit, and both work at the same time. A hardware design, or another model of one, takes the place of
-`ProductSteps` by having the methods of `Propagation`.
+compute unit, and both work at the same time. Another design, or another model of one, takes the place of
+`DesignSteps` by having the methods of `Propagation`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from primitives.fpga.cycles import gemm, ppo
-from primitives.fpga.cycles.networks import GemmLayer
 from primitives.fpga.cycles.ppo_accelerator import run_cycles, update_rows
-from primitives.fpga.gemm.plan import DATAFLOWS, blocks
+from primitives.fpga.gemm.plan import DATAFLOWS
 from primitives.fpga.ppo_accelerator.program import NetworkProgram
 
 
@@ -33,61 +31,6 @@ class Propagation(Protocol):
         Args:
             batch: number of samples.
         """
-
-
-@dataclass(frozen=True)
-class ProductSteps:
-    """The runs as sums of their products (PPO Equation 6), each process in the dataflow with the fewest cycles.
-
-    Activations, derivatives and the update are pipelined behind the products' rows in PPO's unit (PPO 3.2). Of Adam,
-    the words of weights and biases count, P per cycle, and its latency once a network.
-
-    Attributes:
-        networks: the layers of each network; each has a compute unit of its own.
-        side: P, rows and columns of each array.
-        product_cycles: returns the cycles of one product.
-        adam_latency: cycles from the last word that Adam reads to the last that it writes.
-    """
-
-    networks: tuple[tuple[GemmLayer, ...], ...]
-    side: int
-    product_cycles: ppo.ProductCycles = gemm.ppo_cycles
-    adam_latency: int = 0
-
-    def forward_cycles(self, batch: int) -> int:
-        """Return the cycles of the forward pass of the network that takes longest.
-
-        Args:
-            batch: number of samples.
-        """
-        return max(self._process(layers, ("FW",), batch) for layers in self.networks)
-
-    def training_cycles(self, batch: int) -> int:
-        """Return the cycles of the backward pass, the weights' gradients and Adam, of the network that takes longest.
-
-        Args:
-            batch: number of samples.
-        """
-        return max(
-            self._process(layers, ("BW", "WU"), batch) + self.adam_cycles(layers) for layers in self.networks
-        )
-
-    def adam_cycles(self, layers: Sequence[GemmLayer]) -> int:
-        """Return the cycles of a network's Adam step.
-
-        Args:
-            layers: the layers of the network.
-        """
-        words = sum(layer.weights + layer.outputs for layer in layers)
-        return blocks(words, self.side) + self.adam_latency
-
-    def _process(self, layers: Sequence[GemmLayer], processes: Sequence[str], batch: int) -> int:
-        side, model = self.side, self.product_cycles
-        chosen = ppo.best_dataflows(layers, batch, side=side, processes=processes, product_cycles=model)
-        return sum(
-            ppo.process_cycles(layers, process, batch, side=side, dataflow=dataflow, product_cycles=model)
-            for process, dataflow in chosen.items()
-        )
 
 
 @dataclass(frozen=True)
