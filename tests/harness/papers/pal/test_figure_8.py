@@ -44,12 +44,24 @@ def test_throughput_next_to_rllib_alone_is_no_convergence(tmp_path: Path) -> Non
 def test_one_number_of_cores_refutes_and_does_not_show(
     tmp_path: Path, verdict: str, outcome: Outcome
 ) -> None:
-    rows = [threaded(2.0, 2), threaded(0.5, 2, verdict, baseline="tianshou")]
+    rows = [threaded(2.0, 2), threaded(0.5, 2, verdict, name="ant-ddpg")]
     found = figure_8.convergence(frame_of(tmp_path, *rows))
     assert found.outcome is outcome
     assert sorted(number.value for number in found.ours) == [0.5, 2.0]
     if outcome is Outcome.NOT_RUN:
-        assert found.needs == figure_8.NEEDS_CORES
+        assert (found.needs, found.explanation) == (figure_8.NEEDS_CORES, "")
+
+
+def test_a_library_that_the_statement_does_not_name_refutes_nothing(tmp_path: Path) -> None:
+    rows = [threaded(2.0, 2), threaded(0.5, 2, "slower", baseline="tianshou")]
+    found = figure_8.convergence(frame_of(tmp_path, *rows))
+    assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_8.NEEDS_CORES)
+    label = figure_8.label_of("tianshou", 2)
+    assert found.explanation == f"Slower, and not judged: next to {label}."
+    both = [threaded(1.0, 1), threaded(2.0, 2), rows[1]]
+    found = figure_8.convergence(frame_of(tmp_path / "both", *both))
+    assert found.outcome is Outcome.IN_KIND
+    assert found.explanation.endswith(f"8 cores and a GPU. Slower, and not judged: next to {label}.")
 
 
 @pytest.mark.parametrize(
@@ -108,6 +120,14 @@ def test_both_sides_are_confined_to_the_same_cores(
     figure_8.measure("cartpole-dqn", "tianshou", all_cores, silent)
     assert [(settings.cpus, settings.threads) for settings in asked] == [(cpus, len(cpus))]
     assert asked[0].returns.environment_steps == figure_8.WORKLOADS["cartpole-dqn"]
+
+
+def test_ants_returns_are_compared_after_it_has_learned() -> None:
+    """After 10,000 steps both sides are near random, so that "learns no less" would hold of anything."""
+    assert figure_8.WORKLOADS["ant-ddpg"] >= 50_000
+    seconds = {cell.key: cell.estimate_s for cell in figure_8.cells(TIERS["full"])}
+    assert seconds["claim/PAL-F8/ant-ddpg/rllib_2_6_3/one-core"] == 630
+    assert seconds["claim/PAL-F8/cartpole-dqn/rllib/one-core"] == 270
 
 
 def test_the_full_tier_compares_with_what_trains_the_algorithm() -> None:
