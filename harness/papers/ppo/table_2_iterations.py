@@ -48,7 +48,7 @@ LEARNERS = {"Hopper": "native", "Humanoid": "native", "Pong": "torch"}
 """The fastest of this project's learners on a CPU, by benchmark (`placerl bench learner`)."""
 DEVICES = {"cpu": "{}-native-cpu", "cuda": "torch:cuda-native-cpu"}
 SIDES = {"Hopper": 16, "Humanoid": 16, "Pong": 32}  # PPO 5.2
-TIERS = {"quick": ("N", 7.0, 15.0), "standard": ("MN", 60.0, 60.0), "full": ("MNT", 600.0, 120.0)}
+TIERS = {"quick": ("N", 7.0, 15.0), "standard": ("MN", 60.0, 25.0), "full": ("MNT", 600.0, 120.0)}
 """By tier: which of M, N and T is varied, and approximate seconds per benchmark to time it, and to count it at first.
 
 The quick tier has only Hopper's shortest iterations.
