@@ -62,7 +62,11 @@ def test_the_larger_tiers_run_the_iterations_that_they_time() -> None:
         return [cell.key for cell in cells(SimpleNamespace(name=name, experiment_s=1.0))]
 
     assert keys("quick") == [], "its time is short"
-    assert keys("standard") == keys("full") == [f"claim/PPO-T2/{name}/virtual" for name in ("hopper", "humanoid")]
+    assert (
+        keys("standard")
+        == keys("full")
+        == [f"claim/PPO-T2/{name}/virtual" for name in ("hopper", "humanoid")]
+    )
     assert keys("own") == []
 
 
