@@ -18,6 +18,7 @@ too.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil, log
+from typing import Any
 
 import numpy as np
 
@@ -155,6 +156,16 @@ def as_mapped(rows: Iterable[Measurement]) -> list[Measurement]:
     of the operations, and those of one sub-tree the names of `SINGLE`.
     """
     rows = list(rows)
+    return [replace(row, primitive=name) for row, name in zip(rows, names_as_mapped(rows), strict=True)]
+
+
+def names_as_mapped(rows: Sequence[Any]) -> list[str]:
+    """Return the names that `as_mapped` gives to rows.
+
+    Args:
+        rows: measurements of one workload, or records of a frame with them (`harness.papers.evidence.records`); a row
+            without a time has the value None.
+    """
     used = {PIPELINE: {"learner.step": CORE, PIPELINE: "learner.step"}}
     used |= {banked: {call: SINGLE[call], banked: call} for call, banked in BANKED.items()}
     names = {
@@ -163,10 +174,7 @@ def as_mapped(rows: Iterable[Measurement]) -> list[Measurement]:
         if row.primitive in used and row.value is not None and row.details.get("mapped")
         for old, new in used[row.primitive].items()
     }
-    return [
-        replace(row, primitive=names.get((row.device, row.batch_size, row.primitive), row.primitive))
-        for row in rows
-    ]
+    return [names.get((row.device, row.batch_size, row.primitive), row.primitive) for row in rows]
 
 
 def profile(workload: Workload, batch_size: int, device: str, report: Report) -> list[Measurement]:

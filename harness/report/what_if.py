@@ -39,13 +39,14 @@ def tables(frame: pd.DataFrame) -> list[dict[str, object]]:
 
     Returns:
         For each "platform", "workload", "batch_size", "environment_steps" (between gradient steps), "storages" (the
-        storage on each device), and "times": primitive, target, device, seconds and provenance. Workloads that are
-        not shipped, and on-policy ones, are left out.
+        storage on each device), and "times": primitive, target, device, seconds, provenance, and whether the time is
+        too noisy for a verdict. Those of a simulated device are of the learner and the replay that mappings use
+        (`simulated.as_mapped`). Workloads that are not shipped, and on-policy ones, are left out.
     """
     suites = (Suite.PROFILE, simulated.SUITE, Suite.ABSENT_PLATFORM)
     chosen = frame[
         frame["suite"].isin(suites)
-        & frame["primitive"].isin(PRIMITIVES)
+        & frame["primitive"].isin((*PRIMITIVES, simulated.PIPELINE, *simulated.BANKED.values()))
         & (frame["quantity"] == "time_per_call")
         & frame["value"].notna()
         & frame["batch_size"].notna()
@@ -65,7 +66,7 @@ def _table_of(row: Any) -> tuple[str, str, int]:
 
 def _table(platform: str, workload: str, batch_size: int, rows: list[Any]) -> dict[str, object]:
     times = list(_times(rows))
-    devices = {"cpu", *(device for _, _, device, _, _ in times)}
+    devices = {"cpu", *(device for _, _, device, *_ in times)}
     return {
         "platform": platform,
         "workload": workload,
@@ -84,10 +85,13 @@ def _target(row: Any) -> Target | None:
         return None
 
 
-def _times(rows: list[Any]) -> list[tuple[str, str, str, float, str]]:
+def _times(rows: list[Any]) -> list[tuple[str, str, str, float, str, bool]]:
     """Return one time for each primitive and target: the last."""
-    found = {(row.primitive, target): row for row in rows if (target := _target(row))}
+    last = {(row.primitive, target): row for row in rows if (target := _target(row))}
+    names = simulated.names_as_mapped(list(last.values()))
+    found = {(name, target): row for name, ((_, target), row) in zip(names, last.items(), strict=True)}
     return [
-        (primitive, str(target), target.device, float(row.value), str(row.provenance))
-        for (primitive, target), row in sorted(found.items())
+        (name, str(target), target.device, float(row.value), str(row.provenance), row.status == "too_noisy")
+        for (name, target), row in sorted(found.items(), key=lambda item: item[0])
+        if name in PRIMITIVES
     ]

@@ -33,8 +33,8 @@
   }
 
   function predictions(table, allowed, overlaps) {
-    const entries = new Map(table.times.map(([name, target, device, seconds, provenance]) =>
-      [`${name} ${target}`, { target, device, seconds, provenance }]));
+    const entries = new Map(table.times.map(([name, target, device, seconds, provenance, noisy]) =>
+      [`${name} ${target}`, { target, device, seconds, provenance, noisy }]));
     const timed = (name) => table.times.filter((t) => t[0] === name).map((t) => ({ target: t[1], device: t[2] }));
     const updates = new Set(timed("sum_tree.update").map((t) => t.target));
     const managers = timed("sum_tree.sample").filter((t) =>
@@ -46,9 +46,11 @@
         if (places.size && !places.has(device)) continue;
         if (![learner.device, rmm.device, device].every((d) => d === "cpu" || allowed.has(d))) continue;
         const used = [];
+        let noisy = false;
         const time = (name, target) => {
           const entry = entries.get(`${name} ${target}`);
           used.push(entry ? entry.provenance : "missing");
+          noisy = noisy || Boolean(entry && entry.noisy);
           return entry ? entry.seconds : NaN;
         };
         const storage = table.storages[device];
@@ -58,7 +60,7 @@
         found.push({
           mapping: `${learner.target}-${rmm.target}-${storage}`,
           rate: 1 / seconds,
-          inputs: WEAKEST_FIRST.find((word) => used.includes(word)),
+          inputs: WEAKEST_FIRST.find((word) => used.includes(word)) + (noisy ? ", too noisy for a verdict" : ""),
         });
       }
     }

@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
+from harness.mapping import predict
+from harness.profile import simulated
 from harness.report import what_if
 from tests.harness.papers.rows import frame_of, profiled
 
@@ -14,8 +18,8 @@ def test_a_table_for_each_workload_and_batch_size_has_one_time_for_each_target(t
         profiled("round.learn", 4.0, details={"target": "native"}),
     ]
     small, large = what_if.tables(frame_of(tmp_path, *rows))
-    assert small["times"] == [("learner.step", "torch:cuda", "cuda", 3.0, "measured")]
-    assert large["times"] == [("learner.step", "native", "cpu", 2.0, "measured")]
+    assert small["times"] == [("learner.step", "torch:cuda", "cuda", 3.0, "measured", False)]
+    assert large["times"] == [("learner.step", "native", "cpu", 2.0, "measured", False)]
     assert (small["batch_size"], large["batch_size"], large["platform"]) == (32, 256, "here")
     assert small["storages"] == {"cpu": "cpu", "cuda": "cuda"}
     assert large["environment_steps"] == 1
@@ -29,3 +33,30 @@ def test_what_cannot_be_predicted_is_left_out(tmp_path: Path) -> None:
         profiled("learner.step", 1.0, details={"target": "native"}, workload="hopper-ppo"),
     ]
     assert what_if.tables(frame_of(tmp_path, *rows)) == []
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_a_simulated_device_has_the_times_that_predictions_use(mapped: bool, tmp_path: Path) -> None:
+    fields = {"suite": simulated.SUITE, "backend": "fpga", "device": "fpga:u200", "provenance": "simulated"}
+    said = {"target": "fpga:u200", "mapped": mapped}
+    rows = [profiled("learner.step", 1.0, details={"target": "native"})]
+    for slow, name in enumerate((simulated.PIPELINE, *simulated.BANKED.values()), 2):
+        rows.append(profiled(name, float(slow), details=said, **fields))
+    for slow, name in enumerate(("learner.step", *simulated.BANKED), 12):
+        rows.append(profiled(name, float(slow), details={"target": "fpga:u200"}, **fields))
+    (found,) = what_if.tables(frame_of(tmp_path, *rows))
+    table = predict.table_from(simulated.as_mapped(rows), 256)
+    shown = {(name, target): seconds for name, target, _, seconds, *_ in found["times"]}
+    assert len(shown) == 5
+    assert shown == {
+        (entry.primitive, str(entry.target)): entry.time_s
+        for entry in table
+        if entry.primitive in what_if.PRIMITIVES
+    }
+    assert (shown["learner.step", "fpga:u200"] == 2.0) is mapped
+
+
+def test_a_noisy_time_is_marked(tmp_path: Path) -> None:
+    noisy = profiled("learner.step", 1.0, details={"target": "native"}, status="too_noisy", reason="wide")
+    (found,) = what_if.tables(frame_of(tmp_path, noisy))
+    assert found["times"] == [("learner.step", "native", "cpu", 1.0, "measured", True)]
