@@ -104,7 +104,7 @@ CLAIMS = (
     Claim(
         "FIX-F10-rate",
         "VI-C, Fig. 10",
-        "The accelerator's throughput is the same at every batch size, its elements nearly all in use",
+        "The accelerator's throughput is the same at every batch size",
         from_text("FIX.accelerator_ips", "FIX.utilisation"),
         NEEDS_ARRAY,
         figure_10_array.fixar_throughput,
@@ -186,7 +186,7 @@ CLAIMS = (
     Claim(
         "FIX-V-C",
         "V-C",
-        "16-bit activations double the throughput of the array",
+        "16-bit activations double the throughput of the array, through its configurable multipliers",
         (),
         NEEDS_ARRAY,
         figure_10_array.half_precision,

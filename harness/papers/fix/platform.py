@@ -16,7 +16,7 @@ from harness.papers.base import Finding, Outcome
 from harness.papers.charts import Line, Panel
 from harness.papers.evidence import noisy, number, rows_of
 from harness.papers.fix import throughput
-from harness.papers.fix.figure_10_array import JUDGED, array_rates, array_rows
+from harness.papers.fix.figure_10_array import BACKENDS, array_rates, array_rows, in_both_modes
 from harness.papers.fix.training import DYNAMIC
 from harness.papers.number import Number, from_cell, ratio, scaled
 
@@ -62,15 +62,14 @@ def platform(frame: pd.DataFrame) -> Finding:
     ours = _rates(frame, "inferences_per_s", "whole step on this processor")
     if not ours:
         return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_STEPS}, {NEEDS_GPU_STEPS}")
-    return Finding(Outcome.NOT_RUN, (*ours, *_joined(frame).values()), needs=NEEDS_GPU_STEPS)
+    joined = (rate for bits in BACKENDS for rate in _joined(frame, bits).values())
+    return Finding(Outcome.NOT_RUN, (*ours, *joined), needs=NEEDS_GPU_STEPS)
 
 
-def _joined(frame: pd.DataFrame) -> dict[int, Number]:
-    """Return samples per second by batch size of this host with FIX's accelerator: host measured, gradient step
-    simulated.
-    """
+def _joined(frame: pd.DataFrame, bits: int) -> dict[int, Number]:
+    """Return samples per second by batch size of this host with the accelerator: the host's part is measured."""
     terms = {term: _steps(frame, f"{term}_time").get(DYNAMIC, {}) for term in ("environment", "transfer")}
-    array = array_rows(frame)[JUDGED]
+    array = array_rows(frame)[BACKENDS[bits]]
     joined = {}
     for size in sorted(set(array).intersection(*terms.values())):
         parts = [number(rows[size], term) for term, rows in terms.items()]
@@ -84,11 +83,11 @@ def _joined(frame: pd.DataFrame) -> dict[int, Number]:
             )
         ]
         joined[size] = Number(
-            f"this host with FIX's array, batch size {size}",
+            f"this host with the {BACKENDS[bits]}, batch size {size}",
             rates[0] or 0.0,
             "IPS",
             Provenance.MODELLED,
-            "batch over environment and transfer, measured, and the accelerator's step, simulated",
+            f"batch over environment and transfer, measured, and the accelerator's step, {array[size].provenance}",
             rates[1],
             rates[2],
             tuple(sorted(int(row.Index) for row in (array[size], *(rows[size] for rows in terms.values())))),
@@ -96,8 +95,8 @@ def _joined(frame: pd.DataFrame) -> dict[int, Number]:
     return joined
 
 
-def _with_the_papers_host(size: int, array_rate: float) -> Number:
-    """Return samples per second of the paper's host (Fig. 9(a), HalfCheetah) with the accelerator simulated here."""
+def _with_the_papers_host(size: int, bits: int, array_rate: float) -> Number:
+    """Return samples per second of the paper's host (Fig. 9(a), HalfCheetah) with this project's accelerator."""
     parts = [
         from_cell("fix_figure_9", f"B = {size}", f"{part}, time")
         for part in ("PCIe communication", "Python environment")
@@ -111,29 +110,34 @@ def _with_the_papers_host(size: int, array_rate: float) -> Number:
             [part.low or part.value for part in parts],
         )
     )
-    title = f"the paper's host (Fig. 9) with the accelerator simulated here, batch size {size}"
+    title = f"the paper's host (Fig. 9) with this project's {BACKENDS[bits]}, batch size {size}"
     return Number(title, value, "IPS", Provenance.PUBLISHED, "batch over both times", low, high)
 
 
 def joined_platform(frame: pd.DataFrame) -> Finding:
     """Check FIX Fig. 8 and 9: throughput grows with the batch, and the bottleneck moves to the accelerator.
 
-    The time of a step is the sum of the time for environment and transfer, measured on this host, and the simulated
-    time of FIX's accelerator.
+    The time of a step is the sum of the time for environment and transfer, measured on this host, and the time of
+    the accelerator. Both widths of its activations are judged (`in_both_modes`).
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    joined = _joined(frame)
+    return in_both_modes(frame, _joined_platform)
+
+
+def _joined_platform(frame: pd.DataFrame, bits: int) -> Finding:
+    joined = _joined(frame, bits)
     if len(joined) < 2:
         return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_STEPS}, {NEEDS_ARRAY}")
-    array = {size: float(array_rows(frame)[JUDGED][size].value) for size in joined}
-    theirs = [_with_the_papers_host(size, array[size]) for size in joined]
+    rows = array_rows(frame)[BACKENDS[bits]]
+    array = {size: float(rows[size].value) for size in joined}
+    theirs = [_with_the_papers_host(size, bits, array[size]) for size in joined]
     smallest, largest = min(joined), max(joined)
     shares = [
         replace(
             joined[size],
-            quantity=f"share of the array in a step of this host, batch size {size}",
+            quantity=f"share of the {BACKENDS[bits]}, in a step of this host, batch size {size}",
             value=100 * joined[size].value / array[size],
             unit="%",
             low=None,
@@ -145,11 +149,12 @@ def joined_platform(frame: pd.DataFrame) -> Finding:
         f"{from_cell('fix_figure_8', f'HalfCheetah, B = {size}', 'FIXAR').value:,.0f}" for size in joined
     )
     explanation = (
-        "The accelerator's step is simulated, the host's environment and transfer are measured. The paper's host takes "
-        "3.7 to 4.2 ms a step in addition to the accelerator (Fig. 9), most of it for its environment and its run-time "
-        f"library; with these times the same accelerator comes near Fig. 8 ({bars} IPS). With a faster host the "
-        "accelerator is the bottleneck "
-        "of every batch size, so that nothing moves to it."
+        f"The accelerator's step is {rows[smallest].provenance}, the host's environment and transfer are measured. The "
+        "paper's host takes 3.7 to 4.2 ms a step in addition to the accelerator (Fig. 9), most of it for its "
+        f"environment and its run-time library; Fig. 8 has {bars} IPS. With these times and {bits}-bit activations the "
+        f"rates are {', '.join(f'{each.value:,.0f}' for each in theirs)} IPS. With this host and {bits}-bit "
+        f"activations the accelerator's share of a step is {shares[0].value:.0f}% at batch size {smallest} and "
+        f"{shares[1].value:.0f}% at {largest}."
     )
     used = [row for number in joined.values() for row in number.rows]
     grows = all(b.low is not None and a.below(b.low) for a, b in pairwise(joined.values()))
@@ -163,12 +168,17 @@ def joined_platform(frame: pd.DataFrame) -> Finding:
 def normalised_peaks(frame: pd.DataFrame) -> Finding:
     """Check FIX Table II: the platform's peak throughput is above those of earlier accelerators.
 
-    The peaks are scaled to the size of FIX's network. The platform is this host with the simulated accelerator.
+    The peaks are scaled to the size of FIX's network. The platform is this host with the accelerator, whose
+    activations have 32 or 16 bits (`in_both_modes`).
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    joined = _joined(frame)
+    return in_both_modes(frame, _normalised_peaks)
+
+
+def _normalised_peaks(frame: pd.DataFrame, bits: int) -> Finding:
+    joined = _joined(frame, bits)
     if not joined:
         return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_STEPS}, {NEEDS_ARRAY}")
     best = max(joined.values(), key=lambda number: number.value)
@@ -177,7 +187,7 @@ def normalised_peaks(frame: pd.DataFrame) -> Finding:
     stated = from_cell("fix_table_2", row, "FIXAR").value
     gains = [
         ratio(
-            f"its peak over that of {name}, published {stated / value.value:.1f}x",
+            f"{bits}-bit activations: its peak over that of {name}, published {stated / value.value:.1f}x",
             best,
             replace(value, low=value.value, high=value.value),
         )
@@ -185,8 +195,8 @@ def normalised_peaks(frame: pd.DataFrame) -> Finding:
     ]
     explanation = (
         "Table II's peak of FIXAR is that of the whole platform (Fig. 8, B = 512), so it is compared with this "
-        "host and the simulated accelerator with 16-bit activations. The factors depend on the host. Efficiency is "
-        "not judged: nothing here has its watts."
+        "host and the accelerator. The factors depend on the host. Efficiency is not judged: nothing here has its "
+        "watts."
     )
     leads = all(gain.above(1) for gain in gains)
     return Finding(Outcome.CONSISTENT if leads else Outcome.NO_VERDICT, (best, *gains), explanation)
@@ -196,7 +206,7 @@ def accelerator(frame: pd.DataFrame) -> Finding:
     """Compare inferences per second of the gradient step alone, and per watt, with FIX Fig. 10.
 
     The outcome is always "not run", because no experiment times the step on a CUDA device. The finding lists the
-    rates of this processor and of the simulated accelerator.
+    rates of this processor and of the accelerator.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
@@ -267,7 +277,8 @@ def draw_platform(frame: pd.DataFrame) -> "Figure | None":
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     lines = _side_lines(frame, "inferences_per_s", "this processor")
-    lines.append(charts.line("this host with FIX's array", sorted(_joined(frame).items())))
+    for bits, name in BACKENDS.items():
+        lines.append(charts.line(f"this host with the {name}", sorted(_joined(frame, bits).items())))
     for column in ("FIXAR", "CPU-GPU"):
         bars = [(size, from_cell("fix_figure_8", _row(size), column)) for size in throughput.BATCH_SIZES]
         lines.append(charts.line(column, bars))

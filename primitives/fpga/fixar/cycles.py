@@ -4,7 +4,7 @@ The sequencer's cycles depend on no data, so that a step's are a constant (Adam)
 counts on a link that has every line ready, and takes every result at once.
 """
 
-from primitives.fpga.fixar.engine import pass_latency
+from primitives.fpga.fixar.engine import PassKind, pass_latency
 from primitives.fpga.fixar.parameters import UPDATE_LATENCY
 from primitives.fpga.fixar.program import ScalarFunction, SequencerStep, StepKind, train
 from primitives.fpga.fixar.shape import SAMPLES, FixarShape
@@ -37,6 +37,23 @@ def step_cycles(shape: FixarShape, batch: int, *, halves: bool) -> dict[str, int
         for name, cycles in _cycles(step, shape, samples).items():
             parts[name] += times * cycles
     return parts
+
+
+def forward_cycles(shape: FixarShape, batch: int, *, halves: bool) -> int:
+    """Return the cycles of a training step in which the cores get a block of a forward pass, of all of "products".
+
+    Args:
+        shape: sizes of the accelerator.
+        batch: B; with `halves` an even number.
+        halves: whether activations have 16 bits.
+    """
+    samples = SAMPLES if halves else 1
+    passes = [
+        step
+        for step in train(shape)
+        if step.operation == StepKind.PASS and step.fields["kind"] == PassKind.FORWARD
+    ]
+    return batch // samples * sum(_cycles(step, shape, samples)["products"] for step in passes)
 
 
 def _cycles(step: SequencerStep, shape: FixarShape, samples: int) -> dict[str, int]:

@@ -7,14 +7,14 @@ import pytest
 
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
-from harness.papers import Outcome
+from harness.papers import Finding, Outcome
 from harness.papers.clocks import placed_clock
 from harness.papers.fix import platform
 from harness.papers.fix.throughput import BATCH_SIZES, TERMS
 from harness.papers.fix.training import DYNAMIC
 from harness.papers.number import from_cell
 from tests.harness.papers.drawn import points
-from tests.harness.papers.fix.test_figure_10_array import array, verdict
+from tests.harness.papers.fix.test_figure_10_array import array, both, verdict
 from tests.harness.papers.rows import frame_of, measurement
 
 
@@ -41,17 +41,17 @@ def host(
 
 
 def test_the_platform_is_this_host_with_the_array(tmp_path: Path) -> None:
-    found = verdict("FIX-F8-host", tmp_path, *array([5e4] * 4), *host(5e-3))
+    found = verdict("FIX-F8-host", tmp_path, *both([5e4] * 4), *host(5e-3))
     assert found.finding.outcome is Outcome.CONSISTENT
     ours = found.finding.ours
     first = ours[0]
-    assert first.quantity == "this host with FIX's array, batch size 64, at 164 MHz"
+    assert first.quantity == "this host with the accelerator, 32-bit activations, batch size 64, at 164 MHz"
     assert first.provenance is Provenance.MODELLED
     assert first.value == pytest.approx(64 / (5.01e-3 + 64 / 5e4))
     assert first.low == pytest.approx(64 / (5.01e-3 * 1.01 + 64 / 5e4))
     assert first.high == pytest.approx(64 / (5.01e-3 * 0.99 + 64 / 5e4))
     assert ours[1].value == pytest.approx(64 / (5.01e-3 + 64 / 5e4 * 164 / placed_clock().mhz))
-    (theirs,) = (n for n in ours if n.quantity.startswith("the paper's host") and "512, at 164" in n.quantity)
+    theirs, _ = (n for n in ours if n.quantity.startswith("the paper's host") and "512, at 164" in n.quantity)
     assert theirs.value == pytest.approx(512 / (1.93e-3 + 2.22e-3 + 512 / 5e4))
     assert theirs.provenance is Provenance.PUBLISHED
     parts = [
@@ -61,11 +61,13 @@ def test_the_platform_is_this_host_with_the_array(tmp_path: Path) -> None:
     longest_ms, shortest_ms = (sum(getattr(part, end) for part in parts) for end in ("high", "low"))
     assert theirs.low == pytest.approx(512 / (1e-3 * longest_ms + 512 / 5e4))
     assert theirs.high == pytest.approx(512 / (1e-3 * shortest_ms + 512 / 5e4))
-    shares = {n.quantity: n for n in ours if n.quantity.startswith("share of the array")}
-    share = shares["share of the array in a step of this host, batch size 64, at 164 MHz"]
+    shares = {n.quantity: n for n in ours if n.quantity.startswith("share of the accelerator")}
+    share = shares[
+        "share of the accelerator, 32-bit activations, in a step of this host, batch size 64, at 164 MHz"
+    ]
     assert (share.unit, share.low, share.high) == ("%", None, None)
     assert share.value == pytest.approx(100 * (64 / 5e4) / (5.01e-3 + 64 / 5e4))
-    assert len(shares) == 4  # smallest and largest batch, at both clocks
+    assert len(shares) == 8  # smallest and largest batch, at both clocks, of both widths
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_the_platform_is_this_host_with_the_array(tmp_path: Path) -> None:
 def test_a_bottleneck_that_does_not_move_at_both_clocks_is_no_verdict(
     environment_s: float, spread: float, tmp_path: Path
 ) -> None:
-    found = verdict("FIX-F8-host", tmp_path, *array([5e4] * 4), *host(environment_s, spread))
+    found = verdict("FIX-F8-host", tmp_path, *both([5e4] * 4), *host(environment_s, spread))
     assert found.finding.outcome is Outcome.NO_VERDICT
 
 
@@ -96,12 +98,33 @@ def test_a_bottleneck_that_does_not_move_at_both_clocks_is_no_verdict(
 def test_the_bottleneck_is_what_takes_more_than_half(
     environment_s: float, outcome: Outcome, tmp_path: Path
 ) -> None:
-    rows = [*array([5e4] * 4), *host(environment_s, spread=0.001)]
+    rows = [*both([5e4] * 4), *host(environment_s, spread=0.001)]
     assert verdict("FIX-F8-host", tmp_path / "a", *rows).finding.outcome is outcome
     noisy = [
         replace(row, status="too_noisy", reason="wide") if row.backend == DYNAMIC else row for row in rows
     ]
     assert verdict("FIX-F8-host", tmp_path / "noisy", *noisy).finding.outcome is Outcome.NO_VERDICT
+
+
+@pytest.mark.parametrize(("key", "environment_s"), [("FIX-F8-host", 5e-3), ("FIX-T2", 1e-4)])
+def test_both_widths_of_activations_must_give_the_outcome(
+    key: str, environment_s: float, tmp_path: Path
+) -> None:
+    def found(*rates: float) -> Finding:
+        rows = [row for rate, bits in zip(rates, (32, 16), strict=True) for row in array([rate] * 4, bits)]
+        return verdict(key, tmp_path / str(rates[0]), *rows, *host(environment_s)).finding
+
+    assert found(6e4, 6e4).outcome is Outcome.CONSISTENT
+    apart = found(1e3, 6e4)
+    assert apart.outcome is Outcome.NO_VERDICT
+    assert "with 32 bits no verdict, with 16 bits consistent" in apart.explanation
+
+
+def test_words_follow_the_provenance_of_the_rows(tmp_path: Path) -> None:
+    quick = [replace(row, provenance=Provenance.MODELLED) for row in both([5e4] * 4)]
+    found = verdict("FIX-F8-host", tmp_path, *quick, *host(5e-3)).finding
+    assert "The accelerator's step is modelled" in found.explanation
+    assert "simulated" not in found.explanation
 
 
 def test_rates_of_a_whole_step_and_of_a_gradient_step_are_shown(tmp_path: Path) -> None:
@@ -145,15 +168,17 @@ def test_a_platform_without_a_host_is_none(tmp_path: Path) -> None:
 def test_the_platforms_peak_stands_beside_the_earlier_accelerators(
     rate: float, outcome: Outcome, tmp_path: Path
 ) -> None:
-    found = verdict("FIX-T2", tmp_path, *array([rate] * 4), *host(1e-4))
+    found = verdict("FIX-T2", tmp_path, *both([rate] * 4), *host(1e-4))
     assert found.finding.outcome is outcome
     peak, slow, gain = found.finding.ours[:3]
     quantities = " ".join(number.quantity for number in found.finding.ours)
     assert "that of FCCM'20 [20], published 5.7x" in quantities  # 38,779.8 over 6,823.2
-    assert peak.quantity == "this host with FIX's array, batch size 512, at 164 MHz"
+    assert peak.quantity == "this host with the accelerator, 32-bit activations, batch size 512, at 164 MHz"
     assert peak.value < rate  # the accelerator alone does not stand in Table II
     assert slow.value < peak.value
-    assert gain.quantity.startswith("its peak over that of ASPLOS'19 [19], published 3.0x")
+    assert gain.quantity.startswith(
+        "32-bit activations: its peak over that of ASPLOS'19 [19], published 3.0x"
+    )
     assert gain.value == pytest.approx(peak.value / 12849.1)
 
 
@@ -223,7 +248,8 @@ def test_what_the_paper_draws_over_the_batch_is_drawn(tmp_path: Path) -> None:
     sizes = len(BATCH_SIZES)
     frame = frame_of(tmp_path, *array([5e4] * 4, 32), *array([9e4] * 4), *host(5e-3))
     assert points(platform.draw_platform(frame)) == {
-        "this host with FIX's array (modelled)": sizes,
+        "this host with the accelerator, 32-bit activations (modelled)": sizes,
+        "this host with the accelerator, 16-bit activations (modelled)": sizes,
         "FIXAR (published)": sizes,
         "CPU-GPU (published)": sizes,
     }

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from primitives.fpga.cycles import fixar_dataflows
-from primitives.fpga.fixar.cycles import samples_per_s, step_cycles
+from primitives.fpga.fixar.cycles import forward_cycles, samples_per_s, step_cycles
 from primitives.fpga.fixar.shape import FixarShape, benchmark
 
 
@@ -28,6 +28,7 @@ def test_16_bits_take_half_the_products() -> None:
     shape = benchmark("hopper")
     wide, narrow = (step_cycles(shape, 64, halves=halves) for halves in (False, True))
     assert wide["products"] == 2 * narrow["products"]
+    assert forward_cycles(shape, 64, halves=False) == 2 * forward_cycles(shape, 64, halves=True)
     assert wide["adam"] == narrow["adam"]
     assert samples_per_s(shape, 64, 1e6, halves=True) == 64e6 / sum(narrow.values())
 
