@@ -12,6 +12,7 @@ from harness.report.names import people_s_name
     ("stored", "name"),
     [
         ("sum_tree.sample", "sum tree sample"),
+        ("sum_tree.banked_insert", "sum tree insert, several sub-trees"),
         ("beside_learner.sample", "replay sample, alongside the learner"),
         ("cold_round.runtime", "the loop's own time, in the loop, caches cold"),
         ("unheard_of.sample", "unheard_of.sample"),
