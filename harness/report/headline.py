@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from harness import papers
+from harness.core.errors import UserError
 from harness.mapping import DEFAULT_STRATEGY
 from harness.papers import Outcome
 from harness.papers.number import Number, from_text
@@ -66,7 +67,7 @@ def table(content: Content, name: str) -> str:
         "|---|---|",
         *(f"| {question} | {answer} |" for question, answer in _answers(content)),
     ]
-    begun = f"Begun {content.run.started_at[:10]} on this machine: " if content.run else ""
+    begun = f"Begun {content.run.started_at[:10]} on: " if content.run else ""
     return "\n".join([*lines, "", f"{begun}{pages.machine_in_a_line(content)}."]) + "\n"
 
 
@@ -87,7 +88,7 @@ def _answers(content: Content) -> Iterator[tuple[str, str]]:
         if found.sb3 and found.sb3.ratio:
             ratio = found.sb3.ratio
             yield (
-                f"How fast is {found.workload} at B = {found.batch_size}?",
+                f"How fast is {found.workload} at batch size {found.batch_size}?",
                 f"{ratio.value:.3g} times as fast as Stable-Baselines3{_interval(ratio)}: {found.sb3.verdict} "
                 f"({ratio.provenance})",
             )
@@ -185,9 +186,12 @@ def write(name: str, root: Path = ROOT) -> list[Path]:
         The paths of the written files.
 
     Raises:
-        UserError: the reference is damaged, or a file cannot be written.
+        UserError: there is no such reference, it is damaged, or a file cannot be written.
     """
-    (committed,) = (each for each in reference.load() if each.name == name)
+    known = {each.name: each for each in reference.load()}
+    if name not in known:
+        raise UserError("command line", "reference run", repr(name), ", ".join(known))
+    committed = known[name]
     content = content_of(committed)
     readme = root / "README.md"
     made = {

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from harness.core.errors import UserError
 from harness.report import headline, reading, reference
 from harness.report.content import Content
 from harness.report.reference import Reference
@@ -31,8 +32,10 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> Content:
 
 def test_the_table_answers_from_the_run(content: Content) -> None:
     found = answers_in(headline.table(content, "standard"))
-    assert found["How fast is hopper-ddpg at B = 64?"].startswith("0.8 times as fast as Stable-Baselines3 [")
-    assert found["How fast is hopper-ddpg at B = 64?"].endswith(": slower (measured)")
+    assert found["How fast is hopper-ddpg at batch size 64?"].startswith(
+        "0.8 times as fast as Stable-Baselines3 ["
+    )
+    assert found["How fast is hopper-ddpg at batch size 64?"].endswith(": slower (measured)")
     assert "6 within 5% (modelled)" in found["Was the prediction right?"]
     counts = re.findall(r"\d+", found[VERDICTS])
     assert sum(map(int, counts)) == len(content.verdicts)
@@ -43,6 +46,11 @@ def test_readme_keeps_everything_but_the_table() -> None:
     assert headline.in_readme(text, "new\n") == f"before\n{headline.BEGIN}\nnew\n\n{headline.END}after\n"
     with pytest.raises(AssertionError, match="README has no"):
         headline.in_readme("nothing", "new")
+
+
+def test_an_unknown_reference_is_named() -> None:
+    with pytest.raises(UserError, match="'unheard-of'"):
+        headline.write("unheard-of")
 
 
 def test_the_picture_has_colours_for_light_and_dark(content: Content) -> None:
