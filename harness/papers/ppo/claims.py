@@ -221,7 +221,7 @@ CLAIMS = (
     Claim(
         "PPO-F10",
         "5.3.1, Fig. 10",
-        "MuJoCo trains and infers faster on the FPGA, whose training does not slow down with small mini-batches",
+        "MuJoCo trains and infers faster on the FPGA, whose training slows down less with small mini-batches",
         (),
         table_2.NEEDS,
         at_both_clocks(figures_10_11.mujoco_times),

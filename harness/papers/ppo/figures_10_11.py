@@ -14,7 +14,7 @@ from harness.papers import charts
 from harness.papers.base import Draw, Finding, Outcome
 from harness.papers.charts import Panel
 from harness.papers.number import Number
-from harness.papers.ppo.judged_iterations import PARTS, Gains, bands, judged
+from harness.papers.ppo.judged_iterations import PARTS, Gains, Pair, bands, gain_over, judged
 from harness.papers.ppo.table_2 import (
     BOUNDS,
     CPU,
@@ -109,15 +109,30 @@ def mujoco_times(frame: pd.DataFrame) -> Finding:
 
 
 def _parts_in_virtual_time(frame: pd.DataFrame) -> Gains:
-    """Return the gains of training and of inferences in virtual time, with transfers, objective and Adam."""
-    pairs, latency_s = {}, 1e-6 * slow_link().value
+    """Return the gains of training and of inferences in virtual time, with transfers, objective and Adam.
+
+    A further statement for each pair of iterations that differ only in the mini-batch is that the small one gains more
+    in training: it slows down training less than on the CPU.
+    """
+    pairs: dict[str, Pair] = {}
     for benchmark in MUJOCO:
-        for iteration, (item, there) in joined_of(frame, benchmark).items():
+        both = joined_of(frame, benchmark)
+        trained: dict[PpoIteration, Pair] = {}
+        for iteration, (item, there) in both.items():
             rows = tuple(sorted({*item.rows, int(there.row.Index)}))
             for part, (_, term) in PARTS.items():
                 name = f"{iteration_name(benchmark, iteration)}: {part}, FPGA over CPU"
-                quick, slow = (there.part_s(part, iteration, latency) for latency in (0.0, latency_s))
+                quick, slow = (
+                    there.part_s(part, iteration, latency) for latency in (0.0, 1e-6 * slow_link().value)
+                )
                 pairs[name] = item.part_s(term), quick, slow, rows
+                if part == "training":
+                    trained[iteration] = pairs[name]
+        for small, large in ends_of_minibatches({iteration: item for iteration, (item, _) in both.items()}):
+            name = (
+                f"{iteration_name(benchmark, small)}: its gain in training over that with M={large.minibatch}"
+            )
+            pairs[name] = gain_over(trained[small], trained[large])
     return bands(pairs)
 
 

@@ -124,12 +124,29 @@ class Gains(NamedTuple):
     hold_slow: Sequence[bool]
 
 
-def bands(pairs: Mapping[str, tuple[npt.NDArray, npt.NDArray, npt.NDArray, tuple[int, ...]]]) -> Gains:
+Pair = tuple[npt.NDArray, npt.NDArray, npt.NDArray, tuple[int, ...]]
+"""Seconds on the CPU, those in virtual time without and with the latency of `slow_link`, one value per iteration that
+was run, and the index labels of the measurements. The gain is the first over one of the others."""
+
+
+def gain_over(one: Pair, other: Pair) -> Pair:
+    """Return the pair whose gain is the gain of one pair over that of another one.
+
+    Args:
+        one, other: the pairs; the gains of rounds that both have are divided.
+    """
+    rounds = min(len(seconds) for pair in (one, other) for seconds in pair[:3])
+    here_s, quick_s, slow_s = (seconds[:rounds] for seconds in one[:3])
+    of_here_s, of_quick_s, of_slow_s = (seconds[:rounds] for seconds in other[:3])
+    rows = tuple(sorted({*one[3], *other[3]}))
+    return here_s, quick_s * of_here_s / of_quick_s, slow_s * of_here_s / of_slow_s, rows
+
+
+def bands(pairs: Mapping[str, Pair]) -> Gains:
     """Return gains that should be above 1, with their sensitivity to the links.
 
     Args:
-        pairs: for each gain by its name, the seconds on the CPU, those in virtual time without and with the latency of
-            `slow_link`, and the index labels of the measurements.
+        pairs: the seconds of each gain, by its name.
     """
     numbers, hold, hold_slow = [], [], []
     latency = f"{slow_link().value:g} us a transfer"

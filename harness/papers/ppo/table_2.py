@@ -23,7 +23,7 @@ from harness.papers.base import Finding, Outcome
 from harness.papers.comparisons import gains
 from harness.papers.evidence import detail, records, select
 from harness.papers.number import Number, checked_baseline, from_cell, ratio
-from harness.papers.ppo.judged_iterations import Gains, Joined, bands, joined, judged
+from harness.papers.ppo.judged_iterations import Gains, Joined, Pair, bands, gain_over, joined, judged
 from harness.papers.ppo.table_2_iterations import BENCHMARKS, CYCLES, EXPERIMENT, TIME, table_columns
 from primitives.fpga.cycles.ppo import PpoIteration
 
@@ -304,27 +304,18 @@ def gains_in_virtual_time(frame: pd.DataFrame) -> Gains:
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    pairs, latency_s = {}, 1e-6 * slow_link().value
+    pairs: dict[str, Pair] = {}
     for benchmark in MUJOCO:
         both = joined_of(frame, benchmark)
+        whole: dict[PpoIteration, Pair] = {}
         for iteration, (item, there) in both.items():
             rows = tuple(sorted({*item.rows, int(there.row.Index)}))
             name = f"{iteration_name(benchmark, iteration)}: CPU and FPGA over CPU"
-            pairs[name] = item.wall_s, there.wall_s(0.0), there.wall_s(latency_s), rows
+            quick, slow = there.wall_s(0.0), there.wall_s(1e-6 * slow_link().value)
+            pairs[name] = whole[iteration] = item.wall_s, quick, slow, rows
         for small, large in ends_of_minibatches({iteration: item for iteration, (item, _) in both.items()}):
-            (few, few_there), (many, many_there) = both[small], both[large]
-            rounds = min(
-                len(few.wall_s), len(many.wall_s), len(few_there.wall_s(0.0)), len(many_there.wall_s(0.0))
-            )
-            quick, slow = (
-                few_there.wall_s(latency)[:rounds]
-                * many.wall_s[:rounds]
-                / many_there.wall_s(latency)[:rounds]
-                for latency in (0.0, latency_s)
-            )
             name = f"{iteration_name(benchmark, small)}: its gain over that with M={large.minibatch}"
-            rows = tuple(sorted({*few.rows, *many.rows, int(few_there.row.Index), int(many_there.row.Index)}))
-            pairs[name] = few.wall_s[:rounds], quick, slow, rows
+            pairs[name] = gain_over(whole[small], whole[large])
     return bands(pairs)
 
 

@@ -151,3 +151,22 @@ def test_parts_in_virtual_time_are_judged(tmp_path: Path) -> None:
         slow, rel=0.02
     )
     assert found.outcome is Outcome.CONSISTENT
+
+
+@pytest.mark.parametrize(
+    ("small_s", "outcome"),
+    [
+        (
+            3.0,
+            Outcome.CONSISTENT,
+        ),  # the CPU's training takes 3.6 times as long with the small mini-batch, this as long
+        (12.0, Outcome.NO_VERDICT),  # it gains, but slows down 4 times
+    ],
+)
+def test_small_mini_batches_slow_down_training_less(small_s: float, outcome: Outcome, tmp_path: Path) -> None:
+    timed = [rows("Hopper", item, 0.0, 9.0, s) for item, s in ((SMALL, 530.7), (LARGE, 140.8))]
+    found = finding("PPO-F10", tmp_path, *timed, joined(SMALL, small_s), joined(LARGE, 3.0))
+    values = {number.quantity: number.value for number in found.ours}
+    name = "Hopper, N=16, T=512, M=64: its gain in training over that with M=512, in virtual time"
+    assert values[name] == pytest.approx(530.7 / 140.8 * 3.0 / small_s)
+    assert found.outcome is outcome
