@@ -225,8 +225,8 @@ def _show_regrets(rows: list[Measurement], devices: str) -> None:
         kept = sum(bool(band["stays_chosen"]) for band in banded)
         latency_us = max(band["latency_us"] for band in banded)
         out.print(
-            f"No source gives the latency of the simulated device's link: with {latency_us:,g} us a transfer {kept} of "
-            f"{len(banded)} choices would be the same",
+            f"MAP states no latency for its link; with {latency_us:,g} us a transfer, which PRL's authors list for "
+            f"another board, {kept} of {len(banded)} choices would be the same",
             markup=False,
         )
 

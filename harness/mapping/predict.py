@@ -86,7 +86,7 @@ def measurements(
 
 
 def slow_link() -> SourcedNumber:
-    """Return the highest latency that is assumed for a link whose source states none: that of PRL's authors, 1 ms."""
+    """Return the latency that is assumed where a source states none: 1 ms, as PRL's authors list for another board."""
     stated = next(
         link for link in load("pearl24-authors").link if set(link.between) == {"cpu", "fpga"}
     ).latency_us
@@ -103,7 +103,7 @@ def with_slow_links(
 ) -> list[Measurement]:
     """Return the predictions for a platform, and how each would change if links had a latency.
 
-    Most sources give no latency of a transfer, and then a transfer only takes the time of its bytes. If a link
+    MAP states no latency for its link, and then a transfer only takes the time of its bytes. If a link
     states none, the details of each row have `slow_links`: `latency_us`, the latency then assumed for every such
     link, the prediction `gps` in gradient steps per second with it, and whether the mapping would then be `chosen`.
 

@@ -5,8 +5,9 @@ Simulation counts cycles; seconds follow from an assumed clock frequency, that o
 than the papers' devices, so the two frequencies are far apart. A verdict that is the same at both does not depend on
 the assumption.
 
-The rule for scaling: a design runs at the clock of the slowest of its blocks that was placed and routed. Times grow and
-rates fall by the ratio of the two frequencies; cycles stay. No factor is added for the papers' faster devices.
+The rule for scaling: a design runs at the clock of the slowest block that was placed and routed, of all of the papers'
+designs unless the check names its own. Times grow and rates fall by the ratio of the two frequencies; cycles stay. No
+factor is added for the papers' faster devices.
 """
 
 import math
@@ -25,8 +26,8 @@ from primitives.fpga.tools import placed
 CLOCK = "clock_mhz"
 OWN_DESIGNS = ("cartpole-agent",)
 """Placed blocks that are in no paper's design, so that their clock bounds none."""
-REPLAY = ("replay-pipeline", "banked-replay-pipeline", "lane-route", "bank-arbiter")
-"""The blocks of a replay pipeline, whose clock bounds a design that is nothing else."""
+REPLAY = ("replay-pipeline", "lane-route", "bank-arbiter")
+"""The placed blocks of a replay pipeline, whose clock bounds a design that is nothing else."""
 ROUNDING = 1e-9
 """Largest relative difference at which a number counts as the same at both clocks."""
 
@@ -50,13 +51,19 @@ class PlacedClock:
 
 
 def placed_clock(blocks: Collection[str] = ()) -> PlacedClock:
-    """Return the clock frequency of the slowest block of a design that was placed and routed.
+    """Return the clock frequency of the slowest block that was placed and routed, of all or of some blocks.
 
     The frequencies are in `primitives/fpga/tools/placed.json` (`placerl bench fpga-tables placement`).
 
     Args:
         blocks: names of the design's blocks; by default all blocks of the papers' designs.
+
+    Raises:
+        ValueError: one of the blocks was not placed.
     """
+    known = {name.partition(" ")[0] for name in placed.committed()}
+    if missing := sorted(set(blocks) - known):
+        raise ValueError(f"blocks: found {', '.join(missing)}; placed: {', '.join(sorted(known))}")
     clocks = [
         PlacedClock(found.clock_mhz, block)
         for name, found in placed.committed().items()
@@ -112,9 +119,9 @@ def at_both_clocks(check: Check, blocks: Collection[str] = ()) -> Check:
     """Return a check that judges times from simulated cycles at two clocks: the assumed one and the placed one.
 
     The measurements state the assumed clock. The placed clock is that of the slowest block that this project placed
-    and routed (`placed_clock`). The outcome is the one that both clocks give. If one gives "reproduced" and the other
-    "reproduced in kind", it is the latter; if they differ in another way, there is no verdict. A finding that uses no
-    row with a clock is returned unchanged.
+    and routed, of all or of the design's (`placed_clock`). The outcome is the one that both clocks give. If one gives
+    "reproduced" and the other "reproduced in kind", it is the latter; if they differ in another way, there is no
+    verdict. A finding that uses no row with a clock is returned unchanged.
 
     Args:
         check: the check to run at each clock; it takes the stored measurements and returns a finding.

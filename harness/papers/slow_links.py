@@ -1,6 +1,7 @@
 """Judges claims about mappings with a simulated device at two latencies of its link: none, and a high one.
 
-Most sources state the bandwidth of a link and not the latency of a transfer, so virtual time and predictions have none.
+MAP states no latency for its link; 1 ms is what PRL's authors list for another board. Virtual time and predictions
+have none.
 A validation's predictions state what they would be with a high latency (`mapping.predict.with_slow_links`), from which
 the rates of the runs that they describe follow. A verdict that is the same at both does not depend on the link.
 """
@@ -20,6 +21,8 @@ from harness.papers.evidence import detail, mapping_of, records, select
 from harness.papers.number import Number
 
 RUNS, PREDICTIONS = "gradient_steps_per_s", "predicted_gradient_steps_per_s"
+NOT_COUNTED = "Transfers have no latency, and the rows do not count them: with one the gains are not known."
+"""Said of verdicts on virtual time that cannot be given with slow links."""
 Place = tuple[str, int, str, str]
 
 
@@ -122,8 +125,8 @@ def _merged(fast: Finding, slow: Finding, latency: str) -> Finding:
         if other is not None and not same_value(number, other):
             ours.append(_modelled(other, latency))
     ours += [_modelled(number, latency) for number in at_slow.values()]
-    said = f"No source gives the latency of the simulated device's link: without one {fast.outcome}, "
-    said += f"with {latency} (slow links, modelled) {slow.outcome}."
+    said = f"MAP states no latency for its link: without one {fast.outcome}, with {latency}, which PRL's authors list "
+    said += f"for another board (slow links, modelled), {slow.outcome}."
     if news := sentences_of_its_own(slow.explanation, fast.explanation):
         said += f" With slow links: {news}"
     return Finding(outcome, tuple(ours), f"{fast.explanation} {said}".strip(), needs=fast.needs)

@@ -406,8 +406,8 @@ def _predictions(
 ) -> list[Measurement]:
     """Return every strategy's rows: once choosing among real devices, once also with the simulated FPGA.
 
-    With it, the rows state how the prediction and the choice depend on the latency of its link, which no source gives
-    (`predict.with_slow_links`).
+    With it, the rows state how the prediction and the choice depend on the latency of its link, for which MAP states
+    none (`predict.with_slow_links`).
     """
     size = problem.batch_size
     here = [row for row in profile if row.backend != FPGA.backend]

@@ -26,9 +26,9 @@ def regrets(predicted: Sequence[Measurement], ran: Mapping[tuple[str, Loop], Ach
     "no verdict", as it is for a choice that ran in fewer than 5 rounds. A strategy that chose nothing, or whose choice
     has not run in its loop, is "not_run".
 
-    If no source gives the latency of the simulated FPGA's link, the runs have none, and `slow_links` in the details
-    says whether the strategy would make the same choice with the highest latency that is assumed, `latency_us`
-    microseconds. If not, the verdict holds for fast links only.
+    MAP states no latency for its link, so runs with the simulated FPGA have none, and `slow_links` in the details says
+    whether the strategy would make the same choice with the latency that is assumed, `latency_us` microseconds. If not,
+    the verdict holds for fast links only.
 
     Args:
         predicted: rows of the predictions, with the devices among which each was chosen.

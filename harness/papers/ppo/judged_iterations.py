@@ -2,8 +2,8 @@
 
 The iterations have everything that PPO names: environments, advantages, mini-batches, the objective, transfers, the
 products and Adam. Their cycles are partly modelled, so they can agree with a statement but not refute it
-(`base.by_a_model`). No source gives the latency of a transfer, so each gain is stated without one, and with the
-highest that a source states for a link (`predict.slow_link`).
+(`base.by_a_model`). MAP states no latency for its link, which is PPO's too; 1 ms is what PRL's authors list for another
+board (`predict.slow_link`). Each gain is stated without one and with 1 ms.
 """
 
 from collections.abc import Mapping, Sequence

@@ -10,7 +10,8 @@ Two threads act or train, next to a learner on an accelerator, in iterations of 
 
 With the learner on the simulated FPGA of MAP's platform, seconds are virtual: each thread has a core, the threads' work
 is measured, the FPGA's cycles are simulated or come from formulas, and the links' seconds from the platform. An OpenCL
-device runs in real time. It shares the processor's cores with the threads if it is the processor itself.
+device runs in real time. If it is the processor itself, it is no accelerator: its rows are listed and not judged.
+Transfers are not counted, so virtual time is judged without a latency only.
 """
 
 from contextlib import ExitStack, closing
@@ -25,6 +26,7 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.core.suites import Experiment, Suite
 from harness.mapping import Mapping
+from harness.mapping.assignments import CPU, Assignment
 from harness.measure import statistics
 from harness.measure.conditions import conditions
 from harness.measure.turns import Rounds, in_rounds
@@ -32,6 +34,7 @@ from harness.papers.base import Finding, Outcome, by_a_model
 from harness.papers.cells import TierLimits, claim_cell
 from harness.papers.evidence import detail, number, rows_of
 from harness.papers.prl.section_6_4 import FEWEST_CORES
+from harness.papers.slow_links import NOT_COUNTED
 from harness.runtime.options import Options
 from harness.runtime.reallocation import Allocation
 from harness.runtime.training import Training
@@ -40,7 +43,7 @@ from harness.workloads import Workload
 
 NEEDS = (
     "trainings with fixed allocations and with re-allocation (`placerl reproduce --tier full`); those in real "
-    f"time count on {FEWEST_CORES} cores or more"
+    f"time count on {FEWEST_CORES} cores or more, with an OpenCL device that is not the CPU"
 )
 COMMANDS = ("placerl reproduce --only PRL-3.3.1 --tier full", "placerl report")
 GAIN = "throughput_ratio"
@@ -142,6 +145,7 @@ def measure(
                 details=_details()
                 | {
                     "fixed": name,
+                    "accelerator": Assignment.of(mapping).learner,
                     "verdict": found.verdict,
                     "rounds": found.pairs,
                     "reached": [reached.actors, reached.trainers, reached.trained_beside],
@@ -169,13 +173,14 @@ def _training(name: str, item: Workload, mapping: Mapping, batch_size: int) -> T
 def gains(frame: pd.DataFrame) -> Finding:
     """Check PRL 3.3.1, 6.4: re-allocation brings throughput over the allocation in which all threads act.
 
-    The fixed division in halves is shown, and not judged: the paper compares with none.
+    The fixed division in halves is shown, and not judged: the paper compares with none. Neither are trainings in real
+    time without a core for each thread, or whose OpenCL device is the CPU.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     rows = [row for row in rows_of(frame, EXPERIMENT, GAIN) if row.status == "ok"]
-    judged = [row for row in rows if detail(row, "fixed") == ALL_ACT and _has_cores(row)]
+    judged = [row for row in rows if detail(row, "fixed") == ALL_ACT and _counts(row)]
     ours = tuple(
         number(
             row,
@@ -190,9 +195,10 @@ def gains(frame: pd.DataFrame) -> Finding:
     verdicts = [detail(row, "verdict") for row in real or judged]
     faster, slower = verdicts.count("faster"), verdicts.count("slower")
     kind = "measured" if real else "in virtual time"
-    said = f"Of {len(verdicts)} trainings {kind} {faster} are faster with re-allocation, {slower} slower. "
+    said = f"Trainings {kind}: {len(verdicts)}; faster with re-allocation: {faster}; slower: {slower}. "
     said += f"At the end {'; '.join(map(_reached, judged))}."
     if not real:
+        said += f" {NOT_COUNTED}"
         unknown = "The threads' cores are assumed, and the learner's device is simulated."
         return by_a_model(faster == len(verdicts), ours, said, unknown=unknown)
     if faster == len(verdicts):
@@ -203,13 +209,15 @@ def gains(frame: pd.DataFrame) -> Finding:
 _WORDS = {ALL_ACT: "all threads act", HALF_TRAINS: "a thread trains on half of each batch"}
 
 
-def _has_cores(row: object) -> bool:
-    """Return whether the threads had a core each: in virtual time always."""
+def _counts(row: object) -> bool:
+    """Return whether the threads had a core each, next to a device that is not the CPU: in virtual time always."""
     if getattr(row, "provenance", None) != Provenance.MEASURED:
         return True
-    return len((detail(row, "conditions") or {}).get("cores", ())) >= FEWEST_CORES
+    cores = (detail(row, "conditions") or {}).get("cores", ())
+    return len(cores) >= FEWEST_CORES and detail(row, "accelerator") not in (None, CPU)
 
 
 def _reached(row: object) -> str:
     actors, trainers, beside = detail(row, "reached")
-    return f"{actors} thread acted and {trainers} trained on {beside} samples of a batch ({row.device})"  # type: ignore[attr-defined]
+    threads = f"{actors} thread{'s' * (actors != 1)}"
+    return f"{threads} acted and {trainers} trained on {beside} samples of a batch ({row.device})"  # type: ignore[attr-defined]

@@ -31,6 +31,7 @@ from harness.measure.turns import Rounds, in_rounds
 from harness.papers.base import Finding, Outcome
 from harness.papers.cells import TierLimits, claim_cell
 from harness.papers.evidence import detail, number, rows_of
+from harness.papers.slow_links import NOT_COUNTED
 from harness.runtime.options import Options
 from harness.runtime.training import Training
 from harness.store.cell import Cell
@@ -161,7 +162,7 @@ def hidden(frame: pd.DataFrame) -> Finding:
     said = (
         f"Of {len(judged)} comparisons with a part switched off, the part brings throughput in {faster} and costs some "
         f"in {slower}, beyond the noise. What it hides takes at most {max(shares, default=0):.2%} of an iteration. "
-        "Streaming is modelled and not judged. The paper states no gain of its own for any of them."
+        f"{NOT_COUNTED} Streaming is modelled and not judged. The paper states no gain of its own for any of them."
     )
     if judged and faster == len(judged):
         return Finding(Outcome.IN_KIND, ours, said)

@@ -19,8 +19,6 @@ from primitives.algorithms.networks import Parameters
 from primitives.algorithms.updates import Auxiliary, Batch, Loss
 from primitives.learner.base import StepOutcome
 
-NO_LINKS: Callable[[int, int], float] = lambda sent_bytes, returned_bytes: 0.0  # noqa: E731
-
 
 class AcceleratedUpdates(ParallelUpdates):
     """Updates whose gradients are computed by an accelerator, for the caller's part of a batch, and by threads.
@@ -179,8 +177,8 @@ class SimulatedAcceleratedLearner(AcceleratedLearner):
         *,
         batch_size: int,
         trainers: int,
+        links_s: Callable[[int, int], float],
         seed: int = 0,
-        links_s: Callable[[int, int], float] = NO_LINKS,
     ) -> None:
         accelerator = PartGradients(algorithm, backend, device)
         self.simulated_s = 0.0

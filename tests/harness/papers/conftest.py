@@ -15,6 +15,8 @@ def placed_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         "layout-transform": 100.0,
         "replay-pipeline fanout=2": PLACED_MHZ + 1,
         "replay-pipeline fanout=4": PLACED_MHZ,
+        "lane-route fanout=2": PLACED_MHZ + 2,
+        "bank-arbiter fanout=2": PLACED_MHZ + 3,
         "cartpole-agent": PLACED_MHZ - 1,
     }
     rows = {name: Placed("", 8, mhz, "", {}, {}) for name, mhz in clocks.items()}

@@ -1,5 +1,6 @@
 """Verdicts that rest on cycles, at the assumed clock and at the placed one."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,13 @@ def test_a_design_of_some_blocks_has_the_clock_of_the_slowest_of_them(
     assert clocks.placed_clock(("a",)) == clocks.PlacedClock(80.0, "a")
     assert clocks.placed_clock(("a", "b")) == clocks.PlacedClock(70.0, "b")
     assert clocks.placed_clock() == clocks.PlacedClock(60.0, "c")
+    with pytest.raises(ValueError, match="blocks: found d; placed: a, b, c"):
+        clocks.placed_clock(("a", "d"))
+
+
+def test_the_replays_blocks_were_placed() -> None:
+    names = {name.partition(" ")[0] for name in json.loads(placed.FILE.read_text())}
+    assert set(clocks.REPLAY) < names
 
 
 def test_a_check_of_some_blocks_is_judged_at_their_clock(

@@ -523,7 +523,10 @@ def test_what_slow_links_would_change_is_said(capsys: pytest.CaptureFixture[str]
     band = {"latency_us": 1000.0, "stays_chosen": False}
     validate_command.show_strategies([replace(lost, details={**lost.details, "slow_links": band})])
     said = " ".join(capsys.readouterr().out.split())
-    assert "with 1,000 us a transfer 0 of 1 choices would be the same" in said
+    assert (
+        "with 1,000 us a transfer, which PRL's authors list for another board, 0 of 1 choices would be the same"
+        in said
+    )
 
 
 def test_predictions_and_regrets_of_our_own_model_are_summed_up_together(

@@ -1,5 +1,6 @@
 """What re-allocation brings next to an accelerator: verdicts from made-up rows, and rows from a real measurement."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from harness.mapping import Mapping
 from harness.papers import Outcome
 from harness.papers.prl import algorithm_1
 from harness.papers.prl.algorithm_1 import ALL_ACT, FIXED, HALF_TRAINS
+from harness.papers.slow_links import NOT_COUNTED
 from harness.plan.tiers import TIERS
 from primitives import learner
 from tests.harness.papers.rows import frame_of
@@ -19,7 +21,9 @@ from tests.harness.papers.rows import frame_of
 FPGA, OPENCL = "fpga-native-cpu", "opencl-native-cpu"
 
 
-def gain(verdict: str, fixed: str = ALL_ACT, mapping: str = FPGA, cores: int = 2) -> Measurement:
+def gain(
+    verdict: str, fixed: str = ALL_ACT, mapping: str = FPGA, cores: int = 2, accelerator: str = "opencl"
+) -> Measurement:
     return Measurement(
         suite=Suite.CLAIM,
         workload="hopper-ddpg",
@@ -35,6 +39,7 @@ def gain(verdict: str, fixed: str = ALL_ACT, mapping: str = FPGA, cores: int = 2
         details={
             "experiment": algorithm_1.EXPERIMENT,
             "fixed": fixed,
+            "accelerator": "fpga" if mapping == FPGA else accelerator,
             "verdict": verdict,
             "reached": [1, 1, 384],
             "conditions": {"cores": list(range(cores))},
@@ -54,6 +59,8 @@ def gain(verdict: str, fixed: str = ALL_ACT, mapping: str = FPGA, cores: int = 2
         ([gain("slower", mapping=OPENCL, cores=4)], Outcome.NOT_REPRODUCED),
         ([gain("slower", mapping=OPENCL, cores=3), gain("faster")], Outcome.CONSISTENT),
         ([gain("faster", mapping=OPENCL, cores=3)], Outcome.NOT_RUN),
+        ([gain("faster", mapping=OPENCL, cores=4, accelerator="cpu")], Outcome.NOT_RUN),
+        ([gain("slower", mapping=OPENCL, cores=4, accelerator="cpu"), gain("faster")], Outcome.CONSISTENT),
         ([gain("faster", HALF_TRAINS)], Outcome.NOT_RUN),
         ([], Outcome.NOT_RUN),
     ],
@@ -66,6 +73,17 @@ def test_re_allocation_must_bring_throughput_over_threads_that_all_act(
     assert len(found.ours) == len(rows)
     if outcome is not Outcome.NOT_RUN:
         assert "1 thread acted and 1 trained on 384 samples" in found.explanation
+
+
+def test_verdicts_on_virtual_time_say_that_no_transfer_has_a_latency(tmp_path: Path) -> None:
+    one = gain("faster")
+    two = replace(one, details=one.details | {"reached": [2, 0, 0]})
+    found = algorithm_1.gains(frame_of(tmp_path, two))
+    assert found.explanation.startswith(
+        "Trainings in virtual time: 1; faster with re-allocation: 1; slower: 0."
+    )
+    assert "2 threads acted and 0 trained" in found.explanation
+    assert NOT_COUNTED in found.explanation
 
 
 def test_only_the_full_tier_measures_it() -> None:
@@ -83,6 +101,7 @@ def test_fixed_allocations_and_re_allocation_are_timed_in_the_same_rounds() -> N
     assert [row.details["fixed"] for row in rows] == [*FIXED]
     for row in rows:
         assert row.provenance is Provenance.MODELLED
+        assert row.details["accelerator"] == "fpga"
         assert row.details["rounds"] >= 15
         assert row.low <= row.value <= row.high
         actors, trainers, _ = row.details["reached"]
