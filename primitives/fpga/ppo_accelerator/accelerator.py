@@ -67,7 +67,7 @@ class PpoAccelerator(wiring.Component):
         program: In: the `step` at `index` of network `network`.
         runs_k: In: a run of steps of network k (`NetworkSequencer`). finished_k: Out: its cycles.
         writes: In: the P `words` of row `row` of block `block`, to `memory` of unit or network `owner`. Taken while
-            the owner is idle.
+            the owner is in no run.
         outputs_k: Out: rows of z_L of unit k.
         reads: In: row `row` of block `block` of the weights of network `owner`, while it is idle; rows: Out(P x 32).
         rate_k, root_k: In(32), not streams: Adam's `corrections` of network k in float32, constant in a run.
@@ -136,6 +136,7 @@ class PpoAccelerator(wiring.Component):
     def _sequence(self, m: Module) -> None:
         """Let each sequencer drive its unit, or one of them both units."""
         program = self.program.payload
+        reads = self.rows.valid | (self.reads.valid & self.reads.ready)
         m.d.comb += self.program.ready.eq(
             Mux(program.network, self.sequencers[1].program.ready, self.sequencers[0].program.ready)
         )
@@ -148,7 +149,7 @@ class PpoAccelerator(wiring.Component):
                 mine.program.valid.eq(self.program.valid & (program.network == k)),
                 mine.program.payload.index.eq(program.index),
                 mine.program.payload.step.eq(program.step),
-                mine.may_start.eq(~self.rows.valid & ~other.shared & ~(yields & rival.payload.shared)),
+                mine.may_start.eq(~reads & ~other.shared & ~(yields & rival.payload.shared)),
                 mine.may_share.eq(~other.busy & ~yields),
                 mine.idle.eq(unit.idle & (~mine.shared | other_unit.idle)),
                 unit.step.eq(Mux(other.shared, other.step, mine.step)),
@@ -165,10 +166,12 @@ class PpoAccelerator(wiring.Component):
             listens, other = self.sequencers[1 - k].shared, memories[1 - k]
             port = unit.weights
             m.d.comb += [
+                # A unit that listens to the other network leaves its own weights to the host.
                 memory.request.eq(port.request),
+                memory.request.valid.eq(port.request.valid & ~listens),
                 memory.base.eq(port.base),
                 memory.pitch.eq(port.pitch),
-                memory.as_blocks.eq(port.as_blocks),
+                memory.as_blocks.eq(port.as_blocks & ~listens),
                 memory.flipped.eq(port.flipped),
                 port.data.as_value().eq(Mux(listens, other.data.as_value(), memory.data.as_value())),
                 memory.write_mask.eq(-1),
@@ -229,12 +232,13 @@ class PpoAccelerator(wiring.Component):
         """Take the host's rows while their owner is idle, and give rows of weights."""
         writes, payload, load = self.writes, self.writes.payload, adam.load
         taken = writes.valid & writes.ready
-        units_idle = Mux(payload.owner, self.units[1].idle, self.units[0].idle)
-        busy = Mux(payload.owner, self.sequencers[1].busy, self.sequencers[0].busy)
+        first, second = self.sequencers
+        busy = Mux(payload.owner, second.busy, first.busy)
+        works = busy | Mux(payload.owner, first.shared, second.shared)  # the unit does
         of_unit = (payload.memory == HostMemory.ACTIVATIONS) | (payload.memory == HostMemory.DELTAS)
         moment = (payload.memory == HostMemory.MEANS) | (payload.memory == HostMemory.SQUARES)
         m.d.comb += [
-            writes.ready.eq(Mux(of_unit, units_idle, ~busy & ~(moment & adam.written))),
+            writes.ready.eq(Mux(of_unit, ~works, ~busy & ~(moment & adam.written))),
             load.valid.eq(taken & moment),
             load.payload.moment.eq(payload.memory == HostMemory.SQUARES),
             load.payload.network.eq(payload.owner),

@@ -10,8 +10,9 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from primitives.fpga.cycles import ppo_accelerator as model
 from primitives.fpga.ppo_accelerator.golden import GoldenNetwork
 from primitives.fpga.ppo_accelerator.program import NetworkProgram
-from primitives.fpga.ppo_accelerator.simulation import SimulatedAccelerator
+from primitives.fpga.ppo_accelerator.simulation import SimulatedAccelerator, row_items
 from primitives.fpga.ppo_accelerator.top import sizes_for
+from primitives.fpga.simulation.ports import columns
 from tests.primitives.fpga.ppo_accelerator.training_step import Trained, check_step, random_weights
 
 SIDE = 2
@@ -64,3 +65,35 @@ def test_both_units_share_the_network_that_trains_longer() -> None:
     other = networks[1 - longer]
     for found, expected in zip(accelerator().weights(other.number), other.golden.weights, strict=True):
         np.testing.assert_array_equal(found, expected)
+    check_reads_during_a_shared_run(rest, other)
+
+
+def check_reads_during_a_shared_run(rest: Trained, other: Trained) -> None:
+    """A slow host reads the other network's weights meanwhile: a row stays until it is taken."""
+    program, weights = rest.golden.program, other.golden.weights[0]
+    rows = row_items(weights, SIDE, 0)
+    count = len(rows["row"])
+    reads = {"owner": np.full(count, other.number), "block": rows["block"], "row": rows["row"]}
+    sent = program.sizes[-1] * program.batch_blocks
+    run = accelerator().simulation.run(
+        {
+            f"runs_{rest.number}": columns([{"first": 0, "count": len(program.forward), "shared": 1}]),
+            "reads": reads,
+        },
+        {f"finished_{rest.number}": 1, "outputs_0": sent, "outputs_1": sent, "rows": count},
+        gaps={"reads": [5] * count},
+        ready={"rows": [False] * 10 + [True]},
+    )
+    assert run.output_cycles["rows"].max() < run.output_cycles[f"finished_{rest.number}"][0]
+    np.testing.assert_array_equal(run.outputs["rows"], rows["words"])
+    # The first read is taken in the cycle in which a run on both units is asked for: the run begins after it.
+    run = accelerator().simulation.run(
+        {
+            f"runs_{rest.number}": columns([{"first": 0, "count": len(program.forward), "shared": 1}]),
+            "reads": {name: values[:1] for name, values in reads.items()},
+        },
+        {f"finished_{rest.number}": 1, "outputs_0": sent, "outputs_1": sent, "rows": 1},
+        ready={"rows": [False] * 10 + [True]},
+    )
+    assert run.input_cycles[f"runs_{rest.number}"][0] >= run.output_cycles["rows"][0]
+    np.testing.assert_array_equal(run.outputs["rows"], rows["words"][:1])
