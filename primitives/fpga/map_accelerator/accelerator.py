@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -47,11 +47,12 @@ class MapAccelerator(wiring.Component):
         settings: sizes.
 
     Ports:
-        s_axil: In(AxiLite): the registers. A run starts with `control.start`, if a transition is stored.
+        s_axil: In(AxiLite): the registers. A run starts with `control.start`, if a transition is stored, and after the
+            weights that are being sent.
         s_axis_transitions: In(axi_stream(32)): for each new transition its priority, in `PRIORITY`, and the words of
             `transition`. Taken between runs; `last` is ignored.
         s_axis_weights: In(axi_stream(32)): all weights, for the network and the target network (`weight_ports`);
-            between runs. Adam's moments become 0, and its step counts from 1 again.
+            between runs, and not while weights are sent. Adam's moments become 0, and its step counts from 1 again.
         m_axis_weights: Out(axi_stream(32)): the weights, on request.
     """
 
@@ -76,9 +77,9 @@ class MapAccelerator(wiring.Component):
         learner: Any = DdpgLearner(settings) if settings.actor else DqnLearner(settings)
         m.submodules.learner = learner
         wiring.connect(m, wiring.flipped(self.s_axil), registers.bus)
-        busy = Signal()
+        busy, waits = Signal(), Signal()  # waits: a start does, until the weights are sent
         m.d.comb += [
-            registers.status.busy.eq(busy),
+            registers.status.busy.eq(busy | waits),
             replay.batch.eq(registers.batch),
             *(getattr(replay, name).eq(getattr(registers, name)) for name in ("alpha", "beta", "epsilon")),
             learner.samples_per_pipeline.eq(registers.batch >> ceil_log2(settings.pipelines)),
@@ -91,8 +92,8 @@ class MapAccelerator(wiring.Component):
             learner.tds.ready.eq(replay.tds.ready),
         ]
         self._transitions(m, registers, replay, learner, busy)
-        self._weights(m, registers, learner, busy)
-        self._sequencer(m, registers, replay, learner, busy)
+        sends = self._weights(m, registers, learner, busy | waits)
+        self._sequencer(m, registers, replay, learner, busy, waits, sends)
         return m
 
     def _transitions(
@@ -143,18 +144,19 @@ class MapAccelerator(wiring.Component):
         with m.If(advance):
             m.d.sync += [held.eq(replay.items.valid), weight.eq(replay.items.payload.weight)]
 
-    def _weights(self, m: Module, registers: RegisterFile, learner: Any, busy: Signal) -> None:
-        """Add the ways of the weights from and to the host."""
+    def _weights(self, m: Module, registers: RegisterFile, learner: Any, busy: Value) -> Value:
+        """Add the ways of the weights from and to the host, one at a time; returns whether weights are being sent."""
         layers = self.settings.networks
         m.submodules.loader = loader = WeightLoader(layers)
         m.submodules.reader = reader = WeightReader(layers)
-        starts = ~busy & ~reader.busy & (registers.send.weights | registers.send.target)
+        free = ~busy & ~reader.busy
+        starts = free & (registers.send.weights | registers.send.target)
         with m.If(starts):
             m.d.sync += learner.read_target.eq(registers.send.target)
         m.d.comb += [
-            loader.words.valid.eq(self.s_axis_weights.valid & ~busy),
+            loader.words.valid.eq(self.s_axis_weights.valid & free),
             loader.words.payload.eq(self.s_axis_weights.payload),
-            self.s_axis_weights.ready.eq(loader.words.ready & ~busy),
+            self.s_axis_weights.ready.eq(loader.words.ready & free),
             reader.start.eq(starts),
             learner.read.eq(reader.read),
             learner.read_address.eq(reader.address),
@@ -163,9 +165,18 @@ class MapAccelerator(wiring.Component):
         for number in range(len(layers)):
             wiring.connect(m, getattr(loader, f"load_{number}"), getattr(learner, f"load_{number}"))
             m.d.comb += getattr(reader, f"read_{number}").eq(getattr(learner, f"read_{number}"))
+        sends: Value = reader.busy
+        return sends
 
     def _sequencer(
-        self, m: Module, registers: RegisterFile, replay: ReplayManager, learner: Any, busy: Signal
+        self,
+        m: Module,
+        registers: RegisterFile,
+        replay: ReplayManager,
+        learner: Any,
+        busy: Signal,
+        waits: Signal,
+        sends: Value,
     ) -> None:
         """Add the sequencer: draw, learn and update, as often as the host has asked for."""
         program = corrections_program()
@@ -195,9 +206,11 @@ class MapAccelerator(wiring.Component):
         with m.If(self.s_axis_weights.valid & self.s_axis_weights.ready):
             m.d.sync += [power.eq(0) for power in powers]
         with m.FSM():
-            with m.State("IDLE"), m.If(registers.control.start):
-                m.d.sync += [busy.eq(1), left.eq(registers.steps), registers.cycles.eq(0)]
-                m.next = "SETTLE"
+            with m.State("IDLE"), m.If(registers.control.start | waits):
+                m.d.sync += waits.eq(sends)
+                with m.If(~sends):
+                    m.d.sync += [busy.eq(1), left.eq(registers.steps), registers.cycles.eq(0)]
+                    m.next = "SETTLE"
             with m.State("SETTLE"), m.If(replay.settled):
                 with m.If((replay.total == 0) | (left == 0)):
                     m.next = "END"

@@ -57,6 +57,24 @@ def check_runs(
                 np.testing.assert_array_equal(found.view(np.uint32), expected.view(np.uint32))
     assert host.registers.read("finished_steps") == sum(steps for steps, _, _ in runs)
     assert host.registers.read("events") == 1
+    check_that_sending_is_alone(settings, host)
+
+
+def check_that_sending_is_alone(settings: AcceleratorSettings, host: AcceleratorHost) -> None:
+    """Weights are sent whole before a run that is asked for meanwhile, and before new ones are taken."""
+    words, new = settings.weight_words, {"s_axis_weights": {"data": [0] * settings.weight_words}}
+    new["s_axis_weights"]["last"] = new["s_axis_weights"]["data"]
+    host.registers.write(send=1)
+    expected = host.simulation.run({}, {"m_axis_weights": words}).outputs["m_axis_weights"]
+    host.registers.write(steps=0, send=1, control=1)
+    host.simulation.step(50)  # more than a run of no steps takes
+    assert host.registers.read("status") == 1
+    run = host.simulation.run(new, {"m_axis_weights": words}, ready={"m_axis_weights": [False, True]})
+    np.testing.assert_array_equal(run.outputs["m_axis_weights"]["data"], expected["data"])
+    assert run.input_cycles["s_axis_weights"].min() > run.output_cycles["m_axis_weights"].max()
+    host.simulation.step(50)
+    assert host.registers.read("status") == 0
+    assert not any(layer.any() for layer in host.weights())
 
 
 @pytest.mark.parametrize(
