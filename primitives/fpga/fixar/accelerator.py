@@ -50,7 +50,8 @@ class Fixar(wiring.Component):
             state, a line with reward (16 fraction bits), discount x (1 - terminated) (30), and 2 x weight / B (30),
             then the lines of the state, and a line with the action; after all groups it takes each group's states
             again. ACT takes the lines of one state.
-        load: In(stream of `state_word`), dump: Out(the same): all weights, targets and moments.
+        load: In(stream of `state_word`), taken while nothing goes on; dump: Out(the same): all weights, targets and
+            moments.
         errors: Out(stream of signed(32)), each sample's temporal difference error, 16 fraction bits.
         action: Out(stream of A x signed(32)), the answer to ACT, 16 fraction bits.
         busy: Out(1). cycles: Out(32), of the last TRAIN or ACT. shifts: Out(5 x 5), scales of 16-bit codes.
@@ -103,7 +104,12 @@ class Fixar(wiring.Component):
             memory.epsilon.eq(self.epsilon),
             memory.tau.eq(self.tau),
         ]
-        wiring.connect(m, wiring.flipped(self.load), memory.load)
+        idle = Signal()
+        m.d.comb += [
+            memory.load.payload.eq(self.load.payload),
+            memory.load.valid.eq(self.load.valid & idle),
+            self.load.ready.eq(memory.load.ready & idle),
+        ]
         wiring.connect(m, memory.words, wiring.flipped(self.dump))
 
         # The instruction.
@@ -165,6 +171,7 @@ class Fixar(wiring.Component):
 
         with m.FSM():
             with m.State("IDLE"):
+                m.d.comb += idle.eq(1)
                 m.d.comb += [self.busy.eq(memory.dumping), self.commands.ready.eq(~memory.dumping)]
                 with m.If(self.commands.valid & self.commands.ready):
                     asked = self.commands.payload

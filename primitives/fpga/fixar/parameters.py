@@ -91,7 +91,8 @@ class ParameterMemory(wiring.Component):
         write: In(1), write_block: In, new_0 ..: In: gradients to write.
         update: In(1), an update of words `first` to `last` begins. rate, epsilon, tau: In, as `adam` describes them,
             constant meanwhile. busy: Out(1), it goes on. Gradients are 0 afterwards.
-        load: In(stream of state_word), the words of all blocks, one after another, from the first again after the last.
+        load: In(stream of state_word), the words of all blocks, one after another, from the first again after the last;
+            taken between updates and dumps.
         dump: In(1), all words are to be sent. words: Out(stream of state_word). dumping: Out(1).
     """
 

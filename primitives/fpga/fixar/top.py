@@ -63,7 +63,7 @@ class FixarAccelerator(wiring.Component):
         s_axil: the registers, `REGISTERS`. control.start begins the command once the one before it has ended.
         s_axis_samples: lines of P words, as `accelerator.Fixar` reads them.
         s_axis_load, m_axis_dump: weights, targets and moments: a `state_word` of P weights in five beats of P words,
-            the lowest bits first. `last` marks the last beat of all that are sent.
+            the lowest bits first; taken while no command goes on. `last` marks the last beat of all that are sent.
         m_axis_errors: temporal difference errors, one a beat; `last` marks a batch's last.
         m_axis_action: an action in one beat.
     """

@@ -6,12 +6,13 @@ import pytest
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from primitives.fpga import simulation
-from primitives.fpga.fixar.accelerator import Fixar
+from primitives.fpga.fixar.accelerator import Fixar, FixarCommand
 from primitives.fpga.fixar.adam import corrections
 from primitives.fpga.fixar.cycles import step_cycles
 from primitives.fpga.fixar.golden import PARTS, GoldenFixar, RawBatch, UpdateSettings
 from primitives.fpga.fixar.shape import FixarShape, benchmark
 from primitives.fpga.fixar.simulation import SimulatedFixar, words_of
+from primitives.fpga.simulation.base import SimulationStalledError
 from primitives.fpga.simulation.compiled_library import Library
 from primitives.fpga.vector.random_generator import GENERATORS, MEAN, seeds, xorshift_golden
 
@@ -46,6 +47,15 @@ def settings(step: int, size: int) -> UpdateSettings:
     critic_rate, epsilon = corrections(1e-3, step)
     actor_rate, _ = corrections(1e-4, step)
     return UpdateSettings(critic_rate, actor_rate, epsilon, 328, -round(2**24 / size))
+
+
+def test_weights_are_loaded_while_nothing_goes_on() -> None:
+    model = simulation.interpreted(Fixar(TINY, datapath=False))
+    word = {part: values[:1] for part, values in words_of(GoldenFixar(TINY)).items()}
+    model.run({"load": word}, {}, limit_cycles=50)
+    model.run({"commands": np.array([FixarCommand.ACT])}, {})  # it waits for the lines of a state
+    with pytest.raises(SimulationStalledError):
+        model.run({"load": word}, {}, limit_cycles=50)
 
 
 def compare(model: SimulatedFixar, golden: GoldenFixar) -> None:
