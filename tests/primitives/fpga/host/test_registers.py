@@ -74,11 +74,20 @@ def test_a_pulse_lasts_one_cycle() -> None:
     assert sum(seen) == 1
 
 
-def test_an_event_in_the_cycle_of_its_clearing_stays() -> None:
+@pytest.mark.parametrize("event", [0, 1])
+def test_an_event_in_the_cycle_of_its_clearing_stays(event: int) -> None:
     model = simulation.interpreted(RegisterFile(REGISTERS))
     model.write("events", 1)
-    assert HostAccess(model, REGISTERS, "bus").write_address(8, 1) == 0
-    assert model.read("events_flags") == 1
+    model.step()
+    model.write("events", 0)
+    model.run({"bus__aw": {"address": [8]}, "bus__w": {"data": [1], "strobe": [15]}}, {})
+    assert model.read("events_flags") == 1  # this is the cycle of the write
+    model.write("events", event)
+    model.step()
+    model.write("events", 0)
+    assert model.read("events_flags") == event
+    model.step(3)
+    assert model.read("events_flags") == event
 
 
 @settings(max_examples=20, deadline=None)
