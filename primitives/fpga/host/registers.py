@@ -23,7 +23,8 @@ class RegisterFile(wiring.Component):
     """Registers that a host reads and writes. Write address and data may come in any order.
 
     A write takes effect one cycle after its address and its data are there, and as soon as the response before it
-    has been taken. A read is answered one cycle after its address. Reads and writes do not wait for each other.
+    has been taken. A read is answered one cycle after its address; the next address is taken once the answer has been.
+    Reads and writes do not wait for each other.
 
     Ports:
         bus: In(AxiLite).
@@ -59,7 +60,7 @@ class RegisterFile(wiring.Component):
         ar, r = self.bus.ar, self.bus.r
         with m.If(r.ready):
             m.d.sync += r.valid.eq(0)
-        m.d.comb += ar.ready.eq(~r.valid | r.ready)
+        m.d.comb += ar.ready.eq(~r.valid)  # no path from rready to arready
         with m.If(ar.valid & ar.ready):
             m.d.sync += [r.valid.eq(1), r.payload.data.eq(0), r.payload.response.eq(AxiResponse.OKAY)]
             with m.Switch(_word(ar.payload.address)):
