@@ -20,7 +20,6 @@ from cocotb_status import noted
 PERIOD_NS, QUARTER_NS = 8, 2
 MODULE = Path(__file__).stem.removeprefix("test_")
 VECTORS = json.loads(Path(__file__).with_name(f"{MODULE}_vectors.json").read_text())
-READABLE = ("rw", "ro", "w1c")
 OKAY, SLVERR = 0, 2
 
 

@@ -375,7 +375,7 @@ BLOCKS = {
         Block("gaussian-generator", _gaussian_generator, recorded(stimuli.no_inputs)),
         Block("cartpole-agent", _cartpole_agent, _cartpole_bench, ULX3S),
         Block("fixar", _fixar, recorded(stimuli.registers_alone)),
-        Block("map-accelerator", _map_accelerator),
+        Block("map-accelerator", _map_accelerator, recorded(stimuli.registers_alone)),
         Block("ppo-accelerator", _ppo_accelerator, recorded(stimuli.registers_alone)),
     )
 }
