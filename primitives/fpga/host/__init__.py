@@ -51,7 +51,7 @@ from primitives.fpga.host.access import HostAccess
 from primitives.fpga.host.axi import AxiLite, axi_stream
 from primitives.fpga.host.axi_names import with_axi_names
 from primitives.fpga.host.link import StreamLink
-from primitives.fpga.host.register_map import COMMON, AxiResponse, Field, Register, RegisterMap
+from primitives.fpga.host.register_map import COMMON, AxiResponse, Field, Register, RegisterMap, float_word
 from primitives.fpga.host.registers import RegisterFile
 
 __all__ = [
@@ -65,5 +65,6 @@ __all__ = [
     "RegisterMap",
     "StreamLink",
     "axi_stream",
+    "float_word",
     "with_axi_names",
 ]

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
+import numpy as np
+
 WORD_BITS = 32
 WORD_BYTES = WORD_BITS // 8
 ACCESSES = {
@@ -126,6 +128,11 @@ class RegisterMap:
             KeyError: there is none.
         """
         return {register.name: register for register in self.registers}[name]
+
+
+def float_word(number: float) -> int:
+    """Return the 32 bits of a number in float32, as a register holds it."""
+    return int(np.float32(number).view(np.uint32))
 
 
 COMMON = (

@@ -9,13 +9,13 @@ from amaranth.utils import ceil_log2
 
 from primitives.fpga.export.ram import Ram
 from primitives.fpga.floating_point.words import WORD_BITS
-from primitives.fpga.host import AxiLite, RegisterFile, axi_stream
+from primitives.fpga.host import AxiLite, RegisterFile, axi_stream, float_word
 from primitives.fpga.learner_pipeline.layer import Number, vector
 from primitives.fpga.learner_pipeline.layer_shape import FRACTION
 from primitives.fpga.map_accelerator.ddpg_learner import DdpgLearner
 from primitives.fpga.map_accelerator.dqn_learner import DqnLearner
 from primitives.fpga.map_accelerator.programs import corrections_program
-from primitives.fpga.map_accelerator.registers import REGISTERS, float_word
+from primitives.fpga.map_accelerator.registers import REGISTERS
 from primitives.fpga.map_accelerator.replay_manager import WEIGHT_LATENCY, ReplayManager
 from primitives.fpga.map_accelerator.settings import PRIORITY_BITS, AcceleratorSettings
 from primitives.fpga.map_accelerator.weight_ports import WeightLoader, WeightReader

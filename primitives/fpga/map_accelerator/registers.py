@@ -1,14 +1,7 @@
 """The registers of MAP's accelerator, from which its hardware, C header and table come."""
 
-import numpy as np
-
-from primitives.fpga.host import COMMON, Field, Register, RegisterMap
+from primitives.fpga.host import COMMON, Field, Register, RegisterMap, float_word
 from primitives.fpga.learner_pipeline.layer_shape import FRACTION
-
-
-def float_word(value: float) -> int:
-    """Return the word of a float32 number."""
-    return int(np.float32(value).view(np.uint32))
 
 
 def fraction_word(value: float) -> int:
@@ -23,7 +16,13 @@ REGISTERS = RegisterMap(
         *COMMON,
         Register("steps", 0x10, "rw", reset=1, description="Gradient steps of a run."),
         Register(
-            "batch", 0x14, "rw", 16, reset=32, description="B, transitions of a batch: a multiple of DP."
+            "batch",
+            0x14,
+            "rw",
+            16,
+            reset=32,
+            description="B, transitions of a batch: a multiple of DP, from DP to the design's largest batch. It is not "
+            "checked; a design whose largest batch is below the reset value needs another one before its first run.",
         ),
         Register(
             "inverse_batch", 0x18, "rw", reset=float_word(1 / 32), description="1 / B, a float32 number."

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from primitives.fpga import simulation
 from primitives.fpga.gemm.float_golden import Floats
 from primitives.fpga.gemm.plan import padded
+from primitives.fpga.host import float_word
 from primitives.fpga.learner_pipeline.update_unit import corrections
 from primitives.fpga.ppo_accelerator.accelerator import AcceleratorSizes, HostMemory, PpoAccelerator
 from primitives.fpga.ppo_accelerator.golden import with_ones
@@ -25,11 +26,6 @@ from primitives.fpga.simulation.ports import columns
 
 Run = tuple[int, int]
 """A run of a network's program: its first step, and the number of steps."""
-
-
-def float_word(number: float) -> int:
-    """Return the 32 bits of a number in float32."""
-    return int(np.float32(number).view(np.uint32))
 
 
 def row_items(matrix: Floats, side: int, base: int) -> dict[str, NDArray[Any]]:

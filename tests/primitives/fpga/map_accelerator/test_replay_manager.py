@@ -7,10 +7,10 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from primitives.fpga import simulation
 from primitives.fpga.floating_point import golden
+from primitives.fpga.host import float_word
 from primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION
 from primitives.fpga.map_accelerator.golden import GoldenAccelerator
 from primitives.fpga.map_accelerator.programs import priority_program, weight_program
-from primitives.fpga.map_accelerator.registers import float_word
 from primitives.fpga.map_accelerator.replay_manager import ReplayManager
 from primitives.fpga.map_accelerator.settings import NETWORKS, PRIORITY, AcceleratorSettings, layers_of
 from tests.primitives.fpga.map_accelerator.accelerator_cases import first_weights, transitions
