@@ -79,6 +79,17 @@ def at_slow_links(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**columns)
 
 
+def _kept(frame: pd.DataFrame) -> set[int]:
+    """Return the index labels of the runs in virtual time whose loop no prediction with slow links describes."""
+    described = {_place(row) for row in _predictions(frame) if row.backend in NAMES.values()}
+    runs = records(select(frame, suite=Suite.VALIDATION, quantity=RUNS))
+    return {
+        int(row.Index)
+        for row in runs
+        if row.provenance != Provenance.MEASURED and _place(row) not in described
+    }
+
+
 def _slow_details(row: Any, ratio: float) -> dict[str, Any]:
     """Return a prediction's details with slow links; `ratio` is by how much it changes more than its run."""
     found: dict[str, Any] = dict(row.details)
@@ -95,7 +106,8 @@ def at_both_latencies(check: Check) -> Check:
     """Return a check that judges runs in virtual time without latencies and with slow links.
 
     The outcome is the one that both give; if they differ there is no verdict ("reproduced" and "in kind" give the
-    latter). Numbers that depend on the latency are listed twice. A finding on whose rows no link has an influence is
+    latter). Numbers that depend on the latency are listed twice. Runs whose loop no prediction describes keep their
+    rate, and the explanation counts those that the finding lists. A finding on whose rows no link has an influence is
     returned unchanged.
 
     Args:
@@ -109,6 +121,12 @@ def at_both_latencies(check: Check) -> Check:
             return found
         slow, latency = check(slowed), latency_us(frame)
         assert latency is not None, "of predictions with slow links"
+        listed = {label for number in found.ours for label in number.rows}
+        if kept := len(listed & _kept(frame)):
+            said = f"Runs that keep their rate with slow links, as no model describes their loop: {kept}."
+            found, slow = (
+                replace(each, explanation=f"{each.explanation} {said}".strip()) for each in (found, slow)
+            )
         return found if slow == found else _merged(found, slow, f"{latency:g} us a transfer")
 
     return judged

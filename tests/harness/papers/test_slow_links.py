@@ -1,5 +1,6 @@
 """Verdicts without latencies and with slow links: rates by the model of the run's loop, choices, errors, merging."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,20 @@ def test_a_verdict_is_the_one_that_both_latencies_give(
     assert judged.ours[1].provenance is Provenance.MODELLED
     assert "It reaches 90." in judged.explanation
     assert "With slow links: It reaches 22.5." in judged.explanation
+
+
+def test_runs_that_keep_their_rate_with_slow_links_are_stated(tmp_path: Path) -> None:
+    other = run(80.0, mapping=BOARD, loop="overlapped", **SIMULATED)
+    frame = frame_of(tmp_path, run(90.0, mapping=BOARD, **SIMULATED), other, model(25.0))
+
+    def check(count: int, frame: Any) -> Finding:
+        rows = records(frame)[:count]
+        return Finding(Outcome.IN_KIND, tuple(number(row, detail(row, "loop")) for row in rows))
+
+    for count, stated in ((1, False), (2, True)):
+        explanation = at_both_latencies(partial(check, count))(frame).explanation
+        kept = "keep their rate with slow links, as no model describes their loop: 1."
+        assert (kept in explanation) is stated
 
 
 def test_a_finding_on_which_no_link_has_an_influence_is_kept(tmp_path: Path) -> None:
