@@ -155,6 +155,7 @@ def test_rows_are_checked_and_simulated(tmp_path: Path) -> None:
         "sum_tree.sample",
         "sum_tree.update",
         "sum_tree.insert",
+        *simulated.BANKED.values(),
         "learner.step",
         simulated.PIPELINE,
     ]
@@ -175,7 +176,8 @@ def test_rows_are_checked_and_simulated(tmp_path: Path) -> None:
     assert all(r.provenance == Provenance.MODELLED for r in modelled.values())
     frame = frame_of(tmp_path, *every)
     points = list(roofline.points(frame, roofline.roofs(frame)))
-    assert {p.primitive for p in points if p.share} == {r.primitive for r in rows}
+    several = set(simulated.BANKED.values())  # the replay's peak is of one sub-tree
+    assert {p.primitive for p in points if p.share} == {r.primitive for r in rows} - several
     assert all(p.share.value <= 100 for p in points if p.share), "no unit does more than its peak"
 
 
