@@ -46,7 +46,7 @@ install: $(VENV)/installed  ## set up .venv: pinned dependencies and the native 
 TEST_PROCESSES ?= 2
 PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile
 
-test: install  ## install what the tests need and pass them (at most 10 minutes on 2 cores)
+test: install  ## install what the tests need and pass them (about 15 minutes on 2 cores)
 	$(PYTEST) -m 'not slow and not gpu'
 
 test-slow: install  ## the tests that take longer than `make test` allows
