@@ -137,7 +137,7 @@ def _here(tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str
     done = {cell.key for cell in cells if cell.finished(opened)}
     _print_plan(Console(stderr=True), tier, cells, done, Machine(**opened.record.machine))
     with bar("reproduce") as report, recorded(opened):
-        plan.execute(opened, cells, report)
+        plan.execute(opened, cells, report, report.last)
     return [cell.key for cell in cells if not cell.finished(opened)]
 
 

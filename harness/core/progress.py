@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 # A function that is told the progress: `done` of `total` units of work, and what is being done.
 Report = Callable[[float, float, str], None]
@@ -37,24 +38,37 @@ def part(report: Report, before: float, size: float, total: float, name: str) ->
     return inner
 
 
+@dataclass(frozen=True)
+class Bar:
+    """A progress bar, and a line below it for the last result. Calling it reports progress (`Report`)."""
+
+    progress: Progress
+    task: TaskID
+    description: str
+
+    def __call__(self, done: float, total: float, what: str) -> None:
+        """Show that `done` of `total` units of work are done, and what is being done."""
+        label = f"{self.description}: {what}" if what else self.description
+        self.progress.update(self.task, completed=done, total=total, description=label)
+
+    def last(self, result: str) -> None:
+        """Show a result in words; an empty text leaves the one before."""
+        if result:
+            self.progress.update(self.task, last=f"\n  last: {result}")
+
+
 @contextmanager
-def bar(description: str) -> Iterator[Report]:
-    """Show a progress bar during a `with` block, and yield the function to report progress with.
+def bar(description: str) -> Iterator[Bar]:
+    """Show a progress bar during a `with` block, and yield it.
 
     Nothing is drawn if standard error is not a terminal.
     """
     console = Console(stderr=True)
     columns = (
-        TextColumn("{task.description}", markup=False),
+        TextColumn("{task.description}{task.fields[last]}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(description, total=None)
-
-        def report(done: float, total: float, what: str) -> None:
-            label = f"{description}: {what}" if what else description
-            progress.update(task, completed=done, total=total, description=label)
-
-        yield report
+        yield Bar(progress, progress.add_task(description, total=None, last=""), description)

@@ -5,7 +5,7 @@ workload's primitives at one batch size. Each cell is measured once and stored a
 interrupted run continues with the next cell: a finished one is never repeated.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -18,6 +18,7 @@ from harness.core.row import Interrupted
 from harness.core.suites import Suite
 from harness.mapping import Mapping, predict
 from harness.papers import Claim
+from harness.plan.last_result import in_words
 from harness.plan.tiers import TIERS, Tier
 from harness.platforms import available_memory
 from harness.profile import machine_peaks, measured, simulated
@@ -350,7 +351,9 @@ def _keys(tier_name: str) -> tuple[str, ...]:
     return tuple(cell.key for cell in plan(TIERS[tier_name]))
 
 
-def execute(run: Run, cells: list[Cell], report: Report) -> None:
+def execute(
+    run: Run, cells: list[Cell], report: Report, last: Callable[[str], None] = lambda _: None
+) -> None:
     """Measure those cells (units of work) of a plan that the run does not hold yet, and store each as soon as it ends.
 
     Cells that failed in an earlier attempt, or whose stored rows are out of date, are measured again.
@@ -362,6 +365,7 @@ def execute(run: Run, cells: list[Cell], report: Report) -> None:
         run: the run that stores the rows.
         cells: the plan.
         report: called with the expected seconds done, their total, and the cell's key.
+        last: called with what a cell found, in words, when it ends.
     """
     sizes_s = [max(cell.estimate_s, 1) for cell in cells]
     total_s = sum(sizes_s)
@@ -379,6 +383,7 @@ def execute(run: Run, cells: list[Cell], report: Report) -> None:
                 except Exception as error:
                     rows = [cell.failure(error)]
                 cell.store(run, rows)
+            last(in_words(rows))
     report(total_s, total_s, "done")
 
 
