@@ -1,5 +1,6 @@
 """A sum tree of S sub-trees, each a pipeline with its own memories, which answer S requests per cycle (MAP IV-C4)."""
 
+from dataclasses import asdict
 from typing import Any
 
 from amaranth import Cat, Const, Module, Mux, Signal
@@ -7,9 +8,17 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from primitives.fpga.export.platform import shared
 from primitives.fpga.replay_pipeline.crossbar import BankArbiter, LaneRoute
-from primitives.fpga.replay_pipeline.layout import BankedLayout, Form, is_write
+from primitives.fpga.replay_pipeline.layout import BankedLayout, Form, PipelineLayout, is_write
 from primitives.fpga.replay_pipeline.pipeline import ReplayPipeline
+
+
+class _Bank(ReplayPipeline):
+    """The pipeline of one bank, made from numbers, so that an export writes the module once (`shared`)."""
+
+    def __init__(self, *, narrow: bool, **sizes: int) -> None:
+        super().__init__(PipelineLayout(**sizes), Form.NARROW if narrow else Form.WIDE, remembers=False)
 
 
 class BankedPipeline(wiring.Component):
@@ -50,10 +59,13 @@ class BankedPipeline(wiring.Component):
         m = Module()
         layout = self.layout
         count = layout.banks
-        banks = [ReplayPipeline(layout.bank, self.form, remembers=False) for _ in range(count)]
-        for number, bank in enumerate(banks):
-            m.submodules[f"bank_{number}"] = bank
+        sizes, banks = asdict(layout.bank), []
+        for number in range(count):
+            bank, m.submodules[f"bank_{number}"] = shared(
+                platform, _Bank, **sizes, narrow=self.form is Form.NARROW
+            )
             m.d.comb += bank.last_leaf.eq(self.last_leaf)
+            banks.append(bank)
 
         # The top of the tree: the sum of the banks before each one, one cycle after the banks' sums.
         sums = [Signal(layout.total_bits, name=f"sum_before_{i}") for i in range(count + 1)]
