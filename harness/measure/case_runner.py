@@ -18,9 +18,7 @@ SETTLED = 0.7
 MOST_TURNS = 10
 """Most blocks of a case whose interval stays too wide, in multiples of `Protocol.rounds`: all samples are stored."""
 WARM_S = 0.1
-"""Seconds of calls after which a case with few long blocks counts as warm. They include the check, which alone can be
-enough if the case times its own blocks.
-"""
+"""Seconds of calls, with the check, after which a case with few long blocks counts as warm."""
 LONG_CALL_S = 10e-3
 ALIKE = 1.5
 """Cases whose call times differ by less than this factor use the same blocks and pieces."""
@@ -132,8 +130,8 @@ class CaseRunner:
         # The first calls compile, allocate and load, so their times do not predict those of later calls.
         slow = self.protocol.long_block_s is not None or self.protocol.settle
         spent_s = self._checked_s if slow else 0.0
-        if slow and self.case.block is not None and self._checked_s > WARM_S:
-            # The case is already warm; a block takes no longer than the check did.
+        if slow and self.case.block is not None and self._checked_s > self.protocol.block_s:
+            # The check has warmed the case up; a block takes about as long.
             self._block_s = self._turn_s = self._checked_s
             return
         for _ in range(self.protocol.warm_up_calls):
