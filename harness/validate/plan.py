@@ -42,6 +42,7 @@ from harness.platforms import of_this_machine
 from harness.profile import simulated
 from harness.profile.cases import PrimitiveCase, distinct, piece_cases, primitive_cases
 from harness.profile.cases.learners import learner_targets
+from harness.profile.cases.recorder import PIECE_S
 from harness.profile.cases.rounds import at_storage
 from harness.profile.cases.shared_parts import SharedParts, managers
 from harness.profile.cases.storage import fitted, storing_devices
@@ -313,6 +314,7 @@ def validate(
         rounds=ROUNDS,
         block_s=20e-3,
         warm_up_calls=WARM_UP_CALLS,
+        piece_s=PIECE_S,
         lead_in_calls=1,
         largest_block=1024,
         long_block_s=LONG_BLOCK_S,

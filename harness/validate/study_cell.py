@@ -21,6 +21,7 @@ from harness.measure.conditions import default_core, set_blas_threads
 from harness.profile.cases import PrimitiveCase, distinct, primitive_cases
 from harness.profile.cases.learners import FRESH_STEP
 from harness.profile.cases.on_policy import on_policy_cases
+from harness.profile.cases.recorder import PIECE_S
 from harness.profile.cases.rounds import round_cases
 from harness.profile.cases.shared_parts import SharedParts
 from harness.profile.cases.storage import fitted
@@ -134,6 +135,7 @@ class MeasuredCell:
             rounds=plan.ROUNDS,
             block_s=BLOCK_S,
             warm_up_s=BLOCK_S,
+            piece_s=PIECE_S,
             lead_in_calls=1,
             largest_block=1024,
             long_block_s=plan.LONG_BLOCK_S,
@@ -231,6 +233,7 @@ class MeasuredCell:
         protocol = measure.Protocol(
             rounds=plan.ROUNDS,
             block_s=FINAL_BLOCK_S,
+            piece_s=PIECE_S,
             lead_in_calls=1,
             largest_block=1024,
             long_block_s=plan.LONG_BLOCK_S,

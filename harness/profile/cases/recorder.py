@@ -12,6 +12,12 @@ PARTS = {"act": "collect", "learner": "learn", "step": "steps"}
 """Names of parts in the profile that differ from the loop's terms, by term."""
 _CHARGED = ("gather", "write")
 """Parts inside other calls; the storage adds up their seconds itself."""
+PIECE_S = 1e-3
+"""Least length of the calls between two readings of the core's pace, seconds.
+
+A reading takes 10 us and system calls, after which the next calls are slower: read around every call, a round of 28 us
+on a Xeon seemed to take 38.
+"""
 _READING = "reading"
 _NO_DEVICES: Mapping[str, Callable[[], float]] = {}
 
@@ -23,8 +29,8 @@ class Recorder:
     """Runs each call of `harness.mapping.loop.TrainingLoop` at once, and records its seconds and the core's pace.
 
     The pace is the speed of the core at that moment, measured by the calibration kernel of `harness.measure.pace`
-    between two calls. Work that another unit would do in parallel is also run and awaited at once, so that a part's
-    seconds are those of the part alone.
+    before and after groups of calls that take `PIECE_S`. Work that another unit would do in parallel is also run and
+    awaited at once, so that a part's seconds are those of the part alone.
 
     Args:
         device_clocks: for each part on a simulated device, a function that returns the device's seconds so far. All
@@ -32,7 +38,8 @@ class Recorder:
         sweep: empties the caches before each part, or None.
 
     Attributes:
-        occurrences: seconds and pace of each call since the last call of `taken`, by part.
+        occurrences: seconds and pace of each call since the last call of `taken`, by part. The pace of the calls
+            since the last reading is still unknown.
     """
 
     def __init__(
@@ -42,13 +49,18 @@ class Recorder:
     ) -> None:
         self._clocks, self._sweep = dict(device_clocks), sweep
         self.occurrences: defaultdict[str, list[tuple[float, Pace]]] = defaultdict(list)
-        self._bracket, self._pace, self._rounds = Bracket(), Pace(), 0
+        self._bracket, self._rounds = Bracket(), 0
+        self._open = False
+        self._unread: list[tuple[str, int]] = []  # part and position of the calls since the last reading
+        self._unread_s = 0.0
         self._clock_s = float("inf")  # of one reading of the clock
 
     def open(self) -> None:
         """Begin a round: measure how long one reading of the clock takes."""
         self._rounds += 1
-        self._bracket.open()
+        if not self._open:
+            self._bracket.open()
+            self._open = True
         self.timed(_READING, _nothing)
 
     def timed(self, part: str, work: Callable[..., Value], *arguments: Any) -> Value:
@@ -65,16 +77,39 @@ class Recorder:
         begin_s = clock()
         result = work(*arguments)
         seconds = clock() - begin_s
-        self._pace = self._bracket.close()
         # A simulated device's seconds do not depend on the core.
-        self.occurrences[part].append((seconds, self._pace if clock is perf_counter else Pace()))
+        self._add(part, seconds, on_core=clock is perf_counter)
+        if self._sweep or self._unread_s >= PIECE_S:
+            self._read()
         return result
+
+    def _add(self, part: str, seconds: float, *, on_core: bool = True) -> None:
+        occurrences = self.occurrences[part]
+        if on_core:
+            self._unread.append((part, len(occurrences)))
+            self._unread_s += seconds
+        occurrences.append((seconds, Pace()))
+
+    def _read(self) -> None:
+        """Measure the core's pace, and record it with the calls since the last reading."""
+        pace, unread = self._bracket.close(), self._unread
+        self._unread, self._unread_s = [], 0.0
+        # If the thread waited for a core, it did so in the longest call.
+        whole = [at for at in unread if at[0] not in _CHARGED]
+        longest = max(whole, key=lambda at: self.occurrences[at[0]][at[1]][0], default=None)
+        for part, place in unread:
+            waited_s = pace.waited_s if (part, place) == longest else 0.0
+            seconds, _ = self.occurrences[part][place]
+            self.occurrences[part][place] = seconds, pace._replace(waited_s=waited_s)
 
     def taken(self) -> dict[str, list[Piece]]:
         """Return the timed calls (pieces) of each part of the round since the last call of this method, by part.
 
         The time of one reading of the clock is subtracted from each piece.
         """
+        if self._open:
+            self._read()
+        self._open = False
         found, self.occurrences = self.occurrences, defaultdict(list)
         rounds, self._rounds = self._rounds, 0
         readings_s = [seconds for seconds, _ in found.pop(_READING, [])]
@@ -158,7 +193,7 @@ class Recorder:
             seconds: duration of the work.
             after_s: when its inputs were ready.
         """
-        self.occurrences[PARTS.get(term, term)].append((seconds, self._pace._replace(waited_s=0.0)))
+        self._add(PARTS.get(term, term), seconds)
         return after_s
 
     def deliver(

@@ -7,7 +7,7 @@ import pytest
 from harness.mapping.loop import Shape, Traffic, TrainingLoop
 from harness.mapping.nothing import Nothing
 from harness.measure.pace import Pace
-from harness.profile.cases.recorder import Recorder
+from harness.profile.cases.recorder import PIECE_S, Recorder
 
 STEP = ["sample", "learn", "update"]
 
@@ -109,3 +109,23 @@ def test_the_caches_are_emptied_before_each_part():
     clock = Recorder(sweep=lambda: swept.append(len(clock.occurrences)))
     recorded(clock=clock)
     assert swept == list(range(6)), "ahead of the reading and of five parts"
+
+
+def test_the_pace_is_read_after_groups_of_calls(monkeypatch):
+    """Readings around every call would slow the calls down that they time."""
+    read = []
+    paces = iter(Pace(reading_s=float(number), waited_s=0.5) for number in range(1, 100))
+    clock = Recorder()
+    monkeypatch.setattr(clock._bracket, "close", lambda: read.append(1) or next(paces))
+
+    class Slow(Nothing):
+        def step(self, *_):
+            time.sleep(PIECE_S)
+            return super().step()
+
+    parts = recorded(units=Slow().units, clock=clock, rounds=2).taken()
+    assert len(read) == 3, "after each slow step, and at the end"
+    assert [piece.pace.reading_s for piece in parts["learn"]] == [1.0, 2.0]
+    assert [piece.pace.reading_s for piece in parts["update"]] == [2.0, 3.0]
+    assert [piece.pace.waited_s for piece in parts["learn"]] == [0.5, 0.5], "the longest call of its group"
+    assert {piece.pace.waited_s for piece in parts["sample"]} == {0.0}
