@@ -147,7 +147,9 @@ def _fastest(found: HeatMap, size: int) -> FastestMapping:
     first, second, *_ = sorted(rates, key=lambda mapping: rates[mapping].value, reverse=True)
     chosen = found.chosen.get(size, "")
     level = [mapping for mapping in rates if mapping != first and not _above(rates[first], rates[mapping])]
-    if (first, size) in found.noisy:
+    if {mapping for mapping in rates if (mapping, size) not in found.slower} == {first}:
+        sure = "best"  # the race between them dropped all others
+    elif (first, size) in found.noisy:
         sure = "no verdict: too noisy"
     elif level:
         sure = f"no verdict: {', '.join(sorted(level))} may be as fast"

@@ -33,6 +33,8 @@ class PredictedThroughput:
         error: by how many percent the prediction is above the achieved throughput.
         predicted_status: "ok", or "too_noisy" if it was computed from times that are.
         achieved_status: "ok", "too_noisy" if one of its measurements is, or "not_run" if there is none.
+        slower_among: sets of devices, as in `chosen_among`, with which the mapping is clearly slower than the fastest
+            one (`harness.measure.elimination`), however noisy its throughput is.
     """
 
     workload: str
@@ -46,6 +48,7 @@ class PredictedThroughput:
     error: Number | None
     predicted_status: str
     achieved_status: str
+    slower_among: tuple[str, ...] = ()
 
     @property
     def shown(self) -> bool:
@@ -68,6 +71,7 @@ class HeatMap:
         achieved: gradient steps per second by (mapping, batch size); missing if the mapping was not run.
         noisy: entries of `achieved` that are too noisy for a verdict.
         chosen: the mapping that the default performance model chose, by batch size; it may not have been run.
+        slower: entries of `achieved` that are clearly slower than the fastest one, however noisy they are.
     """
 
     workload: str
@@ -78,6 +82,7 @@ class HeatMap:
     achieved: Mapping[tuple[str, int], Number]
     noisy: frozenset[tuple[str, int]]
     chosen: Mapping[int, str]
+    slower: frozenset[tuple[str, int]] = frozenset()
 
     def best(self, batch_size: int) -> str:
         """Return the mapping with the highest throughput at a batch size, as text such as "torch-native-cpu"."""

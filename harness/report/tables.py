@@ -151,7 +151,8 @@ def _heat_map(
     sizes = tuple(sorted({size for _, size in achieved}))
     ours = [p for p in choosing if devices in p.chosen_among and p.strategy == DEFAULT_STRATEGY]
     chosen = {p.batch_size: p.mapping for p in ours if p.batch_size in sizes}
-    return HeatMap(ran[0].workload, devices, ran[0].loop, sizes, mappings, achieved, noisy, chosen)
+    slower = frozenset((p.mapping, p.batch_size or 0) for p in ran if devices in p.slower_among)
+    return HeatMap(ran[0].workload, devices, ran[0].loop, sizes, mappings, achieved, noisy, chosen, slower)
 
 
 def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> Iterator[PredictedThroughput]:
@@ -160,12 +161,23 @@ def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> It
         by_place.setdefault(_place(row), []).append(row)
     for row in records(select(frame, suite=suite, quantity=quantity)):
         predicted = number(row, "predicted")
-        reached, status = _achieved([one for one in by_place.get(_place(row), ()) if _as_predicted(one, row)])
+        ran_so = [one for one in by_place.get(_place(row), ()) if _as_predicted(one, row)]
+        reached, status = _achieved(ran_so)
+        slower = tuple(detail(ran_so[0], "clearly_slower_among") or ()) if len(ran_so) == 1 else ()
         error = None if reached is None else percent_above(predicted, reached, "error of the prediction")
         among = detail(row, "chosen_among") or ([HERE] if detail(row, "chosen") else [])
         loop = str(detail(row, "ran") or detail(row, "loop") or "")
         yield PredictedThroughput(
-            *_place(row), row.backend, tuple(among), loop, predicted, reached, error, row.status, status
+            *_place(row),
+            row.backend,
+            tuple(among),
+            loop,
+            predicted,
+            reached,
+            error,
+            row.status,
+            status,
+            slower,
         )
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from harness.mapping import Entry, Loop, Mapping, PerformanceTable, Platform, Problem, Strategy
+from harness.mapping.choices import HERE, WITH_SIMULATED
 from harness.measure.elimination import Elimination, Rates, log_ratios
 from harness.measure.statistics import FEWEST_SAMPLES
 from harness.profile.cases import PrimitiveCase
@@ -55,6 +56,10 @@ class Race:
             rates: gradient steps per second by case and round.
         """
         self._elimination.drop(rates)
+
+    def slower(self, mapping: Mapping) -> bool:
+        """Return whether a mapping was dropped, because it is clearly slower than the fastest one."""
+        return mapping in self.names and self.names[mapping] not in self._elimination.left
 
     def judged(self, rates: Rates) -> dict[str, int]:
         """Return the fastest case and the choices that are not judged yet, each with the rounds that it still needs."""
@@ -106,6 +111,21 @@ def races(
             if names:
                 found.append(Race(loop, platform, simulated, names))
     return found
+
+
+def slower_among(run: Iterable[Race], mapping: Mapping, loop: Loop) -> list[str]:
+    """Return with which sets of devices (`HERE`, `WITH_SIMULATED`) a mapping is clearly slower than the fastest one.
+
+    Args:
+        run: the races, after the last round.
+        mapping: where learner, replay management and storage run.
+        loop: the loop in which the mapping ran.
+    """
+    return [
+        WITH_SIMULATED if race.simulated else HERE
+        for race in run
+        if race.loop is loop and race.slower(mapping)
+    ]
 
 
 class Narrowing:

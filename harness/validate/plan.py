@@ -59,7 +59,7 @@ from harness.runtime.options import Fusion
 from harness.store.cell import Cell
 from harness.store.store import Run as StoredRun
 from harness.validate import rows as made
-from harness.validate.narrowing import Narrowing, races
+from harness.validate.narrowing import Narrowing, races, slower_among
 from harness.validate.regret import regrets
 from harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, Profile
 from harness.workloads import Workload
@@ -302,8 +302,9 @@ def validate(
     platforms = [(platform, False)]
     if board:
         platforms.append((simulated.with_device(of_this_machine(), BOARD), True))
+    run_races = races(trainings, VALIDATED.values(), platforms)
     narrowing = Narrowing(
-        races(trainings, VALIDATED.values(), platforms),
+        run_races,
         runs,
         pieces,
         predict.table_from(board, batch_size),
@@ -334,7 +335,12 @@ def validate(
     details = {"replay_capacity": small.replay.capacity}
     ran = {
         (str(mapping), loop): made.achieved(
-            fields, mapping, loop, timings, runs.get(case_name(mapping, loop)), details
+            fields,
+            mapping,
+            loop,
+            timings,
+            runs.get(case_name(mapping, loop)),
+            details | {"clearly_slower_among": slower_among(run_races, mapping, loop)},
         )
         for mapping, loop in trainings
     }

@@ -7,12 +7,12 @@ import pytest
 
 from harness.core.provenance import Provenance
 from harness.mapping import DEFAULT_STRATEGY
+from harness.mapping.choices import HERE, WITH_SIMULATED
 from harness.papers.number import Number
 from harness.report import answers
 from harness.report.content import BaselineComparison, Content, PredictedThroughput
 from harness.report.reading import read
 from harness.store.store import Store
-from harness.validate.rows import HERE
 from tests.harness.report import sample
 
 
@@ -74,6 +74,24 @@ def test_a_mapping_is_the_best_only_where_its_interval_is_above_all_others(
     assert (found.workload, found.batch_size, found.loop) == ("w", 32, "fused")
     assert found.sure == sure
     assert found.choice == B
+
+
+@pytest.mark.parametrize(
+    ("slower", "sure"),
+    [((B, C), "best"), ((B,), "no verdict: too noisy"), ((A, B, C), "no verdict: too noisy")],
+)
+def test_a_mapping_is_the_best_where_all_others_were_dropped_as_clearly_slower(
+    made: Content, slower: tuple[str, ...], sure: str
+) -> None:
+    predictions = tuple(
+        replace(
+            ran(mapping, rate(achieved, 0.5), status="too_noisy"),
+            slower_among=(HERE,) if mapping in slower else (WITH_SIMULATED,),
+        )
+        for mapping, achieved in zip((A, B, C), (100, 90, 10), strict=True)
+    )
+    (found,) = answers.fastest_mappings(replace(made, predictions=predictions))
+    assert (found.mapping, found.sure) == (A, sure)
 
 
 def test_the_sample_s_mappings_are_of_measured_devices_and_say_what_was_chosen(made: Content) -> None:

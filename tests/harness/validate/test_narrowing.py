@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from harness.mapping import Loop, Mapping, Prediction, Problem, Target
 from harness.measure.statistics import FEWEST_SAMPLES
 from harness.profile.cases.training import case_name
-from harness.validate.narrowing import Narrowing, races
+from harness.validate.narrowing import Narrowing, races, slower_among
 
 HERE, BOARD = SimpleNamespace(name="here"), SimpleNamespace(name="here and board")
 FAST, SLOW, OTHER = (Mapping.parse(f"{name}-native-cpu") for name in ("native", "torch", "opencl"))
@@ -115,6 +115,19 @@ def test_choices_with_and_without_the_simulated_device_are_compared_among_their_
     cost = COST | dict.fromkeys(named(SIMULATED), 1.0)
     assert narrow(seconds, cost, 14.0) >= named(FAST, SIMULATED)
     assert not narrow(seconds, cost, 14.0) & named(SLOW, OTHER)
+
+
+def test_what_was_dropped_is_clearly_slower_among_the_devices_of_its_race():
+    trainings = [*EVERY, (SIMULATED, Loop.FUSED)]
+    found = races(trainings, [Choosing(Loop.FUSED, FAST)], ((HERE, False), (BOARD, True)))
+    seconds = times({FAST: 1.0, SLOW: 5000.0, OTHER: 1.1, SIMULATED: 1e-3}, 1)
+    for race in found:
+        race.run({name: {number: 1 / s for number, s in by.items()} for name, by in seconds.items()})
+    slower = {mapping: slower_among(found, mapping, loop) for mapping, loop in trainings}
+    assert slower[SLOW] == ["here", "here and simulated"]
+    assert slower[FAST] == slower[OTHER] == ["here and simulated"]
+    assert slower[SIMULATED] == []
+    assert slower_among(found, SLOW, Loop.RELAXED) == [], "it has no race in that loop"
 
 
 def test_of_a_strategy_that_cannot_choose_only_the_fastest_goes_on():
