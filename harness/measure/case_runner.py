@@ -131,7 +131,7 @@ class CaseRunner:
         slow = self.protocol.long_block_s is not None or self.protocol.settle
         spent_s = self._checked_s if slow else 0.0
         if slow and self.case.block is not None and self._checked_s > self.protocol.block_s:
-            # The check has warmed the case up; a block takes about as long.
+            # The check has warmed the case up; its time stands for a block's until the first block.
             self._block_s = self._turn_s = self._checked_s
             return
         for _ in range(self.protocol.warm_up_calls):

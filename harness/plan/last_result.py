@@ -15,7 +15,7 @@ def in_words(rows: Sequence[Measurement]) -> str:
         rows: the rows of one cell.
 
     Returns:
-        A line; empty if the rows have no answer that a line can hold, as the times of single calls.
+        A line; empty if the rows are no answer by themselves, such as the times of single calls.
     """
     failed = next((row for row in rows if row.status == "failed"), None)
     if failed is not None:
@@ -32,12 +32,13 @@ def _said(row: Measurement) -> str:
     if row.suite == Suite.RUN and row.quantity == "gradient_steps_per_s":
         return f"{_where(row)}: {row.device} trained at {row.value:.4g} gradient steps/s"
     if row.suite == Suite.COMPARE and row.quantity == "throughput_ratio":
-        return f"{_where(row)}: {row.value:.3g} times as fast as {row.details['baseline']}, {row.details['verdict']}"
+        baseline, verdict = row.details["baseline"], row.details["verdict"]
+        return f"{_where(row)}: {row.value:.3g} times as fast as {baseline}, {verdict}"
     return ""
 
 
 def _predicted(row: Measurement) -> str:
-    """Return what is said of the mapping that the default strategy chose among the devices of this machine."""
+    """Return what is said of the mapping that the default strategy chose; empty for every other row."""
     chosen = HERE in row.details.get("chosen_among", []) or row.details.get("chosen")
     if row.backend != DEFAULT_STRATEGY or not chosen or not row.quantity.endswith("gradient_steps_per_s"):
         return ""

@@ -6,8 +6,9 @@ successor: if it were called repeatedly, its code and data would be warmer in th
 
 Not every mapping is run: every learner runs with the native replay management, and every replay management with the
 native learner. So the number of timed loops grows with the sum of the numbers of learners and replays, not with
-their product. Both run once more with the caches emptied before each part. Between the parts, the calibration kernel
-of `harness.measure.pace` measures the core's speed. A part on a simulated device is timed by the device's own clock.
+their product. Both run once more with the caches emptied before each part. Between groups of parts, the calibration
+kernel of `harness.measure.pace` measures the core's speed. A part on a simulated device is timed by the device's own
+clock.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
