@@ -38,6 +38,7 @@ class Recorder:
         sweep: empties the caches before each part, or None.
 
     Attributes:
+        only: the part that is timed; the others are called without being timed. None: all parts are timed.
         occurrences: seconds and pace of each call since the last call of `taken`, by part. The pace of the calls
             since the last reading is still unknown.
     """
@@ -48,6 +49,7 @@ class Recorder:
         sweep: Callable[[], None] | None = None,
     ) -> None:
         self._clocks, self._sweep = dict(device_clocks), sweep
+        self.only: str | None = None
         self.occurrences: defaultdict[str, list[tuple[float, Pace]]] = defaultdict(list)
         self._bracket, self._rounds = Bracket(), 0
         self._open = False
@@ -55,9 +57,13 @@ class Recorder:
         self._unread_s = 0.0
         self._clock_s = float("inf")  # of one reading of the clock
 
-    def open(self) -> None:
-        """Begin a round: measure how long one reading of the clock takes."""
-        self._rounds += 1
+    def open(self, rounds: int = 1) -> None:
+        """Begin one or several rounds: measure how long one reading of the clock takes.
+
+        Args:
+            rounds: number of rounds in which each part is timed until the next call.
+        """
+        self._rounds += rounds
         if not self._open:
             self._bracket.open()
             self._open = True
@@ -70,6 +76,8 @@ class Recorder:
             part: name of the part, such as "learn".
             work: function to call with `arguments`.
         """
+        if self.only is not None and part not in (self.only, _READING):
+            return work(*arguments)
         clock = self._clocks.get(part, perf_counter)
         if self._sweep:
             self._sweep()
@@ -94,13 +102,17 @@ class Recorder:
         """Measure the core's pace, and record it with the calls since the last reading."""
         pace, unread = self._bracket.close(), self._unread
         self._unread, self._unread_s = [], 0.0
-        # If the thread waited for a core, it did so in the longest call.
-        whole = [at for at in unread if at[0] not in _CHARGED]
-        longest = max(whole, key=lambda at: self.occurrences[at[0]][at[1]][0], default=None)
+        # If the thread waited for a core, it did so in the longest call, or in one that was not timed.
+        whole = [at for at in unread if at[0] not in _CHARGED and self._seconds(at) >= pace.waited_s]
+        longest = max(whole, key=self._seconds, default=None)
         for part, place in unread:
             waited_s = pace.waited_s if (part, place) == longest else 0.0
-            seconds, _ = self.occurrences[part][place]
+            seconds = self._seconds((part, place))
             self.occurrences[part][place] = seconds, pace._replace(waited_s=waited_s)
+
+    def _seconds(self, at: tuple[str, int]) -> float:
+        part, place = at
+        return self.occurrences[part][place][0]
 
     def taken(self) -> dict[str, list[Piece]]:
         """Return the timed calls (pieces) of each part of the round since the last call of this method, by part.
@@ -193,7 +205,9 @@ class Recorder:
             seconds: duration of the work.
             after_s: when its inputs were ready.
         """
-        self._add(PARTS.get(term, term), seconds)
+        part = PARTS.get(term, term)
+        if self.only in (None, part):
+            self._add(part, seconds)
         return after_s
 
     def deliver(

@@ -114,7 +114,7 @@ def test_the_caches_are_emptied_before_each_part():
 def test_the_pace_is_read_after_groups_of_calls(monkeypatch):
     """Readings around every call would slow the calls down that they time."""
     read = []
-    paces = iter(Pace(reading_s=float(number), waited_s=0.5) for number in range(1, 100))
+    paces = iter(Pace(reading_s=float(number), waited_s=PIECE_S / 2) for number in range(1, 100))
     clock = Recorder()
     monkeypatch.setattr(clock._bracket, "close", lambda: read.append(1) or next(paces))
 
@@ -127,5 +127,21 @@ def test_the_pace_is_read_after_groups_of_calls(monkeypatch):
     assert len(read) == 3, "after each slow step, and at the end"
     assert [piece.pace.reading_s for piece in parts["learn"]] == [1.0, 2.0]
     assert [piece.pace.reading_s for piece in parts["update"]] == [2.0, 3.0]
-    assert [piece.pace.waited_s for piece in parts["learn"]] == [0.5, 0.5], "the longest call of its group"
+    assert [piece.pace.waited_s for piece in parts["learn"]] == [PIECE_S / 2] * 2, (
+        "the longest call of its group"
+    )
     assert {piece.pace.waited_s for piece in parts["sample"]} == {0.0}
+
+
+def test_only_one_part_is_timed_if_asked():
+    clock = Recorder()
+    clock.only = "learn"
+    parts = recorded(Traffic(storage_apart=True), clock=clock, rounds=2).taken()
+    assert {part: [piece.calls for piece in pieces] for part, pieces in parts.items()} == {"learn": [1.0] * 2}
+
+
+def test_a_wait_longer_than_every_timed_call_was_elsewhere(monkeypatch):
+    clock = Recorder()
+    monkeypatch.setattr(clock._bracket, "close", lambda: Pace(reading_s=1.0, waited_s=60.0))
+    pieces = [piece for part in recorded(clock=clock).taken().values() for piece in part]
+    assert {piece.pace.waited_s for piece in pieces} == {0.0}

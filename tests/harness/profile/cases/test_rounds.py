@@ -1,0 +1,69 @@
+"""Rounds of training that are timed in parts: how many rounds a call runs, and which of them are timed."""
+
+import time
+
+import pytest
+
+from harness.mapping.loop import Shape, Traffic, TrainingLoop
+from harness.mapping.nothing import Nothing
+from harness.profile.cases.recorder import Recorder
+from harness.profile.cases.rounds import FIRST_ROUNDS, SHORT_ROUND_S, STRETCH_S, TIMED_EVERY, Round
+
+
+class Counting(Nothing):
+    """Parts that count their calls; a gradient step takes a given time."""
+
+    def __init__(self, step_s=0.0):
+        super().__init__()
+        self.steps, self.taken, self._step_s = 0, [], step_s
+
+    def step(self, *_):
+        self.steps += 1
+        end_s = time.perf_counter() + self._step_s
+        while time.perf_counter() < end_s:
+            pass
+        return super().step()
+
+    def take(self, gradient_steps):
+        self.taken.append(gradient_steps)
+
+
+def made(step_s, cold=False):
+    parts, clock = Counting(step_s), Recorder()
+    loop = TrainingLoop(clock, parts.units, Shape(), Traffic())
+    return Round(loop, clock, parts, 1, cold), parts
+
+
+def test_a_long_round_is_run_once_with_all_parts():
+    rounds, parts = made(1.5 * SHORT_ROUND_S)
+    rounds.run()
+    rounds.taken()
+    before = parts.steps
+    rounds.run()
+    found = rounds.taken()
+    assert parts.steps == before + 1
+    assert {part: len(pieces) for part, pieces in found.items()} == dict.fromkeys(
+        ("collect", "insert", "sample", "learn", "update", "runtime"), 1
+    )
+
+
+def test_a_short_round_has_each_part_timed_in_rounds_of_its_own():
+    rounds, parts = made(SHORT_ROUND_S / 10)
+    rounds.run()
+    found = rounds.taken()
+    assert set(found) == {"collect", "insert", "sample", "learn", "update", "runtime"}
+    apart = len(found["learn"])
+    assert 1 <= apart <= STRETCH_S / (SHORT_ROUND_S / 10) / TIMED_EVERY + 1
+    assert parts.steps == FIRST_ROUNDS + 5 * apart * TIMED_EVERY, "five parts"
+    assert all(len(found[part]) == apart for part in found if part != "runtime")
+    assert {piece.calls for part in found if part != "runtime" for piece in found[part]} == {1.0}
+    (runtime,) = found["runtime"]
+    assert runtime.calls == apart
+    assert parts.taken[-1] == apart, "gradient steps of the runtime's timed call"
+    assert min(piece.seconds for piece in found["learn"]) == pytest.approx(SHORT_ROUND_S / 10, rel=0.5)
+
+
+def test_rounds_with_emptied_caches_are_never_short():
+    rounds, parts = made(0.0, cold=True)
+    rounds.run()
+    assert parts.steps == 1
