@@ -71,7 +71,7 @@ TIERS = {
             compare_s=22,
             seeds=1,
             returns=StepExtent(12_000, seeds=3, budget_s=17),
-            validate_s=42,
+            validate_s=48,
             validated=(
                 ("cartpole-ddpg", 32),
                 ("cartpole-ddpg", 256),
