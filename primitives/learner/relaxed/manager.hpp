@@ -69,13 +69,15 @@ class ReplayManager {
   public:
     using AllFinite = bool (*)(const float *, long);
 
-    // `columns`: one for each column of the replay. `depth`: calls that may be waiting. `beside`: whether a
-    // thread performs them; otherwise each is performed when it is posted.
+    // `columns`: one for each column of the replay. `depth`: calls that may be waiting. `burst`: calls after
+    // which the thread is woken, at most `depth`; with 1 it spins for the next call before it sleeps.
+    // `beside`: whether a thread performs them; otherwise each is performed when it is posted.
     ReplayManager(replay::ConcurrentReplay &replay, int64_t batch_size, double priority_max,
-                  std::vector<TakenColumn> columns, AllFinite all_finite, std::size_t depth, bool beside)
+                  std::vector<TakenColumn> columns, AllFinite all_finite, std::size_t depth,
+                  std::size_t burst, bool beside)
         : replay_(replay), batch_size_(batch_size), priority_max_(priority_max), columns_(std::move(columns)),
           all_finite_(all_finite), raw_(columns_.size()), outputs_(columns_.size()),
-          calls_(std::bit_ceil(depth)) {
+          calls_(std::bit_ceil(depth)), burst_(burst) {
         for (std::size_t c = 0; c < columns_.size(); ++c)
             raw_[c].resize(std::size_t(batch_size) * replay.columns()[c].row_bytes);
         if (beside)
@@ -84,8 +86,10 @@ class ReplayManager {
     ReplayManager(const ReplayManager &) = delete;
     ReplayManager &operator=(const ReplayManager &) = delete;
     ~ReplayManager() {
-        if (beside() && !thread_.elsewhere())
-            post({}); // in a forked process nobody takes calls, and there may be no room for one
+        if (beside() && !thread_.elsewhere()) { // in a forked process nobody takes calls, or makes room
+            post({});
+            wake();
+        }
     }
 
     // Arrays for `Batch`.
@@ -113,10 +117,17 @@ class ReplayManager {
         return post([this, &insertion] { perform_insert(insertion); });
     }
 
-    void wait_for(uint64_t call) const { done_.wait_for(call); }
+    void wait_for(uint64_t call) {
+        if (done_.reached(call))
+            return;
+        wake();
+        done_.wait_for(call);
+    }
+    // Lets the thread begin with all calls that wait.
+    void wake() { posted_.wake(); }
     // Waits until every call is done; throws the first error of a call.
     void drain() {
-        done_.wait_for(posted_.count());
+        wait_for(posted_.count());
         rethrow();
     }
     void rethrow() const {
@@ -139,20 +150,23 @@ class ReplayManager {
             return number;
         }
         if (number > calls_.size())
-            done_.wait_for(number - calls_.size()); // room
+            wait_for(number - calls_.size()); // room
         calls_[number % calls_.size()] = std::move(call);
         posted_.raise();
+        if (number % burst_ == 0)
+            wake();
         return number;
     }
 
     void serve() {
         for (uint64_t number = 1;; ++number) {
-            posted_.wait_for(number);
+            posted_.wait_for(number, burst_ == 1);
             Call &call = calls_[number % calls_.size()];
             if (!call)
                 return;
             attempt(call);
             done_.raise();
+            done_.wake();
         }
     }
 
@@ -239,6 +253,7 @@ class ReplayManager {
     std::atomic<bool> failed_{false};
     // One posts, one performs.
     std::vector<Call> calls_;
+    const std::size_t burst_;
     Turns posted_, done_;
     OwnThreads thread_; // one, or none
 };

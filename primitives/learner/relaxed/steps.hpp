@@ -2,6 +2,7 @@
 // that the replay manager sampled D steps before, while the manager samples and updates.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include <vector>
@@ -24,8 +25,8 @@ class Steps {
         : executor_(executor), ahead_(ahead), sources_(std::move(sources)),
           td_outputs_(std::move(td_outputs)),
           manager_(replay, batch_size, priority_max, taken_columns(replay, executor, sources_),
-                   executor.kernels().all_finite, 2 * ahead + 8, beside) {
-        for (std::size_t i = 0; i < ahead + 2; ++i)
+                   executor.kernels().all_finite, 2 * ahead + 8 + 2 * burst(ahead), burst(ahead), beside) {
+        for (std::size_t i = 0; i < ahead + 2 + burst(ahead); ++i)
             slots_.push_back({manager_.batch(), 0});
     }
 
@@ -73,6 +74,7 @@ class Steps {
             learn(run, s, slot.batch);
             slot.call = manager_.update(slot.batch);
         }
+        manager_.wake(); // the caller does other work now
     }
 
     // Copies `count` rows of each column and posts their insertion; waits if two insertions are on their way.
@@ -90,6 +92,10 @@ class Steps {
     }
 
   private:
+    // Calls after which the manager is woken. A step makes two, and its batch is needed D steps later. A
+    // manager that spun for each call would take a core from the actors where there are only two.
+    static std::size_t burst(std::size_t ahead) { return std::max<std::size_t>(1, ahead); }
+
     struct Slot {
         Batch batch;
         uint64_t call; // the last call about it

@@ -30,9 +30,9 @@ struct World {
         capacity, {{reward.data(), sizeof(float)}, {over.data(), 1}}, 16, {1.0, 0.5, true}};
     relaxed::ReplayManager manager;
 
-    explicit World(bool beside)
+    explicit World(bool beside, std::size_t burst)
         : manager(replay, batch_size, 1e30, {{"reward", false, true}, {"terminated", true, false}},
-                  &all_finite, 8, beside) {}
+                  &all_finite, 8, burst, beside) {}
 
     static relaxed::Insertion items(int64_t count, float value, double priority) {
         relaxed::Insertion made;
@@ -55,8 +55,8 @@ struct World {
     }
 };
 
-void calls_keep_their_order(bool beside) {
-    World world(beside);
+void calls_keep_their_order(bool beside, std::size_t burst) {
+    World world(beside, burst);
     relaxed::Insertion first = World::items(32, 1.0f, 2.0), second = World::items(32, 2.0f, 3.0);
     relaxed::Batch before = world.manager.batch(), after = world.manager.batch();
     world.manager.insert(first);
@@ -77,8 +77,8 @@ void calls_keep_their_order(bool beside) {
     CHECK(before.wrong.empty() && !before.empty);
 }
 
-void late_priorities_spare_new_items(bool beside) {
-    World world(beside);
+void late_priorities_spare_new_items(bool beside, std::size_t burst) {
+    World world(beside, burst);
     relaxed::Insertion old = World::items(capacity, 1.0f, 2.0), renewed = World::items(40, 2.0f, 3.0);
     relaxed::Batch batch = world.manager.batch();
     world.manager.insert(old);
@@ -96,8 +96,8 @@ void late_priorities_spare_new_items(bool beside) {
 }
 
 // More calls than have room, from a poster that never pauses.
-void a_full_queue_makes_the_poster_wait() {
-    World world(true);
+void a_full_queue_makes_the_poster_wait(std::size_t burst) {
+    World world(true, burst);
     std::vector<relaxed::Insertion> all;
     for (int i = 0; i < 1000; ++i)
         all.push_back(World::items(3, float(i), 1.0));
@@ -108,8 +108,8 @@ void a_full_queue_makes_the_poster_wait() {
     CHECK(world.replay.cursor() == 3000 % capacity);
 }
 
-void an_error_stops_the_calls_and_is_thrown(bool beside) {
-    World world(beside);
+void an_error_stops_the_calls_and_is_thrown(bool beside, std::size_t burst) {
+    World world(beside, burst);
     relaxed::Insertion items = World::items(32, 1.0f, 2.0), more = World::items(8, 1.0f, 2.0);
     relaxed::Batch batch = world.manager.batch();
     world.manager.insert(items);
@@ -128,8 +128,8 @@ void an_error_stops_the_calls_and_is_thrown(bool beside) {
     CHECK(world.replay.size() == 32);
 }
 
-void nothing_to_sample_is_said(bool beside) {
-    World world(beside);
+void nothing_to_sample_is_said(bool beside, std::size_t burst) {
+    World world(beside, burst);
     relaxed::Batch batch = world.manager.batch();
     world.manager.sample(batch, {{1, 2}}, 0.5);
     world.manager.drain();
@@ -137,8 +137,8 @@ void nothing_to_sample_is_said(bool beside) {
 }
 
 // The child has the manager and not its thread: nobody takes the calls that fill the queue.
-void a_forked_process_can_leave_it(bool beside) {
-    auto world = std::make_unique<World>(beside);
+void a_forked_process_can_leave_it(bool beside, std::size_t burst) {
+    auto world = std::make_unique<World>(beside, burst);
     relaxed::Insertion items = World::items(8, 1.0f, 2.0);
     world->manager.insert(items);
     world->manager.drain();
@@ -162,13 +162,15 @@ void a_forked_process_can_leave_it(bool beside) {
 } // namespace
 
 int main() {
-    for (const bool beside : {false, true}) {
-        calls_keep_their_order(beside);
-        late_priorities_spare_new_items(beside);
-        an_error_stops_the_calls_and_is_thrown(beside);
-        nothing_to_sample_is_said(beside);
-        a_forked_process_can_leave_it(beside);
+    for (const std::size_t burst : {1, 3, 8}) {
+        for (const bool beside : {false, true}) {
+            calls_keep_their_order(beside, burst);
+            late_priorities_spare_new_items(beside, burst);
+            an_error_stops_the_calls_and_is_thrown(beside, burst);
+            nothing_to_sample_is_said(beside, burst);
+            a_forked_process_can_leave_it(beside, burst);
+        }
+        a_full_queue_makes_the_poster_wait(burst);
     }
-    a_full_queue_makes_the_poster_wait();
     return 0;
 }
