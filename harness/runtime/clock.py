@@ -9,6 +9,7 @@ discrete-event clock:
   they are made: a call starts when it has been made, its inputs are ready, and the unit is free;
 - a call on a simulated device takes the seconds that the device reports (its clock cycles), plus the links' time
   (latency and bytes) to bring its inputs; the time of the simulation itself does not count;
+- the clock's own work, such as finding out when a call ends, takes no time;
 - a call on the host takes its real time, without the time for which its thread waited for a core that others used,
   after waiting for its inputs and for the links that bring them from a device;
 - the weights of a simulated learner go to the actors over its link to the host, whenever they are handed over.
@@ -273,16 +274,15 @@ class VirtualTime(RealTime):
         Raises:
             RuntimeError: a device reports no time for a call.
         """
+        made_s = self.now_s()
         device = self._devices.get(unit)
         links_s = sum(self.link_s(source, unit, sent) for source, sent in input_bytes.items())
         if device is None and unit not in self._beside:
-            self.wait(max(self.now_s(), after_s) + links_s)
-            start_s = self.now_s()
             value, took_s = self._timed(work)
             self.terms_s[term] += links_s + took_s
-            self._ahead_s = start_s + took_s - perf_counter()
-            return Made(value, start_s + took_s)
-        made_s = self.now_s()
+            end_s = max(made_s, after_s) + links_s + took_s
+            self._ahead_s = end_s - perf_counter()
+            return Made(value, end_s)
         if device:
             before_s = device.simulated_s()
             value = work()
@@ -293,8 +293,9 @@ class VirtualTime(RealTime):
         else:
             value, took_s = self._timed(work)
             took_s += links_s
+        end_s = self.charge(device.name if device else unit, term, took_s, max(made_s, after_s))
         self._ahead_s = made_s - perf_counter()  # the host has only made the call
-        return Made(value, self.charge(device.name if device else unit, term, took_s, max(made_s, after_s)))
+        return Made(value, end_s)
 
     def _timed(self, work: Callable[[], Value]) -> tuple[Value, float]:
         """Call `work`; return its result and the host's seconds, without waiting or a board's storage."""
@@ -347,10 +348,12 @@ class VirtualTime(RealTime):
             after_s: when its inputs are ready, seconds of virtual time.
             input_bytes: bytes of its inputs, by the unit that sends them.
         """
+        now_s = self.now_s()
         seconds += sum(self.link_s(source, server, sent) for source, sent in input_bytes.items())
         end_s = max(after_s, self._free_s[server]) + seconds
         self._free_s[server] = end_s
         self.terms_s[term] += seconds
+        self._ahead_s = now_s - perf_counter()
         return end_s
 
     def deliver(
@@ -366,15 +369,17 @@ class VirtualTime(RealTime):
             after_s: when the output was made, seconds of virtual time.
         """
         work()
-        if (device := self._devices.get(unit)) is None:
-            self.wait(after_s)
-            return
-        seconds = self.link_s(unit, HOST, output_bytes)
-        self.wait(self.charge(f"link of {device.name}", term, seconds, max(self.now_s(), after_s)))
+        now_s = self.now_s()
+        ready_s = after_s
+        if device := self._devices.get(unit):
+            seconds = self.link_s(unit, HOST, output_bytes)
+            ready_s = self.charge(f"link of {device.name}", term, seconds, max(now_s, after_s))
+        self._ahead_s = max(now_s, ready_s) - perf_counter()
 
     def wait(self, ready_s: float) -> None:
         """Move the host's virtual time forward to `ready_s`, unless it is already later."""
-        self._ahead_s += max(0.0, ready_s - self.now_s())
+        now_s = self.now_s()
+        self._ahead_s = max(now_s, ready_s) - perf_counter()
 
     def turn_back(self, seconds: float) -> None:
         """Move the host's virtual time back by seconds of work that it did in place of a device.

@@ -147,6 +147,24 @@ def test_a_device_starts_when_the_call_is_made_its_inputs_are_there_and_it_is_fr
     assert time.terms_s == {"learner": 6 + 4 + 4, "sample": 2}
 
 
+def test_the_clocks_own_work_takes_no_time(monkeypatch):
+    """Each reading of the machine's clock takes a second here; in virtual time, only what is between two calls."""
+    readings = iter(range(1000))
+    monkeypatch.setattr(run_time, "perf_counter", lambda: float(next(readings)))
+    told = iter(range(1000))
+    time = VirtualTime({LEARNER: Device(lambda: next(told), "gpu")}, {(LEARNER, HOST): 1e9})
+    calls = (
+        lambda: time.call(LEARNER, "learner", lambda: None, input_bytes={HOST: 8}),
+        lambda: time.charge(STORAGE, "write", 5.0, 0.0),
+        lambda: time.deliver(ACTORS, "publish", lambda: None, 0, 0.0),
+        lambda: time.wait(0.0),
+    )
+    for call in calls:
+        before_s = time.now_s()
+        call()
+        assert time.now_s() - before_s == 2, "a reading before and a reading after it"
+
+
 def test_units_of_one_board_share_it(clock):
     time = virtual(clock, one_board=True)
     time.call(RMM, "sample", clock.work(rmm=3))
