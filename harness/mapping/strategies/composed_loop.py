@@ -15,10 +15,12 @@ how much of the caches a partner displaces (`beside_learner`, `beside_replay`): 
 native partner, everything if they are as slow as with emptied caches. Every other part is assumed to slow down by
 the same fraction of the warm-to-cold difference.
 
-In the relaxed loop the replay manager is a unit of its own: sampling and updating run in parallel with the learner,
-on D batches ahead, and the slower of the two sets the pace. Each has a core of its own, so neither displaces the
-other's data. A machine with fewer cores than busy threads does no more than its cores can: an iteration takes at least
-the seconds of all of them together, divided by the cores.
+In the relaxed loop the replay manager is a unit of its own if it is a native thread or simulated: sampling and
+updating run in parallel with the learner, on D batches ahead, and the slower of the two sets the pace. Each has a core
+of its own, so neither displaces the other's data. A machine with fewer cores than busy threads does no more than its
+cores can: an iteration takes at least the seconds of all of them together, divided by the cores. A manager in a Python
+thread shares the interpreter's lock with the learner, so the two are assumed to take turns, and handing calls to the
+thread is part of the runtime.
 
 On-policy, an iteration is T vector steps of collection, the preparation of the samples (advantages, returns),
 and K epochs of minibatches (PPO 2.1). A gradient step is charged its share of the iteration. The model ignores
@@ -36,8 +38,11 @@ early stopping.
 | `beside_replay.collect`, `.learn`, `.runtime` | the native learner's parts, and the loop's | the replay management |
 | `opencl_round`, `cuda_round` | each part of `round`, with learner and storage on that device | as for `round` |
 | `opencl_apart_round`, `cuda_apart_round` | the same with replay management, not learner, there | as for `round` |
+| `simulated_round` | the host's parts of `round`, with learner and replay both simulated | as for `round` |
 | `cold_round` | each part of `round`, the caches emptied before it | as for `round` |
 | `strict_round.insert`, `.sample`, `.update` | the separate calls if `round` has them fused | replay management |
+| `strict_round.gather` | gathering in these | the storage |
+| `strict_round.collect`, `.learn` | the native learner's parts next to these separate calls | the learner |
 | `fused_round.collect`, `.insert` | a round's calls if gradient steps are fused | learner and replay management |
 | `fused_round.steps` | the gradient steps of a round, fused | learner and replay management |
 | `overlapped_round.collect` | an iteration's vector steps in a process, requested and awaited | cpu |
@@ -47,6 +52,7 @@ early stopping.
 | `overlapped_round.publish` | the weights handed to the actors | learner |
 | `relaxed_round.learn`, `.sample`, `.update` | a gradient step, learner and manager in a thread each | both |
 | `iteration.collect` | an iteration's vector steps in processes (on-policy) | the learner, whose policy acts |
+| `relaxed_round.runtime` | a round of the runtime, with parts that do nothing and a manager in a Python thread | cpu |
 | `round.prepare` | advantages and returns of an iteration | cpu |
 | `round.runtime`, `fused_round.runtime` | a round of the runtime whose parts do nothing | cpu |
 """
@@ -159,10 +165,12 @@ class _Composed:
         gradient_steps: gradient steps of the round.
         disturbed: the terms that partners slow down.
         transfers_s: seconds that a call's inputs take to or from a simulated device, by term.
+        manager: unit that calls the replay management.
     """
 
     calls: Calls
     gradient_steps: int
+    manager: str = HOST
     transfers_s: MappingABC[str, float] = field(default_factory=dict)
     disturbed: MappingABC[str, _Disturbed] = field(default_factory=dict)
 
@@ -240,7 +248,6 @@ class ComposedLoop:
         self, made: _Composed, table: PerformanceTable, seconds: MappingABC[str, float], ahead: int
     ) -> schedule.ScheduledRound:
         overlapped, learn = self.loop in BESIDE, "step" if "step" in seconds else "learner"
-        manager = RMM if self.loop is Loop.RELAXED else HOST
         times = 1 if learn == "step" else made.gradient_steps
 
         def call(term: str, unit: str = HOST, times: int = 1) -> Call:
@@ -251,11 +258,11 @@ class ComposedLoop:
         return schedule.ScheduledRound(
             act=call("actor", ACTORS if overlapped else HOST),
             insert=call("insert"),
-            sample=call("sample" if "sample" in seconds else JOINT, manager, times),
+            sample=call("sample" if "sample" in seconds else JOINT, made.manager, times),
             gather=call("gather", STORAGE, times),
             write=call("write", STORAGE),
             learn=call(learn, times=times),
-            update=call("update", manager, times),
+            update=call("update", made.manager, times),
             gradient_steps=times,
             publish=call("publish", LINK if "publish" in made.transfers_s else HOST),
             host_s=sum(seconds.get(term, 0.0) for term in ("loop", "prepare")),
@@ -293,12 +300,13 @@ def _in_turn(table: PerformanceTable, problem: Problem, mapping: Mapping, *, apa
     rounds = _rounds_of(mapping)
     apart = rounds == HOSTED and (apart or mapping.storage != CPU)  # apart from a storage on a board, too
     replay = "strict_round" if apart and ("strict_round.sample", rmm) in table else rounds
+    beside = replay if (f"{replay}.learn", learner) in table else rounds
     return _Composed(
         {
-            "actor": ((f"{rounds}.collect", learner), 1),
+            "actor": ((f"{beside}.collect", learner), 1),
             "insert": ((f"{replay}.insert", rmm), 1),
             JOINT: ((f"{replay}.sample", rmm), steps),
-            "learner": ((f"{rounds}.learn", learner), steps),
+            "learner": ((f"{beside}.learn", learner), steps),
             "update": ((f"{replay}.update", rmm), steps),
             "loop": (("round.runtime", CPU), 1),
         },
@@ -354,7 +362,8 @@ def _overlapped(
 ) -> _Composed:
     """Return an iteration with concurrent actors: in a process, or in virtual time on a core of their own.
 
-    In the relaxed loop, replay manager and learner have a core each, so that neither displaces the other's data.
+    In the relaxed loop, replay manager and learner have a core each, so that neither displaces the other's data,
+    unless the manager is a Python thread and takes turns with the learner.
     """
     learner, rmm = mapping.learner, mapping.rmm
     rounds_of = _rounds_of(mapping)
@@ -377,7 +386,9 @@ def _overlapped(
         calls["actor"] = (("overlapped_round.collect", CPU), 1)
     if not simulated:
         calls["publish"] = (("overlapped_round.publish", learner), 1)
-    if relaxed and _fuses(table, mapping) and ("relaxed_round.learn", learner) in table:
+    threads = relaxed and _fuses(table, mapping) and ("relaxed_round.learn", learner) in table
+    locked = relaxed and not threads and not simulated
+    if threads:
         calls |= {
             JOINT: (("relaxed_round.sample", rmm), steps),
             "learner": (("relaxed_round.learn", learner), steps),
@@ -395,15 +406,18 @@ def _overlapped(
             "update": ((f"{replay}.update", rmm), steps),
             "loop": (("round.runtime", CPU), rounds),
         }
+        if locked and ("relaxed_round.runtime", CPU) in table:  # which older profiles do not have
+            calls["loop"] = (("relaxed_round.runtime", CPU), rounds)
     if relaxed and not simulated and mapping.storage.backend in STORING_DEVICES:
         # Of the batches that wait during an insertion, those sampled since the last one are copied. The insertion that
         # was timed (D = 0) has none.
         copies = min(steps // calls["insert"][1], problem.ahead)
         calls[COPIES] = (("storage.gather", mapping.storage), copies * calls["insert"][1])
-    slowed = {} if relaxed else _disturbed(table, mapping)
-    return _Composed(
-        calls, steps, disturbed={term: slowed[term] for term in calls if term in slowed and term != "actor"}
-    )
+    manager = RMM if relaxed and not locked else HOST
+    # In virtual time one thread does all the work, so that simulating displaces every part's data.
+    slowed = _disturbed(table, mapping) if manager == HOST or simulated else {}
+    disturbed = {term: slowed[term] for term in calls if term in slowed and term != "actor"}
+    return _Composed(calls, steps, manager, disturbed=disturbed)
 
 
 def _with_simulated(
@@ -440,7 +454,8 @@ def _with_simulated(
             transfers_s["write"] = stored_s
             transfers_s["gather"] = link_s(CPU, storage, batch * INDEX_BYTES)
             transfers_s["gather"] += link_s(storage, storage, batch_bytes)
-            sampled_s, gathered_s = (table.time_s(*cell) for cell in (calls[JOINT][0], ("round.gather", CPU)))
+            gather = "strict_round.gather" if ("strict_round.gather", CPU) in table else "round.gather"
+            sampled_s, gathered_s = (table.time_s(*cell) for cell in (calls[JOINT][0], (gather, CPU)))
             transfers_s[JOINT] = -min(sampled_s, gathered_s)
         transfers_s["learner"] += link_s(rmm, learner, batch * WEIGHT_BYTES)
         transfers_s["update"] = link_s(learner, rmm, batch * PRIORITY_BYTES)
@@ -455,7 +470,25 @@ def _with_simulated(
             calls["write"] = ((f"{inserts}.write", CPU), 1)
         else:
             transfers_s["gather"] += link_s(storage, storage, batch_bytes)
+    if learner != CPU and rmm != CPU:
+        _among_simulated(calls, slowed, table)
     return replace(made, calls=calls, transfers_s=transfers_s, disturbed=slowed)
+
+
+def _among_simulated(calls: Calls, slowed: dict[str, _Disturbed], table: PerformanceTable) -> None:
+    """Use the host's calls next to a learner and a replay that are both simulated, if they were timed.
+
+    Two simulations displace more of the caches than either.
+    """
+    for term in ("actor", "gather", "write", "loop"):
+        if term not in calls:
+            continue
+        (primitive, target), times = calls[term]
+        rounds, _, part = primitive.partition(".")
+        cell = (f"simulated_round.{part}", target)
+        if rounds in ("round", "fused_round") and cell in table:
+            calls[term] = (cell, times)
+            slowed.pop(term, None)
 
 
 def _simulated(table: PerformanceTable, primitive: str, target: Target) -> bool:

@@ -226,7 +226,8 @@ class Sequences:
         if replay_s:
             clocks |= dict.fromkeys(("insert", "sample", "update"), replay_s)
         clock = Recorder(clocks, Sweep() if variant.cold else None)
-        traffic = Traffic(weights_bytes=weights_bytes, storage_apart=replay_s is not None)
+        apart = replay_s is not None or variant.fusion is Fusion.NONE
+        traffic = Traffic(weights_bytes=weights_bytes, storage_apart=apart)
         runtime = empty_training(workload, problem, Fusion.STEP if fused else Fusion.NONE)
         loop = TrainingLoop(clock, units, shape, traffic)
         return Round(loop, clock, runtime, shape.gradient_steps, variant.cold)

@@ -21,13 +21,15 @@ from harness.profile.cases.rounds import (
     beside_learner,
     beside_replay,
 )
+from harness.profile.cases.runtime_rounds import empty_training
 from harness.profile.cases.shared_parts import SharedParts, managers
 from harness.profile.cases.storage import storing_devices
 from harness.runtime import time_provenance
 from harness.runtime.actors.actor import Actor
 from harness.runtime.actors.in_process import Actors, InlineActors
 from harness.runtime.compose import fusions
-from harness.runtime.options import Fusion
+from harness.runtime.options import Fusion, Options
+from harness.runtime.training import Training
 from harness.runtime.units.shared_arrays import SharedArrays
 from harness.workloads import Workload
 from harness.workloads.task import columns_of
@@ -85,6 +87,9 @@ def validation_cases(
     yield PrimitiveCase("strict_round.insert", NATIVE, rows, case, "insert")
     yield PrimitiveCase("strict_round.sample", NATIVE, batch, case, "sample")
     yield PrimitiveCase("strict_round.update", NATIVE, batch, case, "update")
+    yield PrimitiveCase("strict_round.gather", CPU, batch, case, "gather")
+    yield PrimitiveCase("strict_round.collect", NATIVE, rows, case, "collect")
+    yield PrimitiveCase("strict_round.learn", NATIVE, batch, case, "learn")
     yield from _overlapped(made, parts, rows, precisions)
     for target in learner_targets(precisions):
         if target.precision in IN_FLOATS and Fusion.STEP in fusions(
@@ -93,8 +98,42 @@ def validation_cases(
             relaxed = relaxed_case(workload, problem, parts, target)
             for part in ("sample", "learn", "update") if target == NATIVE else ("learn",):
                 yield PrimitiveCase(f"relaxed_round.{part}", target, batch, relaxed, part)
+    yield PrimitiveCase("relaxed_round.runtime", CPU, 1, threaded_runtime_case(workload, problem))
     if not fpga_unavailable_reason():
         yield from _simulated(made, rows, batch)
+
+
+def threaded_runtime_case(workload: Workload, problem: Problem) -> Case[Training]:
+    """Return the benchmark case of the relaxed loop's runtime: the replay manager is a Python thread.
+
+    All parts do nothing, so a call takes the time to hand their work to the thread and to get the answers.
+
+    Args:
+        workload: off-policy.
+        problem: properties of the workload, such as D, the batches sampled ahead.
+    """
+
+    def check(made: Training) -> None:
+        before = made.gradient_steps
+        made.take(problem.round_gradient_steps)
+        if made.gradient_steps != before + problem.round_gradient_steps:
+            raise AssertionError(
+                f"gradient steps: found {made.gradient_steps - before}; expected one round's"
+            )
+
+    return Case(
+        name="relaxed runtime",
+        setup=lambda: empty_training(
+            workload,
+            problem,
+            Fusion.NONE,
+            Options(presampled_batches=problem.ahead, replay_beside=True),
+        ),
+        check=check,
+        inputs=lambda made, rng: None,
+        call=lambda made, _: made.take(problem.round_gradient_steps),
+        close=Training.close,
+    )
 
 
 @dataclass
@@ -219,6 +258,11 @@ def _simulated(made: Sequences, rows: int, batch: int) -> Iterator[PrimitiveCase
     yield PrimitiveCase("round.write", CPU, rows, case, "write")
     yield PrimitiveCase("round.update", FPGA, batch, case, "update")
     yield from beside_replay(FPGA, case, rows, batch)
+    case = made.case("round of learner and replay fpga", FPGA, FPGA)
+    yield PrimitiveCase("simulated_round.collect", FPGA, rows, case, "collect")
+    yield PrimitiveCase("simulated_round.gather", CPU, batch, case, "gather")
+    yield PrimitiveCase("simulated_round.write", CPU, rows, case, "write")
+    yield PrimitiveCase("simulated_round.runtime", CPU, 1, case, "runtime")
     rounds = made.problem.overlapped_rounds(simulated=True)
     overlapped = Variant(rounds=rounds, gradient_steps=1, overlapped=True)
     case = made.case("overlapped round of learner fpga", FPGA, NATIVE, overlapped)

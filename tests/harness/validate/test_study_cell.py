@@ -18,7 +18,7 @@ DQN = workloads.override(workloads.load("cartpole-dqn"), "replay.capacity", 4096
 PPO = workloads.load("cartpole-ppo")
 PLATFORM = platforms.load("map-tpds23")
 MAPPINGS = ("native-native-cpu", "torch-native-cpu", "native-flat-cpu", "native[bfloat16]-native-cpu")
-PARTS = ("collect", "insert", "sample", "learn", "update", "runtime", "steps", "publish")
+PARTS = ("collect", "insert", "sample", "gather", "learn", "update", "runtime", "steps", "publish")
 ROUNDS = 6
 
 

@@ -148,6 +148,7 @@ RELAXED_S = {
     ("relaxed_round.sample", "native"): 60e-6,
     ("relaxed_round.learn", "native"): 420e-6,
     ("relaxed_round.update", "native"): 40e-6,
+    ("relaxed_round.runtime", "cpu"): 30e-6,
 }
 
 
@@ -156,16 +157,30 @@ RELAXED_S = {
     [
         # 100 us of sampling and updating behind 420 us of learning; the rest is the host's
         ("native-native-cpu", 32 * 420e-6 + 20e-6 + 10e-6 + 1e-6),
-        ("torch-native-cpu", 32 * 1e-3 + 20e-6 + 50e-6 + 32 * 3e-6),
-        # sampling and updating for 150 us behind 500 us
-        ("native-flat-cpu", 32 * 5e-4 + 32 * 20e-6 + 10e-6 + 32 * 3e-6),
+        # a manager in a Python thread takes turns with the learner
+        ("torch-native-cpu", 32 * (10e-6 + 1e-3 + 5e-6) + 20e-6 + 50e-6 + 32 * 30e-6),
+        ("native-flat-cpu", 32 * (100e-6 + 5e-4 + 50e-6) + 32 * 20e-6 + 10e-6 + 32 * 30e-6),
     ],
 )
-def test_a_replay_manager_and_actors_beside_the_learner_are_hidden(mapping: str, iteration_s: float) -> None:
+def test_native_threads_hide_the_replay_manager_and_other_threads_do_not(
+    mapping: str, iteration_s: float
+) -> None:
     pieces = PIECES_S | OVERLAPPED_S | RELAXED_S
     made = ComposedLoop(Loop.RELAXED)
     found = made.predict(table(pieces), Problem(32, 27), PLATFORM, Mapping.parse(mapping))
     assert 32 / found.gps == pytest.approx(iteration_s)
+
+
+def test_a_profile_without_the_runtime_of_a_python_thread_uses_that_of_the_loop() -> None:
+    pieces = {
+        cell: s
+        for cell, s in (PIECES_S | OVERLAPPED_S | RELAXED_S).items()
+        if "relaxed_round.r" not in cell[0]
+    }
+    found = ComposedLoop(Loop.RELAXED).predict(
+        table(pieces), Problem(32, 27), PLATFORM, Mapping.parse("torch-native-cpu")
+    )
+    assert found.terms_s["loop"] == pytest.approx(3e-6)
 
 
 def test_a_slower_replay_manager_sets_the_pace_of_the_relaxed_loop() -> None:
@@ -345,6 +360,41 @@ def test_a_storage_beside_a_simulated_learner_gathers_for_a_replay_on_the_host()
     assert predicted("fpga-native-fpga").terms_s["sample and gather"] == 0, "never less than nothing"
 
 
+def test_what_the_strict_round_gathered_is_taken_off_its_own_sampling() -> None:
+    apart_s = {(f"strict_round.{part}", "native"): 20e-3 for part in ("insert", "sample", "update")}
+    apart = table(apart_s | {("strict_round.gather", "cpu"): 4e-3})
+    found = predicted("fpga-native-fpga", profile=PerformanceTable([*PROFILE, *apart]))
+    assert found.terms_s["sample and gather"] == pytest.approx(20e-3 - 4e-3)
+
+
+def test_between_two_simulated_parts_the_host_has_times_of_its_own() -> None:
+    among = table({("simulated_round.collect", "fpga"): 51e-3, ("simulated_round.runtime", "cpu"): 53e-3})
+    profile = PerformanceTable([*PROFILE, *among])
+    found = predicted("fpga-fpga-cpu", profile=profile)
+    assert found.terms_s["actor"] == pytest.approx(51e-3 / 2)
+    assert found.terms_s["loop"] == pytest.approx(53e-3 / 2)
+    assert found.terms_s["gather"] == pytest.approx(11e-3 + 32 * 8 / 2e6), "which was not timed there"
+    for mapping in ("fpga-native-cpu", "native-fpga-cpu"):
+        assert predicted(mapping, profile=profile).terms_s == predicted(mapping).terms_s
+
+
+def test_the_strict_loop_uses_the_native_parts_of_its_own_round() -> None:
+    strict_s = {f"strict_round.{part}": 1e-3 * k for k, part in enumerate(("collect", "learn", "sample"), 1)}
+    profile = table(
+        PIECES_S
+        | {(name, "native"): s for name, s in strict_s.items()}
+        | {("strict_round.insert", "native"): 4e-3, ("strict_round.update", "native"): 5e-3}
+    )
+    found = ComposedLoop(Loop.STRICT).predict(
+        profile, Problem(32, 27), PLATFORM, Mapping.parse("native-native-cpu")
+    )
+    assert 1 / found.gps == pytest.approx(15e-3 + 3e-6)
+    other = ComposedLoop(Loop.STRICT).predict(
+        profile, Problem(32, 27), PLATFORM, Mapping.parse("torch-native-cpu")
+    )
+    assert other.terms_s["learner"] == pytest.approx(1e-3)
+
+
 def test_on_the_host_alone_there_is_no_link() -> None:
     found = predicted("native-native-cpu")
     assert 2 / found.gps == pytest.approx(6e-3 + 8e-3 + 2 * (9e-3 + 7e-3 + 10e-3) + 13e-3)
@@ -492,11 +542,9 @@ def test_actors_that_compute_in_fixed_point_take_seconds_of_their_own() -> None:
         assert 32 / found.gps == pytest.approx(max(12e-3 + 30e-6, actor_s) + 20e-6 + 1e-6, rel=0.01)
 
 
-@pytest.mark.parametrize(
-    ("loop", "step_s"), [(Loop.OVERLAPPED, 31e-6 + 3e-4 + 6e-6), (Loop.RELAXED, 3e-4 + 3e-6 / 32)]
-)
-def test_the_storage_on_a_device_is_overlapped_too(loop: Loop, step_s: float) -> None:
-    """An iteration of 32 rounds inserts once, in 40 us if that was profiled; a manager beside the learner hides.
+@pytest.mark.parametrize("loop", [Loop.OVERLAPPED, Loop.RELAXED])
+def test_the_storage_on_a_device_is_overlapped_too(loop: Loop) -> None:
+    """An iteration of 32 rounds inserts once, in 40 us if that was profiled.
 
     In the relaxed loop an insertion also copies the batches that wait and were sampled since the last one, 4 us each.
     """
@@ -515,7 +563,7 @@ def test_the_storage_on_a_device_is_overlapped_too(loop: Loop, step_s: float) ->
             inserted_s += copies * 4e-6
         problem = replace(problem, ahead=ahead)
         found = ComposedLoop(loop).predict(table(pieces | more), problem, PLATFORM, placed)
-        shown_s = 32 * step_s + inserted_s + 25e-6
+        shown_s = 32 * (31e-6 + 3e-4 + 6e-6) + inserted_s + 25e-6
         assert found.terms_s["insert"] == pytest.approx(inserted_s / 32)
         assert 32 / found.gps == pytest.approx(shown_s, rel=0.02)
 
