@@ -29,32 +29,13 @@ from tests.harness.report import sample
 Plans = dict[str, list[Cell]]
 
 AWAITING = {
-    "FIX-F10-rate",  # a run later than that one, which counts the cycles of FIX's whole accelerator
-    "FIX-F8-host",
-    "FIX-T2",
-    "FIX-V-C",
     "MAP-F12-GPU",  # a CUDA device
-    "PAL-F9",  # a run later than that one, which measured the compiled tree
-    "PAL-F9-fanout",
-    "PAL-F9-minimum",
-    "PAL-VI-H-layout",
+    "MAP-F13-sharing",  # a CUDA device
     "MAP-T7",  # power counters
-    "MAP-F13",  # a validation
-    "MAP-F13-sharing",
-    "MAP-V-A",
-    "MAP-VI-B",
-    "PRL-F8",
-    "PRL-6.4-earlier-work",  # a validation
-    "PRL-T3-device-portability",  # a validation
     "PRL-T3-platform-portability",  # a second machine
     "PRL-T3-same-hardware",  # a CUDA device
 }
 """Claims whose check found nothing in the committed run's rows, and what it lacks beside them."""
-
-AWAITED_CELLS = {
-    f"validation/{workload}/{size}" for workload in ("cartpole-ddpg", "cartpole-dqn") for size in (32, 256)
-}
-"""Cells of the quick tier that came later than the committed run."""
 
 MADE_BY = {
     "fanout": "PAL-F9",
@@ -96,6 +77,8 @@ def cell_of(row: Measurement) -> str:
             return f"simulated/{sized}/{row.device}"
         case "roofs":
             return f"simulated/{row.workload}/32/{row.device}" if row.workload else "roofs/machine"
+        case "validation":  # a board's peaks have no batch size
+            return f"validation/{row.workload}/{row.batch_size or 32}"
         case suite:
             return f"{suite}/{sized}"
 
@@ -123,8 +106,8 @@ def quick(tmp_path_factory: pytest.TempPathFactory, plans: Plans) -> pd.DataFram
         return store.frame()
 
 
-def test_the_quick_run_has_every_cell_of_its_plan_but_later_ones(quick: pd.DataFrame, plans: Plans) -> None:
-    assert {cell.key for cell in plans["quick"]} - AWAITED_CELLS == set(quick["cell"])
+def test_the_quick_run_has_every_cell_of_its_plan(quick: pd.DataFrame, plans: Plans) -> None:
+    assert {cell.key for cell in plans["quick"]} == set(quick["cell"])
 
 
 @pytest.mark.parametrize("claim", papers.claims(), ids=lambda claim: claim.key)
@@ -138,7 +121,7 @@ def test_the_cells_that_a_claim_reads_decide_its_verdict(
 
 def test_of_the_quick_run_many_verdicts_rest_on_rows(quick: pd.DataFrame) -> None:
     """Else the test above would hold of claims that read nothing."""
-    assert sum(bool(verdict.rows) for verdict in papers.evaluate(quick)) > 20
+    assert sum(bool(verdict.rows) for verdict in papers.evaluate(quick)) > 25
 
 
 def test_a_claim_that_measures_nothing_asks_for_nothing(quick: pd.DataFrame, plans: Plans) -> None:
