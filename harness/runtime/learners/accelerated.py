@@ -14,7 +14,7 @@ from torch import Tensor
 from harness.measure.full_speed import own_time
 from harness.runtime.learners.gradient_graphs import PartGradients
 from harness.runtime.learners.parallel_updates import ParallelLearner, ParallelUpdates, Result, aggregated
-from primitives.algorithms import Algorithm, StepResult
+from primitives.algorithms import Algorithm
 from primitives.algorithms.networks import Parameters
 from primitives.algorithms.updates import Auxiliary, Batch, Loss
 from primitives.learner.base import StepOutcome
@@ -143,16 +143,6 @@ class AcceleratedLearner(ParallelLearner):
             seed=seed,
             updates=AcceleratedUpdates(trainers, accelerator),
         )
-
-    def _make_step(self) -> Any:
-        take = super()._make_step()
-
-        def step(state: Any, batch: Batch, draws: Batch, variant: str) -> StepResult:
-            self.updates.begin(variant, state, batch, draws)
-            result: StepResult = take(state, batch, draws, variant)
-            return result
-
-        return step
 
 
 class SimulatedAcceleratedLearner(AcceleratedLearner):

@@ -43,6 +43,12 @@ class ParallelUpdates(InPlaceUpdates):
         self.parts: tuple[int, ...] = ()
         self.learner_s = self.trainers_s = self.synchronisation_s = 0.0
 
+    def begin(self, variant: str, state: Any, batch: Batch, draws: Batch) -> None:
+        """Begin a gradient step of a kind `variant` on a state, a batch and the step's random numbers.
+
+        Updates that compute gradients by themselves, from graphs that were made before, keep what they need.
+        """
+
     def gradients(
         self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch
     ) -> tuple[Parameters, Tensor, Auxiliary]:
@@ -147,8 +153,9 @@ class ParallelLearner(TorchLearner):
         super().__init__(algorithm, batch_size=batch_size, seed=seed, mode="tuned")
 
     def _make_step(self) -> Any:
-        def step(*arguments: Any) -> StepResult:
-            return replace(self.algorithm, updates=self.updates).gradient_step(*arguments)
+        def step(state: Any, batch: Batch, draws: Batch, variant: str) -> StepResult:
+            self.updates.begin(variant, state, batch, draws)
+            return replace(self.algorithm, updates=self.updates).gradient_step(state, batch, draws, variant)
 
         return step
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.runtime.learners.gradient_graphs import PartGradients
 from harness.runtime.learners.parallel_updates import ParallelLearner, ParallelUpdates, Result
-from primitives.algorithms import Algorithm, StepResult
+from primitives.algorithms import Algorithm
 from primitives.algorithms.networks import Parameters
 from primitives.algorithms.updates import Batch, Loss
 
@@ -91,13 +91,3 @@ class StreamedLearner(ParallelLearner):
         for stream, size in zip(made, updates.parts, strict=True):
             stream.prepare(size)
         super().__init__(algorithm, batch_size=batch_size, trainers=streams - 1, seed=seed, updates=updates)
-
-    def _make_step(self) -> Any:
-        take = super()._make_step()
-
-        def step(state: Any, batch: Batch, draws: Batch, variant: str) -> StepResult:
-            self.updates.begin(variant, state, batch, draws)
-            result: StepResult = take(state, batch, draws, variant)
-            return result
-
-        return step
