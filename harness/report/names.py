@@ -1,5 +1,7 @@
 """Names the timed operations for people: "replay sample, alongside the learner", not `beside_learner.sample`."""
 
+from harness.mapping.strategies.pearl24 import IN_STREAMS
+
 PARTS = {
     "actor.infer": "action inference",
     "environment.step": "environment step",
@@ -38,6 +40,7 @@ CONDITIONS = {
     "fused_round": "in the fused loop",
     "overlapped_round": "in the overlapped loop",
     "relaxed_round": "in the relaxed loop",
+    "simulated_round": "in the loop, learner and replay simulated",
     "opencl_round": "in the loop, learner and storage on OpenCL",
     "opencl_apart_round": "in the loop, replay and storage on OpenCL",
     "opencl_overlapped_round": "in the overlapped loop, storage on OpenCL",
@@ -59,6 +62,8 @@ def people_s_name(primitive: str) -> str:
     """
     if primitive in PARTS:
         return PARTS[primitive]
+    if found := IN_STREAMS.fullmatch(primitive):
+        return f"{PARTS['learner.step']} in {found['streams']} streams"
     where, _, part = primitive.partition(".")
     if where in CONDITIONS and part in IN_A_LOOP:
         return f"{IN_A_LOOP[part]}, {CONDITIONS[where]}"

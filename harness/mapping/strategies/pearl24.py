@@ -37,7 +37,8 @@ from harness.mapping.pearl24_equations import best_streams, iteration_s, publish
 
 SHARING = " sharing"
 """Suffix of a primitive's name if its time was measured with replay and learner on the same device."""
-_IN_STREAMS = re.compile(r"learner\.step in (?P<streams>\d+) streams")
+IN_STREAMS = re.compile(r"learner\.step in (?P<streams>\d+) streams")
+"""Names of the primitives that are gradient steps in several streams."""
 
 
 class Pearl24:
@@ -144,7 +145,7 @@ def _learner_in_streams(table: PerformanceTable, problem: Problem, learner: Targ
     """Return the number of streams with the shortest profiled step of a learner, and its cell."""
     cells: dict[int, Cell] = {1: ("learner.step", learner)}
     for entry in table:
-        if entry.target == learner and (found := _IN_STREAMS.fullmatch(entry.primitive)):
+        if entry.target == learner and (found := IN_STREAMS.fullmatch(entry.primitive)):
             cells[int(found["streams"])] = (entry.primitive, learner)
     times_s = {streams: table.time_s(*cell) for streams, cell in cells.items()}
     streams = best_streams(times_s, problem.batch_size)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from harness.mapping.problem import problem_of
 from harness.profile.cases.base import PrimitiveCase, distinct
 from harness.profile.cases.environment import environment_case
-from harness.profile.cases.learners import learner_cases
+from harness.profile.cases.learners import learner_cases, streamed_cases
 from harness.profile.cases.on_policy import on_policy_cases
 from harness.profile.cases.rounds import round_cases
 from harness.profile.cases.shared_parts import SharedParts
@@ -86,5 +86,8 @@ def all_cases(
         workload, batch_size: define the sizes.
         precisions: precisions of the learners.
     """
-    primitives = primitive_cases(workload, batch_size, precisions)
-    return [*primitives, *piece_cases(workload, batch_size, precisions=precisions)]
+    return [
+        *primitive_cases(workload, batch_size, precisions),
+        *streamed_cases(workload, batch_size),
+        *piece_cases(workload, batch_size, precisions=precisions),
+    ]

@@ -14,10 +14,12 @@ from harness.measure.protocol import Case
 from harness.profile.cases.base import PrimitiveCase, expect_equal, options_of, random_transitions, targets
 from harness.profile.cases.trained import TrainedStart, profiled_start
 from harness.profile.cases.work import Work, infer_work, step_work
+from harness.runtime.learners.streamed import BACKEND, StreamedLearner
 from harness.workloads import Workload
 from harness.workloads.task import algorithm_of, columns_of
 from primitives import _native, learner
 from primitives.algorithms import tree
+from primitives.algorithms.custom import CustomAlgorithm
 from primitives.learner import Learner, aware_training
 from primitives.learner.aware_training import FixedPointLearner
 from primitives.learner.native.learner import NativeLearner
@@ -29,6 +31,8 @@ FRESH_STEP = "fresh_learner.step"
 NATIVE = "native"
 TRAINED, FRESH = "trained", "fresh"
 """Values of `state` in the details of a learner's row: the state that the timed steps start from."""
+STREAMS = (2, 4)
+"""Numbers of streams in which a gradient step on OpenCL is timed, next to one."""
 EMULATED = "emulated"
 """The result of `bfloat16_products` if float32 instructions compute the products and round as bfloat16's would."""
 LATE = 10**9  # an environment step at which exploration has reached its final rate
@@ -54,6 +58,25 @@ def learner_cases(
         yield _step_case(workload, batch_size, target, step)
         yield _fresh_step_case(workload, batch_size, target)
         yield _infer_case(workload, batch_size, target, infer)
+
+
+def streamed_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase]:
+    """Yield the benchmark cases of gradient steps in several streams of an OpenCL device (PRL 4.2.1).
+
+    `learner.step in N streams` is the step of `learner.step` with the batch divided between N command queues. PRL's
+    composer chooses N from these times (`harness.mapping.strategies.pearl24`).
+
+    Args:
+        workload, batch_size: define the sizes.
+    """
+    if isinstance(algorithm_of(workload), CustomAlgorithm):
+        return  # a step of one's own cannot be divided at its gradients
+    for target in learner_targets():
+        if target.backend != BACKEND:
+            continue
+        for streams in STREAMS:
+            if streams <= batch_size:
+                yield _streamed_case(workload, batch_size, target, streams)
 
 
 def learner_targets(precisions: Sequence[str] = (FLOAT_32,)) -> list[Target]:
@@ -246,6 +269,36 @@ def _step_case(
             call=lambda made, batch: made.step(batch),
         ),
         work=work,
+        details=_details(target, TRAINED),
+    )
+
+
+def _streamed_case(workload: Workload, batch_size: int, target: Target, streams: int) -> PrimitiveCase:
+    start = cache(lambda: profiled_start(workload))
+
+    def setup() -> StreamedLearner:
+        made = StreamedLearner(
+            algorithm_of(workload), streams, target.location or None, batch_size=batch_size
+        )
+        made.load_state_dict(start().state)
+        return made
+
+    def check(made: StreamedLearner) -> None:
+        check_step(workload, made, start().batch(batch_size, np.random.default_rng(4)))
+
+    name = f"learner.step in {streams} streams"
+    return PrimitiveCase(
+        name,
+        target,
+        batch_size,
+        Case(
+            name=f"{name} {target}",
+            setup=setup,
+            check=check,
+            inputs=lambda made, rng: start().batch(batch_size, rng),
+            call=lambda made, batch: made.step(batch),
+            close=StreamedLearner.close,
+        ),
         details=_details(target, TRAINED),
     )
 

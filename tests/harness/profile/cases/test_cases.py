@@ -58,6 +58,12 @@ def test_every_primitive_passes_its_own_check_and_is_timed(small_cases: list[Pri
         "round.runtime",
         "fused_round.runtime",
         *(
+            f"learner.step in {streams} streams"
+            for storage in storing_devices()
+            for streams in (2, 4)
+            if storage.backend == "opencl"
+        ),
+        *(
             f"{storage}_{rounds}.{part}"
             for storage in storing_devices()
             for rounds in ("round", "apart_round")
