@@ -231,7 +231,7 @@ class ActorPool(Actors):
 
         Returns:
             The transitions by column, in the order in which one `Actor` with the active actors' environments would
-            return them: views that the next call overwrites.
+            return them: views that the next request overwrites.
 
         Raises:
             UnitError: an actor died, took longer than `limit_s` seconds or returned invalid data; the message
@@ -245,15 +245,19 @@ class ActorPool(Actors):
         for unit, answer, width in zip(units, answers, widths, strict=True):
             if answer.rows != steps * width:
                 raise UnitError(f"{unit.name}: returned invalid data: {answer.rows} rows for {steps * width}")
-        rows = steps * sum(widths)
+        rows, found = steps * sum(widths), {}
         for name, column in self._columns.items():
             parts = [self._part(i, name, steps) for i in range(active)]
-            np.concatenate(parts, 1, column[:rows].reshape(steps, -1, *column.shape[1:]))
+            found[name] = column[:rows]
+            if active == 1:
+                found[name] = parts[0].reshape(rows, *column.shape[1:])
+            else:
+                np.concatenate(parts, 1, column[:rows].reshape(steps, -1, *column.shape[1:]))
         self.environment_steps += rows
         self.environment_s += max(answer.environment_s for answer in answers)
         self.inference_s += max(answer.inference_s for answer in answers)
         self._episodes += sorted(episode for answer in answers for episode in answer.episodes)
-        return {name: column[:rows] for name, column in self._columns.items()}
+        return found
 
     def take_episodes(self) -> list[Episode]:
         """Return the episodes that ended since the last call, oldest first."""

@@ -62,6 +62,9 @@ class ProcessUnit(Generic[Request, Answer]):
                 stdout=sys.stderr if _is_file(sys.stderr) else None,
             )
         self._connection = Connection(ours.detach())
+        # `Connection.poll` makes a selector at each call, which takes longer than all else.
+        self._readable = select.poll()
+        self._readable.register(self._connection.fileno(), select.POLLIN)
         fields = [arrays.fields for arrays in shared]
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `result` reports how it ended
             self._connection.send((sys.path, os.getcwd()))
@@ -128,7 +131,7 @@ class ProcessUnit(Generic[Request, Answer]):
     def _receive(self, limit_s: float) -> Any:
         self._check()
         try:
-            if not self._connection.poll(limit_s):
+            if not self._readable.poll(1e3 * limit_s):
                 raise UnitError(f"{self.name}: stalled: no answer for {limit_s:g} s")
             answer, error = self._connection.recv()
         except (EOFError, ConnectionResetError):

@@ -235,7 +235,8 @@ def test_a_connection_that_breaks_says_how_the_process_ended(error):
     def broken():
         unit = object.__new__(ProcessUnit)
         unit.name, unit._ready, unit._failure = "learner", True, None
-        unit._connection = SimpleNamespace(send=fail, recv=fail, poll=lambda limit_s: True)
+        unit._connection = SimpleNamespace(send=fail, recv=fail)
+        unit._readable = SimpleNamespace(poll=lambda limit_ms: [(0, 1)])
         unit._process = SimpleNamespace(wait=lambda limit_s: -9)
         return unit
 
