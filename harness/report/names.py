@@ -28,6 +28,8 @@ IN_A_LOOP = {
     "steps": "gradient steps in one call",
     "gather": "storage gather",
     "write": "storage write",
+    "receive": "transitions from the actors",
+    "request": "request to the actors",
     "prepare": "advantages and returns",
     "publish": "weights to the actors",
     "runtime": "the loop's own time",
@@ -48,6 +50,7 @@ CONDITIONS = {
     "cuda_apart_round": "in the loop, replay and storage on CUDA",
     "cuda_overlapped_round": "in the overlapped loop, storage on CUDA",
     "iteration": "in an iteration with processes",
+    "beside_actors": "while the actors act",
     "beside_learner": "alongside the learner",
     "beside_replay": "alongside the replay",
 }

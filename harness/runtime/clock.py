@@ -46,7 +46,7 @@ _SENT = (
 """The units that send data to each other: (sender, receiver)."""
 
 
-class _Begun(Made[Value], Generic[Value]):
+class Begun(Made[Value], Generic[Value]):
     """A request to a unit that runs in parallel with the host; its value waits for the result."""
 
     def __init__(self, answer: Callable[[], Value]) -> None:
@@ -134,7 +134,7 @@ class RealTime:
             answer: waits for the result; called when the `value` of the returned object is read.
         """
         ask()
-        return _Begun(answer)
+        return Begun(answer)
 
     def is_simulated(self, unit: str) -> bool:
         """Return whether a part of the training, such as "learner", runs on a simulated device; here always False."""

@@ -15,12 +15,15 @@ how much of the caches a partner displaces (`beside_learner`, `beside_replay`): 
 native partner, everything if they are as slow as with emptied caches. Every other part is assumed to slow down by
 the same fraction of the warm-to-cold difference.
 
+Busy cores share caches and memory, and so slow each other down. The native learner's steps are
+timed alone and while the actors act (`beside_actors`), which shows by how much; what runs in parallel in processes and
+threads is predicted to take longer by this factor (`_Beside`).
+
 In the relaxed loop the replay manager is a unit of its own if it is a native thread or simulated: sampling and
 updating run in parallel with the learner, on D batches ahead, and the slower of the two sets the pace. Each has a core
 of its own, so neither displaces the other's data. A machine with fewer cores than busy threads does no more than its
-cores can: an iteration takes at least the seconds of all of them together, divided by the cores. A manager in a Python
-thread shares the interpreter's lock with the learner, so the two are assumed to take turns, and handing calls to the
-thread is part of the runtime.
+cores can (`_least_s`). A manager in a Python thread shares the interpreter's lock with the learner, so the two are
+assumed to take turns, and handing calls to the thread is part of the runtime.
 
 On-policy, an iteration is T vector steps of collection, the preparation of the samples (advantages, returns),
 and K epochs of minibatches (PPO 2.1). A gradient step is charged its share of the iteration. The model ignores
@@ -49,6 +52,8 @@ early stopping.
 | `overlapped_round.collect` | the same alongside a simulated learner, or of a policy in fixed point | the learner |
 | `overlapped_round.insert`, `.steps`, `.write` | these calls of an iteration | replay management; both; the storage |
 | `opencl_overlapped_round.insert`, `cuda_...` | the same, with the storage on that device | replay management |
+| `beside_actors.steps` | the same gradient steps while the actors act | both |
+| `beside_actors.request`, `.receive` | the host's part of the actors' work: asking, and reading the result | both |
 | `overlapped_round.publish` | the weights handed to the actors | learner |
 | `relaxed_round.learn`, `.sample`, `.update` | a gradient step, learner and manager in a thread each | both |
 | `iteration.collect` | an iteration's vector steps in processes (on-policy) | the learner, whose policy acts |
@@ -232,16 +237,20 @@ class ComposedLoop:
         if "publish" in simulated.transfers_s:
             seconds["publish"] = simulated.transfers_s["publish"]
         ahead = problem.ahead if self.loop is Loop.RELAXED else 0
+        beside = _Beside.of(table, mapping) if self.loop in BESIDE and simulated is made else None
+        if beside:
+            beside.slow_down(seconds)
         round_s = self._round(simulated, table, seconds, ahead).period_s
         if self.loop in BESIDE and simulated is made:
-            round_s = max(round_s, _busy_s(seconds, problem) / platform.cpu_cores)
+            round_s = max(round_s, _least_s(seconds, platform.cpu_cores, threads=made.manager == RMM))
+        cells = tuple(dict.fromkeys((*simulated.cells, *(beside.cells if beside else ()))))
         return Prediction(
             mapping=mapping,
             model=self.name,
             gps=made.gradient_steps / round_s,
             terms_s={term: value / made.gradient_steps for term, value in seconds.items()},
-            cells=simulated.cells,
-            inputs=inputs_provenance(table, simulated.cells),
+            cells=cells,
+            inputs=inputs_provenance(table, cells),
         )
 
     def _round(
@@ -271,10 +280,83 @@ class ComposedLoop:
         )
 
 
-def _busy_s(seconds: MappingABC[str, float], problem: Problem) -> float:
-    """Return the seconds that a round keeps cores of the host busy; each thread of the learner takes a core."""
-    learning_s = sum(seconds.get(term, 0.0) for term in ("learner", "step"))
-    return sum(seconds.values()) + (problem.learner_threads - 1) * learning_s
+@dataclass(frozen=True)
+class _Beside:
+    """The native learner's steps of an iteration, alone and while the actors act.
+
+    Attributes:
+        alone_s, beside_s: seconds of the steps.
+        acting_s: seconds of the actors' work, alone, with the request and its answer.
+        handing_s: seconds of the host for the request and the answer.
+        cells: the entries of the table with these seconds.
+    """
+
+    alone_s: float
+    beside_s: float
+    acting_s: float
+    handing_s: float
+    cells: tuple[Cell, ...]
+
+    @classmethod
+    def of(cls, table: PerformanceTable, mapping: Mapping) -> "_Beside | None":
+        """Return what was timed with a mapping's learner; None if that is not all."""
+        learner = mapping.learner
+        acting = ("overlapped_round.collect", learner)
+        if acting not in table:
+            acting = ("overlapped_round.collect", CPU)
+        beside = [(f"beside_actors.{part}", learner) for part in ("steps", "request", "receive")]
+        cells = (("overlapped_round.steps", learner), acting, *beside)
+        if not _fuses(table, mapping) or not all(cell in table for cell in cells):
+            return None
+        alone_s, acting_s, beside_s, request_s, receive_s = (table.time_s(*cell) for cell in cells)
+        return cls(alone_s, beside_s, acting_s, request_s + receive_s, cells)
+
+    @property
+    def factor(self) -> float:
+        """Return by what factor two busy cores slow each other down, at least 1.
+
+        While the shorter of steps and acting goes on, both take longer by this factor, so the steps take longer by
+        (factor - 1) times the shorter one's seconds.
+        """
+        return 1 + max(0.0, self.beside_s - self.alone_s) / min(self.alone_s, self.acting_s)
+
+    def slow_down(self, seconds: dict[str, float]) -> None:
+        """Lengthen the terms of an iteration that run in parallel, and add what the host does for the actors.
+
+        What is left of the longer one of steps and acting runs alone.
+
+        Args:
+            seconds: seconds of each term; changed.
+        """
+        here = [term for term in ("step", "learner", JOINT, "update") if term in seconds]
+        shorter_s = min(sum(seconds[term] for term in here), seconds["actor"])
+        added_s = (self.factor - 1) * shorter_s
+        if "step" not in seconds:  # learner and replay manager are two threads, and nothing runs alone
+            for term in here:
+                seconds[term] *= self.factor
+        else:
+            seconds["step"] += added_s
+        seconds["actor"] += added_s
+        # Behind longer steps the actors' work is hidden, but not the host's part of it.
+        if seconds.get("step", seconds.get("learner", 0.0)) > seconds["actor"]:
+            seconds["loop"] += self.handing_s
+
+
+def _least_s(seconds: MappingABC[str, float], cores: int, *, threads: bool) -> float:
+    """Return the least seconds of an iteration on a number of cores, of which each does one thing at a time.
+
+    A learner's threads count as one, since its caller does the parts of those that have no core.
+
+    Args:
+        seconds: seconds of each term.
+        cores: cores of the host.
+        threads: whether learner and replay manager are two threads. The manager, which waits for the learner, is then
+            taken to share the cores that the learner leaves to the actors, where the system's scheduler put it.
+    """
+    all_s = sum(seconds.values()) / cores
+    if not threads or cores == 1:
+        return all_s
+    return max(all_s, sum(seconds.get(term, 0.0) for term in (JOINT, "update", "actor")) / (cores - 1))
 
 
 def _fuses(table: PerformanceTable, mapping: Mapping) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.mapping.loop import NO_INPUTS, Made, Value
 from harness.measure.pace import Bracket, Pace, Piece
+from harness.runtime.clock import Begun
 
 PARTS = {"act": "collect", "learner": "learn", "step": "steps"}
 """Names of parts in the profile that differ from the loop's terms, by term."""
@@ -36,6 +37,8 @@ class Recorder:
         device_clocks: for each part on a simulated device, a function that returns the device's seconds so far. All
             other parts are timed by the host's clock.
         sweep: empties the caches before each part, or None.
+        beside: whether work of units that run in parallel with the host is only waited for when its result is needed.
+            The parts in between are then timed while it goes on, and it is timed no longer.
 
     Attributes:
         only: the part that is timed; the others are called without being timed. None: all parts are timed.
@@ -47,8 +50,10 @@ class Recorder:
         self,
         device_clocks: Mapping[str, Callable[[], float]] = _NO_DEVICES,
         sweep: Callable[[], None] | None = None,
+        *,
+        beside: bool = False,
     ) -> None:
-        self._clocks, self._sweep = dict(device_clocks), sweep
+        self._clocks, self._sweep, self._beside = dict(device_clocks), sweep, beside
         self.only: str | None = None
         self.occurrences: defaultdict[str, list[tuple[float, Pace]]] = defaultdict(list)
         self._bracket, self._rounds = Bracket(), 0
@@ -174,12 +179,18 @@ class Recorder:
     ) -> Made[Value]:
         """Start work and wait for its result at once, so that it is timed alone; see `Clock.begin`.
 
+        If the clock was made with `beside`, the result is waited for when it is read; the parts "request" and
+        "receive" are the host's seconds for starting the work, and for waiting and reading.
+
         Args:
             unit: ignored.
             term: name of the part of the loop that the seconds belong to.
             ask: starts the work.
             answer: waits for the result and returns it.
         """
+        if self._beside:
+            self.timed("request", ask)
+            return Begun(lambda: self.timed("receive", answer))
 
         def alone() -> Value:
             ask()

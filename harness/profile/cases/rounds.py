@@ -144,6 +144,7 @@ class Variant:
         acting: creates a learner's actors, in another thread or process, which get copies of its weights; None: an
             actor in the learner's thread (`actor_for`).
         cold: whether the caches are emptied before each part.
+        beside: whether the parts are timed while the actors act, in the overlapped loop.
         storage: backend and device of the storage.
     """
 
@@ -153,6 +154,7 @@ class Variant:
     overlapped: bool = False
     acting: Callable[[Learner], Actors] | None = None
     cold: bool = False
+    beside: bool = False
     storage: Target = CPU
 
 
@@ -225,7 +227,7 @@ class Sequences:
         clocks = {"learn": learner_s} if learner_s else {}
         if replay_s:
             clocks |= dict.fromkeys(("insert", "sample", "update"), replay_s)
-        clock = Recorder(clocks, Sweep() if variant.cold else None)
+        clock = Recorder(clocks, Sweep() if variant.cold else None, beside=variant.beside)
         apart = replay_s is not None or variant.fusion is Fusion.NONE
         traffic = Traffic(weights_bytes=weights_bytes, storage_apart=apart)
         runtime = empty_training(workload, problem, Fusion.STEP if fused else Fusion.NONE)

@@ -218,6 +218,12 @@ def _overlapped(
         case = made.case(f"overlapped round {target}", target, NATIVE, variant)
         yield PrimitiveCase("overlapped_round.publish", target, 1, case, "publish")
         yield PrimitiveCase("overlapped_round.steps", target, problem.batch_size, case, "steps")
+        beside = made.case(
+            f"overlapped round {target} while the actors act", target, NATIVE, replace(variant, beside=True)
+        )
+        yield PrimitiveCase("beside_actors.steps", target, problem.batch_size, beside, "steps")
+        yield PrimitiveCase("beside_actors.request", target, 1, beside, "request")
+        yield PrimitiveCase("beside_actors.receive", target, rounds * rows, beside, "receive")
         if target == NATIVE:
             yield PrimitiveCase("overlapped_round.collect", CPU, rounds * rows, case, "collect")
             yield PrimitiveCase("overlapped_round.insert", NATIVE, rounds * rows, case, "insert")

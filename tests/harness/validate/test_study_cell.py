@@ -18,7 +18,19 @@ DQN = workloads.override(workloads.load("cartpole-dqn"), "replay.capacity", 4096
 PPO = workloads.load("cartpole-ppo")
 PLATFORM = platforms.load("map-tpds23")
 MAPPINGS = ("native-native-cpu", "torch-native-cpu", "native-flat-cpu", "native[bfloat16]-native-cpu")
-PARTS = ("collect", "insert", "sample", "gather", "learn", "update", "runtime", "steps", "publish")
+PARTS = (
+    "collect",
+    "insert",
+    "sample",
+    "gather",
+    "learn",
+    "update",
+    "runtime",
+    "steps",
+    "publish",
+    "request",
+    "receive",
+)
 ROUNDS = 6
 
 

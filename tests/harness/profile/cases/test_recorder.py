@@ -67,6 +67,26 @@ def test_actors_elsewhere_are_asked_and_waited_for_alone():
     assert said == ["submit 3", "result", "learn"]
 
 
+def test_beside_the_actors_what_they_do_is_waited_for_when_it_is_needed():
+    said = []
+
+    class Elsewhere(Nothing):
+        def submit(self, steps):
+            said.append("submit")
+
+        def result(self):
+            said.append("result")
+            return super().result()
+
+        def step(self, *_):
+            said.append("learn")
+            return super().step()
+
+    parts = recorded(units=Elsewhere().units, clock=Recorder(beside=True), overlapped=True).taken()
+    assert said == ["submit", "learn", "result"]
+    assert set(parts) == {"request", "receive", "insert", *STEP}
+
+
 def test_a_part_has_its_own_seconds_less_the_clocks():
     class Slow(Nothing):
         def step(self, *_):
