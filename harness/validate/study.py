@@ -178,7 +178,10 @@ def study(
     predicted = {choice: made for choice, made in found.items() if made is not None}
     chosen = timed.strategies()
     if predicted:
-        chosen[OURS] = max(predicted, key=lambda choice: predicted[choice].gps)
+        # Of equal predictions, up to rounding, the larger D: its replay manager is woken less often.
+        chosen[OURS] = max(
+            predicted, key=lambda choice: (float(f"{predicted[choice].gps:.6g}"), choice.ahead)
+        )
     asked = [choice for choice in chosen.values() if isinstance(choice, Decision)]
     sides = {choice: partial(timed.turn, choice) for choice in dict.fromkeys([*timed.choices, *asked])}
     heats = Heats(FINALISTS, budget_s=HEATS_SHARE * budget_s)

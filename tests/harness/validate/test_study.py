@@ -91,6 +91,12 @@ def test_the_best_is_found_by_running_and_regrets_are_losses_against_it():
     assert regrets["a paper's"].low == pytest.approx(1 - 50 / 108)
 
 
+def test_of_equal_predictions_the_one_with_the_larger_d_is_chosen():
+    few, many = (replace(NATIVE, ahead=ahead) for ahead in (2, 50))
+    rows = Known({few: 90.0, many: 100.0}, {few: 100.0 + 1e-6, many: 100.0}).rows()
+    assert next(row for row in rows if row.quantity == "regret" and row.backend == OURS).value == 0.0
+
+
 def test_every_choice_has_a_row_with_the_stage_that_it_reached():
     rates = {of_threads(n): 100.0 + n for n in range(1, 17)}
     made = Known(rates, {of_threads(1): 101.0}).rows()
