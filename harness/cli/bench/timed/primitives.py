@@ -9,7 +9,8 @@ its speed for tenths of a second or whole seconds, so that either all samples of
 regression affects every sample, so the time here is a low quantile of samples over seconds.
 """
 
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from itertools import cycle
 from pathlib import Path
 from time import perf_counter
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from harness import workloads
+from harness.measure.pace import Piece
 from harness.profile.cases import PrimitiveCase, all_cases
 
 WORKLOADS = ("cartpole-ddpg/32", "hopper-ddpg/256")
@@ -63,6 +65,13 @@ def _ready(name: str, case_name: str) -> tuple[Any, list[Any]]:
     return state, arguments
 
 
+def _per_round_s(part: float | Sequence[Piece]) -> float:
+    """Return the seconds of a part per round."""
+    if isinstance(part, float | int):
+        return part
+    return sum(piece.seconds for piece in part) / sum(piece.calls for piece in part)
+
+
 def names() -> list[str]:
     """Return the names of all cases, each a primitive on a backend, that this machine can run with this commit.
 
@@ -96,6 +105,7 @@ class Primitives:
         self.state, arguments = _ready(workload_name, case_name)
         case = cases(workload_name)[case_name].case
         self.call, self.synchronise = case.call, case.synchronise
+        self.parts = partial(case.parts, self.state) if case.parts else None
         self.arguments = cycle(arguments)
 
     def once(self) -> None:
@@ -111,10 +121,25 @@ class Primitives:
         Args:
             workload_name, case_name: the workload and the primitive, which `setup` has already read.
         """
+        if self.parts:
+            return self._track_parts(self.parts)
         timer = Timer(self.once)
         calls = max(1, round(SAMPLE_S / min(timer.repeat(repeat=5, number=1))))
         samples_s: list[float] = []
         end_s = perf_counter() + SAMPLED_S
         while not samples_s or perf_counter() < end_s:
             samples_s.append(timer.timeit(calls) / calls)
+        return float(np.quantile(samples_s, QUANTILE))
+
+    def _track_parts(self, parts: Callable[[], Mapping[str, float | Sequence[Piece]]]) -> float:
+        """Return the seconds of a round of training, the sum of its parts: a call may run several rounds."""
+        parts()  # discards those of the warm-up
+        samples_s: list[float] = []
+        end_s = perf_counter() + SAMPLED_S
+        while not samples_s or perf_counter() < end_s:
+            sample_end_s = perf_counter() + SAMPLE_S
+            self.once()
+            while perf_counter() < sample_end_s:
+                self.once()
+            samples_s.append(sum(map(_per_round_s, parts().values())))
         return float(np.quantile(samples_s, QUANTILE))

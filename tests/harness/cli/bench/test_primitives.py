@@ -4,6 +4,7 @@ import pytest
 
 from harness import workloads
 from harness.cli.bench.timed import primitives
+from harness.measure.pace import Piece
 from harness.profile import cases
 
 
@@ -50,6 +51,7 @@ def test_a_time_is_a_call_where_no_neighbour_slowed_it(monkeypatch):
     monkeypatch.setattr(primitives, "perf_counter", lambda: clock_s[0])
     monkeypatch.setattr(primitives, "Timer", lambda call: timeit.Timer(call, timer=lambda: clock_s[0]))
     benchmark = primitives.Primitives()
+    benchmark.parts = None
 
     def once():
         clock_s[0] += 0.002 if clock_s[0] < primitives.SAMPLED_S / 3 else 0.004
@@ -57,3 +59,24 @@ def test_a_time_is_a_call_where_no_neighbour_slowed_it(monkeypatch):
     benchmark.once = once
     assert benchmark.track_call("", "") == pytest.approx(0.002)
     assert clock_s[0] == pytest.approx(primitives.SAMPLED_S, rel=0.05)
+
+
+def test_the_time_of_a_round_is_the_sum_of_its_parts_however_many_rounds_a_call_runs(monkeypatch):
+    """A call of 10 ms runs 5 rounds of 2 ms, of which 0.5 ms are the actors'."""
+    clock_s, pieces = [0.0], []
+    monkeypatch.setattr(primitives, "perf_counter", lambda: clock_s[0])
+    benchmark = primitives.Primitives()
+
+    def once():
+        clock_s[0] += 0.01
+        pieces.append(1)
+
+    def parts():
+        count = len(pieces)
+        pieces.clear()
+        return (
+            {"collect": [Piece(2.5e-3, 5.0)] * count, "learn": [Piece(7.5e-3, 5.0)] * count} if count else {}
+        )
+
+    benchmark.once, benchmark.parts = once, parts
+    assert benchmark.track_call("", "") == pytest.approx(0.002)
