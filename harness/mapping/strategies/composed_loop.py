@@ -237,7 +237,9 @@ class ComposedLoop:
         if "publish" in simulated.transfers_s:
             seconds["publish"] = simulated.transfers_s["publish"]
         ahead = problem.ahead if self.loop is Loop.RELAXED else 0
-        beside = _Beside.of(table, mapping) if self.loop in BESIDE and simulated is made else None
+        # On one core nothing runs in parallel.
+        parallel = self.loop in BESIDE and simulated is made and platform.cpu_cores > 1
+        beside = _Beside.of(table, mapping) if parallel else None
         if beside:
             beside.slow_down(seconds)
         round_s = self._round(simulated, table, seconds, ahead).period_s

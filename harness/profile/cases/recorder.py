@@ -60,6 +60,7 @@ class Recorder:
         self._open = False
         self._unread: list[tuple[str, int]] = []  # part and position of the calls since the last reading
         self._unread_s = 0.0
+        self._asked: set[str] = set()  # parts in which other processes work
         self._clock_s = float("inf")  # of one reading of the clock
 
     def open(self, rounds: int = 1) -> None:
@@ -107,9 +108,11 @@ class Recorder:
         """Measure the core's pace, and record it with the calls since the last reading."""
         pace, unread = self._bracket.close(), self._unread
         self._unread, self._unread_s = [], 0.0
-        # If the thread waited for a core, it did so in the longest call, or in one that was not timed.
-        whole = [at for at in unread if at[0] not in _CHARGED and self._seconds(at) >= pace.waited_s]
-        longest = max(whole, key=self._seconds, default=None)
+        # If the thread waited for a core, it did so in the longest call, or in one that was not timed. What it asked of
+        # others may run on its own core, so that a wait for them is no disturbance.
+        apart = {*_CHARGED, *self._asked}
+        whole = [at for at in unread if at[0] not in apart and self._seconds(at) >= pace.waited_s]
+        longest = None if self._beside else max(whole, key=self._seconds, default=None)
         for part, place in unread:
             waited_s = pace.waited_s if (part, place) == longest else 0.0
             seconds = self._seconds((part, place))
@@ -191,6 +194,8 @@ class Recorder:
         if self._beside:
             self.timed("request", ask)
             return Begun(lambda: self.timed("receive", answer))
+
+        self._asked.add(PARTS.get(term, term))
 
         def alone() -> Value:
             ask()

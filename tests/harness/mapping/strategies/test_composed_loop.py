@@ -667,6 +667,8 @@ def test_busy_cores_slow_each_other_down_as_the_steps_beside_the_actors_show(
     assert 32 / found.gps == pytest.approx(acting_s + 1.3e-3)
     assert found.terms_s["step"] == pytest.approx(factor * 4e-3 / 32)
     assert ("beside_actors.steps", Target("native")) in found.cells
+    single = ComposedLoop(Loop.OVERLAPPED).predict(pieces, Problem(32, 27), Cores(1), mapping)
+    assert single.terms_s["step"] == pytest.approx(4e-3 / 32), "on one core nothing runs in parallel"
     relaxed = ComposedLoop(Loop.RELAXED).predict(pieces, Problem(32, 27), Cores(8), mapping)
     for term, alone_s in (("learner", 0.2e-3), ("sample and gather", 0.05e-3), ("update", 0.05e-3)):
         assert relaxed.terms_s[term] == pytest.approx(factor * alone_s)

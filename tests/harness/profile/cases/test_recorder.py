@@ -165,3 +165,18 @@ def test_a_wait_longer_than_every_timed_call_was_elsewhere(monkeypatch):
     monkeypatch.setattr(clock._bracket, "close", lambda: Pace(reading_s=1.0, waited_s=60.0))
     pieces = [piece for part in recorded(clock=clock).taken().values() for piece in part]
     assert {piece.pace.waited_s for piece in pieces} == {0.0}
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_wait_while_actors_work_is_no_disturbance(monkeypatch, beside):
+    """They may run on the same core."""
+
+    class Slow(Nothing):
+        def result(self):
+            time.sleep(PIECE_S)
+            return super().result()
+
+    clock = Recorder(beside=beside)
+    monkeypatch.setattr(clock._bracket, "close", lambda: Pace(reading_s=1.0, waited_s=PIECE_S / 2))
+    parts = recorded(units=Slow().units, clock=clock, overlapped=True).taken()
+    assert {piece.pace.waited_s for pieces in parts.values() for piece in pieces} == {0.0}
