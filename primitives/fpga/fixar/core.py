@@ -85,7 +85,8 @@ class GradientAdder(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         places = ACTIVATIONS.fraction_bits
-        joined, change = Signal(signed(SUM_BITS + 1)), Signal(signed(SUM_BITS + 1 - places))
+        # Rounding can carry into one more bit: two products of 2**63 - 1 give 2**48, which takes 50 bits with its sign.
+        joined, change = Signal(signed(SUM_BITS + 1)), Signal(signed(SUM_BITS + 2 - places))
         m.d.comb += [
             joined.eq(self.products[0] + Mux(self.both, self.products[1], 0)),
             change.eq((joined + (1 << places - 1)) >> places),
