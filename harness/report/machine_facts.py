@@ -61,6 +61,25 @@ def facts(machine: Mapping[str, Any], group: str = "machine") -> Iterator[Fact]:
             yield Fact(group, *readable(str(name), value))
 
 
+def in_a_line(machine: Mapping[str, Any]) -> str:
+    """Return a machine's processor, its cores, its memory and the accelerators as text.
+
+    Args:
+        machine: the description, as a run stores it.
+    """
+    found = {(fact.group, fact.name): fact.value for fact in facts(machine)}
+    cores = found.get(("cpu", "usable cores")) or found.get(("cpu", "cores"))
+    listed = [each for each in machine.get("accelerators", []) if each.get("usable")]
+    accelerators = [f"{each.get('name')} ({each.get('device')})" for each in listed]
+    parts = [
+        found.get(("cpu", "model"), "–"),
+        f"{cores} cores" if cores else "",
+        found.get(("cpu", "memory"), ""),
+        f"accelerators: {', '.join(accelerators) or 'none'}",
+    ]
+    return ", ".join(filter(None, parts))
+
+
 def _one_fact(group: str, item: Mapping[str, Any]) -> Fact:
     """Return a small table as one fact: the first two values that can name it do, the others form its value."""
     items = list(item.items())

@@ -17,7 +17,7 @@ from harness.papers import Outcome
 from harness.papers.evidence import number, records
 from harness.papers.number import from_text
 from harness.plan import plan
-from harness.report import answers, plots, roofline_plot, what_if
+from harness.report import answers, machine_facts, plots, roofline_plot, what_if
 from harness.report.content import Content, Fact, PrimitiveTime
 from harness.report.formatting import MARKS, row_ranges, show, whole
 from harness.report.hardware_agent import hardware_agent
@@ -167,17 +167,7 @@ def _limit_percent() -> float:
 
 def machine_in_a_line(content: Content) -> str:
     """Return the processor, its cores, its memory and the accelerators as text."""
-    facts = {(fact.group, fact.name): fact.value for fact in content.facts}
-    cores = facts.get(("cpu", "usable cores")) or facts.get(("cpu", "cores"))
-    listed = content.run.machine.get("accelerators", []) if content.run else []
-    accelerators = [f"{each.get('name')} ({each.get('device')})" for each in listed if each.get("usable")]
-    parts = [
-        _processor(content),
-        f"{cores} cores" if cores else "",
-        facts.get(("cpu", "memory"), ""),
-        f"accelerators: {', '.join(accelerators) or 'none'}",
-    ]
-    return ", ".join(filter(None, parts))
+    return machine_facts.in_a_line(content.run.machine) if content.run else "–"
 
 
 def _mappings(content: Content, _others: Sequence[Content]) -> dict[str, object]:

@@ -25,9 +25,10 @@ from harness.core.row import Measurement
 from harness.measure.conditions import pinned, usable_cores
 from harness.plan import plan
 from harness.platforms import PlatformFile, available_memory, of_this_machine
+from harness.report import machine_facts
 from harness.runtime.units.process import ProcessUnit
 from harness.store.cell import Cell
-from harness.store.store import Run
+from harness.store.store import Run, RunRecord
 from harness.validate.study import SUITE, StudiedCell, study
 from harness.validate.study_cell import MeasuredCell
 from harness.validate.study_summary import cell_lines, results, summary
@@ -207,7 +208,7 @@ def cells_of(workloads: Sequence[StudiedWorkload], processes: Processes, only: s
     return [cell for cell in made if only in cell.key]
 
 
-def table(rows: Sequence[Measurement], failures: Sequence[str]) -> str:
+def table(rows: Sequence[Measurement], failures: Sequence[str], run: RunRecord) -> str:
     """Return the results as Markdown: a summary, then a table with a line per cell, then the failures.
 
     A cell is a workload, a batch size and a number of cores.
@@ -215,6 +216,7 @@ def table(rows: Sequence[Measurement], failures: Sequence[str]) -> str:
     Args:
         rows: rows of the cells.
         failures: why cells have no result, a line of text each.
+        run: the run that holds the rows; the text names its revision and machine.
     """
     cells = results(rows)
     columns = ("cell", "best choice found", "gradient steps/s", "our choice", "its regret", "worst error")
@@ -225,6 +227,9 @@ def table(rows: Sequence[Measurement], failures: Sequence[str]) -> str:
             "The papers' strategies choose devices, under the loop that their model describes, with one thread and the "
             "workload's actors. This project's also chooses loop, D, precision, threads, actors and processes. The "
             "simulated FPGA takes no part. Provenance: measured.",
+            "",
+            f"Run begun {run.started_at}, revision `{run.revision[:12]}`, machine `{run.fingerprint}`: "
+            f"{machine_facts.in_a_line(run.machine)}.",
             "",
             *summary(cells),
             "",
@@ -275,6 +280,6 @@ def main(
         for row in rows
         if row.quantity == "failure" or (row.status == "not_run" and row.backend == "placerl")
     ]
-    text = table(rows, failures)
+    text = table(rows, failures, session.run.record)
     (out / "table.md").write_text(text, encoding="utf-8")
     typer.echo("\n".join([*summary(results(rows)), *failures[:5], f"Table: {out / 'table.md'}"]))

@@ -1,6 +1,7 @@
 """The benchmark of mappings: its cells, how it goes on, and one real cell."""
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,6 +71,7 @@ def test_a_study_goes_on_where_it_stopped(
     assert len(first.out.splitlines()) <= 40
     text = (tmp_path / "out" / "table.md").read_text()
     assert "cartpole-dqn-8-8 B = 32, 2 cores" in text
+    assert re.search(r"^Run begun 20.*, revision `\w+`, machine `\w+`: .+ cores?, ", text, re.MULTILINE)
     assert "MemoryError: no memory" in text
     broken.clear()
     second = placerl(*asked)

@@ -55,7 +55,8 @@ def test_sums_over_blocks_are_those_of_the_product(
 
 @settings(max_examples=50, deadline=None)
 @given(first=LONGS, second=LONGS, gradient=WORDS, both=st.booleans())
-@example(first=(1 << 63) - 1, second=(1 << 63) - 1, gradient=0, both=True)  # rounding carries into one more bit
+# Rounding carries into one more bit.
+@example(first=(1 << 63) - 1, second=(1 << 63) - 1, gradient=0, both=True)
 @example(first=-(1 << 63), second=-(1 << 63), gradient=-1, both=True)
 def test_a_gradient_is_rounded_once_and_limited(
     adder: Simulation, first: int, second: int, gradient: int, both: bool
