@@ -139,7 +139,7 @@ def run(  # noqa: PLR0913 (a command: its options)
         InitialPriorities,
         typer.Option(
             "--initial-priorities",
-            help="Priority of a new transition: the largest so far, or the actor's own TD error (MAP II-A; DQN).",
+            help="Priority of a new transition: the largest so far, or the actor's own TD error (MAP II-A; DQN, DDPG).",
         ),
     ] = InitialPriorities.MAX,
     learners: Annotated[

@@ -129,8 +129,8 @@ def compose(
     storage = storage_of(workload, mapping)
     replay = replay_of(workload, mapping, storage, fusion, batch_size)
     own = options.threads, options.delay, options.streams
-    trainee = learner_of(workload, mapping, batch_size, learner_seed, *own)
     by_actor = options.initial_priorities is InitialPriorities.ACTOR
+    trainee = learner_of(workload, mapping, batch_size, learner_seed, *own, evaluating=by_actor)
     priorities = {TD_ERROR: FieldSpec((), np.float32)} if by_actor else {}
     return Parts(
         actors=actors_of(
@@ -199,8 +199,7 @@ def check_initial_priorities(workload: Task, mapping: Mapping, options: Options)
             f"{InitialPriorities.MAX} without a prioritised replay",
         )
     if not algorithm.actors_evaluate:
-        why = "its actors have the policy, and not the critic that TD errors need"
-        allowed = f"{InitialPriorities.MAX} with {algorithm.name}: {why}"
+        allowed = f"{InitialPriorities.MAX} with {algorithm.name}, whose actors compute no TD errors"
         raise UserError(workload.name, name, InitialPriorities.ACTOR, allowed)
     if mapping.learner.precision != FLOAT_32:
         raise UserError(

@@ -66,8 +66,9 @@ class Options:
             while they act on the old ones in a second buffer (PRL 3.3.2).
         streamed: whether a simulated learner begins its step when a batch's first transition arrives (PRL 3.3.2)
             instead of when all have. It is assumed that its design works on them one after another.
-        initial_priorities: what gives the priorities of new transitions. In MAP's loop the actors do, but not where
-            they only have the policy, as in DDPG; so it is the largest priority so far in every loop unless requested.
+        initial_priorities: what gives the priorities of new transitions. In MAP's loop the actors do (MAP II-A1), with
+            DQN and DDPG. Here it is the largest priority so far unless requested, so that loops can be compared, and
+            DDPG's actors do not need the critic.
     """
 
     actors: int | None = None

@@ -1,5 +1,7 @@
 """Returns the algorithm of a task, which is a workload or a user's own task, and the columns of its transitions."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -14,16 +16,19 @@ Task = Workload | CustomTask
 """A task that can be trained: a workload from a file, or a user's own task."""
 
 
-def algorithm_of(workload: Task, dtype: torch.dtype = torch.float32) -> Algorithm:
+def algorithm_of(
+    workload: Task, dtype: torch.dtype = torch.float32, *, evaluating: bool = False
+) -> Algorithm:
     """Return the algorithm of a task, created for the shapes of the task's environment.
 
     Args:
         workload: the task, a `Workload` or a `CustomTask`.
         dtype: data type of parameters and batches; a user's own algorithm (`CustomTask`) keeps its own.
+        evaluating: whether actors also compute TD errors (`Algorithm.evaluating`); not read for a user's own algorithm.
     """
     if isinstance(workload, CustomTask):
         return workload.custom_algorithm
-    return algorithms.create(
+    made = algorithms.create(
         workload.algorithm.name,
         observation_shape=workload.environment.observation_shape,
         action_size=workload.environment.action_size,
@@ -32,6 +37,7 @@ def algorithm_of(workload: Task, dtype: torch.dtype = torch.float32) -> Algorith
         action_kind=workload.environment.action_kind,
         dtype=dtype,
     )
+    return replace(made, evaluating=True) if evaluating else made
 
 
 def columns_of(workload: Task) -> dict[str, FieldSpec]:

@@ -83,10 +83,11 @@ class Algorithm(ABC):
         updates: computes gradients, Adam's updates and Polyak averages; a learner may replace it by a faster version.
         action_kind: "continuous" or "discrete", one of the class's `action_kinds`.
         noises: class attribute: names of the random numbers that a step takes, such as "target_noise".
-        actors_evaluate: class attribute: whether actors, which only have the acting parameters, can compute TD errors
-            (`acting_td_errors`).
+        actors_evaluate: class attribute: whether actors can compute TD errors (`acting_td_errors`), if the algorithm
+            was created with `evaluating`.
         n_step: whether batches hold n-step transitions (`primitives.replay.NStepReturns`), whose column
             `discount` replaces gamma.
+        evaluating: whether the acting parameters also hold what `acting_td_errors` needs, such as DDPG's critic.
     """
 
     name: ClassVar[str]
@@ -102,6 +103,7 @@ class Algorithm(ABC):
     updates: Updates = PURE
     action_kind: str = ""
     n_step: bool = False
+    evaluating: bool = False
 
     @property
     def discrete(self) -> bool:
@@ -189,7 +191,7 @@ class Algorithm(ABC):
         """Return TD errors that actors can compute, as initial priorities of their transitions (MAP II-A1).
 
         Args:
-            parameters: from `acting_parameters`, as NumPy arrays.
+            parameters: from `acting_parameters` of an algorithm that is `evaluating`, as NumPy arrays.
             batch: the columns of n transitions, without `weight`; `terminated` may be bool.
 
         Returns:

@@ -25,14 +25,18 @@ Batch of B transitions:
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from primitives.algorithms import base, checks, networks
 from primitives.algorithms.networks import Array, Network, Parameters
 from primitives.algorithms.updates import AdamState, copy, initial_adam
+
+_CRITIC = "critic."
+"""Begins the names of the critic's parameters where actors get them too (`Algorithm.evaluating`)."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,7 @@ class DDPG(base.Algorithm):
 
     name: ClassVar[str] = "ddpg"
     action_kinds: ClassVar[tuple[str, ...]] = ("continuous",)
+    actors_evaluate: ClassVar[bool] = True
     hyperparameters: DdpgHyperparameters = DdpgHyperparameters()
 
     @property
@@ -166,12 +171,48 @@ class DDPG(base.Algorithm):
         return base.StepResult(new_state, {"critic": critic_cost, "actor": actor_cost}, td_error)
 
     def acting_parameters(self, state: DdpgState) -> Parameters:
-        """Return the part of the state that actors need to choose actions: the actor's parameters."""
-        return state.actor
+        """Return the part of the state that actors need: the actor's parameters, and the critic's if `evaluating`."""
+        if not self.evaluating:
+            return state.actor
+        return state.actor | {f"{_CRITIC}{name}": value for name, value in state.critic.items()}
 
     def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
         """Return greedy actions, (n, A) in [-1, 1]."""
         return self.actor(parameters, observation)
+
+    def acting_td_errors(
+        self, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]
+    ) -> np.ndarray:
+        """Return TD errors by the online networks alone, (n,), since actors have no target networks (MAP II-A1).
+
+        They equal those of a gradient step whose target networks equal the online ones.
+
+        Args:
+            parameters: from `acting_parameters` of an algorithm that is `evaluating`, as NumPy arrays.
+            batch: the columns of n transitions, without `weight`; `terminated` may be bool.
+
+        Raises:
+            NotImplementedError: the algorithm is not `evaluating`, so that actors have no critic.
+        """
+        if not self.evaluating:
+            return super().acting_td_errors(parameters, batch)
+        values = {
+            name.removeprefix(_CRITIC): value
+            for name, value in parameters.items()
+            if name.startswith(_CRITIC)
+        }
+
+        critic: Any = self.critic
+
+        def value_of(observation: np.ndarray, action: np.ndarray) -> Any:
+            return critic(values, np.concatenate([observation, action], 1))[:, 0]
+
+        reward, following = batch["reward"], batch["next_observation"]
+        running = 1 - batch["terminated"].astype(reward.dtype)
+        discount = batch.get("discount", self.hyperparameters.gamma)
+        target = reward + discount * running * value_of(following, self.act(parameters, following))
+        errors: np.ndarray = target - value_of(batch["observation"], batch["action"])
+        return errors
 
     def explored(
         self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]

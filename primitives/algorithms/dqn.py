@@ -189,7 +189,7 @@ class DQN(base.Algorithm):
         They equal those of a gradient step, of either kind of Q-learning, whose target network equals the online one.
 
         Args:
-            parameters: from `acting_parameters`, as NumPy arrays.
+            parameters: from `acting_parameters`, as NumPy arrays, whether or not the algorithm is `evaluating`.
             batch: the columns of n transitions, without `weight`; `terminated` may be bool.
         """
         q: Any = self.q

@@ -29,6 +29,8 @@ def learner_of(
     threads: int = 1,
     delay: int | None = None,
     streams: int = 1,
+    *,
+    evaluating: bool = False,
 ) -> Learner:
     """Create the learner that a mapping names, for a task.
 
@@ -40,15 +42,17 @@ def learner_of(
             their own.
         delay: gradient steps before a learner of precision "dynamic" narrows its activations; `DELAY` if None.
         streams: streams of a learner on OpenCL.
+        evaluating: whether actors also compute TD errors (`Algorithm.evaluating`).
 
     Raises:
         UserError: the learner's backend, device or precision does not exist here, or it has no streams.
     """
     check_streams(workload, mapping, batch_size, streams)
     first_seed = int(seed.generate_state(1)[0])
+    algorithm = algorithm_of(workload, evaluating=evaluating)
     if streams > 1:
         return StreamedLearner(
-            algorithm_of(workload),
+            algorithm,
             streams,
             mapping.learner.location or None,
             batch_size=batch_size,
@@ -60,7 +64,7 @@ def learner_of(
         "learner",
         mapping.learner,
         learner.create,
-        algorithm_of(workload),
+        algorithm,
         batch_size=batch_size,
         seed=first_seed,
         **own,

@@ -94,9 +94,9 @@ def test_an_algorithm_without_a_replay_takes_nothing_of_one(options, words):
     ("name", "mapping", "words"),
     [
         (
-            "cartpole-ddpg",
+            "pendulum-td3",
             "native-native-cpu",
-            "allowed: max with ddpg: its actors have the policy, and not the",
+            "allowed: max with td3, whose actors compute no TD errors",
         ),
         ("cartpole-dqn", "native[fixed32]-native-cpu", "allowed: max with a learner of precision fixed32"),
     ],

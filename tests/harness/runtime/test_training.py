@@ -427,6 +427,7 @@ def test_rows_that_were_overwritten_meanwhile_keep_the_priority_of_their_new_ite
     training.close()
 
 
+@pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ddpg"])
 @pytest.mark.parametrize(
     ("mapping", "arguments"),
     [
@@ -441,8 +442,8 @@ def test_rows_that_were_overwritten_meanwhile_keep_the_priority_of_their_new_ite
         (Mapping.parse("fpga-fpga-fpga"), {}),
     ],
 )
-def test_the_actors_td_errors_are_the_initial_priorities(mapping, arguments):
-    item = small("cartpole-dqn", actors=3)
+def test_the_actors_td_errors_are_the_initial_priorities(name, mapping, arguments):
+    item = small(name, actors=3)
     options = Options(**arguments, initial_priorities=InitialPriorities.ACTOR)
     training = Training(item, mapping, options=options)
     training.fill()
@@ -458,9 +459,10 @@ def test_the_actors_td_errors_are_the_initial_priorities(mapping, arguments):
     training.close()
 
 
-def test_the_actors_td_errors_are_by_the_weights_that_they_act_with():
+@pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ddpg"])
+def test_the_actors_td_errors_are_by_the_weights_that_they_act_with(name):
     training = Training(
-        small("cartpole-dqn"), NATIVE, options=Options(overlap=4, initial_priorities=InitialPriorities.ACTOR)
+        small(name), NATIVE, options=Options(overlap=4, initial_priorities=InitialPriorities.ACTOR)
     )
     training.fill()
     inserted, insert = [], training._steps.insert

@@ -1,5 +1,7 @@
 """DDPG's gradient step against the same update written by hand with torch.autograd and torch.optim."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -151,3 +153,15 @@ def test_exploration_adds_noise_within_the_bounds():
     greedy = algorithm.act(arrays, observation)
     assert inside.mean() > 0.9
     assert np.std((action - greedy)[inside]) == pytest.approx(0.5, abs=0.1)
+
+
+def test_actors_with_the_critic_compute_the_td_errors_of_a_step(make_batch):
+    algorithm = replace(make(gamma=0.9), evaluating=True)
+    state = algorithm.initialise(torch.Generator().manual_seed(0))  # target networks equal the trained ones
+    batch = make_batch(algorithm, 8)
+    arrays = {name: value.numpy() for name, value in batch.items()}
+    parameters = {name: value.numpy() for name, value in algorithm.acting_parameters(state).items()}
+    found = algorithm.acting_td_errors(parameters, arrays | {"terminated": arrays["terminated"] == 1})
+    np.testing.assert_allclose(found, algorithm.gradient_step(state, batch, {}).td_error.numpy())
+    actions = algorithm.act(parameters, arrays["observation"])
+    np.testing.assert_allclose(actions, make().act(state.actor, batch["observation"]).numpy())

@@ -103,7 +103,6 @@ def test_the_actors_td_errors_by_hand():
 @pytest.mark.parametrize("name", ["ddpg", "td3", "sac"])
 def test_actors_without_a_critic_compute_no_td_errors(name):
     algorithm = create(name, observation_shape=(4,), action_size=1, network={"hidden": [16]})
-    assert not algorithm.actors_evaluate
     with pytest.raises(NotImplementedError, match=f"{name}: its acting parameters give actions, not values"):
         algorithm.acting_td_errors({}, {})
 
