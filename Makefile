@@ -54,6 +54,25 @@ test-slow: install  ## the tests that take longer than `make test` allows
 
 test-all: test test-slow  ## every test that needs no GPU
 
+# .venv has the oldest Python that is supported, or another that was named; this is the newest one here, with a wheel of
+# the package and what sum trees and replays need. Their tests run in a copy, so that they find the wheel's modules.
+NEWEST := .venv-newest
+NEWEST_PYTHON ?= $(shell for minor in 15 14 13 12; do \
+	PYENV_VERSION=3.$$minor python3.$$minor -c 'import sys; print(sys.executable)' 2>/dev/null && break; done)
+
+.PHONY: test-newest newest-tests
+test-newest:  ## test a wheel for the newest Python that is installed, with sum trees and replays
+	$(if $(NEWEST_PYTHON),$(MAKE) --no-print-directory newest-tests NEWEST_PYTHON=$(NEWEST_PYTHON),@echo "no Python newer than 3.11 was found: none tested")
+
+newest-tests:
+	$(NEWEST_PYTHON) -m venv --clear $(NEWEST)
+	$(NEWEST)/bin/pip install --quiet --constraint constraints.txt numpy scikit-build-core nanobind cmake ninja
+	rm -rf build/newest && mkdir -p build/newest && cp -r tests pyproject.toml build/newest/
+	PATH="$(CURDIR)/$(NEWEST)/bin:$$PATH" $(NEWEST)/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/newest .
+	$(NEWEST)/bin/pip install --quiet --constraint constraints.txt "$$(ls build/newest/*.whl)[opencl,fpga,test]" scipy psutil pydantic
+	cd build/newest && PLACERL_CACHE="$(CURDIR)/build/cache" ../../$(NEWEST)/bin/python -m pytest -n $(TEST_PROCESSES) --dist loadfile -m 'not slow and not gpu' \
+		tests/primitives/sum_tree tests/primitives/replay --ignore tests/primitives/replay/adapters
+
 # Material's notice on the future of MkDocs is no warning about the pages.
 .PHONY: docs
 docs: install  ## the site of the pages in docs/, in build/site
