@@ -32,7 +32,10 @@ BATCH_SIZES = (32, 1000)
 _CARTPOLE = (LayerShape(5, 8, 8), LayerShape(8, 8, 8), LayerShape(8, 1, 1))
 _ACTOR = (LayerShape(11, 256, 4), LayerShape(256, 256, 52), LayerShape(256, 3, 1))
 _CRITIC = (LayerShape(14, 256, 4), LayerShape(256, 256, 52), LayerShape(256, 1, 1))
-PASSES = (learner.Pass(_CARTPOLE), learner.Pass(_CRITIC, target=(*_ACTOR, *_CRITIC)))
+PASSES = (
+    learner.Pass(_CARTPOLE),
+    learner.Pass(_CRITIC, target=(*_ACTOR, *_CRITIC), policy=len(_ACTOR)),
+)
 PIPELINES = ((1, 32), (2, 128))
 COLUMNS = ("block", "case", "formula", "simulated", "difference", "reasons")
 

@@ -10,6 +10,8 @@ follows (`difference_terms`):
 - handing over: a sample needs `HANDOVER_CYCLES` more in every forward and backward stage, for the FIFO, the memory's
   answer and the result's register, and `LAST_CYCLES` in the loss (if it takes one cycle) and the gradient together.
   MAP has none.
+- policy: an action is the tanh of its sums, which takes `TANH_CYCLES` on the way to the critic, and
+  `POLICY_BACK_CYCLES` on the way back to the actor.
 - update at once: a word of every pipeline's sums is read in the same cycle and added in a tree, and all layers are
   updated in parallel; MAP adds the DP sums one after another, layer by layer.
 - Adam's latency: from the last word of sums to the last new weight.
@@ -18,7 +20,7 @@ follows (`difference_terms`):
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from primitives.fpga.learner_pipeline.layer_shape import LayerShape
+from primitives.fpga.learner_pipeline.layer_shape import POLICY_BACK_CYCLES, TANH_CYCLES, LayerShape
 
 HANDOVER_CYCLES = 4
 LAST_CYCLES = 6
@@ -35,12 +37,15 @@ class Pass:
         trained: number of trained layers, counted from the samples; 0: all.
         target: layers that compute the loss's targets; empty if the targets come with the samples.
         loss_cycles: cycles from the loss's inputs to its errors. It takes a sample per cycle.
+        policy: number of layers of an actor, whose actions go to the critic after it: the first of `target`, or
+            without targets the first of `layers`, and then what is trained; 0 if there is none.
     """
 
     layers: tuple[LayerShape, ...]
     trained: int = 0
     target: tuple[LayerShape, ...] = ()
     loss_cycles: int = 1
+    policy: int = 0
 
     @property
     def trained_layers(self) -> tuple[LayerShape, ...]:
@@ -71,15 +76,18 @@ def stage_cycles(work: Pass) -> dict[str, list[int]]:
     }
 
 
-def _ways(work: Pass) -> Iterator[tuple[list[int], int]]:
-    """Yield every path of a sample to a gradient: the cycles of its stages, and those of handing it over."""
+def _ways(work: Pass) -> Iterator[tuple[list[int], int, int]]:
+    """Yield every path of a sample to a gradient: the cycles of its stages, of handing it over, and of a policy."""
     times = stage_cycles(work)
     for begin in (times["forward"], times["target"]) if work.target else (times["forward"],):
         for number, gradient in enumerate(times["gradient"]):
             back = times["backward"][number:]
             way = [*begin, *times["loss"], *back, gradient]
             more = work.loss_cycles - 1
-            yield way, HANDOVER_CYCLES * (len(begin) + len(back)) + LAST_CYCLES + more
+            policy = 0
+            if work.policy and begin is (times["target"] if work.target else times["forward"]):
+                policy = TANH_CYCLES + (0 if work.target else POLICY_BACK_CYCLES)
+            yield way, HANDOVER_CYCLES * (len(begin) + len(back)) + LAST_CYCLES + more, policy
 
 
 def pipeline_cycles(work: Pass, *, samples: int) -> int:
@@ -92,7 +100,9 @@ def pipeline_cycles(work: Pass, *, samples: int) -> int:
         work: the layers of the pass.
         samples: number of samples per pipeline.
     """
-    return max(sum(way) + handover + (samples - 1) * max(way) for way, handover in _ways(work))
+    return max(
+        sum(way) + handover + policy + (samples - 1) * max(way) for way, handover, policy in _ways(work)
+    )
 
 
 def update_cycles(work: Pass, *, adam_latency: int) -> int:
@@ -165,15 +175,18 @@ def difference_terms(work: Pass, *, samples: int, pipelines: int, adam_latency: 
         adam_latency: cycles from the last word of sums to the last new weight.
 
     Returns:
-        The cycles for "own times" (of each stage), "handing over" (samples from stage to stage), "update at once" (of
-        all layers) and "Adam's latency". The top of this module explains them.
+        The cycles for "own times" (of each stage), "handing over" (samples from stage to stage), "policy" (tanh),
+        "update at once" (of all layers) and "Adam's latency". The top of this module explains them.
     """
-    way, handover = max(_ways(work), key=lambda item: sum(item[0]) + item[1] + (samples - 1) * max(item[0]))
+    way, handover, policy = max(
+        _ways(work), key=lambda item: sum(item[0]) + item[1] + item[2] + (samples - 1) * max(item[0])
+    )
     own = sum(way) + (samples - 1) * max(way)
     words = max(layer.words for layer in work.trained_layers)
     return {
         "own times": own - map_pipeline_cycles(work, samples=samples),
         "handing over": handover,
+        "policy": policy,
         "update at once": words - map_update_cycles(work, pipelines=pipelines),
         "Adam's latency": adam_latency,
     }

@@ -198,7 +198,8 @@ def pass_cycles(work: Pass, *, samples: int, update: int) -> int:
         run = _pipeline_timer(topology_of(work)).run({"commands": commands}, {"cycles": 1})
         return int(run.outputs["cycles"][0])
 
-    return _kept("learner_pipeline.timer", fields, simulate)
+    others = {"loss": work.loss_cycles, "policy": work.policy}
+    return _kept("learner_pipeline.timer", {**fields, **others}, simulate)
 
 
 @remember

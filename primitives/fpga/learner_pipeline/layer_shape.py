@@ -8,6 +8,10 @@ FORMAT = Q(32, 16)  # of activations, weights and errors
 FRACTION = Q(32, 30)  # of discounts and importance weights, numbers from 0 to 1
 TD_LOSS_CYCLES = 7
 """Cycles of the loss of DQN and of DDPG's critic, `td_loss.TdLossUnit`, from a sample's values to its errors."""
+TANH_CYCLES = 50
+"""Cycles in which a policy's last layer takes the tanh of its sums, `policy_units.TanhUnit`."""
+POLICY_BACK_CYCLES = 4
+"""Cycles in which errors return through this tanh, `policy_units.PolicyBackward`."""
 WIDEST_LAYER = 4096
 """Most neurons of a layer."""
 

@@ -17,9 +17,9 @@ from primitives.fpga.floating_point.convert import FromFixed, ToFixed
 from primitives.fpga.floating_point.golden import Array
 from primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
 from primitives.fpga.floating_point.words import delayed
-from primitives.fpga.learner_pipeline.layer import Number, stored, vector, word_write
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
-from primitives.fpga.learner_pipeline.tensor_units import BackwardUnit, ForwardUnit
+from primitives.fpga.learner_pipeline.layer import CYCLE_BITS, Number, stored, vector, word_write
+from primitives.fpga.learner_pipeline.layer_shape import FORMAT, POLICY_BACK_CYCLES, TANH_CYCLES, LayerShape
+from primitives.fpga.learner_pipeline.tensor_units import EMPTY, BackwardUnit, ForwardUnit
 from primitives.fpga.vector.stream_unit import StreamLane
 
 ONE = 1 << FORMAT.fraction_bits
@@ -104,6 +104,67 @@ class TanhUnit(wiring.Component):
             self.outputs.payload.eq(lanes.result),
             self.outputs.valid.eq(lanes.done),
         ]
+        return m
+
+
+class _Delay(wiring.Component):
+    """Delays samples without meaning, one per cycle, and stalls with its last one, as `TanhUnit` does.
+
+    Args:
+        cycles: from a sample to its output.
+
+    Ports:
+        inputs: In(stream of 1), outputs: Out(stream of 1).
+    """
+
+    def __init__(self, cycles: int):
+        self._cycles = cycles
+        super().__init__({"inputs": In(EMPTY), "outputs": Out(EMPTY)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.d.comb += self.inputs.ready.eq(~self.outputs.valid | self.outputs.ready)
+        moving = Signal(self._cycles)
+        with m.If(self.inputs.ready):
+            m.d.sync += moving.eq(Cat(self.inputs.valid, moving[:-1]))
+        m.d.comb += self.outputs.valid.eq(moving[-1])
+        return m
+
+
+class TimedPolicyForward(wiring.Component):
+    """Takes the cycles of `PolicyForward` without a datapath; its ports are those of `ForwardUnit` without one."""
+
+    def __init__(self) -> None:
+        super().__init__({"inputs": In(EMPTY), "outputs": Out(EMPTY), "cycles": In(CYCLE_BITS)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.forward = forward = ForwardUnit(None)
+        m.submodules.tanh = tanh = _Delay(TANH_CYCLES)
+        m.d.comb += forward.cycles.eq(self.cycles)
+        wiring.connect(m, wiring.flipped(self.inputs), forward.inputs)
+        wiring.connect(m, forward.outputs, tanh.inputs)
+        wiring.connect(m, tanh.outputs, wiring.flipped(self.outputs))
+        return m
+
+
+class TimedPolicyBackward(wiring.Component):
+    """Takes the cycles of `PolicyBackward` without a datapath; its ports are those of `BackwardUnit` without one."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            {"errors": In(EMPTY), "inputs": In(EMPTY), "back": Out(EMPTY), "cycles": In(CYCLE_BITS)}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.backward = backward = BackwardUnit(None)
+        m.submodules.tanh = tanh = _Delay(POLICY_BACK_CYCLES)
+        m.d.comb += backward.cycles.eq(self.cycles)
+        wiring.connect(m, wiring.flipped(self.errors), backward.errors)
+        wiring.connect(m, wiring.flipped(self.inputs), backward.inputs)
+        wiring.connect(m, backward.back, tanh.inputs)
+        wiring.connect(m, tanh.outputs, wiring.flipped(self.back))
         return m
 
 

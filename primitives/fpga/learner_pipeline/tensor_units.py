@@ -29,7 +29,7 @@ from primitives.fpga.learner_pipeline.layer import (
 from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
 
 ONE = 1 << FORMAT.fraction_bits
-_EMPTY = stream.Signature(1)
+EMPTY = stream.Signature(1)
 _CYCLES = {"cycles": In(CYCLE_BITS)}
 
 
@@ -75,7 +75,7 @@ class ForwardUnit(wiring.Component):
     def __init__(self, layer: LayerShape | None, *, relu: bool = True):
         self.layer, self.relu = layer, relu
         if layer is None:
-            super().__init__({"inputs": In(_EMPTY), "outputs": Out(_EMPTY), **_CYCLES})
+            super().__init__({"inputs": In(EMPTY), "outputs": Out(EMPTY), **_CYCLES})
             return
         super().__init__(
             {
@@ -132,7 +132,7 @@ class LossUnit(wiring.Component):
 
     def __init__(self, size: int | None, *, latency: int = 1):
         self.size, self.latency = size, latency
-        signature = _EMPTY if size is None else stream.Signature(vector(size))
+        signature = EMPTY if size is None else stream.Signature(vector(size))
         super().__init__({"outputs": In(signature), "targets": In(signature), "errors": Out(signature)})
 
     def elaborate(self, platform: object) -> Module:
@@ -172,7 +172,7 @@ class BackwardUnit(wiring.Component):
     def __init__(self, layer: LayerShape | None, *, relu: bool = True):
         self.layer, self.relu = layer, relu
         if layer is None:
-            super().__init__({"errors": In(_EMPTY), "inputs": In(_EMPTY), "back": Out(_EMPTY), **_CYCLES})
+            super().__init__({"errors": In(EMPTY), "inputs": In(EMPTY), "back": Out(EMPTY), **_CYCLES})
             return
         super().__init__(
             {
@@ -234,7 +234,7 @@ class GradientUnit(wiring.Component):
     def __init__(self, layer: LayerShape | None):
         self.layer = layer
         if layer is None:
-            super().__init__({"errors": In(_EMPTY), "inputs": In(_EMPTY), "added": Out(1), **_CYCLES})
+            super().__init__({"errors": In(EMPTY), "inputs": In(EMPTY), "added": Out(1), **_CYCLES})
             return
         super().__init__(
             {

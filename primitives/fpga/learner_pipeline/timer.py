@@ -8,6 +8,7 @@ DP pipelines with equally many samples each take the same cycles, so one of them
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
@@ -15,6 +16,7 @@ from amaranth.lib.wiring import In, Out
 
 from primitives.fpga.cycles.learner import Pass, stage_cycles
 from primitives.fpga.learner_pipeline.layer import CYCLE_BITS, all_of
+from primitives.fpga.learner_pipeline.policy_units import TimedPolicyBackward, TimedPolicyForward
 from primitives.fpga.learner_pipeline.stages import Stages
 from primitives.fpga.learner_pipeline.tensor_units import BackwardUnit, ForwardUnit, GradientUnit, LossUnit
 
@@ -30,12 +32,14 @@ class Topology:
         trained: how many of these layers, counted from the samples, have a gradient unit.
         target: number of layers that compute the loss's targets from samples of their own; 0: the targets are inputs.
         loss_cycles: cycles from the loss's inputs to its errors: 1, or those of a `TdLossUnit`.
+        policy: number of layers of an actor, the first of `target`, or without targets of `forward`; 0: none.
     """
 
     forward: int
     trained: int
     target: int = 0
     loss_cycles: int = 1
+    policy: int = 0
 
     def __post_init__(self) -> None:
         """Raise ValueError for a count out of range."""
@@ -44,6 +48,7 @@ class Topology:
             ("trained", self.trained, 1, self.forward),
             ("target", self.target, 0, 64),
             ("loss_cycles", self.loss_cycles, 1, 64),
+            ("policy", self.policy, 0, (self.target or self.forward) - 1),
         ):
             if not low <= value <= high:
                 raise ValueError(f"{name}: found {value}; allowed: {low} to {high}")
@@ -84,7 +89,9 @@ def topology_of(work: Pass) -> Topology:
     Args:
         work: the layers of the pass.
     """
-    return Topology(len(work.layers), len(work.trained_layers), len(work.target), work.loss_cycles)
+    return Topology(
+        len(work.layers), len(work.trained_layers), len(work.target), work.loss_cycles, work.policy
+    )
 
 
 def command_fields(work: Pass, *, samples: int, update: int) -> dict[str, object]:
@@ -97,6 +104,11 @@ def command_fields(work: Pass, *, samples: int, update: int) -> dict[str, object
     """
     stages = {name: times for name, times in stage_cycles(work).items() if times and name != "loss"}
     return {"samples": samples, "update": update, **stages}
+
+
+def _forward(count: int, policy: int) -> list[Any]:
+    """Return forward units without datapaths, of which number `policy` ends an actor; none does if it is -1."""
+    return [TimedPolicyForward() if number == policy else ForwardUnit(None) for number in range(count)]
 
 
 class PipelineTimer(wiring.Component):
@@ -139,12 +151,16 @@ class PipelineTimer(wiring.Component):
                 m.d.sync += accepted.eq(0)
             return samples
 
+        policy = topology.policy - 1  # its last layer, and the errors' last stage before it
         stages = Stages(
-            forward=[ForwardUnit(None) for _ in range(topology.forward)],
+            forward=_forward(topology.forward, -1 if topology.target else policy),
             loss=LossUnit(None, latency=topology.loss_cycles),
-            backward=[BackwardUnit(None) for _ in range(topology.backward)],
+            backward=[
+                TimedPolicyBackward() if number == policy and not topology.target else BackwardUnit(None)
+                for number in range(topology.backward)
+            ],
             gradient=[GradientUnit(None) for _ in range(topology.trained)],
-            target=[ForwardUnit(None) for _ in range(topology.target)],
+            target=_forward(topology.target, policy),
         )
         stages.add_to(m, source("samples"), source("targets"))
         for kind in ("target", "forward", "backward", "gradient"):

@@ -13,11 +13,12 @@ PRIORITY_BITS = 31
 NETWORKS = {
     "cartpole": (4, 8, 8, 2),
     "cartpole-ddpg": (5, 8, 8, 1),
+    "hopper-ddpg": (14, 256, 256, 1),
     "small": (2, 3, 2),
     "small-ddpg": (3, 2, 1),
 }
 """Neurons of the layers of Q networks and critics by name, from the inputs to the values."""
-ACTORS = {"cartpole-ddpg": (4, 8, 8, 1), "small-ddpg": (2, 2, 1)}
+ACTORS = {"cartpole-ddpg": (4, 8, 8, 1), "hopper-ddpg": (11, 256, 256, 3), "small-ddpg": (2, 2, 1)}
 """Neurons of the layers of DDPG's actors, by the same names."""
 
 

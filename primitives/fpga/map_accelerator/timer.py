@@ -1,8 +1,8 @@
 """The clock cycles of a gradient step of MAP's accelerator in closed form, which the tests compare with its RTL.
 
 A step draws B samples, computes the first importance weight, sends the batch through the pipelines, and updates all
-weights; the priorities' update overlaps. With S banks the draw depends on how many samples each bank holds; the closed
-form is exact for one bank.
+weights; the priorities' update overlaps. DDPG's batch is sent twice, for the critic and for the actor. With S banks the
+draw depends on how many samples each bank holds; the closed form is exact for one bank.
 """
 
 from primitives.fpga.cycles import replay
@@ -14,25 +14,43 @@ from primitives.fpga.map_accelerator.settings import AcceleratorSettings
 
 SEQUENCER_CYCLES = 12
 """Cycles of a step between its phases, and in the registers and queues on the way of a batch."""
+SECOND_PASS_CYCLES = 7
+"""The same cycles of the second time that a batch is sent."""
 RUN_CYCLES = 2
 """Cycles of a run in addition to those of its steps."""
 
 
-def pass_of(settings: AcceleratorSettings) -> Pass:
-    """Return the layers of the learner's pass over a batch."""
-    return Pass(settings.layers, target=settings.layers, loss_cycles=LATENCY)
+def passes_of(settings: AcceleratorSettings) -> tuple[Pass, ...]:
+    """Return the layers of the learner's passes over a batch: one of DQN; the critic's and the actor's of DDPG.
+
+    Args:
+        settings: sizes of the accelerator.
+    """
+    values, actor = settings.layers, settings.actor
+    if not actor:
+        return (Pass(values, target=values, loss_cycles=LATENCY),)
+    return (
+        Pass(values, target=(*actor, *values), loss_cycles=LATENCY, policy=len(actor)),
+        Pass((*actor, *values), trained=len(actor), policy=len(actor)),
+    )
 
 
 def step_cycles(settings: AcceleratorSettings, batch_size: int) -> int:
     """Return the clock cycles of a gradient step; a run of several has `RUN_CYCLES` more.
 
     Args:
-        settings: sizes for DQN, with one bank.
+        settings: sizes, with one bank.
         batch_size: B, a multiple of the pipelines.
     """
-    work = pass_of(settings)
     timing = replay.level_timing(fanout=settings.fanout, narrow=False, samples=True)
     drawing = replay.pipeline_cycles(batch_size, levels=settings.levels, timing=timing)
-    learning = pipeline_cycles(work, samples=batch_size // settings.pipelines) + settings.pipelines - 1
-    updating = update_cycles(work, adam_latency=target_latency())
-    return SEQUENCER_CYCLES + drawing + WEIGHT_LATENCY + learning + updating
+    passes = passes_of(settings)
+    learning = [
+        WEIGHT_LATENCY
+        + pipeline_cycles(work, samples=batch_size // settings.pipelines)
+        + settings.pipelines
+        - 1
+        + update_cycles(work, adam_latency=target_latency())
+        for work in passes
+    ]
+    return SEQUENCER_CYCLES + drawing + sum(learning) + SECOND_PASS_CYCLES * (len(passes) - 1)

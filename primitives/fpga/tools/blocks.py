@@ -246,7 +246,9 @@ def _ppo_accelerator(
 
 
 def _map_accelerator(
-    network: Annotated[str, Words(("cartpole", "cartpole-ddpg", "small", "small-ddpg"))] = "cartpole",
+    network: Annotated[
+        str, Words(("cartpole", "cartpole-ddpg", "hopper-ddpg", "small", "small-ddpg"))
+    ] = "cartpole",
     lanes: Neurons = 1,
     pipelines: Annotated[int, Whole(1, 32)] = 1,
     batch: Annotated[int, Whole(1, 1 << 14)] = 32,

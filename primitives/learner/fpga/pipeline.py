@@ -13,8 +13,8 @@ batch forward to a loss and back, and trains one network. MAP uses the pipeline 
 Passes follow each other, because the actor's pass needs the new critic; both use the same units of the critic.
 (Double DQN's greedy action goes through the network in parallel with the target network: with its own units and
 without further cycles.) Target networks are updated while their weights are written. Cycles are `simulated` by
-`fpga.learner_pipeline.timer`, once for each distinct size. For DQN the RTL of the whole step exists
-(`fpga.map_accelerator`); for DDPG that of its loss, layers and update exists, but not its whole.
+`fpga.learner_pipeline.timer`, once for each distinct size. The RTL of the whole step, with sampling and update of
+priorities, is `fpga.map_accelerator`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -120,8 +120,8 @@ class PipelineDesign:
             return {"q": Pass(q, target=q, loss_cycles=TD_LOSS_CYCLES)}
         actor, critic = self.networks["actor"], self.networks["critic"]
         return {
-            "critic": Pass(critic, target=(*actor, *critic), loss_cycles=TD_LOSS_CYCLES),
-            "actor": Pass((*actor, *critic), trained=len(actor)),
+            "critic": Pass(critic, target=(*actor, *critic), loss_cycles=TD_LOSS_CYCLES, policy=len(actor)),
+            "actor": Pass((*actor, *critic), trained=len(actor), policy=len(actor)),
         }
 
     @property
@@ -202,7 +202,7 @@ def gradient_step(algorithm: Algorithm, batch_size: int, device: FpgaDevice) -> 
 
 
 def accelerator_cycles(design: PipelineDesign, batch_size: int, capacity: int, fanout: int) -> int | None:
-    """Return the clock cycles of a DQN step on MAP's whole accelerator: sampling, learning, update of priorities.
+    """Return the clock cycles of a gradient step on MAP's whole accelerator: sampling, learning, new priorities.
 
     They come from the closed form of `map_accelerator.timer`, which equals its RTL; one bank. The tree's levels hold at
     least `capacity` transitions.
@@ -214,18 +214,19 @@ def accelerator_cycles(design: PipelineDesign, batch_size: int, capacity: int, f
         fanout: K, children of a node of its tree.
 
     Returns:
-        The cycles; None for DDPG and for a K that is not a power of two, which the accelerator does not have.
+        The cycles; None for a K that is not a power of two, which the accelerator does not have.
     """
     from primitives.fpga.map_accelerator.settings import AcceleratorSettings
     from primitives.fpga.map_accelerator.timer import step_cycles
 
-    if "q" not in design.networks or fanout & (fanout - 1):
+    if fanout & (fanout - 1):
         return None
     levels = 1
     while fanout**levels < capacity:
         levels += 1
     settings = AcceleratorSettings(
-        design.networks["q"],
+        design.networks.get("q") or design.networks["critic"],
+        actor=design.networks.get("actor", ()),
         pipelines=design.pipelines,
         largest_batch=batch_size,
         fanout=fanout,

@@ -14,6 +14,8 @@ from primitives.fpga.learner_pipeline.policy_units import (
     AscentLoss,
     PolicyBackward,
     PolicyForward,
+    TimedPolicyBackward,
+    TimedPolicyForward,
     tanh,
     tanh_back,
 )
@@ -77,3 +79,20 @@ def test_the_actors_loss_rises_by_its_value() -> None:
     loss = simulation.interpreted(AscentLoss())
     run = loss.run({"outputs": [[5], [-7]], "targets": [0, 0]}, {"errors": 2})
     np.testing.assert_array_equal(run.outputs["errors"], [[-ONE], [-ONE]])
+
+
+def test_units_without_a_datapath_take_the_same_cycles() -> None:
+    layer, back = LayerShape(4, 2, 1), LayerShape(STATES + 2, 4, 1)
+    zeros = {"inputs": np.zeros((SAMPLES, 4), int), "states": np.zeros((SAMPLES, STATES), int)}
+    whole = simulation.interpreted(PolicyForward(layer, STATES)).run(zeros, {"outputs": SAMPLES})
+    timed = simulation.interpreted(TimedPolicyForward())
+    timed.write("cycles", layer.words)
+    run = timed.run({"inputs": np.zeros(SAMPLES, int)}, {"outputs": SAMPLES})
+    np.testing.assert_array_equal(run.output_cycles["outputs"], whole.output_cycles["outputs"])
+
+    zeros = {"errors": np.zeros((SAMPLES, 4), int), "inputs": np.zeros((SAMPLES, STATES + 2), int)}
+    whole = simulation.interpreted(PolicyBackward(back, STATES)).run(zeros, {"back": SAMPLES})
+    timed = simulation.interpreted(TimedPolicyBackward())
+    timed.write("cycles", back.blocks * back.inputs)
+    run = timed.run({name: np.zeros(SAMPLES, int) for name in zeros}, {"back": SAMPLES})
+    np.testing.assert_array_equal(run.output_cycles["back"], whole.output_cycles["back"])

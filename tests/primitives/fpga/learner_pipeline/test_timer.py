@@ -45,12 +45,14 @@ def layers(draw: Any, name: str, low: int) -> tuple[LayerShape, ...]:
     return tuple(draw(st.lists(shapes, min_size=low, max_size=4), name))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=16, deadline=None)
 @given(data=st.data())
 def test_the_timer_agrees_with_the_closed_form(data: st.DataObject) -> None:
     chain = layers(data.draw, "layers", 1)
     work = Pass(chain, data.draw(st.integers(1, len(chain)), "trained"), layers(data.draw, "target", 0))
     work = replace(work, loss_cycles=data.draw(st.sampled_from([1, LATENCY]), "loss_cycles"))
+    if policy := data.draw(st.integers(0, max(1, len(work.target or chain)) - 1), "policy"):
+        work = replace(work, policy=policy, trained=work.trained if work.target else policy)
     command = st.tuples(st.integers(1, 20), st.integers(1, 20))
     commands = data.draw(st.lists(command, min_size=1, max_size=3), "samples and update")
     expected = [pipeline_cycles(work, samples=samples) + update for samples, update in commands]

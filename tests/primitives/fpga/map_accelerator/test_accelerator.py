@@ -12,7 +12,7 @@ from primitives.fpga import simulation
 from primitives.fpga.learner_pipeline.layer_shape import LayerShape
 from primitives.fpga.map_accelerator.accelerator import MapAccelerator
 from primitives.fpga.map_accelerator.golden import GoldenAccelerator, StepHyperparameters
-from primitives.fpga.map_accelerator.settings import NETWORKS, AcceleratorSettings, layers_of
+from primitives.fpga.map_accelerator.settings import ACTORS, NETWORKS, AcceleratorSettings, layers_of
 from primitives.fpga.map_accelerator.simulation import AcceleratorHost
 from primitives.fpga.map_accelerator.timer import RUN_CYCLES, step_cycles
 from tests.primitives.fpga.map_accelerator.accelerator_cases import first_weights, transitions
@@ -23,6 +23,8 @@ DIVIDED = replace(SMALL, pipelines=2, banks=2, double=True)
 WITH_ACTOR = replace(
     SMALL, layers=layers_of((3, 2, 1), 1), actor=layers_of((2, 2, 1), 1), pipelines=2, banks=2
 )
+WITH_ACTOR_ON_ONE_BANK = replace(WITH_ACTOR, banks=1)
+HOPPER = AcceleratorSettings(layers_of(NETWORKS["hopper-ddpg"], 4), actor=layers_of(ACTORS["hopper-ddpg"], 4))
 FIRST = StepHyperparameters(learning_rate=1e-2, tau=0.1, target_interval=2, epsilon=0.01)
 SECOND = StepHyperparameters(learning_rate=1e-3, gamma=0.9, huber=False, alpha=1.0, beta=1.0)
 
@@ -57,7 +59,6 @@ def check_runs(
                 np.testing.assert_array_equal(found.view(np.uint32), expected.view(np.uint32))
     assert host.registers.read("finished_steps") == sum(steps for steps, _, _ in runs)
     assert host.registers.read("events") == 1
-    check_that_sending_is_alone(settings, host)
 
 
 def check_that_sending_is_alone(settings: AcceleratorSettings, host: AcceleratorHost) -> None:
@@ -79,18 +80,32 @@ def check_that_sending_is_alone(settings: AcceleratorSettings, host: Accelerator
 
 @pytest.mark.parametrize(
     "settings",
-    [pytest.param(SMALL, marks=pytest.mark.slow), DIVIDED, pytest.param(WITH_ACTOR, marks=pytest.mark.slow)],
-    ids=["small", "divided", "with actor"],
+    [
+        pytest.param(SMALL, marks=pytest.mark.slow),
+        DIVIDED,
+        pytest.param(WITH_ACTOR, marks=pytest.mark.slow),
+        pytest.param(WITH_ACTOR_ON_ONE_BANK, marks=pytest.mark.slow),
+    ],
+    ids=["small", "divided", "with actor", "with actor, one bank"],
 )
 def test_gradient_steps_are_the_golden_models_bit_by_bit(settings: AcceleratorSettings) -> None:
     host = AcceleratorHost(simulation.interpreted(MapAccelerator(settings)), settings)
     check_runs(settings, host, 12, [(1, 8, FIRST), (2, 4, SECOND)])
+    check_that_sending_is_alone(settings, host)
 
 
 @pytest.mark.slow
 def test_a_step_of_cartpoles_network_is_the_golden_models_bit_by_bit() -> None:
     host = AcceleratorHost(simulation.interpreted(MapAccelerator(CARTPOLE)), CARTPOLE)
     check_runs(CARTPOLE, host, 48, [(1, 32, FIRST)])
+    check_that_sending_is_alone(CARTPOLE, host)
+
+
+@pytest.mark.slow
+def test_a_step_of_hoppers_networks_is_the_golden_models_bit_by_bit() -> None:
+    """1,176,107 cycles, each of all units; about two minutes, and as much to build the simulation."""
+    host = AcceleratorHost(simulation.compiled(MapAccelerator(HOPPER)), HOPPER)
+    check_runs(HOPPER, host, 64, [(1, 32, FIRST)])
 
 
 def test_sizes_that_do_not_fit_are_refused() -> None:

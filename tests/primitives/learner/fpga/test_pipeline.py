@@ -1,5 +1,6 @@
 """MAP's learner pipeline for a gradient step: its design, its passes, and their cycles beside the formula."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
 from typing import Any
@@ -92,18 +93,17 @@ def test_double_dqn_takes_units_but_no_cycles_more() -> None:
     assert double.formula_cycles == plain.formula_cycles
 
 
-def test_the_whole_accelerators_step_contains_the_learners() -> None:
+@pytest.mark.parametrize("algorithm", [dqn, ddpg])
+def test_the_whole_accelerators_step_contains_the_learners(algorithm: Callable[[], Algorithm]) -> None:
     pytest.importorskip("amaranth")
-    design = best_design(dqn(), 32, U200)
-    (work,) = design.passes.values()
-    learner = pipeline_cycles(work, samples=design.samples)
+    design = best_design(algorithm(), 32, U200)
+    learner = sum(pipeline_cycles(work, samples=design.samples) for work in design.passes.values())
     whole = pipeline.accelerator_cycles(design, 32, 1000, 16)
     assert whole is not None
     assert whole > learner + 32
     deeper = pipeline.accelerator_cycles(design, 32, 5000, 16)  # the tree has a level more
     assert deeper == whole + level_timing(fanout=16, narrow=False, samples=True).latency
     assert pipeline.accelerator_cycles(design, 32, 1000, 12) is None
-    assert pipeline.accelerator_cycles(best_design(ddpg(), 32, U200), 32, 1000, 16) is None
 
 
 def test_what_map_has_no_pipeline_for_is_refused() -> None:
