@@ -5,8 +5,9 @@ A choice says where learner, replay and storage run, in which loop, and with how
 performance model that chooses; a piece is a call of the training loop that is timed at its place in the loop.
 
 1. The pieces of every setting are timed, and every choice of the space is predicted from them.
-2. Every choice is run, in heats of interleaved rounds (`harness.measure.halving`): short runs of all, longer runs of
-   the better half, and so on.
+2. Choices are run in heats of interleaved rounds (`harness.measure.halving`): short runs of all, longer runs of the
+   better half, and so on. Only those that are predicted to be more than `HOPELESS` times slower than the best are not:
+   where gradient steps are long, such as on OpenCL with Pong's frames, starting them takes most of the time.
 3. The finalists and what each strategy chose are run long, in the same rounds as the pieces that predict them. The
    best of them is the cell's best choice, and regrets are losses against it.
 
@@ -45,6 +46,10 @@ SUITE = Suite.BENCH_MAPPING
 OURS = "whole-space"
 """Name of this project's choice: the choice of the whole space with the highest prediction."""
 FINALISTS = 4
+HOPELESS = 3.0
+"""Choices that are predicted to be more times slower than the fastest prediction are not run, unless a strategy chose
+them. It is far above the errors of predictions.
+"""
 PROFILE_SHARE, HEATS_SHARE, FINAL_SHARE = 0.4, 0.3, 0.3
 """Shares of a cell's seconds."""
 
@@ -170,8 +175,8 @@ def study(
         clock: returns seconds from some moment.
 
     Returns:
-        Rows with the rate of every choice, the predicted rate of those that could be predicted, and the regret of
-        each strategy. The module's docstring lists them.
+        Rows with the rate of every choice, or why it was not run; the predicted rate of those that could be
+        predicted; and the regret of each strategy. The module's docstring lists them.
     """
     timed.profile(PROFILE_SHARE * budget_s, part(report, 0, PROFILE_SHARE, 1, "pieces"))
     found = {choice: timed.predict(choice) for choice in timed.choices}
@@ -183,7 +188,11 @@ def study(
             predicted, key=lambda choice: (float(f"{predicted[choice].gps:.6g}"), choice.ahead)
         )
     asked = [choice for choice in chosen.values() if isinstance(choice, Decision)]
-    sides = {choice: partial(timed.turn, choice) for choice in dict.fromkeys([*timed.choices, *asked])}
+    fastest = max((made.gps for made in predicted.values()), default=0.0)
+    slower = {choice: fastest / made.gps for choice, made in predicted.items() if choice not in asked}
+    hopeless = {choice: times for choice, times in slower.items() if times > HOPELESS}
+    tried = [choice for choice in dict.fromkeys([*timed.choices, *asked]) if choice not in hopeless]
+    sides = {choice: partial(timed.turn, choice) for choice in tried}
     heats = Heats(FINALISTS, budget_s=HEATS_SHARE * budget_s)
     heated = part(report, PROFILE_SHARE, HEATS_SHARE, 1, "")
     standings = halve(sides, heats, report=heated, clock=clock)
@@ -194,12 +203,18 @@ def study(
     )
     return [
         *(_achieved(cell, choice, standings[choice], finals.get(choice), timed) for choice in sides),
+        *(_not_run(cell, choice, times) for choice, times in hopeless.items()),
         *(
-            _predicted(cell, choice, made, standings[choice], finals.get(choice))
+            _predicted(cell, choice, made, standings.get(choice), finals.get(choice))
             for choice, made in predicted.items()
         ),
         *(_regret(cell, name, one, finals, timed) for name, one in chosen.items()),
     ]
+
+
+def _not_run(cell: StudiedCell, choice: Decision, times: float) -> Measurement:
+    reason = f"predicted {times:.1f} times slower than the best; from {HOPELESS:g} times on none is run"
+    return cell.row("placerl", choice, quantity="gradient_steps_per_s", status="not_run", reason=reason)
 
 
 def _achieved(
@@ -219,12 +234,12 @@ def _achieved(
 
 
 def _predicted(
-    cell: StudiedCell, choice: Decision, made: Prediction, standing: Standing, final: Final | None
+    cell: StudiedCell, choice: Decision, made: Prediction, standing: Standing | None, final: Final | None
 ) -> Measurement:
     details: dict[str, Any] = {"terms_s": dict(made.terms_s), "inputs": str(made.inputs)}
     rates = tuple(final.rates.values()) if final else ()
-    if rates or standing.rates:
-        achieved = median(rates or standing.rates)
+    if rates := rates or (standing.rates if standing else ()):
+        achieved = median(rates)
         details |= {"achieved": achieved, "error_before": made.gps / achieved - 1}
     if final and final.errors:
         details["error"] = median(final.errors)

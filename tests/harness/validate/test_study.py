@@ -113,14 +113,27 @@ def test_every_choice_has_a_row_with_the_stage_that_it_reached():
 
 
 def test_errors_are_those_of_the_final_and_others_are_told_apart():
-    rates = {of_threads(n): 100.0 for n in range(1, 10)} | {TORCH: 10.0}
-    predicted = {of_threads(1): 103.0, TORCH: 5.0}
+    rates = {of_threads(n): 100.0 for n in range(1, 10)} | {TORCH: 80.0}
+    predicted = {of_threads(1): 103.0, TORCH: 40.0}
     rows = by_quantity(Known(rates, predicted).rows(), "predicted_gradient_steps_per_s")
     assert rows[OURS, str(NATIVE)].details["error"] == pytest.approx(0.03)
     assert rows[OURS, str(NATIVE)].provenance is Provenance.MODELLED
     slow = rows[OURS, str(TORCH)].details
     assert slow["error_before"] == pytest.approx(-0.5)
     assert "error" not in slow, "it never came into the final"
+
+
+def test_what_is_predicted_far_slower_is_not_run_unless_it_was_chosen():
+    rates = {NATIVE: 100.0, TORCH: 40.0, FLAT: 30.0}
+    predicted = {NATIVE: 100.0, TORCH: 10.0, FLAT: 20.0}
+    rows = Known(rates, predicted, {"a paper's": FLAT}).rows()
+    ran = by_quantity(rows, "gradient_steps_per_s")
+    assert ran["placerl", str(TORCH)].status == "not_run"
+    assert ran["placerl", str(TORCH)].reason.startswith("predicted 10.0 times slower than the best")
+    assert ran["placerl", str(FLAT)].details["stage"] == "final"
+    assert by_quantity(rows, "predicted_gradient_steps_per_s")[OURS, str(TORCH)].value == 10.0
+    (cell,) = results(rows)
+    assert (len(cell.finalists), cell.failed) == (2, 0)
 
 
 def test_what_fails_or_chooses_nothing_says_so():
