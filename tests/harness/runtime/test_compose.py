@@ -264,7 +264,7 @@ def test_a_learner_computes_with_one_thread_unless_more_are_asked_for(monkeypatc
     asked = []
     made = creation.learner_of
 
-    def note(*arguments):
+    def note(*arguments, **_):
         *first, threads, delay, streams = arguments
         asked.append((threads, delay, streams))
         return made(*first)
