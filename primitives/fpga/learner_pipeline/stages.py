@@ -31,6 +31,7 @@ class Stages:
         target: layers that compute the loss's targets from samples of their own; empty if the targets are inputs.
         greedy: layers, as many as of `target`, that compute the values of double DQN's greedy actions in parallel with
             it; empty if the loss takes none.
+        held: samples that a policy's tanh holds, beyond those of the stages.
     """
 
     forward: Sequence[ForwardUnit]
@@ -39,6 +40,12 @@ class Stages:
     gradient: Sequence[GradientUnit]
     target: Sequence[ForwardUnit] = ()
     greedy: Sequence[ForwardUnit] = ()
+    held: int = 0
+
+    @property
+    def depth(self) -> int:
+        """Capacity, in samples, of a FIFO parallel to the stages: more than these hold."""
+        return 3 * self.count + self.held
 
     @property
     def count(self) -> int:
@@ -63,7 +70,7 @@ class Stages:
         def joined(name: str, source: stream.Interface, *sinks: _Sink) -> None:
             join(m, f"fifo_{name}_{p}", source, sinks)
 
-        depth = bypass_depth(self.count)
+        depth = self.depth
         others = list(self.greedy)
         for number, unit in enumerate(self.target):
             sinks = [(unit.inputs, CHAIN_DEPTH)]
@@ -82,18 +89,16 @@ class Stages:
             if number:
                 sinks.append((self.backward[number - 1].inputs, depth))
             joined(f"inputs{number}", inputs, *sinks)
-        joined("outputs", self.forward[-1].outputs, (self.loss.outputs, CHAIN_DEPTH))
+        # Outputs wait for targets that come through more layers; samples for both enter together, so that full queues
+        # here would hold up the targets too.
+        waiting = depth if self.target else CHAIN_DEPTH
+        joined("outputs", self.forward[-1].outputs, (self.loss.outputs, waiting))
         behind = [*(unit.back for unit in self.backward), self.loss.errors]
         for number, errors in enumerate(behind):  # behind each layer
             sinks = [(unit.errors, CHAIN_DEPTH) for unit in self.gradient[number : number + 1]]
             if number:
                 sinks.append((self.backward[number - 1].errors, CHAIN_DEPTH))
             joined(f"errors{number}", errors, *sinks)
-
-
-def bypass_depth(stage_count: int) -> int:
-    """Return the capacity, in samples, of a FIFO parallel to `stage_count` stages: more than the stages can hold."""
-    return 3 * stage_count
 
 
 def join(m: Module, name: str, source: stream.Interface, sinks: Sequence[_Sink]) -> None:

@@ -16,6 +16,7 @@ from amaranth.lib.wiring import In, Out
 
 from primitives.fpga.cycles.learner import Pass, stage_cycles
 from primitives.fpga.learner_pipeline.layer import CYCLE_BITS, all_of
+from primitives.fpga.learner_pipeline.layer_shape import TANH_CYCLES
 from primitives.fpga.learner_pipeline.policy_units import TimedPolicyBackward, TimedPolicyForward
 from primitives.fpga.learner_pipeline.stages import Stages
 from primitives.fpga.learner_pipeline.tensor_units import BackwardUnit, ForwardUnit, GradientUnit, LossUnit
@@ -161,6 +162,7 @@ class PipelineTimer(wiring.Component):
             ],
             gradient=[GradientUnit(None) for _ in range(topology.trained)],
             target=_forward(topology.target, policy),
+            held=TANH_CYCLES if topology.policy else 0,
         )
         stages.add_to(m, source("samples"), source("targets"))
         for kind in ("target", "forward", "backward", "gradient"):

@@ -9,9 +9,9 @@ from amaranth.lib.wiring import In
 
 from primitives.fpga.floating_point.words import WORD_BITS
 from primitives.fpga.learner_pipeline.layer import vector
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT
+from primitives.fpga.learner_pipeline.layer_shape import FORMAT, TANH_CYCLES
 from primitives.fpga.learner_pipeline.policy_units import AscentLoss, PolicyBackward, PolicyForward
-from primitives.fpga.learner_pipeline.stages import Stages, bypass_depth
+from primitives.fpga.learner_pipeline.stages import Stages
 from primitives.fpga.learner_pipeline.td_loss import TdLossUnit, terms
 from primitives.fpga.learner_pipeline.tensor_units import BackwardUnit, ForwardUnit, GradientUnit
 from primitives.fpga.map_accelerator.learner_ports import TD_DEPTH, deal, learner_ports, sample
@@ -90,6 +90,11 @@ class DdpgLearner(wiring.Component):
         m.d.comb += self.finished.eq(Mux(self.acts, of_actor.finished, of_critic.finished))
         return m
 
+    @property
+    def _held(self) -> int:
+        """The samples in a policy's tanh, into which they come no faster than the slowest layer takes them."""
+        return -(-TANH_CYCLES // max(layer.words for layer in self.settings.networks))
+
     def _policy(self) -> list[Any]:
         """Return the forward units of an actor; the last one joins its action to the state."""
         *hidden, last = self.settings.actor
@@ -122,8 +127,9 @@ class DdpgLearner(wiring.Component):
             backward=[BackwardUnit(layer) for layer in layers[1:]],
             gradient=[GradientUnit(layer) for layer in layers],
             target=[*self._policy(), *self._values()],
+            held=self._held,
         )
-        depth = bypass_depth(stages.count)
+        depth = stages.depth
         m.submodules[f"terms_{p}"] = waiting = SyncFIFOBuffered(width=terms(1).size, depth=depth)
         m.submodules[f"tds_{p}"] = tds = SyncFIFOBuffered(width=WORD_BITS, depth=TD_DEPTH)
         policy: Any = stages.target[len(settings.actor) - 1]
@@ -161,9 +167,10 @@ class DdpgLearner(wiring.Component):
             loss=AscentLoss(),
             backward=back,
             gradient=[GradientUnit(layer) for layer in actor],
+            held=self._held,
         )
         policy: Any = stages.forward[len(actor) - 1]
-        states = self._states(m, f"states_{p}", policy, bypass_depth(stages.count))
+        states = self._states(m, f"states_{p}", policy, stages.depth)
         offered = stream.Signature(1).create()
         x = stream.Signature(vector(settings.states)).create()
         y = stream.Signature(1).create()

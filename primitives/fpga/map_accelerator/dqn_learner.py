@@ -10,7 +10,7 @@ from primitives.fpga.export.shared_unit import SharedUnit
 from primitives.fpga.floating_point.words import WORD_BITS
 from primitives.fpga.learner_pipeline.layer import vector
 from primitives.fpga.learner_pipeline.layer_shape import LayerShape
-from primitives.fpga.learner_pipeline.stages import Stages, bypass_depth
+from primitives.fpga.learner_pipeline.stages import Stages
 from primitives.fpga.learner_pipeline.td_loss import TdLossUnit, terms
 from primitives.fpga.learner_pipeline.tensor_units import BackwardUnit, ForwardUnit, GradientUnit
 from primitives.fpga.map_accelerator.learner_ports import TD_DEPTH, deal, learner_ports, sample
@@ -101,7 +101,7 @@ class DqnLearner(wiring.Component):
             greedy=forward() if settings.double else (),
         )
         m.submodules[f"terms_{p}"] = waiting = SyncFIFOBuffered(
-            width=terms(settings.actions).size, depth=bypass_depth(stages.count)
+            width=terms(settings.actions).size, depth=stages.depth
         )
         m.submodules[f"tds_{p}"] = tds = SyncFIFOBuffered(width=WORD_BITS, depth=TD_DEPTH)
         inputs = stream.Signature(sample(settings)).create()

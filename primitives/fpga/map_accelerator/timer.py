@@ -2,9 +2,7 @@
 
 A step draws B samples, computes the first importance weight, sends the batch through the pipelines, and updates all
 weights; the priorities' update overlaps. DDPG's batch is sent twice, for the critic and for the actor. With S banks the
-draw depends on how many samples each bank holds; the closed form is exact for one bank. Only where layers take no
-longer than nine cycles for a sample, the RTL took up to two more: CartPole's DDPG on 8 lanes, one for a batch of 16 or
-24 and two for 32, of 1,348, for a reason that is not known.
+draw depends on how many samples each bank holds; the closed form is exact for one bank.
 """
 
 from primitives.fpga.cycles import replay
