@@ -103,8 +103,9 @@ def test_a_step_of_cartpoles_network_is_the_golden_models_bit_by_bit() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2700)
 def test_a_step_of_hoppers_networks_is_the_golden_models_bit_by_bit() -> None:
-    """1,176,107 cycles, each of all units; about two minutes, and as much to build the simulation."""
+    """1,176,107 cycles, each of all units: about two minutes, and several more to build the simulation."""
     host = AcceleratorHost(simulation.compiled(MapAccelerator(HOPPER)), HOPPER)
     check_runs(HOPPER, host, 64, [(1, 32, FIRST)])
 
