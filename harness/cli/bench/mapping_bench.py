@@ -29,7 +29,7 @@ from harness.report import machine_facts
 from harness.runtime.units.process import ProcessUnit
 from harness.store.cell import Cell
 from harness.store.store import Run, RunRecord
-from harness.validate.study import SUITE, StudiedCell, study
+from harness.validate.study import HOPELESS, SUITE, StudiedCell, study
 from harness.validate.study_cell import MeasuredCell
 from harness.validate.study_summary import cell_lines, results, summary
 from harness.workloads import Workload
@@ -226,7 +226,8 @@ def table(rows: Sequence[Measurement], failures: Sequence[str], run: RunRecord) 
             "",
             "The papers' strategies choose devices, under the loop that their model describes, with one thread and the "
             "workload's actors. This project's also chooses loop, D, precision, threads, actors and processes. The "
-            "simulated FPGA takes no part. Provenance: measured.",
+            f"simulated FPGA takes no part. Choices predicted over {HOPELESS:g} times slower than the best "
+            "are not run. Provenance: measured.",
             "",
             f"Run begun {run.started_at}, revision `{run.revision[:12]}`, machine `{run.fingerprint}`: "
             f"{machine_facts.in_a_line(run.machine)}.",

@@ -20,7 +20,12 @@ follows (`difference_terms`):
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from primitives.fpga.learner_pipeline.layer_shape import POLICY_BACK_CYCLES, TANH_CYCLES, LayerShape
+from primitives.fpga.learner_pipeline.layer_shape import (
+    POLICY_BACK_CYCLES,
+    TANH_CYCLES,
+    TD_LOSS_CYCLES,
+    LayerShape,
+)
 
 HANDOVER_CYCLES = 4
 LAST_CYCLES = 6
@@ -51,6 +56,22 @@ class Pass:
     def trained_layers(self) -> tuple[LayerShape, ...]:
         """The layers whose weights are updated."""
         return self.layers[: self.trained or len(self.layers)]
+
+
+def gradient_step_passes(
+    values: tuple[LayerShape, ...], actor: tuple[LayerShape, ...] = ()
+) -> tuple[Pass, ...]:
+    """Return the passes of a gradient step: one of DQN; with an actor those of DDPG, the critic's and the actor's.
+
+    Args:
+        values: layers of the Q network or of the critic; a target network of the same sizes gives the targets.
+        actor: layers of DDPG's actor; empty for DQN.
+    """
+    count = len(actor)
+    trains_values = Pass(values, target=(*actor, *values), loss_cycles=TD_LOSS_CYCLES, policy=count)
+    if not actor:
+        return (trains_values,)
+    return trains_values, Pass((*actor, *values), trained=count, policy=count)
 
 
 def _forward(layers: Sequence[LayerShape]) -> list[int]:

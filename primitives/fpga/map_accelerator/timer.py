@@ -6,8 +6,7 @@ draw depends on how many samples each bank holds; the closed form is exact for o
 """
 
 from primitives.fpga.cycles import replay
-from primitives.fpga.cycles.learner import Pass, pipeline_cycles, update_cycles
-from primitives.fpga.learner_pipeline.td_loss import LATENCY
+from primitives.fpga.cycles.learner import gradient_step_passes, pipeline_cycles, update_cycles
 from primitives.fpga.learner_pipeline.update_unit import target_latency
 from primitives.fpga.map_accelerator.replay_manager import WEIGHT_LATENCY
 from primitives.fpga.map_accelerator.settings import AcceleratorSettings
@@ -20,21 +19,6 @@ RUN_CYCLES = 2
 """Cycles of a run in addition to those of its steps."""
 
 
-def passes_of(settings: AcceleratorSettings) -> tuple[Pass, ...]:
-    """Return the layers of the learner's passes over a batch: one of DQN; the critic's and the actor's of DDPG.
-
-    Args:
-        settings: sizes of the accelerator.
-    """
-    values, actor = settings.layers, settings.actor
-    if not actor:
-        return (Pass(values, target=values, loss_cycles=LATENCY),)
-    return (
-        Pass(values, target=(*actor, *values), loss_cycles=LATENCY, policy=len(actor)),
-        Pass((*actor, *values), trained=len(actor), policy=len(actor)),
-    )
-
-
 def step_cycles(settings: AcceleratorSettings, batch_size: int) -> int:
     """Return the clock cycles of a gradient step; a run of several has `RUN_CYCLES` more.
 
@@ -44,7 +28,7 @@ def step_cycles(settings: AcceleratorSettings, batch_size: int) -> int:
     """
     timing = replay.level_timing(fanout=settings.fanout, narrow=False, samples=True)
     drawing = replay.pipeline_cycles(batch_size, levels=settings.levels, timing=timing)
-    passes = passes_of(settings)
+    passes = gradient_step_passes(settings.layers, settings.actor)
     learning = [
         WEIGHT_LATENCY
         + pipeline_cycles(work, samples=batch_size // settings.pipelines)

@@ -25,10 +25,10 @@ from math import ceil
 
 from primitives.algorithms import Algorithm
 from primitives.algorithms.networks import Network, parameter_count
-from primitives.fpga.cycles.learner import Pass, difference_terms, map_cycles
+from primitives.fpga.cycles.learner import Pass, difference_terms, gradient_step_passes, map_cycles
 from primitives.fpga.devices import catalogue
 from primitives.fpga.devices.catalogue import FpgaDevice
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, TD_LOSS_CYCLES, LayerShape
+from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
 from primitives.learner.fpga.pipeline_resources import (
     BLOCK_BITS,
     BLOCK_WORDS,
@@ -116,13 +116,9 @@ class PipelineDesign:
         A pass sends the batch forward to a loss and back, and trains one network.
         """
         if "q" in self.networks:
-            q = self.networks["q"]
-            return {"q": Pass(q, target=q, loss_cycles=TD_LOSS_CYCLES)}
-        actor, critic = self.networks["actor"], self.networks["critic"]
-        return {
-            "critic": Pass(critic, target=(*actor, *critic), loss_cycles=TD_LOSS_CYCLES, policy=len(actor)),
-            "actor": Pass((*actor, *critic), trained=len(actor), policy=len(actor)),
-        }
+            return dict(zip(("q",), gradient_step_passes(self.networks["q"]), strict=True))
+        passes = gradient_step_passes(self.networks["critic"], self.networks["actor"])
+        return dict(zip(("critic", "actor"), passes, strict=True))
 
     @property
     def resources(self) -> PipelineResources:
