@@ -35,7 +35,7 @@ class Measurement:
             version or another program may hold other names.
         unit: "s", "1/s", "1", ...; by default the unit of the quantity.
         provenance: origin of the number: measured, simulated, modelled or published.
-        status: "ok"; "too_noisy" (there is a value, but no verdict may use it); "failed"; "not_run".
+        status: "ok"; "too_noisy" (a value with a wide interval, or without one); "failed"; "not_run".
         reason: why the status is not "ok", with control characters replaced by blanks; empty if it is "ok".
         value: the median, in `unit`; None if failed or not run.
         low, high: bounds of the 95% bootstrap interval, in `unit`; either both or neither.

@@ -13,8 +13,8 @@ from harness.core.suites import Suite
 from harness.papers import charts
 from harness.papers.base import Finding, Outcome
 from harness.papers.charts import Panel
-from harness.papers.evidence import agrees, detail, noisy, number, records, select
-from harness.papers.number import Number, from_text, merge_rows, ratio
+from harness.papers.evidence import agrees, detail, number, records, select
+from harness.papers.number import Number, from_text, ratio
 from harness.profile import simulated as simulated_profile
 
 CPU, GPU, FPGA, OPENCL = "cpu", "cuda", "fpga", "opencl"
@@ -173,8 +173,6 @@ def _ordered(frame: pd.DataFrame, found: dict[str, dict[int, Number]], expected:
     ours = _listed(found)
     first = {size: first_at(found, size) for size in _shared(found)}
     who = _who(first)
-    if noisy(frame.loc[list(merge_rows(ours))]):
-        return Finding(Outcome.NO_VERDICT, ours, f"Some rows are too noisy. {who}")
     return Finding(_outcome([(first[size], kind) for size, kind in expected.items()]), ours, who)
 
 
@@ -247,8 +245,6 @@ def gpu_over_cpu(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding
     sizes = _shared(found)
     if len(sizes) < 2:
         return Finding(Outcome.NOT_RUN, ours, needs="two batch sizes on every device")
-    if noisy(rows):
-        return Finding(Outcome.NO_VERDICT, ours, "Some rows are too noisy.")
     first = {size: first_at(found, size) for size in sizes}
     two = {kind: found[kind] for kind in (CPU, GPU)}
     over_cpu = [first_at(two, size) for size in sizes]
@@ -285,8 +281,6 @@ def growth(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
         return Finding(Outcome.NOT_RUN, ours, needs=needs)
     if not grown:
         return Finding(Outcome.NOT_RUN, ours, needs="two batch sizes on every device")
-    if noisy(rows):
-        return Finding(Outcome.NO_VERDICT, ours, "Some rows are too noisy.")
     worst = {kind: max(numbers, key=lambda n: n.value) for kind, numbers in grown.items()}
     least = [first_at({kind: {0: worst[kind]}, CPU: {0: worst[CPU]}}, 0) for kind in (GPU, FPGA)]
     said = "; ".join(f"{kind} up to {n.value:.3g} times as long" for kind, n in sorted(worst.items()))
@@ -317,8 +311,6 @@ def fpga_over_gpu(frame: pd.DataFrame, primitive: str, low_key: str, high_key: s
     ]
     if not gains:
         return Finding(Outcome.NOT_RUN, _listed(found), needs="one batch size on GPU and FPGA")
-    if noisy(rows[rows["kind"] == GPU]):
-        return Finding(Outcome.NO_VERDICT, tuple(gains), "Some rows are too noisy.")
     low, high = (n.value for n in from_text(low_key, high_key))
     crosses = low_key.endswith("gpu_over_fpga_high")
     low = 1 / low if crosses else low
@@ -348,18 +340,14 @@ def gpu_constant(frame: pd.DataFrame) -> Finding:
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    grown, unsure = {}, False
+    grown = {}
     for primitive in ("sum_tree.sample", "sum_tree.update"):
-        rows = times(frame, "hopper-ddpg", primitive)
-        unsure |= noisy(rows[rows["kind"] == GPU])
-        found = fastest(rows).get(GPU, {})
+        found = fastest(times(frame, "hopper-ddpg", primitive)).get(GPU, {})
         if len(found) < 2:
             return Finding(Outcome.NOT_RUN, needs=f"{WORDS[GPU]}, two batch sizes of Hopper's sum tree")
         low, high = min(found), max(found)
         grown[primitive] = ratio(f"{primitive}: batch size {high} over {low}", found[high], found[low])
     sample, update = grown.values()
-    if unsure:
-        return Finding(Outcome.NO_VERDICT, (sample, update), "Some rows are too noisy.")
     said = (
         "The prefix sum index should take about as long at every batch size, less than twice, and the update longer in "
         "proportion to it, more than twice as much longer as the index."
@@ -405,10 +393,7 @@ def gpu_slower_at_small_batches(frame: pd.DataFrame) -> Finding:
         )
         return Finding(Outcome.NOT_RUN, stand_in, said if stand_in else "", needs=NEEDS_SMALL_ON_GPU)
     ours, least = tuple(found.values()), min(found)
-    smallest = rows[(rows["batch_size"] == least) & ((rows["kind"] == GPU) | (rows["backend"] == ONE_THREAD))]
     said = f"Judged at the smallest batch size, {least}; the paper does not say how small."
-    if noisy(smallest):
-        return Finding(Outcome.NO_VERDICT, ours, f"{said} Some rows are too noisy.")
     if ours[0].above(1):
         return Finding(Outcome.REPRODUCED, ours, said)
     return Finding(Outcome.NOT_REPRODUCED if ours[0].below(1) else Outcome.NO_VERDICT, ours, said)

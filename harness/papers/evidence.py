@@ -89,7 +89,9 @@ def records(frame: pd.DataFrame) -> list[Any]:
 
 
 def noisy(frame: pd.DataFrame) -> bool:
-    """Return whether at least one of the measurements is too noisy for a verdict (status "too_noisy").
+    """Return whether at least one of the measurements has a wide interval or none (status "too_noisy").
+
+    Claims do not ask for it: they judge by intervals, and a wide one decides if it leaves the limit out.
 
     Args:
         frame: stored measurements, one per row.

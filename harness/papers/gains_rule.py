@@ -3,9 +3,11 @@
 The outcome "in kind" needs the paper's order and direction, with whole intervals; a gain above 0 alone is not enough.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
 
+from harness.core.provenance import Provenance
 from harness.papers.base import Outcome
 from harness.papers.evidence import NEAR
 from harness.papers.number import Number
@@ -15,10 +17,15 @@ Interval = tuple[float, float]
 
 
 def interval(number: Number) -> Interval:
-    """Return the interval of a number, (low, high); for an exact number, such as counted cycles, its value twice."""
-    if number.low is None or number.high is None:
-        return number.value, number.value
-    return number.low, number.high
+    """Return the interval of a number, (low, high); for an exact number, such as counted cycles, its value twice.
+
+    A measured number without an interval was timed in too few rounds: it may have any value.
+    """
+    if number.low is not None and number.high is not None:
+        return number.low, number.high
+    if number.provenance is Provenance.MEASURED:
+        return -math.inf, math.inf
+    return number.value, number.value
 
 
 def in_order(ours: Sequence[Interval], published: Sequence[Interval]) -> bool | None:

@@ -14,7 +14,7 @@ from harness.core.provenance import Provenance
 from harness.papers import charts
 from harness.papers.base import Finding, Outcome
 from harness.papers.charts import Line, Panel
-from harness.papers.evidence import noisy, number, rows_of
+from harness.papers.evidence import number, rows_of
 from harness.papers.fix import throughput
 from harness.papers.fix.figure_10_array import BACKENDS, array_rates, array_rows, in_both_modes
 from harness.papers.fix.training import DYNAMIC
@@ -156,11 +156,10 @@ def _joined_platform(frame: pd.DataFrame, bits: int) -> Finding:
         f"activations the accelerator's share of a step is {shares[0].value:.0f}% at batch size {smallest} and "
         f"{shares[1].value:.0f}% at {largest}."
     )
-    used = [row for number in joined.values() for row in number.rows]
     grows = all(b.low is not None and a.below(b.low) for a, b in pairwise(joined.values()))
     moves = joined[smallest].below(0.5 * array[smallest]) and joined[largest].above(0.5 * array[largest])
     ours = (*joined.values(), *shares, *theirs)
-    if grows and moves and not noisy(frame.loc[used]):
+    if grows and moves:
         return Finding(Outcome.CONSISTENT, ours, explanation)
     return Finding(Outcome.NO_VERDICT, ours, explanation)
 
@@ -248,9 +247,6 @@ def breakdown(frame: pd.DataFrame) -> Finding:
     if bottleneck[smallest] == "learner":
         explanation += " It is the bottleneck at every batch size, so that nothing moves to it."
     numbers = tuple(ours.values())
-    used = [int(terms[term][size].Index) for size in sizes for term in ("environment", "learner")]
-    if noisy(frame.loc[used]):
-        return Finding(Outcome.NO_VERDICT, numbers, f"{explanation} Some rows are too noisy.")
     varies = change["environment"].above(CONSTANT) or change["environment"].below(1 / CONSTANT)
     if varies or change["learner"].below(1):
         return Finding(Outcome.NOT_REPRODUCED, numbers, explanation)

@@ -7,7 +7,7 @@ import pandas as pd
 from harness.core.suites import Suite
 from harness.papers.base import Finding, Outcome
 from harness.papers.devices import REFERENCE
-from harness.papers.evidence import agrees, mapping_of, noisy, number, records, select
+from harness.papers.evidence import agrees, mapping_of, number, records, select
 from harness.papers.number import Number, from_text, merge_rows, ratio, shortfall
 
 HIDDEN_AT, EXPOSED_AT = (256, 2048), 16384  # MAP VII-A: the batch sizes of Hopper; VII-D: which are hidden
@@ -55,8 +55,6 @@ def replay_hidden(frame: pd.DataFrame) -> Finding:
         f"Hidden where the share is below 1: published at {' and '.join(map(str, HIDDEN_AT))}, and no longer at "
         f"{EXPOSED_AT}."
     )
-    if noisy(frame.loc[list(merge_rows(shares.values()))]):
-        return Finding(Outcome.NO_VERDICT, ours, f"{said} Some rows are too noisy.")
     holds = [shares[size].below(1) for size in HIDDEN_AT] + [shares[EXPOSED_AT].above(1)]
     refuted = any(shares[size].above(1) for size in HIDDEN_AT) or shares[EXPOSED_AT].below(1)
     outcome = Outcome.IN_KIND if all(holds) else Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT
@@ -103,8 +101,6 @@ def shared_gpu(frame: pd.DataFrame) -> Finding:
             losses.append(shortfall(name, mine[True], mine[False]))
     if not losses:
         return Finding(Outcome.NOT_RUN, needs="a CUDA device, its mappings run (`placerl validate`)")
-    if noisy(frame.loc[list(merge_rows(losses))]):
-        return Finding(Outcome.NO_VERDICT, tuple(losses), "Some rows are too noisy.")
     costs, free = (sum(holds) for holds in zip(*((n.above(0), n.below(0)) for n in losses), strict=True))
     said = (
         f"It costs throughput in {costs} of {len(losses)} cells and brings some in {free}, beyond the noise."

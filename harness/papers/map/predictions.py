@@ -14,7 +14,7 @@ from harness.core.provenance import Provenance, weakest
 from harness.core.suites import Suite
 from harness.mapping.strategies.map_tpds23 import MapTpds23
 from harness.papers.base import Finding, Outcome, by_a_model
-from harness.papers.evidence import detail, mapping_of, noisy, number, rate, records, select
+from harness.papers.evidence import detail, mapping_of, number, rate, records, select
 from harness.papers.number import Number, from_text, shortfall
 
 RELAXED = "relaxed"
@@ -90,7 +90,7 @@ def prediction_error(frame: pd.DataFrame) -> Finding:
     if not chosen:
         return Finding(Outcome.NOT_RUN, needs=NEEDS)
     errors = [_error(prediction, run) for prediction, run in chosen]
-    outcome, said = _judged(frame, errors, -limit, limit)
+    outcome, said = _judged(errors, -limit, limit)
     said += f" of what was achieved; above 0 is a prediction too high. {_in_turn(chosen)}{_actors(chosen)}"
     achieved = [
         number(run, f"{run.workload}, batch size {run.batch_size}, {mapping_of(run)}: achieved")
@@ -99,17 +99,16 @@ def prediction_error(frame: pd.DataFrame) -> Finding:
     return _finding(outcome, (*errors, *achieved), said, [run for _, run in chosen])
 
 
-def _judged(frame: pd.DataFrame, found: list[Number], least: float, most: float) -> tuple[Outcome, str]:
-    """Return whether numbers are between two bounds with their whole intervals; noisy ones decide nothing."""
-    clear = [
-        (n.low, n.high)
-        for n in found
-        if n.low is not None and n.high is not None and not noisy(frame.loc[list(n.rows)])
-    ]
+def _judged(found: list[Number], least: float, most: float) -> tuple[Outcome, str]:
+    """Return whether numbers are between two bounds with their whole intervals; those without one decide nothing."""
+    clear = [(n.low, n.high) for n in found if n.low is not None and n.high is not None]
     within = sum(least <= low and high <= most for low, high in clear)
     outside = sum(low > most or high < least for low, high in clear)
     unsure = len(found) - len(clear)
-    said = f"Of {len(found)}, {unsure} are too noisy, {outside} clearly outside and {within} clearly within {most:g}%"
+    said = (
+        f"Of {len(found)}, {unsure} have too few rounds, {outside} are clearly outside and {within} clearly within "
+        f"{most:g}%"
+    )
     if within == len(found):
         return Outcome.REPRODUCED, said
     return Outcome.NOT_REPRODUCED if outside else Outcome.NO_VERDICT, said
@@ -168,7 +167,7 @@ def optimum_gap(frame: pd.DataFrame) -> Finding:
     if not gaps:
         return Finding(Outcome.NOT_RUN, needs=NEEDS)
     limit = from_text("MAP.optimum_gap")[0].value
-    outcome, said = _judged(frame, gaps, -np.inf, limit)
+    outcome, said = _judged(gaps, -np.inf, limit)
     said += " of the optimum."
     if faster := [gap.quantity for gap in gaps if gap.below(-limit)]:
         said += f" Faster than their optimum, which is then none: {'; '.join(faster)}."

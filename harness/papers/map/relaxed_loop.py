@@ -8,9 +8,9 @@ from harness.core.provenance import Provenance
 from harness.core.suites import Suite
 from harness.mapping import Loop
 from harness.papers.base import Finding, Outcome
-from harness.papers.evidence import detail, mapping_of, noisy, number, records, select
+from harness.papers.evidence import detail, mapping_of, number, records, select
 from harness.papers.map import figure_10
-from harness.papers.number import Number, merge_rows, ratio
+from harness.papers.number import Number, ratio
 from harness.papers.relaxed_training import runs_of, shares
 
 NEEDS = "a mapping run with batches sampled ahead and without, its actors beside both (`placerl validate`)"
@@ -44,8 +44,6 @@ def throughput(frame: pd.DataFrame) -> Finding:
         if costs
         else "What it costs in reward was not trained (MAP-F10)."
     )
-    if noisy(frame.loc[list(merge_rows(gains))]):
-        return Finding(Outcome.NO_VERDICT, ours, f"{said} Some rows are too noisy.")
     if gained == len(gains):
         return Finding(Outcome.REPRODUCED, ours, said)
     return Finding(Outcome.NOT_REPRODUCED if lost else Outcome.NO_VERDICT, ours, said)

@@ -37,7 +37,7 @@ from harness.papers import charts, evidence
 from harness.papers.base import Finding, Outcome
 from harness.papers.cells import TierLimits, claim_cell
 from harness.papers.charts import Panel
-from harness.papers.evidence import detail, noisy, number, select
+from harness.papers.evidence import detail, number
 from harness.papers.number import Number, checked_baseline, from_text, ratio
 from harness.runtime import native_threads
 from harness.runtime.native_threads import LEAD, ThreadedTraining
@@ -430,8 +430,6 @@ def scaling(frame: pd.DataFrame) -> Finding:
         f"cores less than {SATURATED:g} times as fast. The learners are this machine's cores, where PAL's gradients "
         "came from one GPU."
     )
-    if noisy(select(frame, suite=Suite.CLAIM).loc[[label for n in ours for label in n.rows]]):
-        return Finding(Outcome.NO_VERDICT, tuple(ours), f"{explanation} Some rows are too noisy.")
     if any(n.below(1) for n in linear) or any(n.above(SATURATED) for n in last):
         return Finding(Outcome.NOT_REPRODUCED, tuple(ours), explanation)
     holds = all(n.above(1) for n in linear) and all(n.below(SATURATED) for n in last)

@@ -11,8 +11,8 @@ from harness.core.provenance import Provenance
 from harness.papers import charts
 from harness.papers.base import Finding, Outcome
 from harness.papers.charts import Panel
-from harness.papers.evidence import noisy, number
-from harness.papers.number import Number, merge_rows, shortfall
+from harness.papers.evidence import number
+from harness.papers.number import Number, shortfall
 from harness.papers.pal.figure_10 import (
     MODELLED,
     NEEDS_CURVES,
@@ -74,8 +74,6 @@ def split_of_cores(frame: pd.DataFrame) -> Finding:
     worst = max(losses, key=lambda loss: loss.value)
     ours.append(worst)
     explanation = f"At most {max(0.0, worst.value):.1f}% slower than the fastest split that was run."
-    if noisy(frame.loc[list(merge_rows(losses))]):
-        return Finding(Outcome.NO_VERDICT, tuple(ours), f"{explanation} Some rows are too noisy.")
     if all(loss.below(REGRET_PERCENT) for loss in losses):
         return Finding(Outcome.IN_KIND, tuple(ours), explanation)
     if any(loss.above(REGRET_PERCENT) for loss in losses):

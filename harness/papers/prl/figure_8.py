@@ -14,9 +14,9 @@ from harness.mapping.assignments import CPU, OPENCL, Assignment
 from harness.papers import charts
 from harness.papers.base import Finding, Outcome, by_a_model
 from harness.papers.charts import Panel
-from harness.papers.evidence import detail, mapping_of, noisy, number, records
+from harness.papers.evidence import detail, mapping_of, number, records
 from harness.papers.gains_rule import interval
-from harness.papers.number import Number, from_text, merge_rows, ratio
+from harness.papers.number import Number, from_text, ratio
 from primitives.fpga.devices import catalogue
 
 if TYPE_CHECKING:
@@ -123,8 +123,6 @@ def composition(frame: pd.DataFrame) -> Finding:
     if any(n.provenance is not Provenance.MEASURED for n in ours):
         clock_mhz = catalogue.device("u200").clock_hz / 1e6
         said += f" The FPGA is simulated at {clock_mhz:g} MHz; at another clock it has to be run again."
-    if noisy(frame.loc[list(merge_rows(ours))]):
-        return Finding(Outcome.NO_VERDICT, tuple(ours), f"{said} Some rows are too noisy.")
     judged = [each for found in decides.values() for each in found]
     unknown = "The formula does not know what else the accelerator's units wait for."
     if all(n.provenance is Provenance.MODELLED for n in ours):

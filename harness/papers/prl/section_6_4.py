@@ -10,7 +10,7 @@ from harness.core.suites import Suite
 from harness.mapping.metrics import experiences_per_s
 from harness.papers.base import Finding, Outcome, by_a_model
 from harness.papers.clocks import merged, placed_clock
-from harness.papers.evidence import detail, mapping_of, noisy, number, records, select
+from harness.papers.evidence import detail, mapping_of, number, records, select
 from harness.papers.number import Number, from_text, merge_rows, ratio, scaled
 from harness.profile import simulated
 from primitives.fpga.devices import catalogue
@@ -29,12 +29,11 @@ CORE = "learner.step"
 """The systolic core's name among peaks; a step on the design that mappings use has the same name among times."""
 
 
-def _judged(frame: pd.DataFrame, found: list[Number], limit: float) -> Outcome:
+def _judged(found: list[Number], limit: float) -> Outcome:
     """Return the outcome of whether all numbers are above a limit with their whole intervals."""
-    if any(n.high is not None and n.high < limit and not noisy(frame.loc[list(n.rows)]) for n in found):
+    if any(n.below(limit) for n in found):
         return Outcome.NOT_REPRODUCED
-    sure = all(n.above(limit) for n in found) and not noisy(frame.loc[list(merge_rows(found))])
-    return Outcome.IN_KIND if sure else Outcome.NO_VERDICT
+    return Outcome.IN_KIND if all(n.above(limit) for n in found) else Outcome.NO_VERDICT
 
 
 def reallocation(frame: pd.DataFrame) -> Finding:
@@ -71,7 +70,7 @@ def reallocation(frame: pd.DataFrame) -> Finding:
     low, high = (
         1 + n.value / 100 for n in from_text("PRL.reallocation_gain_low", "PRL.reallocation_gain_high")
     )
-    outcome = _judged(frame, gains, 1.0)
+    outcome = _judged(gains, 1.0)
     published = all(gain.above(low) and gain.high is not None and gain.high < high for gain in gains)
     if outcome is Outcome.IN_KIND and published:
         outcome = Outcome.REPRODUCED
@@ -176,7 +175,7 @@ def earlier_work(frame: pd.DataFrame) -> Finding:
         "reach."
     )
 
-    outcome = _judged(frame, [used], theirs)
+    outcome = _judged([used], theirs)
     placed, assumed_mhz = placed_clock(), 1e-6 * catalogue.device("u200").clock_hz
     least = scaled(reached, placed.mhz / assumed_mhz)
     least_used = _for_its_peak(least, here)

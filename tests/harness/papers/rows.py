@@ -13,6 +13,13 @@ from harness.store.store import Store
 
 MACHINE = {"fingerprint": "test-machine", "cpu": {"model": "Test CPU", "cores": 2}}
 
+TOO_FEW: dict[str, Any] = {
+    "status": "too_noisy",
+    "reason": "4 samples, where 5 are the fewest",
+    "low": None,
+    "high": None,
+}
+"""The fields of a row of so few samples that it has no interval."""
 PLACED_MHZ = 64.5
 """The placed clock in these tests (`conftest`), MHz."""
 

@@ -13,7 +13,7 @@ from harness.papers import Outcome
 from harness.plan import plan, tiers
 from harness.profile import simulated as simulated_profile
 from harness.store.store import Store
-from tests.harness.papers.rows import MACHINE, profiled
+from tests.harness.papers.rows import MACHINE, TOO_FEW, profiled
 from tests.harness.papers.test_verdicts import verdict
 
 SIZES = (32, 64, 512, 2048, 4096)
@@ -149,7 +149,7 @@ def test_the_gpu_over_the_cpu_and_the_fpga_where_it_is_small(
         for size, time_s in zip((32, 4096), times, strict=True)
     ]
     assert verdict("PRL-F7", tmp_path / "a", *rows).finding.outcome is outcome
-    noisy = [*rows[:-1], replace(rows[-1], **NOISY)]
+    noisy = [replace(row, **TOO_FEW) if row.device == "cuda" else row for row in rows]
     assert verdict("PRL-F7", tmp_path / "noisy", *noisy).finding.outcome is Outcome.NO_VERDICT
     assert verdict("PRL-F7", tmp_path / "one", *rows[::2]).needs == "two batch sizes on every device"
     assert (
@@ -208,7 +208,7 @@ def test_growth_needs_two_sizes_and_rows_without_noise(tmp_path: Path) -> None:
     assert verdict("PRL-F6", tmp_path / "cpu", *rows[4:]).needs == "the same on the CPU"
     opencl = replace(rows[0], device="opencl")
     assert verdict("PRL-F6", tmp_path / "opencl", opencl).finding.outcome is Outcome.NOT_RUN
-    noisy = [replace(rows[0], **NOISY), *rows[1:]]
+    noisy = [replace(rows[0], **TOO_FEW), *rows[1:]]
     assert verdict("PRL-F6", tmp_path / "noisy", *noisy).finding.outcome is Outcome.NO_VERDICT
 
 
@@ -292,9 +292,9 @@ def test_an_opencl_device_is_listed_and_decides_nothing(tmp_path: Path) -> None:
 
 
 def test_a_noisy_index_decides_nothing(tmp_path: Path) -> None:
-    noise = {"status": "too_noisy", "reason": "the interval is 40% of the median"}
     assert (
-        verdict("MAP-IV-C3", tmp_path, *index_times({32: 3.0}, **noise)).finding.outcome is Outcome.NO_VERDICT
+        verdict("MAP-IV-C3", tmp_path, *index_times({32: 3.0}, **TOO_FEW)).finding.outcome
+        is Outcome.NO_VERDICT
     )
 
 
@@ -324,7 +324,7 @@ def test_the_gpu_is_bound_by_launches_for_one_operation_alone(
 def test_noise_on_the_gpu_carries_no_verdict_on_the_replay(key: str, tmp_path: Path) -> None:
     primitive = f"sum_tree.{'sample' if key.endswith('sampling') else 'update'}"
     rows = replay(primitive, {32: 90, 4096: 0.1})
-    noisy = [replace(row, **NOISY) if row.device == "cuda" else row for row in rows]
+    noisy = [replace(row, **TOO_FEW) if row.device == "cuda" else row for row in rows]
     assert verdict(key, tmp_path / "gpu", *noisy).finding.outcome is Outcome.NO_VERDICT
     apart = [row for row in rows if (row.device, row.batch_size) not in (("cuda", 32), ("fpga:u200", 4096))]
     found = verdict(key, tmp_path / "apart", *apart)
@@ -372,14 +372,11 @@ def test_only_sizes_that_every_device_has_are_compared(tmp_path: Path) -> None:
     assert verdict("MAP-F11-CartPole", tmp_path, *rows).needs == "one batch size on every device"
 
 
-NOISY = {"status": "too_noisy", "reason": "the interval is 40% of the median"}
-
-
 def test_noise_carries_no_verdict_on_the_gpu_s_tree(tmp_path: Path) -> None:
     rows = replay("sum_tree.sample", {32: 64, 2048: 1.1}) + replay("sum_tree.update", {32: 2, 2048: 2})
-    noisy = [replace(row, **NOISY) if row.device == "cuda" else row for row in rows]
+    noisy = [replace(row, **TOO_FEW) if row.device == "cuda" else row for row in rows]
     assert verdict("MAP-F12-GPU", tmp_path / "gpu", *noisy).finding.outcome is Outcome.NO_VERDICT
-    noisy = [row if row.device == "cuda" else replace(row, **NOISY) for row in rows]
+    noisy = [row if row.device == "cuda" else replace(row, **TOO_FEW) for row in rows]
     assert verdict("MAP-F12-GPU", tmp_path / "fpga", *noisy).finding.outcome is Outcome.IN_KIND
 
 
@@ -388,15 +385,16 @@ def test_noise_carries_no_verdict_on_the_gpu_s_tree(tmp_path: Path) -> None:
     [
         ({}, 1e-9, Outcome.IN_KIND),
         ({}, 1e-6, Outcome.NOT_REPRODUCED),
-        (NOISY, 1e-9, Outcome.NO_VERDICT),
-        (NOISY, 1e-6, Outcome.NO_VERDICT),
+        (TOO_FEW, 1e-9, Outcome.NO_VERDICT),
+        (TOO_FEW, 1e-6, Outcome.NO_VERDICT),
     ],
 )
 def test_the_smallest_network_trains_fastest_on_the_fpga(
     more: dict[str, str], fpga_s: float, outcome: Outcome, tmp_path: Path
 ) -> None:
-    first, *others = steps("cartpole-ddpg", fpga_s=fpga_s)
-    rows = replace(first, **more), *others
+    rows = [
+        replace(row, **more) if row.device == "cuda" else row for row in steps("cartpole-ddpg", fpga_s=fpga_s)
+    ]
     assert verdict("MAP-F11-CartPole", tmp_path, *rows).finding.outcome is outcome
 
 
@@ -543,3 +541,18 @@ def test_shares_of_a_modelled_learner_reproduce_nothing(
     rows = [on("fpga", primitive, 16384, time_s, "cartpole-ddpg") for primitive, time_s in times.items()]
     rows[0] = replace(rows[0], provenance=Provenance.MODELLED)
     assert verdict("MAP-F13-CartPole", tmp_path, *rows).finding.outcome is outcome
+
+
+def test_a_wide_interval_that_leaves_the_limit_out_decides(tmp_path: Path) -> None:
+    """Noise hides a difference only where it is larger than the difference."""
+    wide = {"status": "too_noisy", "reason": "the interval is 149% of the median"}
+
+    def outcome(ratio: float, folder: str) -> Outcome:
+        rows = [
+            replace(row, low=row.value * 0.5, high=row.value * 2.0, **wide) for row in index_times({32: ratio})
+        ]
+        return verdict("MAP-IV-C3", tmp_path / folder, *rows).finding.outcome
+
+    assert outcome(29.0, "far") is Outcome.REPRODUCED
+    assert outcome(1 / 29.0, "refuted") is Outcome.NOT_REPRODUCED
+    assert outcome(1.5, "near") is Outcome.NO_VERDICT

@@ -25,7 +25,7 @@ from harness.papers.evidence import (
 )
 from harness.report import reference
 from harness.store.store import Store
-from tests.harness.papers.rows import MACHINE, frame_of, profiled, trained
+from tests.harness.papers.rows import MACHINE, TOO_FEW, frame_of, profiled, trained
 
 
 def row_of(folder: Path, made: Measurement) -> Any:
@@ -43,7 +43,7 @@ def test_a_factor_within_a_fifth_of_the_published_one_is_near(value: float, clos
 def test_rows_without_a_value_are_never_selected(tmp_path: Path) -> None:
     rows = [
         profiled("learner.step", 1.0),
-        profiled("learner.step", 2.0, status="too_noisy", reason="wide"),
+        profiled("learner.step", 2.0, **TOO_FEW),
         replace(
             profiled("learner.step", 3.0),
             value=None,

@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.row import Measurement
 from harness.papers import Finding, Outcome
-from tests.harness.papers.rows import claim_of, frame_of, profiled
+from tests.harness.papers.rows import TOO_FEW, claim_of, frame_of, profiled
 
 CLAIMS = (("MAP-IV-B-tiles", "hopper-ddpg"), ("PPO-3.2-tiles", "hopper-ppo"))
 
@@ -44,7 +44,7 @@ def test_faster_steps_on_tiles_reproduce_it_in_kind_and_slower_ones_do_not(
 @pytest.mark.parametrize(("key", "workload"), CLAIMS)
 def test_noise_gives_no_verdict(tmp_path: Path, key: str, workload: str) -> None:
     plain, tiled = steps(workload, 1e-3, 0.4e-3)
-    noisy = replace(tiled, status="too_noisy", reason="1 sample")
+    noisy = replace(tiled, **TOO_FEW)
     assert verdict(key, frame_of(tmp_path, plain, noisy)).outcome == Outcome.NO_VERDICT
 
 

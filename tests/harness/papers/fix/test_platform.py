@@ -15,7 +15,7 @@ from harness.papers.fix.training import DYNAMIC
 from harness.papers.number import from_cell
 from tests.harness.papers.drawn import points
 from tests.harness.papers.fix.test_figure_10_array import array, both, verdict
-from tests.harness.papers.rows import frame_of, measurement
+from tests.harness.papers.rows import TOO_FEW, frame_of, measurement
 
 
 def host(
@@ -100,9 +100,7 @@ def test_the_bottleneck_is_what_takes_more_than_half(
 ) -> None:
     rows = [*both([5e4] * 4), *host(environment_s, spread=0.001)]
     assert verdict("FIX-F8-host", tmp_path / "a", *rows).finding.outcome is outcome
-    noisy = [
-        replace(row, status="too_noisy", reason="wide") if row.backend == DYNAMIC else row for row in rows
-    ]
+    noisy = [replace(row, **TOO_FEW) if row.backend == DYNAMIC else row for row in rows]
     assert verdict("FIX-F8-host", tmp_path / "noisy", *noisy).finding.outcome is Outcome.NO_VERDICT
 
 
@@ -215,30 +213,27 @@ def test_the_bottleneck_moves_to_the_learner_or_not(
 
 
 @pytest.mark.parametrize(
-    ("factor", "spread", "status", "outcome"),
+    ("factor", "spread", "outcome"),
     [
-        (1.2, 0.01, "ok", Outcome.IN_KIND),
-        (2.0, 0.01, "ok", Outcome.NOT_REPRODUCED),
-        (0.5, 0.01, "ok", Outcome.NOT_REPRODUCED),
-        (1.5, 0.01, "ok", Outcome.NO_VERDICT),  # its interval holds the limit
-        (2.0, 0.3, "ok", Outcome.NO_VERDICT),
-        (1.2, 0.01, "too_noisy", Outcome.NO_VERDICT),
-        (1.46, 0.01, "ok", Outcome.IN_KIND),  # with its interval just within 1.5 times
-        (1.55, 0.01, "ok", Outcome.NOT_REPRODUCED),
-        (0.69, 0.01, "ok", Outcome.IN_KIND),
-        (0.64, 0.01, "ok", Outcome.NOT_REPRODUCED),
+        (1.2, 0.01, Outcome.IN_KIND),
+        (2.0, 0.01, Outcome.NOT_REPRODUCED),
+        (0.5, 0.01, Outcome.NOT_REPRODUCED),
+        (1.5, 0.01, Outcome.NO_VERDICT),  # its interval holds the limit
+        (2.0, 0.3, Outcome.NO_VERDICT),
+        (1.46, 0.01, Outcome.IN_KIND),  # with its interval just within 1.5 times
+        (1.55, 0.01, Outcome.NOT_REPRODUCED),
+        (0.69, 0.01, Outcome.IN_KIND),
+        (0.64, 0.01, Outcome.NOT_REPRODUCED),
     ],
 )
 def test_an_environments_time_is_constant_with_its_whole_interval(
-    factor: float, spread: float, status: str, outcome: Outcome, tmp_path: Path
+    factor: float, spread: float, outcome: Outcome, tmp_path: Path
 ) -> None:
     def changed(row: Measurement) -> Measurement:
         if row.quantity != "environment_time" or row.batch_size != 512:
             return row
         value = factor * (row.value or 0)
-        reason = "made up" if status == "too_noisy" else ""
-        low, high = value * (1 - spread), value * (1 + spread)
-        return replace(row, value=value, low=low, high=high, status=status, reason=reason)
+        return replace(row, value=value, low=value * (1 - spread), high=value * (1 + spread))
 
     rows = [changed(row) for row in host(1e-3, learner_s=GROWS)]
     assert platform.breakdown(frame_of(tmp_path, *rows)).outcome is outcome

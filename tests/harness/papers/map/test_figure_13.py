@@ -6,8 +6,8 @@ import pytest
 
 from harness.core.row import Measurement
 from harness.papers import Outcome
-from tests.harness.papers.map.test_predictions import NOISY, run
-from tests.harness.papers.rows import profiled
+from tests.harness.papers.map.test_predictions import run
+from tests.harness.papers.rows import TOO_FEW, profiled
 from tests.harness.papers.test_verdicts import verdict
 
 
@@ -53,7 +53,7 @@ def test_a_learner_on_the_cpu_shows_no_crossover(tmp_path: Path) -> None:
 
 
 def test_a_noisy_learner_hides_nothing(tmp_path: Path) -> None:
-    rows = shares({256: 0.1, 2048: 0.5, 16384: 1.5}, **NOISY)
+    rows = shares({256: 0.1, 2048: 0.5, 16384: 1.5}, **TOO_FEW)
     assert verdict("MAP-F13-hidden", tmp_path, *rows).finding.outcome is Outcome.NO_VERDICT
 
 
@@ -107,7 +107,7 @@ def test_replay_on_the_learner_s_gpu_costs_throughput(
     ]
     assert verdict("MAP-F13-sharing", tmp_path, *rows).finding.outcome is outcome
     assert verdict("MAP-F13-sharing", tmp_path / "one", rows[0]).finding.outcome is Outcome.NOT_RUN
-    noisy = run(shared_gps, mapping="torch:cuda-cupy:cuda-cpu", **NOISY)
+    noisy = run(shared_gps, mapping="torch:cuda-cupy:cuda-cpu", **TOO_FEW)
     assert (
         verdict("MAP-F13-sharing", tmp_path / "noisy", rows[0], noisy).finding.outcome is Outcome.NO_VERDICT
     )

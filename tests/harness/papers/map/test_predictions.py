@@ -11,10 +11,9 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.papers import Outcome
 from harness.papers.map.predictions import NEEDS
-from tests.harness.papers.rows import frame_of, predicted, profiled, trained
+from tests.harness.papers.rows import TOO_FEW, frame_of, predicted, profiled, trained
 from tests.harness.papers.test_verdicts import verdict
 
-NOISY = {"status": "too_noisy", "reason": "the interval is 40% of the median"}
 MAPPING = "torch-native-cpu"
 
 
@@ -67,14 +66,14 @@ def test_what_is_clear_and_what_is_not_is_counted(tmp_path: Path) -> None:
     rows = [
         prediction(0.2),
         run(100),
-        prediction(0.02, 32, **NOISY),
+        prediction(0.02, 32, half=None),
         run(100, 32),
         prediction(0.0, 64),
         run(100, 64),
     ]
     said = verdict("MAP-VI-B", tmp_path, *rows).finding.explanation
     assert said.startswith(
-        "Of 3, 1 are too noisy, 1 clearly outside and 1 clearly within 5% of what was achieved"
+        "Of 3, 1 have too few rounds, 1 are clearly outside and 1 clearly within 5% of what was achieved"
     )
 
 
@@ -109,13 +108,11 @@ def test_only_chosen_mappings_count_and_the_weakest_provenance(tmp_path: Path) -
         ([prediction(0.045), run(100)], Outcome.NO_VERDICT),  # the interval reaches beyond the limit
         ([prediction(0.07, half=0.03), run(100)], Outcome.NO_VERDICT),
         ([prediction(0.02, half=None), run(100)], Outcome.NO_VERDICT),
-        ([prediction(0.02, **NOISY), run(100)], Outcome.NO_VERDICT),
-        ([prediction(0.2, **NOISY), run(100)], Outcome.NO_VERDICT),
-        ([prediction(0.02), run(100, **NOISY)], Outcome.NO_VERDICT),
+        ([prediction(0.2, half=None), run(100)], Outcome.NO_VERDICT),
         # Noise of what the mapping does not use does not matter.
-        ([step(0.01, **NOISY), prediction(0.02), run(100)], Outcome.REPRODUCED),
+        ([step(0.01, **TOO_FEW), prediction(0.02), run(100)], Outcome.REPRODUCED),
         # One that is wrong for sure refutes the claim, whatever the others say.
-        ([prediction(0.2), run(100), prediction(0.02, 32, **NOISY), run(100, 32)], Outcome.NOT_REPRODUCED),
+        ([prediction(0.2), run(100), prediction(0.02, 32, half=None), run(100, 32)], Outcome.NOT_REPRODUCED),
     ],
 )
 def test_a_prediction_is_judged_by_its_interval(
@@ -125,23 +122,22 @@ def test_a_prediction_is_judged_by_its_interval(
 
 
 @pytest.mark.parametrize(
-    ("gps", "more", "outcome"),
+    ("gps", "outcome"),
     [
-        (98.0, {}, Outcome.REPRODUCED),
-        (80.0, {}, Outcome.NOT_REPRODUCED),
-        (95.5, {}, Outcome.NO_VERDICT),
-        (103.0, {}, Outcome.REPRODUCED),
-        (106.0, {}, Outcome.REPRODUCED),  # within the noise of 5%
-        (110.0, {}, Outcome.NO_VERDICT),  # its optimum is none
-        (80.0, NOISY, Outcome.NO_VERDICT),
+        (98.0, Outcome.REPRODUCED),
+        (80.0, Outcome.NOT_REPRODUCED),
+        (95.5, Outcome.NO_VERDICT),
+        (103.0, Outcome.REPRODUCED),
+        (106.0, Outcome.REPRODUCED),  # within the noise of 5%
+        (110.0, Outcome.NO_VERDICT),  # its optimum is none
     ],
 )
-def test_gap_to_the_optimum(gps: float, more: dict[str, str], outcome: Outcome, tmp_path: Path) -> None:
+def test_gap_to_the_optimum(gps: float, outcome: Outcome, tmp_path: Path) -> None:
     rows = (
         step(0.010),
         step(0.015, "graph"),
         step(0.001, size=32),
-        run(gps, **more),
+        run(gps),
         prediction(0.0),
         step(0.001, "fpga", provenance=Provenance.SIMULATED),  # not there, where the run is measured
         run(10, 32),  # nothing was predicted for it
@@ -154,6 +150,11 @@ def test_gap_to_the_optimum(gps: float, more: dict[str, str], outcome: Outcome, 
     assert gap.high is not None
     assert gap.low < gap.value < gap.high
     assert (found.rows, found.provenance) == ((0, 3), "measured")
+
+
+def test_a_run_of_too_few_rounds_has_no_gap_to_the_optimum(tmp_path: Path) -> None:
+    rows = step(0.010), run(80.0, **TOO_FEW), prediction(0.0)
+    assert verdict("MAP-F13", tmp_path, *rows).finding.outcome is Outcome.NO_VERDICT
 
 
 def test_a_simulated_run_is_judged_by_the_simulated_learner_too(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from harness.core.row import Measurement
 from harness.papers import Finding, Outcome
 from harness.papers.map import relaxed_loop
 from tests.harness.papers.map.test_figure_10 import WIGGLE, curves
-from tests.harness.papers.map.test_predictions import NOISY, run
-from tests.harness.papers.rows import final_return, frame_of
+from tests.harness.papers.map.test_predictions import run
+from tests.harness.papers.rows import TOO_FEW, final_return, frame_of
 from tests.harness.papers.test_verdicts import verdict
 
 
@@ -55,7 +55,7 @@ def test_loops_that_differ_in_more_and_simulated_runs_say_nothing(tmp_path: Path
 
 
 def test_noise_decides_nothing(tmp_path: Path) -> None:
-    assert finding(tmp_path, *both(150, 100, **NOISY)).outcome is Outcome.NO_VERDICT
+    assert finding(tmp_path, *both(150, 100, **TOO_FEW)).outcome is Outcome.NO_VERDICT
 
 
 def test_the_cost_in_reward_stands_next_to_it(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from harness.papers.pal.figure_10 import (
 )
 from harness.plan.tiers import TIERS
 from tests.harness.papers.drawn import points
-from tests.harness.papers.rows import compared, frame_of, measurement
+from tests.harness.papers.rows import TOO_FEW, compared, frame_of, measurement
 
 
 def curve_row(kind: str, cores: int, rate: float) -> Measurement:
@@ -244,10 +244,7 @@ def test_below_four_cores_four_fifths_of_proportion_are_linear(
     rows = [*curves(8), *(row(TRAINING, a, b, rate) for a, b, rate in runs)]
     found = figure_10.scaling(frame_of(tmp_path / "a", *rows))
     assert found.outcome is outcome, "at four cores and more nothing need be linear"
-    noisy = [
-        replace(each, status="too_noisy", reason="wide") if each.backend == TRAINING else each
-        for each in rows
-    ]
+    noisy = [replace(each, **TOO_FEW) if each.backend == TRAINING else each for each in rows]
     assert figure_10.scaling(frame_of(tmp_path / "noisy", *noisy)).outcome is Outcome.NO_VERDICT
 
 

@@ -10,7 +10,7 @@ from harness.papers.pal import figure_10, figure_12
 from harness.papers.pal.figure_10 import TRAINING
 from tests.harness.papers.drawn import points
 from tests.harness.papers.pal.test_figure_10 import curves, row
-from tests.harness.papers.rows import frame_of
+from tests.harness.papers.rows import TOO_FEW, frame_of
 
 
 def test_a_training_in_turns_on_one_core_is_no_split(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_a_training_in_turns_on_one_core_is_no_split(tmp_path: Path) -> None:
 def test_noise_hides_which_split_is_the_fastest(tmp_path: Path) -> None:
     runs = [(0, 1, 80.0), (1, 3, 280.0), (2, 2, 250.0)]
     rows = [*curves(4), *(row(TRAINING, a, b, rate) for a, b, rate in runs)]
-    rows[-1] = replace(rows[-1], status="too_noisy", reason="wide")
+    rows[-1] = replace(rows[-1], **TOO_FEW)
     assert figure_12.split_of_cores(frame_of(tmp_path, *rows)).outcome is Outcome.NO_VERDICT
 
 

@@ -12,7 +12,7 @@ from harness.core.row import Measurement
 from harness.papers import Outcome
 from harness.papers.prl import figure_8
 from tests.harness.papers.drawn import points
-from tests.harness.papers.rows import frame_of, trained
+from tests.harness.papers.rows import TOO_FEW, frame_of, trained
 from tests.harness.papers.test_verdicts import verdict
 
 
@@ -47,9 +47,7 @@ def test_what_decides_at_small_and_at_large_batches(
     assert found.outcome is outcome
     assert sorted(n.value for n in found.ours) == pytest.approx(sorted((*small, *large)))
     assert verdict("PRL-F8", tmp_path, *grid(32, *small)).finding.outcome is Outcome.NOT_RUN
-    noisy = {"status": "too_noisy", "reason": "the interval is 40% of the median"}
-    unsure = mapped("torch:cuda-cuda-cpu", 100 * small[0] * small[1], 32, **noisy)
-    rows = (unsure, *grid(32, *small)[1:], *grid(2048, *large))
+    rows = [replace(row, **TOO_FEW) for row in (*grid(32, *small), *grid(2048, *large))]
     assert verdict("PRL-F8", tmp_path / "noisy", *rows).finding.outcome is Outcome.NO_VERDICT
 
 

@@ -12,11 +12,10 @@ from harness.papers import Outcome
 from harness.papers.clocks import placed_clock
 from harness.papers.number import from_text
 from harness.papers.prl import section_6_4
-from tests.harness.papers.rows import compared, measurement, profiled, trained
+from tests.harness.papers.rows import TOO_FEW, compared, measurement, profiled, trained
 from tests.harness.papers.test_verdicts import verdict
 
 REALLOCATION, EARLIER = "PRL-T3-reallocation", "PRL-6.4-earlier-work"
-NOISY = {"status": "too_noisy", "reason": "the interval is 40% of the median"}
 
 
 def run(
@@ -40,14 +39,14 @@ def run(
         (290.0, {}, Outcome.IN_KIND),  # as much as a learner and two trainers can
         (150.0, {}, Outcome.IN_KIND),
         (101.0, {}, Outcome.NO_VERDICT),
-        (125.0, NOISY, Outcome.NO_VERDICT),
+        (125.0, TOO_FEW, Outcome.NO_VERDICT),
         (
             310.0,
             {},
             Outcome.NO_VERDICT,
         ),  # suspect: a learner and two trainers train three times as much at most
         (90.0, {}, Outcome.NOT_REPRODUCED),
-        (90.0, NOISY, Outcome.NO_VERDICT),
+        (90.0, TOO_FEW, Outcome.NO_VERDICT),
     ],
 )
 def test_what_reallocation_brings(gps: float, more: dict[str, str], outcome: Outcome, tmp_path: Path) -> None:
@@ -126,7 +125,7 @@ def board(gps: float, mapping: str = "fpga-fpga-fpga", **more: Any) -> Measureme
         (300.0, peaks(), {}, Outcome.NO_VERDICT),  # 32,000, and 7,242
         (80.0, peaks(), {}, Outcome.NOT_REPRODUCED),  # 8,533
         (92.5, peaks(), {}, Outcome.NO_VERDICT),  # 9,867: its interval holds the limit
-        (1100.0, peaks(), NOISY, Outcome.NO_VERDICT),
+        (1100.0, peaks(), TOO_FEW, Outcome.NO_VERDICT),
         # From a higher peak than the earlier work's 0.72 TFLOPS more is needed, and nothing refuted.
         (1300.0, peaks(board=0.8e12), {}, Outcome.IN_KIND),
         (1100.0, peaks(board=0.8e12), {}, Outcome.NO_VERDICT),
@@ -258,7 +257,7 @@ def primitive_times(primitive: str, noisy: bool = False) -> list[Measurement]:
     """Of CartPole's DQN on three kinds of device at two batch sizes: the accelerators scale, and each wins once."""
     times_s = {("cpu", 32): 2e-4, ("cpu", 2048): 2e-2, ("cuda", 32): 1e-4, ("cuda", 2048): 2e-4}
     times_s |= {("fpga", 32): 3e-5, ("fpga", 2048): 9e-4}
-    state = NOISY if noisy else {}
+    state = TOO_FEW if noisy else {}
     return [
         profiled(primitive, time_s, size, workload="cartpole-dqn", device=device, **state)
         for (device, size), time_s in times_s.items()

@@ -13,7 +13,7 @@ from harness.papers import Outcome
 from harness.report import site
 from harness.store.store import Store
 from tests.harness.papers.prl.test_figure_8 import mapped
-from tests.harness.papers.rows import compared, trained
+from tests.harness.papers.rows import TOO_FEW, compared, trained
 from tests.harness.papers.test_verdicts import verdict
 
 DEVICES = "PRL-T3-device-portability"
@@ -144,8 +144,7 @@ def test_gains_on_the_same_gpu(gain: float, word: str, outcome: Outcome, tmp_pat
 
 
 def test_portability_over_machines_of_noisy_rates_gives_no_verdict(tmp_path: Path) -> None:
-    noisy = {"status": "too_noisy", "reason": "the interval is 40% of the median"}
-    second = [replace(row, **noisy) for row in rates(400, 100)]
+    second = [replace(row, **TOO_FEW) for row in rates(400, 100)]
     frame = merged(tmp_path / "two.sqlite", rates(100, 50), second)
     (found,) = papers.evaluate(frame[frame["run"] == 1], "PRL-T3-platform-portability", everywhere=frame)
     assert found.finding.outcome is Outcome.NO_VERDICT
