@@ -209,7 +209,7 @@ def own_worker(
     """
     command = [sys.executable, "-P", "-m", "harness.compare.own_worker", mapping]
     command += [f"--{name.replace('_', '-')}" for name, is_set in flags.items() if is_set]
-    return Worker(command, cpus=cpus)
+    return Worker(command, environment_variables=_modules(), cpus=cpus)
 
 
 def own_replay_worker(cpus: Sequence[int] | None = None) -> Worker:
@@ -218,7 +218,14 @@ def own_replay_worker(cpus: Sequence[int] | None = None) -> Worker:
     Args:
         cpus: processors that it may use; all by default.
     """
-    modules = {"PYTHONPATH": str(BASELINES)}
-    return Worker(
-        [sys.executable, "-P", str(REPLAY_WORKER), str(OWN_REPLAY)], environment_variables=modules, cpus=cpus
-    )
+    command = [sys.executable, "-P", str(REPLAY_WORKER), str(OWN_REPLAY)]
+    return Worker(command, environment_variables=_modules(BASELINES), cpus=cpus)
+
+
+def _modules(*folders: Path) -> dict[str, str]:
+    """Return the variable with which this project's own workers find the modules that this process finds.
+
+    Workers of other libraries, which have environments of their own, do without this process's `PYTHONPATH`.
+    """
+    inherited = os.environ.get("PYTHONPATH", "")
+    return {"PYTHONPATH": os.pathsep.join([*map(str, folders), *([inherited] if inherited else [])])}

@@ -50,6 +50,16 @@ def test_what_it_cannot_do_is_a_refusal_with_its_reason():
     assert "abacus" in failure.value.detail
 
 
+def test_it_finds_the_modules_that_this_process_finds(tmp_path, monkeypatch):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import pathlib\npathlib.Path(__file__).with_name('found').touch()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with registry.own_worker("abacus-native-cpu") as worker, pytest.raises(WorkerFailure):
+        worker.ask(job(), LIMIT_S)
+    assert (tmp_path / "found").exists()
+
+
 class Trainings:
     """Makes trainings that note what they are asked for, in place of `worker.start`."""
 
