@@ -5,7 +5,8 @@ To be run after a new reference run is saved (`harness.report.reference`):
     python -m harness.report.headline standard
 
 It rewrites what stands between two comments of README.md, `docs/pictures/predicted-achieved.svg`, and
-`docs/results/<name>.md`, which lists every verdict that the current checks give for the run.
+`docs/results/<name>.md`, which lists every verdict that the current checks give for the run. With `--page` it writes
+that page alone.
 """
 
 import re
@@ -175,12 +176,13 @@ def in_readme(text: str, made: str) -> str:
     return f"{before}{BEGIN}\n{made}\n{END}{after}"
 
 
-def write(name: str, root: Path = ROOT) -> list[Path]:
+def write(name: str, root: Path = ROOT, *, page_alone: bool = False) -> list[Path]:
     """Write the table, the picture and the page of verdicts of a committed reference run.
 
     Args:
         name: name of the reference run.
         root: root of the repository.
+        page_alone: write the page of verdicts, and leave table and picture as they are.
 
     Returns:
         The paths of the written files.
@@ -193,12 +195,11 @@ def write(name: str, root: Path = ROOT) -> list[Path]:
         raise UserError("command line", "reference run", repr(name), ", ".join(known))
     committed = known[name]
     content = content_of(committed)
-    readme = root / "README.md"
-    made = {
-        readme: in_readme(readme.read_text(encoding="utf-8"), table(content, name)),
-        root / PICTURE: picture(content),
-        root / page_of(name): verdicts(content, committed),
-    }
+    made = {root / page_of(name): verdicts(content, committed)}
+    if not page_alone:
+        readme = root / "README.md"
+        made[readme] = in_readme(readme.read_text(encoding="utf-8"), table(content, name))
+        made[root / PICTURE] = picture(content)
     for path, text in made.items():
         write_atomically(path, partial(_write_text, text))
     return list(made)
@@ -209,5 +210,5 @@ def _write_text(text: str, target: Path) -> None:
 
 
 if __name__ == "__main__":
-    for written in write(sys.argv[1]):
+    for written in write(sys.argv[1], page_alone="--page" in sys.argv[2:]):
         print(written)
