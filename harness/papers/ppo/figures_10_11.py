@@ -14,7 +14,7 @@ from harness.papers import charts
 from harness.papers.base import Draw, Finding, Outcome
 from harness.papers.charts import Panel
 from harness.papers.number import Number
-from harness.papers.ppo.judged_iterations import PARTS, Gains, Pair, bands, gain_over, judged
+from harness.papers.ppo.judged_iterations import PARTS, Gain, Gains, bands, gain_of, gain_over, judged
 from harness.papers.ppo.table_2 import (
     BOUNDS,
     CPU,
@@ -114,10 +114,10 @@ def _parts_in_virtual_time(frame: pd.DataFrame) -> Gains:
     A further statement for each pair of iterations that differ only in the mini-batch is that the small one gains more
     in training: it slows down training less than on the CPU.
     """
-    pairs: dict[str, Pair] = {}
+    gains: list[Gain] = []
     for benchmark in MUJOCO:
         both = joined_of(frame, benchmark)
-        trained: dict[PpoIteration, Pair] = {}
+        trained: dict[PpoIteration, Gain] = {}
         for iteration, (item, there) in both.items():
             rows = tuple(sorted({*item.rows, int(there.row.Index)}))
             for part, (_, term) in PARTS.items():
@@ -125,15 +125,15 @@ def _parts_in_virtual_time(frame: pd.DataFrame) -> Gains:
                 quick, slow = (
                     there.part_s(part, iteration, latency) for latency in (0.0, 1e-6 * slow_link().value)
                 )
-                pairs[name] = item.part_s(term), quick, slow, rows
+                gains.append(gain_of(name, item.part_s(term), quick, slow, rows))
                 if part == "training":
-                    trained[iteration] = pairs[name]
+                    trained[iteration] = gains[-1]
         for small, large in ends_of_minibatches({iteration: item for iteration, (item, _) in both.items()}):
             name = (
                 f"{iteration_name(benchmark, small)}: its gain in training over that with M={large.minibatch}"
             )
-            pairs[name] = gain_over(trained[small], trained[large])
-    return bands(pairs)
+            gains.append(gain_over(name, trained[small], trained[large]))
+    return bands(gains)
 
 
 def pong_times(frame: pd.DataFrame) -> Finding:

@@ -6,7 +6,7 @@ products and Adam. Their cycles are partly modelled, so they can agree with a st
 board (`predict.slow_link`). Each gain is stated without one and with 1 ms.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from harness.mapping.predict import slow_link
 from harness.measure import statistics
 from harness.papers.base import Finding, Outcome
 from harness.papers.evidence import detail, records, select
-from harness.papers.number import Number
+from harness.papers.number import Number, ratio
 from harness.papers.ppo.table_2_iterations import BENCHMARKS, EXPERIMENT, TIME
 from primitives.fpga.cycles.ppo import PpoIteration
 
@@ -93,21 +93,58 @@ def joined(frame: pd.DataFrame, benchmark: str) -> dict[PpoIteration, Any]:
     }
 
 
-def quotient(name: str, here_s: npt.NDArray, there_s: npt.NDArray, rows: tuple[int, ...]) -> Number:
-    """Return a ratio of seconds on the CPU to seconds in virtual time, with its interval.
+class Gain(NamedTuple):
+    """Seconds on the CPU over seconds in virtual time.
+
+    The two were not run in the same rounds, so that a gain has the widest interval that both intervals allow.
+
+    Attributes:
+        quick: the gain without latencies.
+        slow: the gain with the latency of `slow_link`.
+    """
+
+    quick: Number
+    slow: Number
+
+
+def gain_of(
+    name: str, here_s: npt.NDArray, quick_s: npt.NDArray, slow_s: npt.NDArray, rows: tuple[int, ...]
+) -> Gain:
+    """Return the gain of an iteration, or of a part of it.
 
     Args:
-        name: name of the ratio.
-        here_s, there_s: one value per iteration that was run, on the CPU and in virtual time.
+        name: name of the gain.
+        here_s: seconds on the CPU, one value per iteration that was run.
+        quick_s, slow_s: seconds in virtual time, without and with the latency of `slow_link`.
         rows: the index labels of the measurements.
     """
-    rounds = min(len(here_s), len(there_s))
-    samples = here_s[:rounds] / there_s[:rounds]
+    here = _seconds(here_s, Provenance.MEASURED, rows)
+    there = (_seconds(samples_s, Provenance.MODELLED, rows) for samples_s in (quick_s, slow_s))
+    return Gain(*(ratio(words, here, one) for words, one in zip(_names(name), there, strict=True)))
+
+
+def _seconds(samples_s: npt.NDArray, provenance: Provenance, rows: tuple[int, ...]) -> Number:
     low = high = None
-    if rounds >= statistics.FEWEST_SAMPLES:
-        low, high = statistics.interval(samples)
-    source = f"{rounds} iterations in virtual time, with transfers, objective and Adam"
-    return Number(name, float(np.median(samples)), "ratio", Provenance.MODELLED, source, low, high, rows)
+    if len(samples_s) >= statistics.FEWEST_SAMPLES:
+        low, high = statistics.interval(samples_s)
+    counted = f"{len(samples_s)} iterations"
+    if provenance is Provenance.MODELLED:
+        counted += " in virtual time, with transfers, objective and Adam"
+    return Number(counted, float(np.median(samples_s)), "s", provenance, "", low, high, rows)
+
+
+def _names(name: str) -> tuple[str, str]:
+    return f"{name}, in virtual time", f"{name}, in virtual time, {slow_link().value:g} us a transfer"
+
+
+def gain_over(name: str, one: Gain, other: Gain) -> Gain:
+    """Return one gain over another one.
+
+    Args:
+        name: name of the result.
+        one, other: the gains.
+    """
+    return Gain(*(ratio(words, *pair) for words, *pair in zip(_names(name), one, other, strict=True)))
 
 
 class Gains(NamedTuple):
@@ -115,7 +152,7 @@ class Gains(NamedTuple):
 
     Attributes:
         numbers: the gains, both kinds.
-        hold: for each statement whether it holds without latencies.
+        hold: for each statement whether it holds without latencies: whether the gain is above 1.
         hold_slow: the same with slow links.
     """
 
@@ -124,39 +161,14 @@ class Gains(NamedTuple):
     hold_slow: Sequence[bool]
 
 
-Pair = tuple[npt.NDArray, npt.NDArray, npt.NDArray, tuple[int, ...]]
-"""Seconds on the CPU, those in virtual time without and with the latency of `slow_link`, one value per iteration that
-was run, and the index labels of the measurements. The gain is the first over one of the others."""
-
-
-def gain_over(one: Pair, other: Pair) -> Pair:
-    """Return the pair whose gain is the gain of one pair over that of another one.
-
-    Args:
-        one, other: the pairs; the gains of rounds that both have are divided.
-    """
-    rounds = min(len(seconds) for pair in (one, other) for seconds in pair[:3])
-    here_s, quick_s, slow_s = (seconds[:rounds] for seconds in one[:3])
-    of_here_s, of_quick_s, of_slow_s = (seconds[:rounds] for seconds in other[:3])
-    rows = tuple(sorted({*one[3], *other[3]}))
-    return here_s, quick_s * of_here_s / of_quick_s, slow_s * of_here_s / of_slow_s, rows
-
-
-def bands(pairs: Mapping[str, Pair]) -> Gains:
+def bands(found: Sequence[Gain]) -> Gains:
     """Return gains that should be above 1, with their sensitivity to the links.
 
     Args:
-        pairs: the seconds of each gain, by its name.
+        found: the gains.
     """
-    numbers, hold, hold_slow = [], [], []
-    latency = f"{slow_link().value:g} us a transfer"
-    for name, (here_s, quick_s, slow_s, rows) in pairs.items():
-        quick = quotient(f"{name}, in virtual time", here_s, quick_s, rows)
-        slow = quotient(f"{name}, in virtual time, {latency}", here_s, slow_s, rows)
-        numbers += [quick, slow]
-        hold.append(quick.above(1.0))
-        hold_slow.append(slow.above(1.0))
-    return Gains(numbers, hold, hold_slow)
+    numbers = [number for gain in found for number in gain]
+    return Gains(numbers, [gain.quick.above(1.0) for gain in found], [gain.slow.above(1.0) for gain in found])
 
 
 def judged(by_bounds: Finding, gains: Gains) -> Finding:

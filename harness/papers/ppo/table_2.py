@@ -23,7 +23,16 @@ from harness.papers.base import Finding, Outcome
 from harness.papers.comparisons import gains
 from harness.papers.evidence import detail, records, select
 from harness.papers.number import Number, checked_baseline, from_cell, ratio
-from harness.papers.ppo.judged_iterations import Gains, Joined, Pair, bands, gain_over, joined, judged
+from harness.papers.ppo.judged_iterations import (
+    Gain,
+    Gains,
+    Joined,
+    bands,
+    gain_of,
+    gain_over,
+    joined,
+    judged,
+)
 from harness.papers.ppo.table_2_iterations import BENCHMARKS, CYCLES, EXPERIMENT, TIME, table_columns
 from primitives.fpga.cycles.ppo import PpoIteration
 
@@ -304,19 +313,20 @@ def gains_in_virtual_time(frame: pd.DataFrame) -> Gains:
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    pairs: dict[str, Pair] = {}
+    made: list[Gain] = []
     for benchmark in MUJOCO:
         both = joined_of(frame, benchmark)
-        whole: dict[PpoIteration, Pair] = {}
+        whole: dict[PpoIteration, Gain] = {}
         for iteration, (item, there) in both.items():
             rows = tuple(sorted({*item.rows, int(there.row.Index)}))
             name = f"{iteration_name(benchmark, iteration)}: CPU and FPGA over CPU"
             quick, slow = there.wall_s(0.0), there.wall_s(1e-6 * slow_link().value)
-            pairs[name] = whole[iteration] = item.wall_s, quick, slow, rows
+            whole[iteration] = gain_of(name, item.wall_s, quick, slow, rows)
+        made += whole.values()
         for small, large in ends_of_minibatches({iteration: item for iteration, (item, _) in both.items()}):
             name = f"{iteration_name(benchmark, small)}: its gain over that with M={large.minibatch}"
-            pairs[name] = gain_over(whole[small], whole[large])
-    return bands(pairs)
+            made.append(gain_over(name, whole[small], whole[large]))
+    return bands(made)
 
 
 def platforms(frame: pd.DataFrame) -> Finding:
