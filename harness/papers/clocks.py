@@ -10,14 +10,14 @@ designs unless the check names its own. Times grow and rates fall by the ratio o
 factor is added for the papers' faster devices.
 """
 
-import math
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
+from harness.papers.assumptions import both_numbers, both_outcomes, sentences_of_its_own
 from harness.papers.base import SHOWN_HERE, Check, Finding, Outcome
 from harness.papers.evidence import records
 from harness.papers.number import Number, format_value
@@ -28,8 +28,6 @@ OWN_DESIGNS = ("cartpole-agent",)
 """Placed blocks that are in no paper's design, so that their clock bounds none."""
 REPLAY = ("replay-pipeline", "lane-route", "bank-arbiter")
 """The placed blocks of a replay pipeline, whose clock bounds a design that is nothing else."""
-ROUNDING = 1e-9
-"""Largest relative difference at which a number counts as the same at both clocks."""
 
 
 @dataclass(frozen=True)
@@ -162,58 +160,17 @@ def merged(assumed: Finding, slower: Finding, assumed_words: str, placed: Placed
     if assumed.outcome is Outcome.NOT_RUN:
         return assumed
     outcome = both_outcomes(assumed.outcome, slower.outcome)
-    at_placed = {number.quantity: number for number in slower.ours}
-    ours: list[Number] = []
-    for number in assumed.ours:
-        other = at_placed.pop(number.quantity, None)
-        if other is None or same_value(other, number):
-            ours.append(number)
-        else:
-            ours.append(_at(number, assumed_words))
-            ours.append(_at(other, _mhz(placed.mhz)))
-    ours += [_at(number, _mhz(placed.mhz)) for number in at_placed.values()]
+    placed_words = _mhz(placed.mhz)
+    ours = both_numbers(assumed, slower, partial(_at, clock=assumed_words), partial(_at, clock=placed_words))
     if len(ours) == len(assumed.ours) and outcome is assumed.outcome:
         said = f"Ratios of cycles: the same at the assumed {assumed_words} and at {placed.words}."
-        return Finding(outcome, tuple(ours), f"{assumed.explanation} {said}".strip())
+        return Finding(outcome, ours, f"{assumed.explanation} {said}".strip())
     said = f"The clock is assumed: at {assumed_words} {assumed.outcome}, at {placed.words}, {slower.outcome}."
     if outcome is Outcome.NO_VERDICT and assumed.outcome in SHOWN_HERE and slower.outcome in SHOWN_HERE:
         said += " The order turns with the clock."
     if news := sentences_of_its_own(slower.explanation, assumed.explanation):
-        said += f" At {_mhz(placed.mhz)}: {news}"
-    return Finding(outcome, tuple(ours), f"{assumed.explanation} {said}".strip())
-
-
-def sentences_of_its_own(text: str, other: str) -> str:
-    """Return the sentences of a text that are not in another one, so that no sentence is shown twice.
-
-    Args:
-        text, other: explanations of two findings.
-    """
-    known = set(re.split(r"(?<=[.:]) ", other))
-    return " ".join(sentence for sentence in re.split(r"(?<=[.:]) ", text) if sentence not in known)
-
-
-def same_value(one: Number, other: Number) -> bool:
-    """Return whether two numbers have the same value, rounding aside.
-
-    Args:
-        one, other: the numbers, in the same unit.
-    """
-    return math.isclose(one.value, other.value, rel_tol=ROUNDING)
-
-
-def both_outcomes(one: Outcome, other: Outcome) -> Outcome:
-    """Return the outcome of a check that was run under two assumptions.
-
-    Args:
-        one, other: its outcomes. Two that are equal are kept; "reproduced" and "reproduced in kind" give the latter,
-            and others no verdict.
-    """
-    if one is other:
-        return one
-    if {one, other} == {Outcome.REPRODUCED, Outcome.IN_KIND}:
-        return Outcome.IN_KIND
-    return Outcome.NO_VERDICT
+        said += f" At {placed_words}: {news}"
+    return Finding(outcome, ours, f"{assumed.explanation} {said}".strip())
 
 
 def times_as_fast(number: Number, assumed_mhz: float) -> tuple[Number, Number]:

@@ -7,6 +7,7 @@ the rates of the runs that they describe follow. A verdict that is the same at b
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -15,8 +16,8 @@ from harness.core.provenance import Provenance
 from harness.core.suites import Suite
 from harness.mapping.choices import WITH_SIMULATED
 from harness.mapping.strategies.composed_loop import NAMES
+from harness.papers.assumptions import both_numbers, both_outcomes, sentences_of_its_own
 from harness.papers.base import Check, Finding, Outcome
-from harness.papers.clocks import both_outcomes, same_value, sentences_of_its_own
 from harness.papers.evidence import detail, mapping_of, records, select
 from harness.papers.number import Number
 
@@ -135,19 +136,12 @@ def at_both_latencies(check: Check) -> Check:
 def _merged(fast: Finding, slow: Finding, latency: str) -> Finding:
     """Return one finding from those without latencies and with slow links."""
     outcome = both_outcomes(fast.outcome, slow.outcome)
-    at_slow = {number.quantity: number for number in slow.ours}
-    ours: list[Number] = []
-    for number in fast.ours:
-        other = at_slow.pop(number.quantity, None)
-        ours.append(number)
-        if other is not None and not same_value(number, other):
-            ours.append(_modelled(other, latency))
-    ours += [_modelled(number, latency) for number in at_slow.values()]
+    ours = both_numbers(fast, slow, lambda number: number, partial(_modelled, latency=latency))
     said = f"MAP states no latency for its link: without one {fast.outcome}, with {latency}, which PRL's authors list "
     said += f"for another board (slow links, modelled), {slow.outcome}."
     if news := sentences_of_its_own(slow.explanation, fast.explanation):
         said += f" With slow links: {news}"
-    return Finding(outcome, tuple(ours), f"{fast.explanation} {said}".strip(), needs=fast.needs)
+    return Finding(outcome, ours, f"{fast.explanation} {said}".strip(), needs=fast.needs)
 
 
 def _modelled(number: Number, latency: str) -> Number:

@@ -19,13 +19,12 @@ from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.core.suites import Experiment, Suite
+from harness.papers.assumptions import both_outcomes, sentences_of_its_own
 from harness.papers.base import Finding, Outcome
 from harness.papers.cells import TierLimits, claim_cell
 from harness.papers.clocks import (
     CLOCK,
-    both_outcomes,
     placed_clock,
-    sentences_of_its_own,
     times_as_fast,
 )
 from harness.papers.evidence import detail, number, rows_of
@@ -186,7 +185,7 @@ def in_both_modes(frame: pd.DataFrame, check: Callable[[pd.DataFrame, int], Find
     """Return the finding of a check that is run for 32-bit and for 16-bit activations.
 
     FIX does not say which of them its rates are of. The outcome is the one that both give; if they differ, there is no
-    verdict (`harness.papers.clocks.both_outcomes`).
+    verdict (`harness.papers.assumptions.both_outcomes`).
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.

@@ -1,0 +1,60 @@
+"""Joins the findings of one check under two assumptions, where a paper does not state which one holds.
+
+Used for the clock of an accelerator (`clocks`), the latency of a link (`slow_links`) and the width of activations
+(`fix.figure_10_array`).
+"""
+
+import math
+import re
+from collections.abc import Callable
+
+from harness.papers.base import Finding, Outcome
+from harness.papers.number import Number
+
+ROUNDING = 1e-9
+"""Largest relative difference at which a number counts as the same under both assumptions."""
+
+
+def both_outcomes(one: Outcome, other: Outcome) -> Outcome:
+    """Return the outcome of a check that was run under two assumptions.
+
+    Args:
+        one, other: its outcomes. Two that are equal are kept; "reproduced" and "reproduced in kind" give the latter,
+            and others no verdict.
+    """
+    if one is other:
+        return one
+    if {one, other} == {Outcome.REPRODUCED, Outcome.IN_KIND}:
+        return Outcome.IN_KIND
+    return Outcome.NO_VERDICT
+
+
+def both_numbers(
+    one: Finding, other: Finding, named: Callable[[Number], Number], named_other: Callable[[Number], Number]
+) -> tuple[Number, ...]:
+    """Return the numbers of two findings; one that has the same value in both, rounding aside, is listed once.
+
+    Args:
+        one, other: the findings, with numbers of the same quantities.
+        named: adds the first assumption to a number that differs under the other one.
+        named_other: adds the second assumption to a number.
+    """
+    left = {number.quantity: number for number in other.ours}
+    numbers: list[Number] = []
+    for number in one.ours:
+        second = left.pop(number.quantity, None)
+        if second is None or math.isclose(number.value, second.value, rel_tol=ROUNDING):
+            numbers.append(number)
+        else:
+            numbers += [named(number), named_other(second)]
+    return (*numbers, *map(named_other, left.values()))
+
+
+def sentences_of_its_own(text: str, other: str) -> str:
+    """Return the sentences of a text that are not in another one, so that no sentence is shown twice.
+
+    Args:
+        text, other: explanations of two findings.
+    """
+    known = set(re.split(r"(?<=[.:]) ", other))
+    return " ".join(sentence for sentence in re.split(r"(?<=[.:]) ", text) if sentence not in known)
