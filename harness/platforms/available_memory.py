@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 import psutil
 
 PROCESS_BYTES = 2_500_000_000
-"""Largest resident memory, in bytes, that a process may reach by measuring."""
+"""Largest resident memory, in bytes, that a process may reach by measuring, without the files that it maps."""
 SHARE = 4
 """A measurement takes at most this fraction (one in 4) of the available memory."""
 
@@ -39,13 +39,15 @@ def available_bytes(root: Path = Path("/")) -> int:
 def measurement_bytes(root: Path = Path("/")) -> int:
     """Return how many more bytes one measurement may take in this process, 0 or more.
 
-    This is a quarter of `available_bytes`, or what this process has left of `PROCESS_BYTES` if that is less.
+    This is a quarter of `available_bytes`, or what this process has left of `PROCESS_BYTES` if that is less. Resident
+    pages of mapped files, such as CUDA's libraries, which alone take about a gigabyte, do not count.
 
     Args:
         root: folder that contains `proc` and the mount points of the control groups.
     """
-    left_bytes = PROCESS_BYTES - psutil.Process().memory_info().rss
-    return max(0, min(left_bytes, available_bytes(root) // SHARE))
+    held = psutil.Process().memory_info()
+    own_bytes = held.rss - getattr(held, "shared", 0)  # only Linux tells how much belongs to files
+    return max(0, min(PROCESS_BYTES - own_bytes, available_bytes(root) // SHARE))
 
 
 def refusal(needed_bytes: int, allowed_bytes: int) -> str:
@@ -59,7 +61,7 @@ def refusal(needed_bytes: int, allowed_bytes: int) -> str:
         return ""
     return (
         f"needs {needed_bytes / 1e9:.2f} GB of memory; allowed: {allowed_bytes / 1e9:.2f} GB (a quarter of what is "
-        f"available, and at most {PROCESS_BYTES / 1e9:.1f} GB in the whole process)"
+        f"available, and at most {PROCESS_BYTES / 1e9:.1f} GB of its own in the whole process)"
     )
 
 

@@ -24,9 +24,9 @@ GB = 10**9
 def machine_of(monkeypatch: pytest.MonkeyPatch):
     """Fakes what the machine has available and what this process holds, in bytes."""
 
-    def fake(available: int, held: int = 0) -> None:
+    def fake(available: int, held: int = 0, mapped: int = 0) -> None:
         monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=available))
-        process = SimpleNamespace(memory_info=lambda: SimpleNamespace(rss=held))
+        process = SimpleNamespace(memory_info=lambda: SimpleNamespace(rss=held + mapped, shared=mapped))
         monkeypatch.setattr(psutil, "Process", lambda: process)
 
     return fake
@@ -101,6 +101,12 @@ def test_a_group_that_is_named_from_outside_is_looked_up_at_the_mount(tmp_path: 
     proc(tmp_path, "4:memory:/kubepods/pod1", V1.replace("0:32 /", "0:32 /elsewhere"))
     group(tmp_path, "sys/fs/cgroup/memory", memory__limit_in_bytes=GB, memory__usage_in_bytes=0)
     assert available_bytes(tmp_path) == GB
+
+
+def test_the_libraries_that_a_process_maps_are_not_its_own(tmp_path: Path, machine_of) -> None:
+    """A process that uses CUDA maps more than a gigabyte of files before it measures anything."""
+    machine_of(100 * GB, held=GB, mapped=2 * GB)
+    assert measurement_bytes(tmp_path) == 3 * GB // 2
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ def test_where_the_memory_for_dram_is_not_there_its_row_says_so(cpu_of):
     for row in list(found.values())[1:]:
         assert row.value is None
         assert row.reason.endswith(
-            "(a quarter of what is available, and at most 2.5 GB in the whole process)"
+            "(a quarter of what is available, and at most 2.5 GB of its own in the whole process)"
         )
     assert found[1440 * 2**20].reason.startswith(
         "copies within up to 1,440 MiB: needs 1.76 GB of memory; allowed: 0.07 GB"
