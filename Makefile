@@ -19,7 +19,7 @@ define sanitized
 
 endef
 
-.PHONY: FORCE help install test test-slow test-all baselines asv benchmark fuzz sanitize bench-replay bench-learner bench-quantization reproduce learn lint format clean
+.PHONY: FORCE help install test test-slow test-long test-all baselines asv benchmark fuzz sanitize bench-replay bench-learner bench-quantization reproduce learn lint format clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -50,9 +50,12 @@ test: install  ## install what the tests need and pass them (about 15 minutes on
 	$(PYTEST) -m 'not slow and not gpu'
 
 test-slow: install  ## the tests that take longer than `make test` allows
-	$(PYTEST) -m 'slow and not gpu'
+	$(PYTEST) -m 'slow and not long and not gpu'
 
-test-all: test test-slow  ## every test that needs no GPU
+test-long: install  ## the tests that take longer than CI allows: whole accelerators at the papers' sizes
+	$(PYTEST) -m 'long and not gpu'
+
+test-all: test test-slow test-long  ## every test that needs no GPU
 
 # .venv has the oldest Python that is supported, or another that was named; this is the newest one here, with a wheel of
 # the package and what sum trees and replays need. Their tests run in a copy, so that they find the wheel's modules.

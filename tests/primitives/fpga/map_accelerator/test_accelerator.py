@@ -103,6 +103,7 @@ def test_a_step_of_cartpoles_network_is_the_golden_models_bit_by_bit() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(2700)
 def test_a_step_of_hoppers_networks_is_the_golden_models_bit_by_bit() -> None:
     """1,176,107 cycles, each of all units: about two minutes, and several more to build the simulation."""
