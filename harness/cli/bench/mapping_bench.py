@@ -9,7 +9,9 @@ of its own, which is pinned to its cores before it starts a thread. A benchmark 
 cell that was being measured.
 """
 
+import gc
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -169,14 +171,18 @@ def studying(
     """
 
     def studied(cell: StudiedCell) -> list[Measurement]:
-        timed = MeasuredCell(workload.item(), cell.batch_size, cell.cores, platform)
-        try:
+        with closing(MeasuredCell(workload.item(), cell.batch_size, cell.cores, platform)) as timed:
             return study(cell, timed, budget_s)
+
+    def alone(cell: StudiedCell) -> list[Measurement]:
+        try:
+            return studied(cell)
         finally:
-            timed.close()
+            # The next cell of this process needs the memory of this one's replays, which refer to each other.
+            gc.collect()
             available_memory.release()
 
-    return studied
+    return alone
 
 
 def cells_of(workloads: Sequence[StudiedWorkload], processes: Processes, only: str = "") -> list[Cell]:

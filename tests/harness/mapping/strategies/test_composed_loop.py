@@ -687,6 +687,28 @@ def test_longer_steps_are_slowed_down_while_the_actors_act() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("acting_s", "steps_s", "factor"),
+    [
+        (0.7e-3, 160e-3, 1.0),  # the steps' noise, 10 ms, is 14 times as long as acting
+        (30e-3, 165e-3, 1.5),
+        (30e-3, 195e-3, 2.0),  # 45 ms for 30 ms of acting: more than taking turns would cost
+    ],
+)
+def test_noise_of_long_steps_does_not_slow_down_two_threads(
+    acting_s: float, steps_s: float, factor: float
+) -> None:
+    pieces = BESIDE_S | HANDED_S
+    pieces |= {("overlapped_round.steps", "native"): 150e-3, ("beside_actors.steps", "native"): steps_s}
+    pieces[("overlapped_round.collect", "cpu")] = acting_s
+    mapping = Mapping.parse("native-native-cpu")
+    relaxed = ComposedLoop(Loop.RELAXED).predict(table(pieces), Problem(32, 27), Cores(8), mapping)
+    assert relaxed.terms_s["learner"] == pytest.approx(factor * 0.2e-3)
+    replay_and_learner_s = 32 * (0.05e-3 + 0.2e-3 + 0.05e-3)
+    added_s = (factor - 1) * min(replay_and_learner_s, acting_s)
+    assert relaxed.terms_s["actor"] == pytest.approx((acting_s + added_s) / 32)
+
+
 def test_parts_in_turn_need_one_core() -> None:
     found = [
         ComposedLoop()
