@@ -549,7 +549,8 @@ def test_a_wide_interval_that_leaves_the_limit_out_decides(tmp_path: Path) -> No
 
     def outcome(ratio: float, folder: str) -> Outcome:
         rows = [
-            replace(row, low=row.value * 0.5, high=row.value * 2.0, **wide) for row in index_times({32: ratio})
+            replace(row, low=row.value * 0.5, high=row.value * 2.0, **wide)
+            for row in index_times({32: ratio})
         ]
         return verdict("MAP-IV-C3", tmp_path / folder, *rows).finding.outcome
 
