@@ -14,7 +14,7 @@ from harness.papers import charts
 from harness.papers.base import Draw, Finding, Outcome
 from harness.papers.charts import Panel
 from harness.papers.number import Number
-from harness.papers.ppo.judged_iterations import PARTS, Gain, Gains, bands, gain_of, gain_over, judged
+from harness.papers.ppo.judged_iterations import PARTS, Gains, VirtualGain, bands, gain_of, gain_over, judged
 from harness.papers.ppo.table_2 import (
     BOUNDS,
     CPU,
@@ -114,10 +114,10 @@ def _parts_in_virtual_time(frame: pd.DataFrame) -> Gains:
     A further statement for each pair of iterations that differ only in the mini-batch is that the small one gains more
     in training: it slows down training less than on the CPU.
     """
-    gains: list[Gain] = []
+    gains: list[VirtualGain] = []
     for benchmark in MUJOCO:
         both = joined_of(frame, benchmark)
-        trained: dict[PpoIteration, Gain] = {}
+        trained: dict[PpoIteration, VirtualGain] = {}
         for iteration, (item, there) in both.items():
             rows = tuple(sorted({*item.rows, int(there.row.Index)}))
             for part, (_, term) in PARTS.items():

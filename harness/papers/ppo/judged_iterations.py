@@ -93,7 +93,7 @@ def joined(frame: pd.DataFrame, benchmark: str) -> dict[PpoIteration, Any]:
     }
 
 
-class Gain(NamedTuple):
+class VirtualGain(NamedTuple):
     """Seconds on the CPU over seconds in virtual time.
 
     The two were not run in the same rounds, so that a gain has the widest interval that both intervals allow.
@@ -109,7 +109,7 @@ class Gain(NamedTuple):
 
 def gain_of(
     name: str, here_s: npt.NDArray, quick_s: npt.NDArray, slow_s: npt.NDArray, rows: tuple[int, ...]
-) -> Gain:
+) -> VirtualGain:
     """Return the gain of an iteration, or of a part of it.
 
     Args:
@@ -120,7 +120,7 @@ def gain_of(
     """
     here = _seconds(here_s, Provenance.MEASURED, rows)
     there = (_seconds(samples_s, Provenance.MODELLED, rows) for samples_s in (quick_s, slow_s))
-    return Gain(*(ratio(words, here, one) for words, one in zip(_names(name), there, strict=True)))
+    return VirtualGain(*(ratio(words, here, one) for words, one in zip(_names(name), there, strict=True)))
 
 
 def _seconds(samples_s: npt.NDArray, provenance: Provenance, rows: tuple[int, ...]) -> Number:
@@ -137,14 +137,14 @@ def _names(name: str) -> tuple[str, str]:
     return f"{name}, in virtual time", f"{name}, in virtual time, {slow_link().value:g} us a transfer"
 
 
-def gain_over(name: str, one: Gain, other: Gain) -> Gain:
+def gain_over(name: str, one: VirtualGain, other: VirtualGain) -> VirtualGain:
     """Return one gain over another one.
 
     Args:
         name: name of the result.
         one, other: the gains.
     """
-    return Gain(*(ratio(words, *pair) for words, *pair in zip(_names(name), one, other, strict=True)))
+    return VirtualGain(*(ratio(words, *pair) for words, *pair in zip(_names(name), one, other, strict=True)))
 
 
 class Gains(NamedTuple):
@@ -161,7 +161,7 @@ class Gains(NamedTuple):
     hold_slow: Sequence[bool]
 
 
-def bands(found: Sequence[Gain]) -> Gains:
+def bands(found: Sequence[VirtualGain]) -> Gains:
     """Return gains that should be above 1, with their sensitivity to the links.
 
     Args:

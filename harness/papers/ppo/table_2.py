@@ -24,9 +24,9 @@ from harness.papers.comparisons import gains
 from harness.papers.evidence import detail, records, select
 from harness.papers.number import Number, checked_baseline, from_cell, ratio
 from harness.papers.ppo.judged_iterations import (
-    Gain,
     Gains,
     Joined,
+    VirtualGain,
     bands,
     gain_of,
     gain_over,
@@ -313,10 +313,10 @@ def gains_in_virtual_time(frame: pd.DataFrame) -> Gains:
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    made: list[Gain] = []
+    made: list[VirtualGain] = []
     for benchmark in MUJOCO:
         both = joined_of(frame, benchmark)
-        whole: dict[PpoIteration, Gain] = {}
+        whole: dict[PpoIteration, VirtualGain] = {}
         for iteration, (item, there) in both.items():
             rows = tuple(sorted({*item.rows, int(there.row.Index)}))
             name = f"{iteration_name(benchmark, iteration)}: CPU and FPGA over CPU"

@@ -22,7 +22,7 @@ from harness.papers.base import Claim, Finding, Outcome, Verdict
 
 FILE = "PLACERL_OUTCOMES"
 _PACKAGE = "harness.papers"
-_SHARED = {"base", "clocks"}
+_SHARED = {"assumptions", "base", "clocks"}
 """Modules whose functions pass on the outcomes of others, or turn them into no verdict."""
 
 
