@@ -40,7 +40,7 @@ def measurement_bytes(root: Path = Path("/")) -> int:
     """Return how many more bytes one measurement may take in this process, 0 or more.
 
     This is a quarter of `available_bytes`, or what this process has left of `PROCESS_BYTES` if that is less. Resident
-    pages of mapped files, such as CUDA's libraries, which alone take about a gigabyte, do not count.
+    pages of mapped files, such as CUDA's libraries, do not count.
 
     Args:
         root: folder that contains `proc` and the mount points of the control groups.

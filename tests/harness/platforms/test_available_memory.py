@@ -104,7 +104,7 @@ def test_a_group_that_is_named_from_outside_is_looked_up_at_the_mount(tmp_path: 
 
 
 def test_the_libraries_that_a_process_maps_are_not_its_own(tmp_path: Path, machine_of) -> None:
-    """A process that uses CUDA maps more than a gigabyte of files before it measures anything."""
+    """Such as CUDA's, which a process maps before it measures anything."""
     machine_of(100 * GB, held=GB, mapped=2 * GB)
     assert measurement_bytes(tmp_path) == 3 * GB // 2
 

@@ -220,6 +220,7 @@ def test_the_bottleneck_moves_to_the_learner_or_not(
         (0.5, 0.01, Outcome.NOT_REPRODUCED),
         (1.5, 0.01, Outcome.NO_VERDICT),  # its interval holds the limit
         (2.0, 0.3, Outcome.NO_VERDICT),
+        (1.2, None, Outcome.NO_VERDICT),  # too few samples for an interval
         (1.46, 0.01, Outcome.IN_KIND),  # with its interval just within 1.5 times
         (1.55, 0.01, Outcome.NOT_REPRODUCED),
         (0.69, 0.01, Outcome.IN_KIND),
@@ -227,12 +228,14 @@ def test_the_bottleneck_moves_to_the_learner_or_not(
     ],
 )
 def test_an_environments_time_is_constant_with_its_whole_interval(
-    factor: float, spread: float, outcome: Outcome, tmp_path: Path
+    factor: float, spread: float | None, outcome: Outcome, tmp_path: Path
 ) -> None:
     def changed(row: Measurement) -> Measurement:
         if row.quantity != "environment_time" or row.batch_size != 512:
             return row
         value = factor * (row.value or 0)
+        if spread is None:
+            return replace(row, value=value, **TOO_FEW)
         return replace(row, value=value, low=value * (1 - spread), high=value * (1 + spread))
 
     rows = [changed(row) for row in host(1e-3, learner_s=GROWS)]
