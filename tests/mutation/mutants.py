@@ -34,7 +34,7 @@ NOTES = Path(__file__).with_name("equivalent.toml")
 DEFAULT = (
     "harness/mapping/*.py",
     "harness/mapping/strategies/*.py",
-    "harness/mapping/strategies/*.py",
+    "harness/mapping/strategies/composed_loop/*.py",
     "harness/runtime/*.py",
     "harness/plan/plan.py",
     "harness/store/diff.py",

@@ -1,0 +1,35 @@
+"""The mappings whose calls in the loop were timed."""
+
+from harness.mapping.base import Mapping, PerformanceTable, Target
+from harness.mapping.strategies.composed_loop.lookup import CPU, STORING_DEVICES, is_simulated
+
+
+def composed_candidates(table: PerformanceTable) -> list[Mapping]:
+    """Return every mapping (devices of learner, replay management and storage) whose calls in the loop were timed.
+
+    On-policy there is no replay, so the target of the replay management is always `native`.
+
+    Args:
+        table: times of the calls, by backend and device.
+    """
+    managers = table.targets("round.sample") or [Target("native")]
+    found = [
+        Mapping(learner, rmm, storage)
+        for learner in table.targets("round.learn")
+        for rmm in managers
+        for storage in dict.fromkeys((CPU, *_boards(table, learner, rmm)))
+    ]
+    stored = [
+        Mapping(learner, rmm, Target(place))
+        for place in STORING_DEVICES
+        for rounds in (f"{place}_round", f"{place}_apart_round")
+        for learner in table.targets(f"{rounds}.learn")
+        for rmm in table.targets(f"{rounds}.sample")
+    ]
+    return found + stored
+
+
+def _boards(table: PerformanceTable, learner: Target, rmm: Target) -> list[Target]:
+    """Return the simulated devices of replay management and learner, which can hold the storage."""
+    parts = (("round.sample", rmm), ("round.learn", learner))
+    return [target for primitive, target in parts if is_simulated(table, primitive, target)]

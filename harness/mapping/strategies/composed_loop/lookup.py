@@ -1,0 +1,35 @@
+"""Where the times of a mapping's parts are found in the table."""
+
+from harness.core.provenance import Provenance
+from harness.mapping.base import Mapping, PerformanceTable, Target
+from primitives.replay import device
+
+CPU, NATIVE = Target("cpu"), Target("native")
+STORING_DEVICES = tuple(status.name for status in device.backends())
+"""Kinds of devices whose memory can hold the replay's transitions. Simulated devices keep them in the host's memory."""
+JOINT = "sample and gather"
+"""The term of sampling where the same call gathers."""
+HOSTED = "round"
+"""Rounds with the storage on the host, or on a simulated device, whose data is there too."""
+
+
+def fuses(table: PerformanceTable, mapping: Mapping) -> bool:
+    """Whether whole gradient steps are one call."""
+    learner = mapping.learner
+    at_home = mapping.storage == CPU and learner.in_floats == mapping.rmm
+    return at_home and ("fused_round.steps", learner) in table
+
+
+def rounds_of(mapping: Mapping) -> str:
+    """Return the rounds in which a mapping's parts were profiled; with the storage on a device, together."""
+    storage = mapping.storage
+    if storage.backend not in STORING_DEVICES:
+        return HOSTED
+    return f"{storage}_round" if mapping.learner.device == storage.device else f"{storage}_apart_round"
+
+
+def is_simulated(table: PerformanceTable, primitive: str, target: Target) -> bool:
+    """Whether a primitive's time was simulated or modelled; False if there is none."""
+    if (primitive, target) not in table:
+        return False
+    return table.entry(primitive, target).provenance is not Provenance.MEASURED

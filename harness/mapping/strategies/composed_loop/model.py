@@ -1,0 +1,122 @@
+"""The throughput of a mapping: the calls of a round, scheduled in the order in which the runtime makes them."""
+
+from collections.abc import Mapping as MappingABC
+
+from harness.mapping import schedule
+from harness.mapping.base import (
+    Loop,
+    Mapping,
+    PerformanceTable,
+    Platform,
+    Prediction,
+    Problem,
+    inputs_provenance,
+)
+from harness.mapping.schedule import ACTORS, HOST, LINK, RMM, STORAGE, Call
+from harness.mapping.strategies.composed_loop.busy_cores import BusyCores, least_s
+from harness.mapping.strategies.composed_loop.lookup import JOINT, is_simulated
+from harness.mapping.strategies.composed_loop.pieces import (
+    COPIES,
+    ComposedRound,
+    in_turn_round,
+    on_policy_round,
+    overlapped_round,
+)
+from harness.mapping.strategies.composed_loop.simulated_devices import with_simulated
+
+NAMES = {
+    Loop.FUSED: "composed-loop",
+    Loop.STRICT: "strict-loop",
+    Loop.OVERLAPPED: "overlapped-loop",
+    Loop.RELAXED: "relaxed-loop",
+}
+BESIDE = (Loop.OVERLAPPED, Loop.RELAXED)
+"""Loops in which the actors run in parallel with the rest."""
+
+
+class ComposedLoop:
+    """A performance model of one of the runtime's training loops, composed from the measured times of the loop's calls.
+
+    Args:
+        loop: the loop, an order of calls, whose throughput is predicted.
+    """
+
+    def __init__(self, loop: Loop = Loop.FUSED) -> None:
+        self.name = NAMES[loop]
+        self.loop = loop
+
+    def predict(
+        self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
+    ) -> Prediction:
+        """Return the predicted throughput of a mapping.
+
+        Args:
+            table: times of the primitives, by backend and device.
+            problem: properties of the workload, such as the batch size.
+            platform: links and cores of the machine.
+            mapping: backend and device of learner, replay management and storage.
+
+        Raises:
+            KeyError: a call that the model needs was not timed.
+        """
+        if problem.on_policy:
+            made = on_policy_round(table, problem, mapping)
+        elif self.loop in BESIDE:
+            made = overlapped_round(table, problem, mapping, relaxed=self.loop is Loop.RELAXED)
+        else:
+            made = in_turn_round(table, problem, mapping, apart=self.loop is Loop.STRICT)
+        simulated = with_simulated(made, table, problem, platform, mapping)
+        seconds = {term: simulated.seconds(table, term) for term in simulated.calls}
+        if COPIES in seconds:
+            seconds["insert"] += seconds.pop(COPIES)
+        # gathering uses a simulated device's memory
+        if "gather" in simulated.transfers_s and "gather" not in seconds:
+            seconds["gather"] = made.gradient_steps * simulated.transfers_s["gather"]
+        if "write" in simulated.transfers_s:
+            seconds["write"] = simulated.transfers_s["write"]
+        if "publish" in simulated.transfers_s:
+            seconds["publish"] = simulated.transfers_s["publish"]
+        ahead = problem.ahead if self.loop is Loop.RELAXED else 0
+        # On one core nothing runs in parallel.
+        parallel = self.loop in BESIDE and simulated is made and platform.cpu_cores > 1
+        beside = BusyCores.of(table, mapping) if parallel else None
+        if beside:
+            beside.slow_down(seconds)
+        round_s = self._round(simulated, table, seconds, ahead).period_s
+        if self.loop in BESIDE and simulated is made:
+            round_s = max(round_s, least_s(seconds, platform.cpu_cores, threads=made.manager == RMM))
+        cells = tuple(dict.fromkeys((*simulated.cells, *(beside.cells if beside else ()))))
+        return Prediction(
+            mapping=mapping,
+            model=self.name,
+            gps=made.gradient_steps / round_s,
+            terms_s={term: value / made.gradient_steps for term, value in seconds.items()},
+            cells=cells,
+            inputs=inputs_provenance(table, cells),
+        )
+
+    def _round(
+        self, made: ComposedRound, table: PerformanceTable, seconds: MappingABC[str, float], ahead: int
+    ) -> schedule.ScheduledRound:
+        overlapped, learn = self.loop in BESIDE, "step" if "step" in seconds else "learner"
+        times = 1 if learn == "step" else made.gradient_steps
+
+        def call(term: str, unit: str = HOST, times: int = 1) -> Call:
+            if term in made.calls and is_simulated(table, *made.calls[term][0]):
+                unit = made.calls[term][0][1].device
+            return Call(unit, seconds.get(term, 0.0) / times)
+
+        return schedule.ScheduledRound(
+            act=call("actor", ACTORS if overlapped else HOST),
+            insert=call("insert"),
+            sample=call("sample" if "sample" in seconds else JOINT, made.manager, times),
+            gather=call("gather", STORAGE, times),
+            write=call("write", STORAGE),
+            learn=call(learn, times=times),
+            update=call("update", made.manager, times),
+            gradient_steps=times,
+            publish=call("publish", LINK if "publish" in made.transfers_s else HOST),
+            host_s=sum(seconds.get(term, 0.0) for term in ("loop", "prepare")),
+            overlapped=overlapped,
+            ahead=ahead,
+        )
