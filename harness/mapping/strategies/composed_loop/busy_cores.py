@@ -1,8 +1,8 @@
 """How cores that work in parallel slow each other down, and what they can do at most.
 
-Busy cores share caches and memory, and so slow each other down. The native learner's steps are
-timed alone and while the actors act (`beside_actors`), which shows by how much; what runs in parallel in processes and
-threads is predicted to take longer by this factor (`BusyCores`).
+Busy cores share caches and memory, and so slow each other down. The native learner's steps are timed alone and while
+the actors act (`beside_actors`), which shows by how much; what runs in parallel in processes and threads is predicted
+to take longer by this factor (`BusyCores`).
 
 A machine with fewer cores than busy threads does no more than its cores can (`least_s`).
 """

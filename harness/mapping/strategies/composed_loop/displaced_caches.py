@@ -75,8 +75,7 @@ _SLOWED_BY = {
     "update": ("beside_learner.update",),
     "loop": ("beside_learner.runtime", "beside_replay.runtime"),
 }
-"""The native parts that show the learner's effect on the replay and the replay's effect on the learner, by term.
-"""
+"""The native parts that show the learner's effect on the replay and the replay's effect on the learner, by term."""
 
 
 def disturbed_parts(table: PerformanceTable, mapping: Mapping) -> dict[str, DisturbedPart]:

@@ -30,7 +30,7 @@ NAMES = {
     Loop.OVERLAPPED: "overlapped-loop",
     Loop.RELAXED: "relaxed-loop",
 }
-BESIDE = (Loop.OVERLAPPED, Loop.RELAXED)
+CONCURRENT = (Loop.OVERLAPPED, Loop.RELAXED)
 """Loops in which the actors run in parallel with the rest."""
 
 
@@ -61,7 +61,7 @@ class ComposedLoop:
         """
         if problem.on_policy:
             made = on_policy_round(table, problem, mapping)
-        elif self.loop in BESIDE:
+        elif self.loop in CONCURRENT:
             made = overlapped_round(table, problem, mapping, relaxed=self.loop is Loop.RELAXED)
         else:
             made = in_turn_round(table, problem, mapping, apart=self.loop is Loop.STRICT)
@@ -78,14 +78,14 @@ class ComposedLoop:
             seconds["publish"] = simulated.transfers_s["publish"]
         ahead = problem.ahead if self.loop is Loop.RELAXED else 0
         # On one core nothing runs in parallel.
-        parallel = self.loop in BESIDE and simulated is made and platform.cpu_cores > 1
-        beside = BusyCores.of(table, mapping) if parallel else None
-        if beside:
-            beside.slow_down(seconds)
+        parallel = self.loop in CONCURRENT and simulated is made and platform.cpu_cores > 1
+        busy = BusyCores.of(table, mapping) if parallel else None
+        if busy:
+            busy.slow_down(seconds)
         round_s = self._round(simulated, table, seconds, ahead).period_s
-        if self.loop in BESIDE and simulated is made:
+        if self.loop in CONCURRENT and simulated is made:
             round_s = max(round_s, least_s(seconds, platform.cpu_cores, threads=made.manager == RMM))
-        cells = tuple(dict.fromkeys((*simulated.cells, *(beside.cells if beside else ()))))
+        cells = tuple(dict.fromkeys((*simulated.cells, *(busy.cells if busy else ()))))
         return Prediction(
             mapping=mapping,
             model=self.name,
@@ -98,7 +98,7 @@ class ComposedLoop:
     def _round(
         self, made: ComposedRound, table: PerformanceTable, seconds: MappingABC[str, float], ahead: int
     ) -> schedule.ScheduledRound:
-        overlapped, learn = self.loop in BESIDE, "step" if "step" in seconds else "learner"
+        overlapped, learn = self.loop in CONCURRENT, "step" if "step" in seconds else "learner"
         times = 1 if learn == "step" else made.gradient_steps
 
         def call(term: str, unit: str = HOST, times: int = 1) -> Call:
