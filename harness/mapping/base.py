@@ -298,6 +298,11 @@ class Problem:
         """
         return self.update_interval // gcd(self.actors, self.update_interval)
 
+    @property
+    def iteration_gradient_steps(self) -> int:
+        """Return the number of gradient steps in an on-policy iteration."""
+        return self.epochs * (self.trajectory_length * self.actors // self.batch_size)
+
     def overlapped_rounds(self, simulated: bool = False) -> int:
         """Return how many rounds the actors step at a time if they run in parallel with the learner.
 

@@ -42,6 +42,8 @@ class OnPolicyTraining(OnPolicyLoop):
             have the requested number of actors (`Options.applied`). By default, with several threads there is one
             actor process per thread, up to the number of environments.
         platform: gives the bandwidth of links to simulated devices.
+        starting: starts the actors of a plan, for a learner, in a number of processes; None: `start_actors`.
+        learner: the learner; None creates the mapping's.
 
     Attributes:
         gradient_steps: gradient steps taken so far.
@@ -63,13 +65,14 @@ class OnPolicyTraining(OnPolicyLoop):
         options: Options = STRICT,
         platform: Callable[[], Platform] = links_of_map,
         starting: Callable[[ActorPlan, Learner, int], Actors] | None = None,
+        learner: Learner | None = None,
     ) -> None:
         threads = options.threads
         processes = options.processes
         if processes is None:
             processes = min(threads, workload.training.actors) if threads > 1 else 0
         check_processes(workload, processes)
-        super().__init__(workload, mapping, batch_size, seed, options)
+        super().__init__(workload, mapping, batch_size, seed, options, learner)
         fields = columns_of(workload) | {"truncated": FieldSpec((), np.bool_)}
         plan = actors_of(
             workload,

@@ -9,6 +9,7 @@ import torch
 
 from harness.core.errors import UserError
 from harness.mapping import Mapping
+from harness.measure.conditions import set_blas_threads
 from harness.runtime.actors.actor import Episode
 from harness.runtime.clock import RealTime
 from harness.runtime.learners.creation import learner_of
@@ -16,6 +17,7 @@ from harness.runtime.options import Fusion, Options
 from harness.runtime.training import Progress
 from harness.workloads import Workload
 from primitives.algorithms.ppo import PPO
+from primitives.learner import Learner
 
 
 class OnPolicyLoop(ABC):
@@ -30,6 +32,7 @@ class OnPolicyLoop(ABC):
         batch_size: M, samples of a minibatch; None for the workload's number.
         seed: seed of everything random.
         options: how the mapping is run.
+        learner: the learner; None creates the mapping's.
 
     Attributes:
         fusion: which calls are joined into one native call.
@@ -43,11 +46,19 @@ class OnPolicyLoop(ABC):
     fusion = Fusion.NONE
 
     def __init__(
-        self, workload: Workload, mapping: Mapping, batch_size: int | None, seed: int, options: Options
+        self,
+        workload: Workload,
+        mapping: Mapping,
+        batch_size: int | None,
+        seed: int,
+        options: Options,
+        learner: Learner | None = None,
     ) -> None:
-        # With another learner, PyTorch only runs a small forward pass in `PPO.prepare`.
+        # `PPO.prepare` runs small forward passes, in NumPy and PyTorch. With two threads it takes ten times as long for
+        # CartPole, and four times for Hopper.
         threads, settings = options.threads, workload.training
         torch.set_num_threads(threads if mapping.learner.backend == "torch" else 1)
+        set_blas_threads(1)
         options.check_applied(workload)
         size = settings.batch_size if batch_size is None else batch_size
         self._length = workload.algorithm.hyperparameters["trajectory_length"]
@@ -57,7 +68,7 @@ class OnPolicyLoop(ABC):
             raise UserError(workload.name, "batch_size", size, allowed)
         seeds = np.random.SeedSequence(seed).spawn(4)
         self._environment_seed, self._exploration_seed, self._dealing_seed, learner_seed = seeds
-        self.learner = learner_of(workload, mapping, size, learner_seed, threads, options.delay)
+        self.learner = learner or learner_of(workload, mapping, size, learner_seed, threads, options.delay)
         self._algorithm = cast(PPO, self.learner.algorithm)
         self._time = RealTime()
         self.gradient_steps = 0

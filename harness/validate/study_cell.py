@@ -13,7 +13,7 @@ import torch
 from harness.core.errors import UserError
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
-from harness.mapping import VALIDATED, Entry, PerformanceTable, Platform, Prediction, Problem
+from harness.mapping import VALIDATED, Entry, PerformanceTable, Platform, Prediction, Problem, Target
 from harness.mapping.problem import problem_of
 from harness.mapping.strategies.composed_loop import NAMES, ComposedLoop
 from harness.measure import protocol as measure
@@ -143,7 +143,7 @@ class MeasuredCell:
             threads=1,
             caller_core=default_core(),
         )
-        set_threads(1)
+        set_threads(1, 1)
         timings = measure.measure(
             distinct(piece for some in pieces.values() for piece in some),
             protocol,
@@ -200,7 +200,7 @@ class MeasuredCell:
             return None
         try:
             run = self._open.pop(choice, None) or self._started(choice)
-            set_threads(choice.threads)
+            self._set_threads(choice.threads, choice.mapping.learner)
             made = self.predict(choice)
             call_s = run.gradient_steps / made.gps if made else seconds
             calls = max(1, round(seconds / call_s))
@@ -241,7 +241,7 @@ class MeasuredCell:
             threads=1,
             caller_core=default_core(),
         )
-        set_threads(1)
+        set_threads(1, 1)
         timings = measure.measure(
             distinct([*(piece for some in pieces.values() for piece in some), *trainings.values()]),
             protocol,
@@ -333,12 +333,32 @@ class MeasuredCell:
             made = [piece for piece in made if _combined(piece, setting)]
         simulated = str(FPGA)
         return [
-            _in_setting(piece, setting)
+            self._in_setting(piece, setting)
             for piece in made
             if piece.target.backend not in plan.BESIDE
             and piece.target != FPGA
             and not piece.case.name.endswith(simulated)
         ]
+
+    def _in_setting(self, piece: PrimitiveCase, setting: Setting) -> PrimitiveCase:
+        """Return a piece under a name of its setting; before each block it sets the threads of PyTorch and NumPy."""
+        case: measure.Case[Any] = piece.case
+
+        def inputs(state: Any, rng: Any) -> Any:
+            self._set_threads(setting.threads, piece.target)
+            return case.inputs(state, rng)
+
+        name = (
+            f"{setting.threads} threads, {setting.actors} actors, {setting.processes} processes: {case.name}"
+        )
+        return replace(piece, case=replace(case, name=name, inputs=inputs))
+
+    def _set_threads(self, threads: int, learner: Target) -> None:
+        """Set the threads of PyTorch and NumPy to those of a training whose learner has `threads` threads."""
+        if self._at(self._own).problem.on_policy:  # see `OnPolicyLoop`
+            set_threads(threads if learner.backend == "torch" else 1, 1)
+        else:
+            set_threads(threads, threads)
 
     def _training(self, choice: Decision, runs: dict[str, TimedTraining]) -> PrimitiveCase:
         at, made = self._at(choice.setting), self.predict(choice)
@@ -353,14 +373,14 @@ class MeasuredCell:
         )
 
         def block(run: TimedTraining, calls: int) -> float:
-            set_threads(choice.threads)
+            self._set_threads(choice.threads, choice.mapping.learner)
             return run.block(calls)
 
         return replace(case, case=replace(case.case, name=str(choice), block=block))
 
     def _started(self, choice: Decision) -> TimedTraining:
         """Start a training; the first time, check what it does."""
-        set_threads(choice.threads)
+        self._set_threads(choice.threads, choice.mapping.learner)
         case = self._training(choice, {}).case
         run: TimedTraining = case.setup()
         try:
@@ -377,18 +397,18 @@ class MeasuredCell:
             self._open.popitem()[1].close()
 
 
-def set_threads(threads: int) -> None:
-    """Set the number of threads that PyTorch and NumPy's matrix products use.
+def set_threads(torch_threads: int, blas_threads: int) -> None:
+    """Set the numbers of threads that PyTorch and NumPy's matrix products use.
 
     Settings with several numbers of threads share a process. A training that starts sets both numbers, too, so if
     PyTorch's number is the wanted one, nothing is done.
 
     Args:
-        threads: number of threads.
+        torch_threads, blas_threads: number of threads of PyTorch, and of NumPy's matrix products.
     """
-    if torch.get_num_threads() != threads:
-        torch.set_num_threads(threads)
-        set_blas_threads(threads)
+    if torch.get_num_threads() != torch_threads:
+        torch.set_num_threads(torch_threads)
+        set_blas_threads(blas_threads)
 
 
 def _combined(piece: PrimitiveCase, setting: Setting) -> bool:
@@ -398,18 +418,6 @@ def _combined(piece: PrimitiveCase, setting: Setting) -> bool:
     stored = "round of " in name and name.count("-") >= 2
     threaded = setting.threads == 1 or piece.target in (CPU, NATIVE) or piece.target.backend in THREADED
     return threaded and not elsewhere and not stored
-
-
-def _in_setting(piece: PrimitiveCase, setting: Setting) -> PrimitiveCase:
-    """Return a piece under a name of its setting; before each block it sets the threads of PyTorch."""
-    case: measure.Case[Any] = piece.case
-
-    def inputs(state: Any, rng: Any) -> Any:
-        set_threads(setting.threads)
-        return case.inputs(state, rng)
-
-    name = f"{setting.threads} threads, {setting.actors} actors, {setting.processes} processes: {case.name}"
-    return replace(piece, case=replace(case, name=name, inputs=inputs))
 
 
 def _entry(piece: PrimitiveCase, timing: measure.Timing, batch_size: int) -> Entry | None:

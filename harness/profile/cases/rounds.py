@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf
 from time import perf_counter
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -390,32 +390,3 @@ def actor_for(
     actor = actors_of(workload, environment_seed, exploration_seed, fields, room, clip=clip).build()
     actor.environment_steps = LATE
     return actor
-
-
-def collect_case(
-    workload: Workload, target: Target, learner: Any, fields: dict[str, FieldSpec], *, clip: bool = False
-) -> PrimitiveCase:
-    """Return the benchmark case `round.collect`: one vector step with actions of a learner's exploring policy.
-
-    A vector step steps every environment once. This case times it alone, not within a round.
-
-    Args:
-        workload: the workload whose environments are stepped.
-        target: backend and device of the learner.
-        learner: creates the learner, or returns an existing one.
-        fields: columns of a transition, with shape and dtype.
-        clip: whether the policy's continuous actions may be outside [-1, 1] and are clipped for the environments.
-    """
-    return PrimitiveCase(
-        "round.collect",
-        target,
-        workload.training.actors,
-        Case(
-            name=f"round.collect {target}",
-            setup=lambda: (actor_for(workload, 1, fields, clip=clip), learner()),
-            check=lambda made: check_collect(lambda steps: made[0].collect(steps, made[1].explore)),
-            inputs=lambda made, rng: None,
-            call=lambda made, _: made[0].collect(1, made[1].explore),
-            close=lambda made: made[0].close(),
-        ),
-    )

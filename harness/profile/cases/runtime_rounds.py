@@ -1,15 +1,21 @@
-"""The training loop with parts that do nothing, so that only the time of the runtime itself is measured."""
+"""Training loops with parts that do nothing, so that only the time of the runtime itself is measured."""
 
+from collections.abc import Iterator
+from dataclasses import fields
+from itertools import repeat
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.mapping import Mapping, Problem, Target
 from harness.mapping.nothing import Nothing
 from harness.runtime.compose import Parts
+from harness.runtime.on_policy import OnPolicyTraining
 from harness.runtime.options import Fusion, Options
 from harness.runtime.training import Training
 from harness.workloads import Workload
+from primitives.algorithms.ppo import PPO, Rollout
 
 IN_TURNS = Options(presampled_batches=0)
 _NATIVE = Target("native")
@@ -32,3 +38,58 @@ def empty_training(
     training = Training(workload, _MAPPING, options=options, parts=parts)
     training.gradient_steps = 1
     return training
+
+
+class IdleLearner(Nothing):
+    """A learner of PPO, and the actors that use its policy, which do nothing.
+
+    Args:
+        algorithm: the algorithm; its hyper-parameters and its early stop are used.
+        problem: gives the numbers of samples.
+    """
+
+    def __init__(self, algorithm: PPO, problem: Problem) -> None:
+        super().__init__(problem.trajectory_length * problem.actors)
+        self.batch_size = problem.batch_size
+        self.algorithm = IdlePpo(**{one.name: getattr(algorithm, one.name) for one in fields(algorithm)})
+        rewards = self._transitions["reward"]
+        self._transitions = dict.fromkeys(Rollout._fields, rewards)
+        self._outcome.losses |= {"value": 0.0, "policy": 0.0, "kl": 0.0, "entropy": 0.0}
+
+    def parameters(self) -> dict[str, npt.NDArray]:
+        """Return no parameters, instead of the policy's and the value's."""
+        return {}
+
+    def step(self, *_: Any, variant: str = "full") -> Any:
+        """Return the same outcome (TD errors and losses) each time, instead of taking a gradient step."""
+        return self._outcome
+
+
+class IdlePpo(PPO):
+    """PPO that computes no advantages and deals empty minibatches."""
+
+    def prepare(self, _: Any, rollout: Rollout) -> dict[str, npt.NDArray]:
+        """Return no samples, instead of those of the actors' steps."""
+        return {}
+
+    def minibatches(self, *_: Any) -> Iterator[dict[str, npt.NDArray]]:
+        """Yield empty minibatches without end."""
+        return repeat({})
+
+
+def empty_iterations(workload: Workload, algorithm: PPO, problem: Problem) -> OnPolicyTraining:
+    """Return an on-policy training whose parts do nothing, ready to take iterations.
+
+    Args:
+        workload, problem: give the numbers of steps.
+        algorithm: the workload's algorithm.
+    """
+    idle = cast(Any, IdleLearner(algorithm, problem))
+    return OnPolicyTraining(
+        workload,
+        _MAPPING,
+        batch_size=problem.batch_size,
+        options=IN_TURNS,
+        starting=lambda *_: idle,
+        learner=idle,
+    )

@@ -1,7 +1,7 @@
 """Defines how whole training under a mapping is timed, in the same rounds as the calls from which it is predicted."""
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 from time import perf_counter
 from typing import cast
@@ -31,7 +31,6 @@ from harness.runtime.timed_storage import TimedStorage
 from harness.runtime.training import Progress, Training
 from harness.workloads import Workload
 from primitives.learner import Learner
-from primitives.quantization.precision import DYNAMIC
 
 SIMULATED_GRADIENT_STEPS = 8
 """Least gradient steps per call in virtual time.
@@ -187,11 +186,6 @@ def training_case(
     )
 
 
-def _delayed(mapping: Mapping) -> Options:
-    """Return a delay of 1 for a learner whose precision changes: the longer part after the change is timed."""
-    return Options(delay=1 if mapping.learner.precision == DYNAMIC else None)
-
-
 def case_name(mapping: Mapping | str, loop: Loop) -> str:
     """Return the name of the benchmark case of training with a mapping in a loop (order of calls).
 
@@ -253,9 +247,14 @@ def _on_policy(
         start = shared.on_policy_actors if processes else start_actors
         return start(plan, learner, processes)
 
-    options = replace(_delayed(mapping), threads=problem.learner_threads, processes=problem.actor_processes)
+    options = Options(threads=problem.learner_threads, processes=problem.actor_processes)
     return OnPolicyTraining(
-        workload, mapping, batch_size=problem.batch_size, options=options, starting=starting
+        workload,
+        mapping,
+        batch_size=problem.batch_size,
+        options=options,
+        starting=starting,
+        learner=shared.learner(mapping.learner),
     )
 
 

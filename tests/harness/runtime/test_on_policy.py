@@ -7,7 +7,7 @@ from harness import workloads
 from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.measure.conditions import torch_threads
-from harness.runtime import on_policy
+from harness.runtime import on_policy, on_policy_loop
 from harness.runtime import training as off_policy
 from harness.runtime.actors.in_process import InlineActors
 from harness.runtime.on_policy import OnPolicyTraining, start
@@ -188,6 +188,14 @@ def test_pytorch_has_the_threads_of_its_learner(monkeypatch, mapping, options, e
     monkeypatch.setattr("torch.set_num_threads", lambda threads: asked.append(threads))
     OnPolicyTraining(small(), mapping, options=Options(**options)).close()
     assert asked == [expected]
+
+
+def test_numpy_has_one_thread(monkeypatch):
+    """Only `PPO.prepare` uses it, for products that two threads do more slowly."""
+    asked = []
+    monkeypatch.setattr(on_policy_loop, "set_blas_threads", asked.append)
+    OnPolicyTraining(small(), MAPPING, options=Options(threads=2, processes=0)).close()
+    assert asked == [1]
 
 
 class Started(Exception):

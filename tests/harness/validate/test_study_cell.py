@@ -5,7 +5,7 @@ import torch
 
 from harness import platforms, workloads
 from harness.core.progress import silent
-from harness.mapping import Loop, Mapping
+from harness.mapping import Loop, Mapping, Target
 from harness.measure.timed_case import Timing
 from harness.validate import plan, study_cell
 from harness.validate.space import MORE_ACTORS, Decision, Setting
@@ -19,6 +19,7 @@ PPO = workloads.load("cartpole-ppo")
 PLATFORM = platforms.load("map-tpds23")
 MAPPINGS = ("native-native-cpu", "torch-native-cpu", "native-flat-cpu", "native[bfloat16]-native-cpu")
 PARTS = (
+    "prepare",
     "collect",
     "insert",
     "sample",
@@ -180,8 +181,11 @@ def test_on_policy_actors_in_processes_have_their_own_pieces(timed):
         }
         assert all(made.predict(choice) for choice in made.choices)
         (pieces,) = timed
-        assert [name for name in pieces if "8 actors, 2 processes: iteration.collect" in name]
-        assert not [name for name in pieces if "0 processes: iteration.collect" in name]
+        assert [name for name in pieces if "8 actors, 2 processes: iteration of learner native" in name]
+        one = next(choice for choice in made.choices if choice.processes)
+        cells = made.predict(one).cells
+        assert ("iteration.collect", one.mapping.learner) in cells
+        assert ("round.collect", one.mapping.learner) not in cells
         assert all(isinstance(why, str) for why in made.strategies().values())
     finally:
         made.close()
@@ -217,3 +221,19 @@ def test_a_small_cell_is_studied_for_real(monkeypatch):
     assert "native" in {choice_part(row, "learner") for row in cell.predictions}
     assert max(abs(row.details["error"]) for row in cell.predictions) < 3, "of the same order at least"
     assert len(summary([cell])) <= 40
+
+
+@pytest.mark.parametrize(
+    ("item", "learner", "threads"),
+    [(PPO, "native", (1, 1)), (PPO, "torch", (2, 1)), (DQN, "native", (2, 2)), (DQN, "torch", (2, 2))],
+)
+def test_a_choice_has_the_threads_of_its_training(timed, monkeypatch, item, learner, threads):
+    """On-policy, PyTorch and NumPy run only small forward passes for another learner."""
+    asked = []
+    monkeypatch.setattr(study_cell, "set_threads", lambda *found: asked.append(found))
+    made = MeasuredCell(item, 32, 2, PLATFORM)
+    try:
+        made._set_threads(2, Target(learner))
+    finally:
+        made.close()
+    assert asked == [threads]

@@ -39,6 +39,7 @@ early stopping.
 | `iteration.collect` | an iteration's vector steps in processes (on-policy) | the learner, whose policy acts |
 | `relaxed_round.runtime` | a round of the runtime, with parts that do nothing and a manager in a Python thread | cpu |
 | `round.prepare` | advantages and returns of an iteration | cpu |
+| `iteration.runtime` | an iteration of the runtime whose parts do nothing (on-policy) | cpu |
 | `round.runtime`, `fused_round.runtime` | a round of the runtime whose parts do nothing | cpu |
 """
 
@@ -196,7 +197,7 @@ def overlapped_round(
 
 def on_policy_round(table: PerformanceTable, problem: Problem, mapping: Mapping) -> ComposedRound:
     """Return an iteration of the on-policy loop."""
-    steps = problem.epochs * (problem.trajectory_length * problem.actors // problem.batch_size)
+    steps = problem.iteration_gradient_steps
     collect: tuple[Cell, float] = (("round.collect", mapping.learner), problem.trajectory_length)
     if ("iteration.collect", mapping.learner) in table:
         collect = (("iteration.collect", mapping.learner), 1)
@@ -205,4 +206,6 @@ def on_policy_round(table: PerformanceTable, problem: Problem, mapping: Mapping)
         "prepare": (("round.prepare", CPU), 1),
         "learner": (("round.learn", mapping.learner), steps),
     }
+    if ("iteration.runtime", CPU) in table:  # which older profiles do not have
+        calls["loop"] = (("iteration.runtime", CPU), 1)
     return ComposedRound(calls, steps)

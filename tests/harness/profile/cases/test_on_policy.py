@@ -7,6 +7,7 @@ import pytest
 
 from harness import workloads
 from harness.mapping.problem import problem_of
+from harness.profile.cases import on_policy
 from harness.profile.cases.on_policy import on_policy_cases
 from harness.profile.cases.shared_parts import SharedParts
 from harness.workloads import Workload
@@ -29,9 +30,51 @@ def small() -> Workload:
 @pytest.mark.parametrize("processes", [0, 2])
 def test_an_iteration_s_steps_are_a_piece_only_with_processes(processes: int) -> None:
     problem = replace(problem_of(small(), 8), actor_processes=processes)
-    found = [one for one in on_policy_cases(small(), problem) if one.primitive == "iteration.collect"]
-    assert bool(found) == bool(processes)
-    assert {one.batch_size for one in found} <= {8}
+    found = {one.primitive: one.batch_size for one in on_policy_cases(small(), problem)}
+    collected = {"iteration.collect": 8} if processes else {"round.collect": 2}
+    assert found == collected | {"round.learn": 8, "round.prepare": 8, "iteration.runtime": 1}
+
+
+def test_the_parts_of_an_iteration_are_timed_by_their_calls() -> None:
+    """All vector steps and gradient steps of a short iteration are timed."""
+    item = small()
+    case = next(iter(on_policy_cases(item, problem_of(item, 8)))).case
+    iteration = case.setup()
+    try:
+        case.check(iteration)
+        for _ in range(2):
+            case.call(iteration, None)
+        taken = iteration.taken()
+        steps = problem_of(item, 8).iteration_gradient_steps
+        assert {part: [piece.calls for piece in pieces] for part, pieces in taken.items()} == {
+            "collect": [4, 4],
+            "prepare": [1, 1],
+            "learn": [steps, steps],
+            "runtime": [1, 1],
+        }
+        assert all(piece.seconds > 0 for pieces in taken.values() for piece in pieces)
+        assert iteration.runtime.gradient_steps == (1 + 2) * steps, "one iteration to warm up"
+    finally:
+        case.close(iteration)
+
+
+def test_a_long_iteration_is_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_policy, "PART_S", 0.0)
+    item = small()
+    case = next(iter(on_policy_cases(item, problem_of(item, 8)))).case
+    iteration = case.setup()
+    try:
+        before = iteration.acting.environment_steps
+        case.call(iteration, None)
+        assert iteration.acting.environment_steps - before == 2 * 2, "an untimed step precedes the timed one"
+        assert {part: pieces[0].calls for part, pieces in iteration.taken().items()} == {
+            "collect": 1,
+            "prepare": 1,
+            "learn": 1,
+            "runtime": 1,
+        }
+    finally:
+        case.close(iteration)
 
 
 @pytest.mark.slow
@@ -45,12 +88,13 @@ def test_an_iteration_in_processes_collects_with_the_newest_weights() -> None:
             for one in on_policy_cases(item, problem, parts=parts)
             if one.primitive == "iteration.collect" and str(one.target) == "native"
         )
-        acting = one.case.setup()
-        before = acting.environment_steps
-        one.case.check(acting)
-        one.case.call(acting, one.case.inputs(acting, np.random.default_rng(0)))
+        iteration = one.case.setup()
+        acting, before = iteration.acting, iteration.acting.environment_steps
+        one.case.check(iteration)
+        one.case.call(iteration, one.case.inputs(iteration, np.random.default_rng(0)))
         assert acting.environment_steps - before == (2 + 4) * 2
-        one.case.close(acting)
+        assert iteration.taken()["collect"][0].calls == 1, "a call is the collection of a whole iteration"
+        one.case.close(iteration)
         acting.submit(1)  # others use them, so they are still there
         assert len(acting.result()["reward"]) == 2
     finally:

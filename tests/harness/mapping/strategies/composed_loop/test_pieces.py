@@ -208,5 +208,7 @@ def test_actors_in_processes_collect_an_iteration_at_once() -> None:
     )
     alone = ComposedLoop().predict(table(pieces), problem, Links(), mapping)
     assert 8 / alone.gps == pytest.approx(16 * 1e-3 + 3e-3 + 8 * 2e-3)
+    told = table(pieces | {("iteration.runtime", "cpu"): 1e-3})
+    assert 8 / ComposedLoop().predict(told, problem, Links(), mapping).gps == pytest.approx(36e-3)
     pooled = table(pieces | {("iteration.collect", "native"): 5e-3})
     assert 8 / ComposedLoop().predict(pooled, problem, Links(), mapping).gps == pytest.approx(24e-3)
