@@ -33,7 +33,6 @@ from typing import Any
 import pandas as pd
 
 from harness.core.errors import UserError
-from harness.core.provenance import Provenance
 from harness.papers import Verdict
 from harness.papers.number import Number
 from harness.report import reference, text_tables
@@ -57,7 +56,7 @@ from harness.report.content import (
     TrainingResult,
 )
 from harness.report.files import write_atomically
-from harness.report.hardware_agent import hardware_agent
+from harness.report.hardware_agent import hardware_agent, time_to_learn
 from harness.report.reading import read_all
 from harness.store.store import RunRecord, Store
 
@@ -172,11 +171,8 @@ def _numbers(numbers: Iterable[Number]) -> pd.DataFrame:
 
 def _agent_tables() -> dict[str, pd.DataFrame]:
     """Return the recorded episodes of the agent in hardware, and the numbers that the page states of them."""
-    run, curve = hardware_agent()
-    learned = Number(
-        "environment steps until the task is solved", run.learned_step, "count", Provenance.SIMULATED
-    )
-    return {"agent_curve": _curves([curve]), "agent": _numbers([learned, curve.last])}
+    _, curve = hardware_agent()
+    return {"agent_curve": _curves([curve]), "agent": _numbers([*time_to_learn(), curve.last])}
 
 
 def measurements(frame: pd.DataFrame) -> pd.DataFrame:

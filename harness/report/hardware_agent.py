@@ -1,4 +1,4 @@
-"""The learning curve of the agent in hardware, from its committed recording."""
+"""The learning curve of the agent in hardware, and how long it takes to learn, from its committed recording."""
 
 import numpy as np
 
@@ -7,6 +7,9 @@ from harness.papers.number import Number
 from harness.report.content import TrainingCurve
 from harness.report.tables import LAST_EPISODES
 from primitives.fpga.tools.learning_run import LearningRun, committed
+
+BOARD_CLOCK_MHZ = 25
+"""The clock of the ULX3S board, for which the agent has a top level."""
 
 
 def hardware_agent() -> tuple[LearningRun, TrainingCurve]:
@@ -24,3 +27,19 @@ def hardware_agent() -> tuple[LearningRun, TrainingCurve]:
         number,
     )
     return run, curve
+
+
+def time_to_learn() -> list[Number]:
+    """Return the environment steps and clock cycles until the agent has solved the task, and the time on its board."""
+    run = committed()
+    until = "until the task is solved"
+    return [
+        Number(f"environment steps {until}", run.learned_step, "count", Provenance.SIMULATED),
+        Number(f"clock cycles {until}", run.learned_cycles, "count", Provenance.SIMULATED),
+        Number(
+            f"time {until} at {BOARD_CLOCK_MHZ} MHz",
+            run.learned_cycles / (BOARD_CLOCK_MHZ * 1e6),
+            "s",
+            Provenance.SIMULATED,
+        ),
+    ]

@@ -20,7 +20,7 @@ from harness.plan import plan
 from harness.report import answers, machine_facts, plots, roofline_plot, what_if
 from harness.report.content import Content, Fact, PrimitiveTime
 from harness.report.formatting import MARKS, row_ranges, show, whole
-from harness.report.hardware_agent import hardware_agent
+from harness.report.hardware_agent import BOARD_CLOCK_MHZ, hardware_agent, time_to_learn
 from harness.report.names import people_s_name
 from harness.report.tables import LAST_EPISODES, heat_maps, optional_size
 
@@ -221,6 +221,8 @@ def _primitives(content: Content, _others: Sequence[Content]) -> dict[str, objec
     run, curve = hardware_agent()
     return {
         "agent_run": run,
+        "agent_time": time_to_learn()[-1],
+        "board_clock_mhz": BOARD_CLOCK_MHZ,
         "agent_curve": plots.learning_curves(curve.workload, [curve], LAST_EPISODES),
         "last_episodes": LAST_EPISODES,
         "primitive_tables": primitive_tables(content.primitives),

@@ -41,7 +41,9 @@ def transition(settings: AcceleratorSettings) -> data.StructLayout:
 class MapAccelerator(wiring.Component):
     """Trains a Q network, or DDPG's actor and critic, on its own, between a host's writes to `registers.REGISTERS`.
 
-    It must start with memories of zeros, as after the configuration of the device: a reset does not clear them.
+    After a reset it clears its sum tree in `timer.clear_cycles`, in which it takes at most one transition, and the host
+    sends all weights again, with which Adam's moments and sums of gradients become 0 too. Runs are then as after the
+    configuration of the device.
 
     Args:
         settings: sizes.

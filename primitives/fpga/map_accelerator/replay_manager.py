@@ -52,6 +52,8 @@ class ReplayManager(wiring.Component):
     batch; so all samples leave the tree before the first priority is updated. The paths of the samples are kept (MAP
     IV-D4): an update does not search the tree again.
 
+    After a reset the tree is cleared (`timer.clear_cycles`); inserts are taken after that.
+
     Args:
         settings: sizes.
 
@@ -95,11 +97,11 @@ class ReplayManager(wiring.Component):
         slot_bits = range(max(2, depth))
         tree: Any
         if isinstance(layout, BankedLayout):
-            m.submodules.tree = tree = BankedPipeline(layout)
+            m.submodules.tree = tree = BankedPipeline(layout, clears=True)
             lanes = [getattr(tree, f"requests_{number}") for number in range(banks)]
             answers = [getattr(tree, f"responses_{number}") for number in range(banks)]
         else:
-            m.submodules.tree = tree = ReplayPipeline(layout, remembers=False)
+            m.submodules.tree = tree = ReplayPipeline(layout, remembers=False, clears=True)
             lanes, answers = [tree.requests], [tree.responses]
         m.d.comb += self.total.eq(tree.total)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 
 from primitives.fpga.floating_point.words import WORD_BITS
@@ -75,8 +75,9 @@ class NetworkUpdates:
                     m.d.sync += added.eq(added + 1)
                 all_added.append(added == samples)
                 m.d.comb += [
-                    gradient.take.eq(update.take),
-                    gradient.address.eq(update.address),
+                    # New weights clear the sums, of which a reset within a step leaves some.
+                    gradient.take.eq(update.take | update.load.valid),
+                    gradient.address.eq(Mux(update.load.valid, update.load.payload.address, update.address)),
                     update.sums[p].eq(gradient.sums),
                 ]
             with m.If(begin):

@@ -57,6 +57,11 @@ class NetworkProgram:
         """Blocks that cover the samples."""
         return blocks(self.batch, self.side)
 
+    @property
+    def streamed(self) -> int:
+        """The samples filled up to whole blocks."""
+        return self.batch_blocks * self.side
+
     def dataflow(self, process: str) -> str:
         """Return the dataflow of a process, "FW", "BW" or "WU"."""
         return self.dataflows[PROCESSES.index(process)]
@@ -114,10 +119,13 @@ class NetworkProgram:
         for layer in reversed(self.layers):
             size, inputs = self.sizes[layer], self.sizes[layer - 1]
             if layer > 1:
+                # WS computes the columns that it streams, and d_{l-1} must be 0 beyond the samples: the row of ones of
+                # a_{l-2} is not, and would add what an earlier product has left there to the gradient of the biases.
+                whole = self.dataflow("BW") == "WS"
                 back = self._step(
                     "DERIVE",
                     layer,
-                    GemmShape(inputs, size, self.batch),
+                    GemmShape(inputs, size, self.streamed if whole else self.batch),
                     row_blocks=blocks(inputs, self.side),
                     base_a=self.weight_base(layer),
                     pitch_a=self.weight_size(layer)[1],

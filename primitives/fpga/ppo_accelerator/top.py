@@ -176,7 +176,7 @@ def sizes_for(*programs: NetworkProgram, **options: Any) -> AcceleratorSizes:
         options: other attributes of `AcceleratorSizes`, such as `relu`.
     """
     depth = max(
-        size + 1 for p in programs for size in (*p.sizes, p.batch)
+        size + 1 for p in programs for size in (*p.sizes, p.streamed)
     )  # most vectors of a stationary pass
     stated: dict[str, Any] = {**memory_blocks(programs), "accumulator_depth": depth, **options}
     return AcceleratorSizes(side=programs[0].side, **stated)

@@ -17,8 +17,9 @@ from primitives.fpga.replay_pipeline.pipeline import ReplayPipeline
 class _Bank(ReplayPipeline):
     """The pipeline of one bank, made from numbers, so that an export writes the module once (`shared`)."""
 
-    def __init__(self, *, narrow: bool, **sizes: int) -> None:
-        super().__init__(PipelineLayout(**sizes), Form.NARROW if narrow else Form.WIDE, remembers=False)
+    def __init__(self, *, narrow: bool, clears: bool = False, **sizes: int) -> None:
+        form = Form.NARROW if narrow else Form.WIDE
+        super().__init__(PipelineLayout(**sizes), form, remembers=False, clears=clears)
 
 
 class BankedPipeline(wiring.Component):
@@ -38,6 +39,7 @@ class BankedPipeline(wiring.Component):
     Args:
         layout: the tree and its banks.
         form: how a level reads a node: all children at once (`Form.WIDE`) or one per cycle (`Form.NARROW`).
+        clears: whether the banks are cleared after a reset, all at once, as those of `ReplayPipeline`.
 
     Ports, for each i below S:
         requests_i (in, stream of `BankedLayout.request`): lane i.
@@ -46,8 +48,8 @@ class BankedPipeline(wiring.Component):
         total (out, total_bits): the sum of all priorities, two cycles after the banks' own.
     """
 
-    def __init__(self, layout: BankedLayout, form: Form = Form.WIDE) -> None:
-        self.layout, self.form = layout, form
+    def __init__(self, layout: BankedLayout, form: Form = Form.WIDE, clears: bool = False) -> None:
+        self.layout, self.form, self.clears = layout, form, clears
         ports: dict[str, Any] = {}
         for bank in range(layout.banks):
             ports[f"requests_{bank}"] = In(stream.Signature(layout.request()))
@@ -59,11 +61,11 @@ class BankedPipeline(wiring.Component):
         m = Module()
         layout = self.layout
         count = layout.banks
-        sizes, banks = asdict(layout.bank), []
+        options, banks = {**asdict(layout.bank), "narrow": self.form is Form.NARROW}, []
+        if self.clears:
+            options["clears"] = True
         for number in range(count):
-            bank, m.submodules[f"bank_{number}"] = shared(
-                platform, _Bank, **sizes, narrow=self.form is Form.NARROW
-            )
+            bank, m.submodules[f"bank_{number}"] = shared(platform, _Bank, **options)
             m.d.comb += bank.last_leaf.eq(self.last_leaf)
             banks.append(bank)
 

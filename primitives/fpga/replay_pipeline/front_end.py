@@ -34,10 +34,11 @@ class FrontEnd(wiring.Component):
     Args:
         layout: the tree.
         remembers: whether there is a buffer for the paths of samples.
+        clears: whether the leaves are cleared after a reset; no request is taken before that.
     """
 
-    def __init__(self, layout: PipelineLayout, remembers: bool = True) -> None:
-        self.layout, self.remembers = layout, remembers
+    def __init__(self, layout: PipelineLayout, remembers: bool = True, clears: bool = False) -> None:
+        self.layout, self.remembers, self.clears = layout, remembers, clears
         super().__init__(
             {
                 "requests": In(stream.Signature(layout.request())),
@@ -57,17 +58,25 @@ class FrontEnd(wiring.Component):
         m.submodules.output = output = StreamRegister(layout.step(0))
         wiring.connect(m, output.out, wiring.flipped(self.steps))
         advance = output.items.ready
-        m.d.comb += self.requests.ready.eq(advance)
+        m.submodules.leaves = leaves = NodeMemory(
+            width=layout.leaf_bits, depth=layout.leaves, clears=self.clears
+        )
+        offered: Any = self.requests.valid
+        if self.clears:
+            offered = offered & leaves.cleared
+            m.d.comb += self.requests.ready.eq(advance & leaves.cleared)
+        else:
+            m.d.comb += self.requests.ready.eq(advance)
 
         # Cycle 1: the request's own path, that of the next leaf in turn, or the remembered one.
         next_path = Signal(layout.path_bits)
         found = Signal(layout.request())
         found_valid = Signal()
         with m.If(advance):
-            m.d.sync += [found.eq(self.requests.payload), found_valid.eq(self.requests.valid)]
+            m.d.sync += [found.eq(self.requests.payload), found_valid.eq(offered)]
             with m.If(self.requests.payload.operation == Operation.INSERT):
                 m.d.sync += found.path.eq(next_path)
-                with m.If(self.requests.valid):
+                with m.If(offered):
                     m.d.sync += next_path.eq(Mux(next_path == self.last_leaf, 0, self._successor(next_path)))
 
         # Cycles 2 and 3: the leaf's priority is read.
@@ -77,7 +86,6 @@ class FrontEnd(wiring.Component):
             remembered_path = self._path_memory(m, advance)
             with m.If(found.remembered & (found.operation == Operation.UPDATE)):
                 m.d.comb += asked.path.eq(remembered_path)
-        m.submodules.leaves = leaves = NodeMemory(width=layout.leaf_bits, depth=layout.leaves)
         m.d.comb += [leaves.advance.eq(advance), leaves.address.eq(self._leaf(asked.path))]
         reading = delayed(m, writes, 1, advance)
         valid, writing = (delayed(m, mark, READ_CYCLES, advance) for mark in (found_valid, writes))

@@ -18,14 +18,15 @@ class _Level(wiring.Component):
     Args:
         layout: the tree.
         level: number of the level; 0 is the root.
+        clears: whether the nodes are cleared after a reset; no request may arrive before that.
 
     Ports:
         steps (in, stream of `PipelineLayout.step(level)`).
         next_steps (out, stream of `PipelineLayout.step(level + 1)`): in order of arrival.
     """
 
-    def __init__(self, layout: PipelineLayout, level: int) -> None:
-        self.layout, self.level = layout, level
+    def __init__(self, layout: PipelineLayout, level: int, clears: bool = False) -> None:
+        self.layout, self.level, self.clears = layout, level, clears
         self.child_bits = layout.sum_bits(level + 1)
         super().__init__(
             {
@@ -76,6 +77,7 @@ class WideLevel(_Level):
     Args:
         layout: the tree.
         level: number of the level; 0 is the root.
+        clears: as of `_Level`.
 
     Ports:
         steps (in, stream of `PipelineLayout.step(level)`): requests that enter the level.
@@ -91,7 +93,9 @@ class WideLevel(_Level):
         m.d.comb += self.steps.ready.eq(advance)
 
         # Two cycles: the node is read.
-        m.submodules.nodes = nodes = NodeMemory(width=fanout * bits, depth=fanout**self.level)
+        m.submodules.nodes = nodes = NodeMemory(
+            width=fanout * bits, depth=fanout**self.level, clears=self.clears
+        )
         m.d.comb += [nodes.advance.eq(advance), nodes.address.eq(self.steps.payload.node)]
         step = delayed(m, self.steps.payload, READ_CYCLES, advance)
         valid = delayed(m, self.steps.valid, READ_CYCLES, advance)
@@ -182,6 +186,7 @@ class NarrowLevel(_Level):
     Args:
         layout: the tree.
         level: number of the level; 0 is the root.
+        clears: as of `_Level`.
 
     Ports:
         steps (in, stream of `PipelineLayout.step(level)`): requests that enter the level.
@@ -193,7 +198,9 @@ class NarrowLevel(_Level):
         layout = self.layout
         fanout, bits = layout.fanout, self.child_bits
         m.submodules.output = output = self._output(m)
-        m.submodules.sums = sums = NodeMemory(width=bits, depth=fanout ** (self.level + 1))
+        m.submodules.sums = sums = NodeMemory(
+            width=bits, depth=fanout ** (self.level + 1), clears=self.clears
+        )
         arrived = self.steps.payload
         arrived_samples, last, advance = Signal(), Signal(), Signal()
         child = Signal(layout.digit_bits)

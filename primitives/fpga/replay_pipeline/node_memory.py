@@ -23,9 +23,15 @@ class NodeMemory(wiring.Component):
         advance (in, 1): the pipeline moves on in this cycle; otherwise nothing changes.
         address (in, log2 depth): the word to read. word (out, `width`): the word, `READ_CYCLES` moves later.
         write (in, 1), write_data (in, `width`): the word that is on `word` becomes this.
+        cleared (out, 1), if `clears`: all words are 0; until then nothing may be written.
+
+    Args:
+        width, depth: sizes.
+        clears: whether all words are cleared after a reset, one per cycle; otherwise they keep what they had.
     """
 
-    def __init__(self, *, width: int, depth: int) -> None:
+    def __init__(self, *, width: int, depth: int, clears: bool = False) -> None:
+        self.clears = clears
         self._ram = Ram(width=width, depth=depth)
         super().__init__(
             {
@@ -34,6 +40,7 @@ class NodeMemory(wiring.Component):
                 "word": Out(width),
                 "write": In(1),
                 "write_data": In(width),
+                **({"cleared": Out(1)} if clears else {}),
             }
         )
 
@@ -62,4 +69,14 @@ class NodeMemory(wiring.Component):
                 written_address.eq(here),
                 written_word.eq(self.write_data),
             ]
+        if self.clears:
+            last = ram.depth - 1
+            at = Signal.like(ram.write_address)
+            with m.If(~self.cleared):
+                m.d.comb += [
+                    ram.write_enable.eq(1),
+                    ram.write_address.eq(at),
+                    ram.write_data.eq(0),
+                ]
+                m.d.sync += [at.eq(at + 1), self.cleared.eq(at == last)]
         return m

@@ -31,10 +31,18 @@ class ReplayPipeline(wiring.Component):
         form: how a level reads a node: all children at once (`Form.WIDE`) or one per cycle (`Form.NARROW`).
         remembers: whether the paths of samples are kept, so that an UPDATE with the field `remembered` can name its
             leaf by the sample's tag; otherwise the field has no effect.
+        clears: whether the tree is cleared after a reset, in as many cycles as it has leaves, in which it takes no
+            request. Otherwise it must start with memories of zeros, as after the configuration of the device.
     """
 
-    def __init__(self, layout: PipelineLayout, form: Form = Form.WIDE, remembers: bool = True) -> None:
-        self.layout, self.form, self.remembers = layout, form, remembers
+    def __init__(
+        self,
+        layout: PipelineLayout,
+        form: Form = Form.WIDE,
+        remembers: bool = True,
+        clears: bool = False,
+    ) -> None:
+        self.layout, self.form, self.remembers, self.clears = layout, form, remembers, clears
         super().__init__(
             {
                 "requests": In(stream.Signature(layout.request())),
@@ -47,11 +55,11 @@ class ReplayPipeline(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.front_end = front_end = FrontEnd(self.layout, self.remembers)
+        m.submodules.front_end = front_end = FrontEnd(self.layout, self.remembers, self.clears)
         wiring.connect(m, wiring.flipped(self.requests), front_end.requests)
         steps = front_end.steps
         for number in range(self.layout.levels):
-            level = LEVELS[self.form](self.layout, number)
+            level = LEVELS[self.form](self.layout, number, self.clears)
             m.submodules[f"level_{number}"] = level
             wiring.connect(m, steps, level.steps)
             steps = level.next_steps

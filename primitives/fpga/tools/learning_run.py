@@ -1,12 +1,13 @@
 """Reads the committed recording of one whole learning run of the CartPole agent, episode by episode.
 
-    python -m primitives.fpga.tools.learning_run    # runs the golden model again, for half a minute
+    python -m primitives.fpga.tools.learning_run    # simulates the RTL again, for two minutes
 
 The golden model has the RTL's bits in every step, which the slow tests of the agent show for this very run.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 FILE = Path(__file__).with_name("learning_run.json")
@@ -24,12 +25,19 @@ class LearningRun:
         learned_step: the environment step with which the agent has solved the task and stops learning.
         steps: for each episode the environment steps from the start to its end.
         returns: the return of each episode.
+        cycles: for each episode the clock cycles from the reset until the report of its last step is taken.
     """
 
     seed: int
     learned_step: int
     steps: list[int]
     returns: list[int]
+    cycles: list[int]
+
+    @property
+    def learned_cycles(self) -> int:
+        """The clock cycles from the reset until the agent has solved the task."""
+        return self.cycles[self.steps.index(self.learned_step)]
 
 
 def committed() -> LearningRun:
@@ -38,22 +46,26 @@ def committed() -> LearningRun:
 
 
 def record(seed: int = SEED, episodes_after: int = EPISODES_AFTER) -> LearningRun:
-    """Run the golden model until it has learned, and for some episodes after that."""
-    from primitives.fpga.cartpole_agent.golden import GoldenAgents
+    """Simulate the RTL until it has learned, and for some episodes after that; every report is taken at once."""
+    from primitives.fpga import simulation
+    from primitives.fpga.cartpole_agent import CartPoleAgent
 
-    agents = GoldenAgents([seed])
-    steps: list[int] = []
-    returns: list[int] = []
-    learned_step = after = 0
+    model = simulation.compiled(CartPoleAgent(seed))
+    run = LearningRun(seed, 0, [], [], [])
+    step = cycle = after = 0
     while after <= episodes_after:
-        report = agents.step()
+        one = model.run({}, {"reports": 1})
+        step, cycle = step + 1, cycle + one.cycles
+        report = one.outputs["reports"]
+        assert isinstance(report, Mapping)
         if report["terminated"][0] or report["truncated"][0]:
-            steps.append(agents.steps)
-            returns.append(int(agents.last_return[0]))
-            if not agents.learning[0]:
-                learned_step = learned_step or agents.steps
+            run.returns.append(step - (run.steps[-1] if run.steps else 0))
+            run.steps.append(step)
+            run.cycles.append(cycle)
+            if not model.read("learning"):
+                run = replace(run, learned_step=run.learned_step or step)
                 after += 1
-    return LearningRun(seed, learned_step, steps, returns)
+    return run
 
 
 if __name__ == "__main__":

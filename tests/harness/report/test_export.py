@@ -14,7 +14,7 @@ from harness.core.errors import UserError
 from harness.report import export, text_tables
 from harness.report.baseline_versions import baseline_versions
 from harness.report.files import write_atomically
-from harness.report.hardware_agent import hardware_agent
+from harness.report.hardware_agent import hardware_agent, time_to_learn
 from harness.store.store import Store
 from tests.harness.papers.rows import frame_of, predicted, trained
 from tests.harness.report import sample
@@ -42,7 +42,7 @@ def test_the_recorded_agent_is_exported(folder: Path) -> None:
     episodes, numbers = (pd.read_csv(folder / f"{name}.csv") for name in ("agent_curve", "agent"))
     assert list(episodes["environment_step"]) == run.steps
     assert list(episodes["value"]) == run.returns
-    assert list(numbers["value"]) == [run.learned_step, curve.last.value]
+    assert list(numbers["value"]) == [*(n.value for n in time_to_learn()), curve.last.value]
 
 
 def test_every_value_has_unit_and_provenance(folder: Path) -> None:

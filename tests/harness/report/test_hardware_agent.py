@@ -1,7 +1,7 @@
 import pytest
 
 from harness.core.provenance import Provenance
-from harness.report.hardware_agent import hardware_agent
+from harness.report.hardware_agent import hardware_agent, time_to_learn
 
 
 def test_the_curve_is_the_recording_s() -> None:
@@ -10,3 +10,10 @@ def test_the_curve_is_the_recording_s() -> None:
     assert sum(curve.returns) == run.steps[-1]  # a CartPole episode returns its steps
     assert curve.last.provenance == Provenance.SIMULATED
     assert curve.last.value == pytest.approx(500, abs=25)
+
+
+def test_the_time_to_learn_is_that_of_the_board_s_clock() -> None:
+    steps, cycles, seconds = time_to_learn()
+    assert 980 < cycles.value / steps.value < 1007 + 22
+    assert seconds.value == pytest.approx(0.513, abs=0.001)
+    assert (seconds.unit, seconds.provenance) == ("s", Provenance.SIMULATED)

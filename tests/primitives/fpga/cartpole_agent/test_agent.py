@@ -70,6 +70,8 @@ def test_a_whole_learning_run_and_a_hundred_episodes_after_it_are_the_golden_mod
     recorded = committed()
     assert recorded.learned_step == SOLVED_STEP
     assert (ends[: len(recorded.steps)] + 1).tolist() == recorded.steps
+    taken = run.output_cycles["reports"][np.array(recorded.steps) - 1]
+    assert (taken + 1).tolist() == recorded.cycles
     returns = np.diff(ends[ends >= SOLVED_STEP - 1])
     assert len(returns) >= 99
     assert returns.mean() >= 475

@@ -40,7 +40,8 @@ def joined(named: Parameters) -> np.ndarray:
 def test_a_step_is_the_projects_dqn_step(huber: bool, tau: float) -> None:
     rng = np.random.default_rng(0)
     hyper = StepHyperparameters(learning_rate=1e-2, tau=tau, target_interval=2, epsilon=0.01, huber=huber)
-    model = GoldenAccelerator(CARTPOLE, first_weights(CARTPOLE, rng))
+    # Weights twice as large, so that most gradients are far above a rounding error.
+    model = GoldenAccelerator(CARTPOLE, [2 * weight for weight in first_weights(CARTPOLE, rng)])
     model.insert(transitions(CARTPOLE, 100, rng), rng.integers(1, 1 << 18, 100))
     dqn = algorithms.create(
         "dqn",
@@ -90,7 +91,7 @@ def test_a_step_is_the_projects_dqn_step(huber: bool, tau: float) -> None:
         np.testing.assert_allclose(ours["mean"], mean, atol=3 * STEP)
         # Where the gradient is far above a rounding error; else Adam's step has the size of the rate, with any sign.
         sure = np.abs(mean) > 100 * STEP
-        assert sure.mean() > 0.1
+        assert sure.mean() > 0.6
         for name, theirs in (("weight", state.q), ("target", state.target_q)):
             np.testing.assert_allclose(ours[name][sure], joined(theirs)[sure], atol=hyper.learning_rate / 50)
 
@@ -167,7 +168,7 @@ def test_a_step_is_the_projects_ddpg_step(tau: float) -> None:
             mean = joined(adam.mean)
             np.testing.assert_allclose(joined(ours[network, "mean"]), mean, atol=3 * STEP)
             sure = np.abs(mean) > 100 * STEP
-            assert sure.mean() > 0.1
+            assert sure.mean() > 0.6
             for name, theirs in (("weight", new), ("target", target)):
                 found_there = joined(ours[network, name])[sure]
                 np.testing.assert_allclose(found_there, joined(theirs)[sure], atol=rate / 20)

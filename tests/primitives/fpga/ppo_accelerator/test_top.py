@@ -1,4 +1,4 @@
-"""PPO's whole accelerator at P = 8: a training step of Hopper 64-64 with data, through registers and streams."""
+"""PPO's whole accelerator, through registers and streams: Hopper 64-64 at P = 8, and small networks with ReLU."""
 
 import numpy as np
 import pytest
@@ -12,9 +12,40 @@ from primitives.fpga.ppo_accelerator.hosted_simulation import HostedAccelerator
 from primitives.fpga.ppo_accelerator.program import NetworkProgram
 from primitives.fpga.ppo_accelerator.top import sizes_for
 from tests.primitives.fpga.ppo_accelerator.hopper import NETWORKS, SIZES, HopperStep
-from tests.primitives.fpga.ppo_accelerator.training_step import assert_same_bits
+from tests.primitives.fpga.ppo_accelerator.training_step import (
+    Trained,
+    assert_same_bits,
+    check_step,
+    random_weights,
+)
 
 SIDE, SAMPLES = 8, 16
+
+
+def test_networks_with_relu_train_bit_by_bit() -> None:
+    """A step of both networks at once, then one of the first network, with two hidden layers, on both units.
+
+    The samples fill no whole number of blocks: what is beyond them must not reach the gradient of the biases.
+    """
+    rng = np.random.default_rng(16)
+    programs = [NetworkProgram(sizes, 5, 2, ("NS", "WS", "IS")) for sizes in ((3, 4, 3, 2), (3, 3, 1))]
+    sizes = sizes_for(*programs, relu=True, accumulator_depth=16, steps=16)
+    host, networks = HostedAccelerator(sizes, engine="interpreted"), []
+    for number, (program, rate) in enumerate(zip(programs, (1e-2, 2e-2), strict=True)):
+        weights = random_weights(rng, program)
+        host.load(number, program, weights)
+        networks.append(Trained(number, GoldenNetwork.of(program, weights, "relu"), rate))
+    forward, training = check_step(host, networks, rng, 1)
+    for each in networks:
+        program, other = each.golden.program, networks[1 - each.number].golden.program
+        assert forward[each.number] == model.run_cycles(program.forward, program, "relu")
+        alone = model.run_cycles(program.training(0), program, "relu")
+        assert alone <= training[each.number] <= alone + model.update_rows(other, "relu")
+        # In each layer ReLU is seen on both sides of 0.
+        for hidden in each.passes[0].activations[1:]:
+            assert 0.4 < (hidden[:-1] > 0).mean() < 0.8
+    networks[0].shared = True
+    check_step(host, networks[:1], rng, 2)
 
 
 @pytest.mark.slow
