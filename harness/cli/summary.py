@@ -14,7 +14,8 @@ from harness.mapping import DEFAULT_STRATEGY
 from harness.papers import Outcome
 from harness.papers.number import Number
 from harness.report import answers, site
-from harness.report.content import BaselineComparison, Content
+from harness.report.content import Content
+from harness.report.rows.libraries import BaselineComparison
 
 MOST_MAPPINGS, MOST_COMPARISONS = 12, 6
 """Most lines of a table with a line for each workload and batch size; the report has them all."""

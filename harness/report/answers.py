@@ -13,7 +13,9 @@ from harness.core.provenance import weakest
 from harness.mapping import DEFAULT_STRATEGY, VALIDATED
 from harness.papers import Verdict
 from harness.papers.number import Number
-from harness.report.content import BaselineComparison, Content, HeatMap, PredictedThroughput
+from harness.report.content import Content
+from harness.report.rows.libraries import BaselineComparison
+from harness.report.rows.mappings import HeatMap, PredictedThroughput
 from harness.report.tables import heat_maps
 from harness.validate.rows import HERE
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from harness.compare.rounds import OURS
 from harness.papers.evidence import detail, records
-from harness.report.content import BaselineVersions
+from harness.report.rows.libraries import BaselineVersions
 
 QUANTITIES = {
     "compare": ("gradient_steps_per_s", "replay_cycles_per_s"),

@@ -36,28 +36,15 @@ from harness.core.errors import UserError
 from harness.papers import Verdict
 from harness.papers.number import Number
 from harness.report import reference, text_tables
-from harness.report.content import (
-    BaselineComparison,
-    BaselineVersions,
-    Change,
-    Choice,
-    Content,
-    DeviceRoof,
-    Fact,
-    Gap,
-    Learning,
-    NoisyRows,
-    Portability,
-    PredictedThroughput,
-    PrimitiveTime,
-    RooflinePoint,
-    Throughput,
-    TrainingCurve,
-    TrainingResult,
-)
+from harness.report.content import Content
 from harness.report.files import write_atomically
 from harness.report.hardware_agent import hardware_agent, time_to_learn
 from harness.report.reading import read_all
+from harness.report.rows.libraries import BaselineComparison, BaselineVersions, Learning
+from harness.report.rows.mappings import Choice, PredictedThroughput
+from harness.report.rows.primitives import DeviceRoof, PrimitiveTime, RooflinePoint
+from harness.report.rows.runs import Change, Fact, Gap, NoisyRows
+from harness.report.rows.trainings import Portability, Throughput, TrainingCurve, TrainingResult
 from harness.store.store import RunRecord, Store
 
 

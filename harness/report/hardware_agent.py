@@ -4,7 +4,7 @@ import numpy as np
 
 from harness.core.provenance import Provenance
 from harness.papers.number import Number
-from harness.report.content import TrainingCurve
+from harness.report.rows.trainings import TrainingCurve
 from harness.report.tables import LAST_EPISODES
 from primitives.fpga.tools.learning_run import LearningRun, committed
 

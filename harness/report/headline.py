@@ -9,11 +9,11 @@ It rewrites what stands between two comments of README.md, `docs/pictures/predic
 that page alone.
 """
 
+import argparse
 import re
-import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -209,6 +209,27 @@ def _write_text(text: str, target: Path) -> None:
     target.write_text(text, encoding="utf-8")
 
 
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the headline results and print the paths of the written files; exits with 2 on a user's mistake.
+
+    Args:
+        arguments: those of the command line; by default those of this process.
+    """
+    parser = argparse.ArgumentParser(
+        "python -m harness.report.headline",
+        description="Write the headline results of a committed reference run: README's table and picture, and "
+        "docs/results/NAME.md, the page of verdicts.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("name", metavar="NAME", help="name of the reference run, such as standard")
+    parser.add_argument("--page", action="store_true", help="write the page of verdicts alone")
+    given = parser.parse_args(arguments)
+    try:
+        written = write(given.name, page_alone=given.page)
+    except UserError as error:
+        parser.error(str(error))
+    print(*written, sep="\n")
+
+
 if __name__ == "__main__":
-    for written in write(sys.argv[1], page_alone="--page" in sys.argv[2:]):
-        print(written)
+    main()

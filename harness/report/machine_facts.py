@@ -10,7 +10,7 @@ from harness.core.suites import Suite
 from harness.measure.timed_case import NOISE_LIMIT, PART_LIMIT
 from harness.papers.evidence import detail, number, records, select
 from harness.papers.number import Number, format_value
-from harness.report.content import Fact, NoisyRows
+from harness.report.rows.runs import Fact, NoisyRows
 from harness.store import peak_memory
 
 UNITS = {"_bytes_per_s": (1e9, "GB/s"), "_mhz": (1.0, "MHz"), "_bytes": (0.0, "")}

@@ -18,10 +18,12 @@ from harness.papers.evidence import number, records
 from harness.papers.number import from_text
 from harness.plan import plan
 from harness.report import answers, machine_facts, plots, roofline_plot, what_if
-from harness.report.content import Content, Fact, PrimitiveTime
+from harness.report.content import Content
 from harness.report.formatting import MARKS, row_ranges, show, whole
 from harness.report.hardware_agent import BOARD_CLOCK_MHZ, hardware_agent, time_to_learn
 from harness.report.names import people_s_name
+from harness.report.rows.primitives import PrimitiveTime
+from harness.report.rows.runs import Fact
 from harness.report.tables import LAST_EPISODES, heat_maps, optional_size
 
 FOLDER = Path(__file__).parent / "templates"

@@ -10,7 +10,7 @@ from harness.core.suites import Suite
 from harness.mapping import Loop
 from harness.papers.evidence import detail, last_attempts, mapping_of, noisy, number, records
 from harness.papers.portability import beside_baselines
-from harness.report.content import Portability, Throughput
+from harness.report.rows.trainings import Portability, Throughput
 from harness.report.tables import optional_size, whole_detail
 from harness.validate.portability import over_platforms
 

@@ -30,16 +30,13 @@ from harness.papers.drawing import (
     seconds,
     thousands,
 )
-from harness.report.content import (
-    BaselineComparison,
-    HeatMap,
-    PredictedThroughput,
-    PrimitiveTime,
-    TrainingCurve,
-)
 from harness.report.drawing import STYLE, svg
 from harness.report.formatting import MARKS
 from harness.report.names import people_s_name
+from harness.report.rows.libraries import BaselineComparison
+from harness.report.rows.mappings import HeatMap, PredictedThroughput
+from harness.report.rows.primitives import PrimitiveTime
+from harness.report.rows.trainings import TrainingCurve
 
 
 def time_over_batch(workload: str, primitive: str, times: Sequence[PrimitiveTime]) -> Markup:

@@ -7,11 +7,11 @@ give the original number (`samples_measured`). The samples of a timed row are ti
 times as the clock gave them are left out.
 """
 
+import argparse
 import dataclasses
 import json
 import re
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -180,6 +180,25 @@ def _row(values: dict[Any, Any]) -> Measurement:
     )
 
 
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Save a reference run and print the paths of its two files; exits with 2 on a user's mistake.
+
+    Args:
+        arguments: those of the command line; by default those of this process.
+    """
+    parser = argparse.ArgumentParser(
+        "python -m harness.report.reference",
+        description="Save the last run of a store as a reference run, with which reports compare later runs.",
+    )
+    parser.add_argument("store", type=Path, metavar="STORE", help="path of the store: results/placerl.sqlite")
+    parser.add_argument("name", metavar="NAME", help="name of the reference run, such as standard")
+    given = parser.parse_args(arguments)
+    try:
+        written = save(given.store, given.name)
+    except UserError as error:
+        parser.error(str(error))
+    print(*written, sep="\n")
+
+
 if __name__ == "__main__":
-    for written in save(Path(sys.argv[1]), sys.argv[2]):
-        print(written)
+    main()

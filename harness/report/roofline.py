@@ -18,7 +18,7 @@ from harness.papers.evidence import detail, number, records, select
 from harness.papers.number import Number, merge_rows, ratio
 from harness.profile import machine_peaks as measured_roofs
 from harness.profile import simulated
-from harness.report.content import PEAK, DeviceRoof, RooflinePoint
+from harness.report.rows.primitives import PEAK, DeviceRoof, RooflinePoint
 from harness.report.tables import optional_size
 from primitives.quantization.precision import BFLOAT_16
 

@@ -9,9 +9,9 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from harness.papers.drawing import INK, colour, legend_below, logarithmic, marker, new_figure, plain
-from harness.report.content import PEAK, DeviceRoof, RooflinePoint
 from harness.report.drawing import STYLE, svg
 from harness.report.names import people_s_name
+from harness.report.rows.primitives import PEAK, DeviceRoof, RooflinePoint
 
 _ROOF_LINES = ("-", "--", "-.", ":")
 PRIMITIVES = ("learner.step", "actor.infer", "sum_tree.sample", "sum_tree.update", "sum_tree.insert")

@@ -17,18 +17,11 @@ from harness.papers.evidence import detail, mapping_of, number, records, select
 from harness.papers.number import Number, merge_rows, ratio
 from harness.plan.plan import PRECISION_PREDICTIONS
 from harness.profile.measured import PRECISION_SUITE as PRECISION_PROFILE
-from harness.report.content import (
-    BaselineComparison,
-    Change,
-    Choice,
-    Gap,
-    HeatMap,
-    Learning,
-    PredictedThroughput,
-    PrimitiveTime,
-    TrainingCurve,
-    TrainingResult,
-)
+from harness.report.rows.libraries import BaselineComparison, Learning
+from harness.report.rows.mappings import Choice, HeatMap, PredictedThroughput
+from harness.report.rows.primitives import PrimitiveTime
+from harness.report.rows.runs import Change, Gap
+from harness.report.rows.trainings import TrainingCurve, TrainingResult
 from harness.runtime.options import Fusion
 from harness.store.diff import diff
 from harness.validate.plan import PRECISION_SUITE as PRECISION_VALIDATION

@@ -11,8 +11,10 @@ from itertools import zip_longest
 
 from harness.core.suites import Suite
 from harness.papers.number import Number, format_value
-from harness.report.content import Content, PrimitiveTime, Throughput
+from harness.report.content import Content
 from harness.report.formatting import scale_and_unit
+from harness.report.rows.primitives import PrimitiveTime
+from harness.report.rows.trainings import Throughput
 
 SUFFIXES = {"markdown": ".md", "latex": ".tex"}
 _LATEX = {

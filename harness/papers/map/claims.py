@@ -1,7 +1,7 @@
 """Lists the claims, the statements to check, of the paper MAP on mapping deep RL to CPU, GPU and FPGA."""
 
 from harness.compare.registry import RLLIB
-from harness.papers import devices, processor_tiles
+from harness.papers import device_times, processor_tiles
 from harness.papers.base import Claim
 from harness.papers.clocks import at_both_clocks
 from harness.papers.comparisons import beside
@@ -16,6 +16,7 @@ from harness.papers.map import (
     figure_14,
     predictions,
     relaxed_loop,
+    section_4_c3,
     table_5,
     table_6,
     table_6_parameters,
@@ -141,8 +142,8 @@ CLAIMS = (
         "IV-C3",
         "At small batches the prefix sum index takes longer on the GPU than on one CPU thread",
         (),
-        devices.NEEDS_SMALL_ON_GPU,
-        devices.gpu_slower_at_small_batches,
+        section_4_c3.NEEDS_SMALL_ON_GPU,
+        section_4_c3.gpu_slower_at_small_batches,
         ("profile/hopper-ddpg",),
     ),
     Claim(
@@ -162,7 +163,7 @@ CLAIMS = (
         from_text("MAP.fpga_training_best_below_hopper", "MAP.gpu_training_best_above_hopper"),
         FPGA_AND_GPU,
         figure_11.crossover("hopper-ddpg", "hopper"),
-        devices.reads("hopper-ddpg"),
+        device_times.reads("hopper-ddpg"),
         draw=figure_11.draw("hopper-ddpg", "hopper"),
     ),
     Claim(
@@ -172,8 +173,8 @@ CLAIMS = (
         from_text("MAP.fpga_training_best_below_pong", "MAP.gpu_training_best_above_pong"),
         FPGA_AND_GPU,
         figure_11.crossover("pong-dqn", "pong"),
-        devices.reads("pong-dqn"),
-        devices.commands("pong-dqn", 8, 64),
+        device_times.reads("pong-dqn"),
+        device_times.commands("pong-dqn", 8, 64),
         draw=figure_11.draw("pong-dqn", "pong"),
     ),
     Claim(
@@ -182,8 +183,8 @@ CLAIMS = (
         "CartPole, whose network is small, trains fastest on the FPGA at every batch size",
         (),
         FPGA_AND_GPU,
-        at_both_clocks(devices.smallest_network),
-        devices.reads("cartpole-ddpg"),
+        at_both_clocks(figure_11.smallest_network),
+        device_times.reads("cartpole-ddpg"),
         draw=figure_11.draw("cartpole-ddpg"),
     ),
     Claim(
@@ -193,7 +194,7 @@ CLAIMS = (
         from_text("MAP.prefix_sum_fpga_over_gpu_high", "MAP.prefix_sum_gpu_over_fpga_high"),
         FPGA_AND_GPU,
         figure_12.sampling,
-        devices.reads("hopper-ddpg"),
+        device_times.reads("hopper-ddpg"),
         draw=figure_12.draw,
     ),
     Claim(
@@ -202,7 +203,7 @@ CLAIMS = (
         "On the GPU the prefix sum index takes the same time at every batch size, the update grows in proportion",
         (),
         "a CUDA device",
-        devices.gpu_constant,
+        figure_12.gpu_constant,
         ("profile/hopper-ddpg",),
         draw=figure_12.draw,
     ),
@@ -212,8 +213,8 @@ CLAIMS = (
         "On the FPGA the time of replay operations is linear in the batch above a size, and grows less below",
         from_text("MAP.fpga_replay_linear_above"),
         "the FPGA's sum tree at two batch sizes on either side of that (simulated)",
-        at_both_clocks(devices.fpga_linear),
-        devices.reads("hopper-ddpg", timed=False),
+        at_both_clocks(figure_12.fpga_linear),
+        device_times.reads("hopper-ddpg", timed=False),
         draw=figure_12.draw,
     ),
     Claim(
@@ -223,7 +224,7 @@ CLAIMS = (
         from_text("MAP.priority_update_fpga_over_gpu_low", "MAP.priority_update_fpga_over_gpu_high"),
         FPGA_AND_GPU,
         figure_12.update,
-        devices.reads("hopper-ddpg"),
+        device_times.reads("hopper-ddpg"),
         draw=figure_12.draw,
     ),
     Claim(
@@ -260,8 +261,8 @@ CLAIMS = (
         "Above a batch size CartPole's replay hides behind the learner",
         from_text("MAP.cartpole_replay_hidden_above"),
         "CartPole's learner and sum tree on the FPGA above that batch size (simulated)",
-        at_both_clocks(devices.replay_behind_learner),
-        devices.reads("cartpole-ddpg", timed=False),
+        at_both_clocks(figure_13.replay_behind_learner),
+        device_times.reads("cartpole-ddpg", timed=False),
         commands=("placerl profile cartpole-ddpg --batch-size 16384 --device fpga:u200", "placerl report"),
     ),
     Claim(

@@ -4,9 +4,20 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from harness.papers import charts, devices
-from harness.papers.base import Check, Draw
+from harness.papers import charts
+from harness.papers.base import Check, Draw, Finding, Outcome
 from harness.papers.clocks import at_both_clocks
+from harness.papers.device_order import ordered
+from harness.papers.device_times import (
+    FPGA,
+    GPU,
+    fastest,
+    lacking,
+    learner_times,
+    listed,
+    panel,
+    shared_sizes,
+)
 from harness.papers.number import from_text
 
 if TYPE_CHECKING:
@@ -20,7 +31,44 @@ def crossover(workload: str, name: str) -> Check:
         workload: the workload whose gradient steps are compared.
         name: suffix, such as "hopper", of the names of MAP's two batch sizes (`harness.papers.published.text`).
     """
-    return at_both_clocks(lambda frame: devices.crossover(frame, workload, *_keys(name)))
+    return at_both_clocks(lambda frame: _crossover(frame, workload, *_keys(name)))
+
+
+def _crossover(frame: pd.DataFrame, workload: str, fpga_below: str, gpu_above: str) -> Finding:
+    """Check whether a gradient step is fastest on the FPGA at small batches and on the GPU at large ones.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+        workload: name of the workload.
+        fpga_below: name of the batch size in the paper's text below which the FPGA is fastest, such as
+            "MAP.fpga_training_best_below_hopper" (`published.text`).
+        gpu_above: name of the batch size in the paper's text above which the GPU is fastest.
+    """
+    found = fastest(learner_times(frame, workload))
+    ours = listed(found)
+    if needs := lacking(found, GPU, FPGA):
+        return Finding(Outcome.NOT_RUN, ours, needs=needs)
+    small, large = (n.value for n in from_text(fpga_below, gpu_above))
+    below = {size: FPGA for size in shared_sizes(found) if size < small}
+    above = {size: GPU for size in shared_sizes(found) if size > large}
+    if not below or not above:
+        return Finding(Outcome.NOT_RUN, ours, needs=f"batch sizes below {small:g} and above {large:g}")
+    return ordered(found, below | above)
+
+
+def smallest_network(frame: pd.DataFrame) -> Finding:
+    """Check MAP Fig. 11, CartPole: the FPGA trains fastest at every batch size.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
+    found = fastest(learner_times(frame, "cartpole-ddpg"))
+    ours = listed(found)
+    if needs := lacking(found, GPU, FPGA):
+        return Finding(Outcome.NOT_RUN, ours, needs=needs)
+    if not shared_sizes(found):
+        return Finding(Outcome.NOT_RUN, ours, needs="one batch size on every device")
+    return ordered(found, dict.fromkeys(shared_sizes(found), FPGA))
 
 
 def draw(workload: str, name: str = "") -> Draw:
@@ -35,8 +83,8 @@ def draw(workload: str, name: str = "") -> Draw:
     def drawn(frame: pd.DataFrame) -> "Figure | None":
         below, above = (n.value for n in from_text(*_keys(name))) if name else (0.0, 0.0)
         published = [("the FPGA is fastest below (published)", below), ("the GPU above (published)", above)]
-        rows = devices.learner_times(frame, workload)
-        return charts.chart(devices.panel(rows, f"{workload}: gradient step", published if name else ()))
+        rows = learner_times(frame, workload)
+        return charts.chart(panel(rows, f"{workload}: gradient step", published if name else ()))
 
     return drawn
 

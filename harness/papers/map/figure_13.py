@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pandas as pd
 
+from harness.core.provenance import Provenance
 from harness.core.suites import Suite
 from harness.papers.base import Finding, Outcome
-from harness.papers.devices import REFERENCE
+from harness.papers.device_times import FPGA, REFERENCE, fastest, learner_times, replay_times
 from harness.papers.evidence import agrees, mapping_of, number, records, select
 from harness.papers.number import Number, from_text, merge_rows, ratio, shortfall
 
@@ -77,6 +78,43 @@ def _fastest(rows: pd.DataFrame) -> Number | None:
     """Return the time of the fastest row that is not the reference backend's; None if there is none."""
     rows = rows[rows["backend"] != REFERENCE]
     return number(records(rows.nsmallest(1, "value"))[0], "time") if len(rows) else None
+
+
+def replay_behind_learner(frame: pd.DataFrame) -> Finding:
+    """Check MAP VII-D: with both on the FPGA, CartPole's learner hides replay at large batch sizes.
+
+    Replay is hidden if sampling and updating priorities together take less time than the learner's gradient step.
+    This is judged above the batch size that MAP states.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    """
+    above = from_text("MAP.cartpole_replay_hidden_above")[0].value
+    learner = fastest(learner_times(frame, "cartpole-ddpg")).get(FPGA, {})
+    replay = [
+        fastest(replay_times(frame, "cartpole-ddpg", part)).get(FPGA, {})
+        for part in ("sum_tree.sample", "sum_tree.update")
+    ]
+    shares = {
+        size: [
+            ratio(f"{each[size].quantity}: over the learner's step", each[size], learner[size])
+            for each in replay
+        ]
+        for size in sorted(set(learner).intersection(*replay))
+    }
+    ours = tuple(share for some in shares.values() for share in some)
+    hidden = {size: sum(share.value for share in some) < 1 for size, some in shares.items()}
+    judged = [size for size in hidden if size > above]
+    if not judged:
+        needs = f"CartPole's learner and sum tree on the FPGA above batch size {above:g} (simulated)"
+        return Finding(Outcome.NOT_RUN, ours, needs=needs)
+    words = ", ".join(f"{size}: {'hidden' if hides else 'not hidden'}" for size, hides in hidden.items())
+    said = f"Sampling and updating against the step of the faster of the FPGA's learners, by batch size: {words}."
+    holds = all(hidden[size] for size in judged)
+    if not any(share.provenance is Provenance.SIMULATED for share in ours):
+        said += " The learner's cycles are modelled, and so are these shares."
+        return Finding(Outcome.CONSISTENT if holds else Outcome.NO_VERDICT, ours, said)
+    return Finding(Outcome.IN_KIND if holds else Outcome.NOT_REPRODUCED, ours, said)
 
 
 def shared_gpu(frame: pd.DataFrame) -> Finding:

@@ -1,7 +1,7 @@
 """Lists the claims, the statements to check, of the paper PRL on a portable toolkit for heterogeneous platforms."""
 
 from harness.core.suites import Suite
-from harness.papers import devices
+from harness.papers import device_times
 from harness.papers.base import Claim
 from harness.papers.clocks import at_both_clocks
 from harness.papers.number import from_text
@@ -45,8 +45,8 @@ CLAIMS = (
         "Replay operations scale better with the batch on GPU and FPGA than on the CPU",
         (),
         "a CUDA device and FPGA primitives (simulated)",
-        at_both_clocks(devices.growth),
-        devices.reads("cartpole-dqn"),
+        at_both_clocks(figures_6_7.growth),
+        device_times.reads("cartpole-dqn"),
         draw=figures_6_7.draw_replay,
     ),
     Claim(
@@ -55,8 +55,8 @@ CLAIMS = (
         "A gradient step is faster on the GPU than on the CPU, and fastest on the FPGA when it is small",
         (),
         "a CUDA device and an FPGA learner (simulated)",
-        at_both_clocks(devices.gpu_over_cpu),
-        devices.reads("cartpole-dqn"),
+        at_both_clocks(figures_6_7.gpu_over_cpu),
+        device_times.reads("cartpole-dqn"),
         draw=figures_6_7.draw_learner,
     ),
     Claim(

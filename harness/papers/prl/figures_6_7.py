@@ -4,12 +4,90 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from harness.papers import charts, devices
+from harness.papers import charts
+from harness.papers.base import Finding, Outcome
+from harness.papers.device_order import exact, first_at, outcome_of, who_is_first
+from harness.papers.device_times import (
+    CPU,
+    FPGA,
+    GPU,
+    fastest,
+    lacking,
+    learner_times,
+    listed,
+    panel,
+    shared_sizes,
+    times,
+)
+from harness.papers.number import Number, ratio
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WORKLOAD = "cartpole-dqn"
+
+
+def gpu_over_cpu(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
+    """Check PRL Fig. 7: a gradient step is faster on the GPU than on the CPU, and on the FPGA if it is small.
+
+    The FPGA has to be fastest at the smallest batch size, and the GPU at the largest. PRL's learner on the FPGA is
+    copies of a pipeline with units for every layer (4.2.1), as MAP's is; of the simulated learners the faster one
+    counts (`learner_times`).
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+        workload: name of the workload whose gradient step is compared.
+    """
+    rows = learner_times(frame, workload)
+    found = fastest(rows)
+    ours = listed(found)
+    if needs := lacking(found, CPU, GPU, FPGA):
+        return Finding(Outcome.NOT_RUN, ours, needs=needs)
+    sizes = shared_sizes(found)
+    if len(sizes) < 2:
+        return Finding(Outcome.NOT_RUN, ours, needs="two batch sizes on every device")
+    first = {size: first_at(found, size) for size in sizes}
+    two = {kind: found[kind] for kind in (CPU, GPU)}
+    over_cpu = [first_at(two, size) for size in sizes]
+    judged = [(first[sizes[0]], FPGA), (first[sizes[-1]], GPU), *((one, GPU) for one in over_cpu)]
+    said = f"The GPU is faster than the CPU at {over_cpu.count(GPU)} of {len(sizes)} batch sizes. {who_is_first(first)}"
+    return Finding(outcome_of(judged), ours, said)
+
+
+def growth(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
+    """Check PRL Fig. 6: on GPU and FPGA, the time of replay operations grows less with the batch than on the CPU.
+
+    The growth is the time at the largest batch size that all three devices have, divided by that at the smallest.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+        workload: name of the workload whose replay operations are compared.
+    """
+    rows = times(frame, workload, "sum_tree.sample", "sum_tree.update")
+    grown: dict[str, list[Number]] = {}
+    for primitive, some in rows.groupby("primitive"):
+        found = fastest(some)
+        sizes = shared_sizes(found)
+        if len(sizes) < 2:
+            continue
+        low, high = sizes[0], sizes[-1]
+        for kind in (each for each in (CPU, GPU, FPGA) if each in found):
+            name = f"{primitive} on {kind}: batch size {high} over {low}"
+            made = ratio(name, exact(found[kind][high]), exact(found[kind][low]))
+            grown.setdefault(kind, []).append(made)
+    ours = tuple(n for numbers in grown.values() for n in numbers)
+    if needs := lacking({kind: {} for kind in rows["kind"]}, CPU, GPU, FPGA):
+        return Finding(Outcome.NOT_RUN, ours, needs=needs)
+    if not grown:
+        return Finding(Outcome.NOT_RUN, ours, needs="two batch sizes on every device")
+    worst = {kind: max(numbers, key=lambda n: n.value) for kind, numbers in grown.items()}
+    least = [first_at({kind: {0: worst[kind]}, CPU: {0: worst[CPU]}}, 0) for kind in (GPU, FPGA)]
+    said = "; ".join(f"{kind} up to {n.value:.3g} times as long" for kind, n in sorted(worst.items()))
+    return Finding(
+        outcome_of(list(zip(least, (GPU, FPGA), strict=True))),
+        ours,
+        f"From the smallest batch to the largest: {said}.",
+    )
 
 
 def draw_replay(frame: pd.DataFrame) -> "Figure | None":
@@ -20,10 +98,7 @@ def draw_replay(frame: pd.DataFrame) -> "Figure | None":
     """
     calls = {"sum_tree.sample": "sampling", "sum_tree.update": "priority update"}
     return charts.chart(
-        *(
-            devices.panel(devices.times(frame, WORKLOAD, call), f"{WORKLOAD}: {name}")
-            for call, name in calls.items()
-        )
+        *(panel(times(frame, WORKLOAD, call), f"{WORKLOAD}: {name}") for call, name in calls.items())
     )
 
 
@@ -33,5 +108,5 @@ def draw_learner(frame: pd.DataFrame) -> "Figure | None":
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    rows = devices.learner_times(frame, WORKLOAD)
-    return charts.chart(devices.panel(rows, f"{WORKLOAD}: gradient step"))
+    rows = learner_times(frame, WORKLOAD)
+    return charts.chart(panel(rows, f"{WORKLOAD}: gradient step"))

@@ -10,8 +10,10 @@ from harness.mapping import DEFAULT_STRATEGY
 from harness.mapping.choices import HERE, WITH_SIMULATED
 from harness.papers.number import Number
 from harness.report import answers
-from harness.report.content import BaselineComparison, Content, PredictedThroughput
+from harness.report.content import Content
 from harness.report.reading import read
+from harness.report.rows.libraries import BaselineComparison
+from harness.report.rows.mappings import PredictedThroughput
 from harness.store.store import Store
 from tests.harness.report import sample
 

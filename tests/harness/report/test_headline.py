@@ -1,6 +1,7 @@
 """The headline results in README and docs are those of the committed reference run."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +52,55 @@ def test_readme_keeps_everything_but_the_table() -> None:
 def test_an_unknown_reference_is_named() -> None:
     with pytest.raises(UserError, match="'unheard-of'"):
         headline.write("unheard-of")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "alone"), [(["quick"], False), (["quick", "--page"], True), (["--page", "quick"], True)]
+)
+def test_the_command_line_names_the_run_and_may_ask_for_the_page_alone(
+    arguments: list[str],
+    alone: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = []
+
+    def write(name: str, *, page_alone: bool) -> list[Path]:
+        asked.append((name, page_alone))
+        return [Path("one"), Path("other")]
+
+    monkeypatch.setattr(headline, "write", write)
+    headline.main(arguments)
+    assert asked == [("quick", alone)]
+    assert capsys.readouterr().out == "one\nother\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "required: NAME"),
+        (["unheard-of"], "'unheard-of'"),
+        (["quick", "--pages"], "unrecognized arguments: --pages"),
+        (["quick", "--pag"], "unrecognized arguments: --pag"),
+        (["quick", "standard"], "unrecognized arguments: standard"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_named(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        headline.main(arguments)
+    assert stopped.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_help_names_every_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        headline.main(["--help"])
+    assert stopped.value.code == 0
+    said = capsys.readouterr().out
+    assert "NAME" in said
+    assert "--page" in said
 
 
 def test_the_picture_has_colours_for_light_and_dark(content: Content) -> None:

@@ -13,8 +13,8 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.mapping import Loop, Mapping
 from harness.report import export, performance, text_tables
-from harness.report.content import Portability
 from harness.report.reading import read
+from harness.report.rows.trainings import Portability
 from harness.store.store import Store
 from harness.validate import rows as validation_rows
 from tests.harness.papers.rows import MACHINE, frame_of, trained

@@ -13,15 +13,10 @@ from harness.core.provenance import Provenance
 from harness.papers.drawing import SERIES, colour, marker, new_figure
 from harness.papers.number import Number
 from harness.report import plots, roofline_plot
-from harness.report.content import (
-    DeviceRoof,
-    HeatMap,
-    PredictedThroughput,
-    PrimitiveTime,
-    RooflinePoint,
-    TrainingCurve,
-)
 from harness.report.drawing import LEAST_TEXT_PX, STYLE, svg
+from harness.report.rows.mappings import HeatMap, PredictedThroughput
+from harness.report.rows.primitives import DeviceRoof, PrimitiveTime, RooflinePoint
+from harness.report.rows.trainings import TrainingCurve
 
 
 def gps(value: float, provenance: Provenance = Provenance.MEASURED) -> Number:

@@ -28,6 +28,36 @@ def test_a_reference_comes_back_as_it_was(store: Path, tmp_path: Path) -> None:
     assert (loaded.name, loaded.run) == ("standard", run)
 
 
+def test_the_command_line_saves_a_reference_and_prints_its_files(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save = reference.save
+    monkeypatch.setattr(reference, "save", lambda store, name: save(store, name, tmp_path))
+    reference.main([str(store), "mine"])
+    written = capsys.readouterr().out.split()
+    assert sorted(written) == sorted(str(path) for path in tmp_path.iterdir())
+    assert {Path(path).stem for path in written} == {"mine"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "required: STORE, NAME"),
+        (["none.sqlite", "mine"], "none.sqlite"),
+        (["none.sqlite", "../up"], "name: found"),
+        (["none.sqlite", "mine", "more"], "unrecognized arguments: more"),
+        (["none.sqlite", "mine", "--all"], "unrecognized arguments: --all"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_named(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        reference.main(arguments)
+    assert stopped.value.code == 2
+    assert said in capsys.readouterr().err
+
+
 def test_a_run_is_never_beside_itself_and_rather_of_its_own_machine(store: Path, tmp_path: Path) -> None:
     reference.save(store, "standard", tmp_path)
     with Store.open(store, read_only=True) as opened:

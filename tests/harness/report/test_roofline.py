@@ -8,8 +8,8 @@ import pytest
 from harness.core.row import Measurement
 from harness.profile.simulated import PIPELINE
 from harness.report import pages, roofline, roofline_plot
-from harness.report.content import RooflinePoint
 from harness.report.reading import read
+from harness.report.rows.primitives import RooflinePoint
 from harness.store.store import Store
 from tests.harness.papers.rows import frame_of, measurement, profiled
 from tests.harness.report import sample

@@ -1,10 +1,18 @@
-"""MAP Fig. 12 in its own axes."""
+"""MAP Fig. 12: verdicts on replay operations over the batch size, and the figure in its own axes."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from harness.core.row import Measurement
+from harness.papers import Outcome
 from harness.papers.map import figure_12
+from harness.profile import simulated as simulated_profile
+from tests.harness.papers.device_rows import on, replay
 from tests.harness.papers.drawn import points
-from tests.harness.papers.rows import frame_of, profiled
+from tests.harness.papers.rows import TOO_FEW, frame_of, profiled
+from tests.harness.papers.test_verdicts import verdict
 
 
 def test_both_calls_have_a_panel(tmp_path: Path) -> None:
@@ -18,3 +26,172 @@ def test_both_calls_have_a_panel(tmp_path: Path) -> None:
     assert points(figure) == {"CPU": 6, "GPU": 6}
     assert figure is not None
     assert len(figure.axes) == 2
+
+
+def clocked(row: Measurement) -> Measurement:
+    return replace(row, details={"clock_mhz": 285.0, "clock_assumed": True}) if row.backend == "fpga" else row
+
+
+@pytest.mark.parametrize(
+    ("gain", "outcome"), [(90.0, Outcome.IN_KIND), (3.0, Outcome.NO_VERDICT), (0.9, Outcome.NOT_REPRODUCED)]
+)
+def test_an_order_that_turns_with_the_clock_is_no_verdict(
+    gain: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    """At 64.5 MHz the FPGA is 4.4 times as slow as at 285 MHz."""
+    rows = [clocked(row) for row in replay("sum_tree.update", {32: gain, 4096: gain})]
+    found = verdict("MAP-F12-update", tmp_path, *rows).finding
+    assert found.outcome is outcome
+    assert [number.quantity for number in found.ours[:2]] == [
+        "batch size 32: FPGA over GPU, at 285 MHz",
+        "batch size 32: FPGA over GPU, at 64.5 MHz",
+    ]
+    assert ("turns with the clock" in found.explanation) == (outcome is Outcome.NO_VERDICT)
+
+
+@pytest.mark.parametrize(
+    ("gains", "outcome"),
+    [
+        ({32: 40, 512: 2, 4096: 0.25}, Outcome.REPRODUCED),
+        ({32: 40, 4096: 0.25}, Outcome.REPRODUCED),
+        ({32: 40, 512: 2, 4096: 0.4}, Outcome.IN_KIND),  # the GPU is not as much faster as MAP's
+        ({32: 0.9, 512: 2, 4096: 0.25}, Outcome.NOT_REPRODUCED),  # the GPU is faster at the smallest batch
+        ({32: 1.005, 4096: 0.25}, Outcome.NO_VERDICT),
+        ({32: 60, 512: 2, 4096: 0.1}, Outcome.IN_KIND),
+        ({32: 40, 512: 30, 4096: 20}, Outcome.NOT_REPRODUCED),
+        ({32: 40, 512: 2, 4096: 0.995}, Outcome.NO_VERDICT),  # the interval holds 1
+        ({32: 40}, Outcome.NOT_RUN),
+    ],
+)
+def test_the_prefix_sum_index_crosses_over(gains: dict[int, float], outcome: Outcome, tmp_path: Path) -> None:
+    assert verdict("MAP-F12-sampling", tmp_path, *replay("sum_tree.sample", gains)).finding.outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("gains", "outcome"),
+    [
+        ({32: 90, 4096: 12}, Outcome.REPRODUCED),
+        ({32: 90, 4096: 3}, Outcome.IN_KIND),
+        ({32: 200, 4096: 12}, Outcome.IN_KIND),
+        ({32: 90}, Outcome.IN_KIND),  # one size is enough for "always", not for the range
+        ({32: 90, 4096: 0.9}, Outcome.NOT_REPRODUCED),
+        ({32: 90, 4096: 1.005}, Outcome.NO_VERDICT),
+    ],
+)
+def test_the_update_is_always_faster_on_the_fpga(
+    gains: dict[int, float], outcome: Outcome, tmp_path: Path
+) -> None:
+    assert verdict("MAP-F12-update", tmp_path, *replay("sum_tree.update", gains)).finding.outcome is outcome
+
+
+@pytest.mark.parametrize("key", ["MAP-F12-sampling", "MAP-F12-update"])
+def test_noise_on_the_gpu_carries_no_verdict_on_the_replay(key: str, tmp_path: Path) -> None:
+    primitive = f"sum_tree.{'sample' if key.endswith('sampling') else 'update'}"
+    rows = replay(primitive, {32: 90, 4096: 0.1})
+    noisy = [replace(row, **TOO_FEW) if row.device == "cuda" else row for row in rows]
+    assert verdict(key, tmp_path / "gpu", *noisy).finding.outcome is Outcome.NO_VERDICT
+    apart = [row for row in rows if (row.device, row.batch_size) not in (("cuda", 32), ("fpga:u200", 4096))]
+    found = verdict(key, tmp_path / "apart", *apart)
+    assert found.needs == "one batch size on GPU and FPGA"
+    assert verdict(key, tmp_path / "none", *rows[1::2]).needs == "a CUDA device"
+
+
+@pytest.mark.parametrize(
+    ("sample", "update", "outcome"),
+    [
+        (1.1, 2.0, Outcome.IN_KIND),  # 1.1 times as long for 64 times the batch, and 64 times as long
+        (64.0, 2.0, Outcome.NOT_REPRODUCED),
+        (1.1, 0.03, Outcome.NOT_REPRODUCED),
+        (2.0, 2.0, Outcome.NO_VERDICT),  # twice as long: the interval holds the limit
+    ],
+)
+def test_the_gpu_is_bound_by_launches_for_one_operation_alone(
+    sample: float, update: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    rows = replay("sum_tree.sample", {32: 64, 2048: sample}) + replay(
+        "sum_tree.update", {32: 2, 2048: update}
+    )
+    assert verdict("MAP-F12-GPU", tmp_path, *rows).finding.outcome is outcome
+    assert (
+        verdict("MAP-F12-GPU", tmp_path, *replay("sum_tree.sample", {32: 1})).finding.outcome
+        is Outcome.NOT_RUN
+    )
+
+
+def test_noise_carries_no_verdict_on_the_gpu_s_tree(tmp_path: Path) -> None:
+    rows = replay("sum_tree.sample", {32: 64, 2048: 1.1}) + replay("sum_tree.update", {32: 2, 2048: 2})
+    noisy = [replace(row, **TOO_FEW) if row.device == "cuda" else row for row in rows]
+    assert verdict("MAP-F12-GPU", tmp_path / "gpu", *noisy).finding.outcome is Outcome.NO_VERDICT
+    noisy = [row if row.device == "cuda" else replace(row, **TOO_FEW) for row in rows]
+    assert verdict("MAP-F12-GPU", tmp_path / "fpga", *noisy).finding.outcome is Outcome.IN_KIND
+
+
+@pytest.mark.parametrize(
+    ("fill", "power", "outcome"),
+    [
+        (20.0, 1.0, Outcome.IN_KIND),  # a pipeline that fills: less than in proportion at small batches alone
+        (0.0, 1.0, Outcome.NOT_REPRODUCED),  # in proportion everywhere
+        (20.0, 0.5, Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_the_fpga_is_linear_above_a_size_alone(
+    fill: float, power: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    rows = [
+        on("fpga", primitive, size, 1e-9 * (fill + size**power))
+        for primitive in ("sum_tree.sample", "sum_tree.update")
+        for size in (32, 256, 2048, 16384)
+    ]
+    found = verdict("MAP-F12-linear", tmp_path, *rows)
+    assert found.finding.outcome is outcome
+    assert found.provenance == "simulated"
+    assert (
+        verdict("MAP-F12-linear", tmp_path / "above", *rows[2:4], *rows[6:]).finding.outcome
+        is Outcome.NOT_RUN
+    )
+
+
+@pytest.mark.parametrize(
+    ("below", "above", "outcome"),
+    [
+        (0.89, 0.91, Outcome.IN_KIND),
+        (0.89, 1.09, Outcome.IN_KIND),
+        (0.91, 1.0, Outcome.NOT_REPRODUCED),  # as good as in proportion below the size, too
+        (0.5, 0.89, Outcome.NOT_REPRODUCED),
+        (0.5, 1.11, Outcome.NOT_REPRODUCED),
+    ],
+)
+@pytest.mark.parametrize("odd", ["sum_tree.sample", "sum_tree.update"])
+def test_growth_within_a_tenth_of_proportion_is_linear(
+    odd: str, below: float, above: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    """Of one operation; the other is linear above the size and grows by half below."""
+    rows = []
+    for primitive in ("sum_tree.sample", "sum_tree.update"):
+        low, high = (below, above) if primitive == odd else (0.5, 1.0)
+        for size, time_s in ((32, 1.0), (256, 8 * low), (2048, 1.0), (16384, 8 * high)):
+            rows.append(on("fpga", primitive, size, 1e-6 * time_s))
+    found = verdict("MAP-F12-linear", tmp_path, *rows).finding
+    assert found.outcome is outcome
+    shares = {0.5, 1.0, below, above}
+    assert sorted({round(number.value, 9) for number in found.ours}) == sorted(shares)
+
+
+def test_the_replay_with_several_sub_trees_counts_where_it_is_faster(tmp_path: Path) -> None:
+    """With one sub-tree growth at small batches is in proportion, with several it is not."""
+    one = [
+        row for call in simulated_profile.BANKED for row in replay(call, {32: 1, 256: 1, 2048: 1, 16384: 1})
+    ]
+    rows = [row for row in one if row.backend == "fpga"]
+    several = [
+        replace(
+            on("fpga", name, size, time_s),
+            details={"banks": 8},
+        )
+        for name in simulated_profile.BANKED.values()
+        for size, time_s in ((32, 8e-6), (256, 32e-6), (2048, 256e-6), (16384, 2048e-6))
+    ]
+    alone = verdict("MAP-F12-linear", tmp_path / "one", *rows).finding
+    assert (alone.outcome, "Ours has S = 1 at" in alone.explanation) == (Outcome.NOT_REPRODUCED, True)
+    found = verdict("MAP-F12-linear", tmp_path / "several", *rows, *several).finding
+    assert (found.outcome, "Ours has S = 8 at" in found.explanation) == (Outcome.IN_KIND, True)

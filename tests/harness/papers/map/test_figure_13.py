@@ -1,11 +1,14 @@
 """Replay that hides behind the learner, and that shares its GPU: each outcome from made-up rows."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.papers import Outcome
+from tests.harness.papers.device_rows import on, steps
 from tests.harness.papers.map.test_predictions import run
 from tests.harness.papers.rows import TOO_FEW, profiled
 from tests.harness.papers.test_verdicts import verdict
@@ -111,3 +114,33 @@ def test_replay_on_the_learner_s_gpu_costs_throughput(
     assert (
         verdict("MAP-F13-sharing", tmp_path / "noisy", rows[0], noisy).finding.outcome is Outcome.NO_VERDICT
     )
+
+
+@pytest.mark.parametrize(
+    ("size", "update_s", "outcome"),
+    [
+        (16384, 5e-4, Outcome.IN_KIND),
+        (16384, 7.9e-4, Outcome.IN_KIND),
+        (16384, 8.1e-4, Outcome.NOT_REPRODUCED),
+        (16384, 9e-4, Outcome.NOT_REPRODUCED),
+        (2048, 5e-4, Outcome.NOT_RUN),
+    ],
+)
+def test_cartpole_s_replay_behind_the_learner(
+    size: int, update_s: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    times = {"learner.step": 1e-3, "sum_tree.sample": 2e-4, "sum_tree.update": update_s}
+    rows = [on("fpga", primitive, size, time_s, "cartpole-ddpg") for primitive, time_s in times.items()]
+    found = verdict("MAP-F13-CartPole", tmp_path, *rows, *steps("cartpole-ddpg")).finding
+    assert found.outcome is outcome
+    assert [number.value for number in found.ours] == pytest.approx([0.2, 1e3 * update_s])
+
+
+@pytest.mark.parametrize(("update_s", "outcome"), [(5e-4, Outcome.CONSISTENT), (9e-4, Outcome.NO_VERDICT)])
+def test_shares_of_a_modelled_learner_reproduce_nothing(
+    update_s: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    times = {"learner.step": 1e-3, "sum_tree.sample": 2e-4, "sum_tree.update": update_s}
+    rows = [on("fpga", primitive, 16384, time_s, "cartpole-ddpg") for primitive, time_s in times.items()]
+    rows[0] = replace(rows[0], provenance=Provenance.MODELLED)
+    assert verdict("MAP-F13-CartPole", tmp_path, *rows).finding.outcome is outcome

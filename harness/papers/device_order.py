@@ -1,0 +1,82 @@
+"""Decides which kind of device, such as CPU, GPU or FPGA, takes the shortest time at a batch size."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harness.core.provenance import Provenance
+from harness.papers.base import Finding, Outcome
+from harness.papers.device_times import NAMES, listed, shared_sizes
+from harness.papers.number import Number
+
+
+def first_at(found: dict[str, dict[int, Number]], size: int) -> str | None:
+    """Return the kind of device that is fastest at a batch size; None if the intervals of two kinds overlap.
+
+    A simulated time has no interval, because its cycles are exact. If a measured time has no interval, the result is
+    None.
+
+    Args:
+        found: times from `device_times.fastest`, by kind of device and batch size.
+        size: the batch size.
+    """
+    at = {kind: sizes[size] for kind, sizes in found.items() if size in sizes}
+    best = min(at, key=lambda kind: at[kind].value)
+    bounds = {kind: _bounds(time) for kind, time in at.items()}
+    mine = bounds.pop(best)
+    if mine is None or any(other is None or mine[1] >= other[0] for other in bounds.values()):
+        return None
+    return best
+
+
+def exact(time: Number) -> Number:
+    """Return a time that is based on cycles with itself as interval; a time that has an interval keeps it.
+
+    Args:
+        time: the time; a measured one without an interval is returned unchanged.
+    """
+    bounds = _bounds(time)
+    return time if bounds is None else replace(time, low=bounds[0], high=bounds[1])
+
+
+def _bounds(time: Number) -> tuple[float, float] | None:
+    if time.low is not None and time.high is not None:
+        return time.low, time.high
+    return None if time.provenance is Provenance.MEASURED else (time.value, time.value)
+
+
+def ordered(found: dict[str, dict[int, Number]], expected: dict[int, str]) -> Finding:
+    """Return whether the expected kind of device is fastest at each batch size, with its whole interval.
+
+    Args:
+        found: times from `device_times.fastest`, by kind of device and batch size.
+        expected: the kind of device that has to be fastest, by batch size; every device has a time at these.
+    """
+    ours = listed(found)
+    first = {size: first_at(found, size) for size in shared_sizes(found)}
+    who = who_is_first(first)
+    return Finding(outcome_of([(first[size], kind) for size, kind in expected.items()]), ours, who)
+
+
+def outcome_of(judged: Sequence[tuple[str | None, str]]) -> Outcome:
+    """Return the outcome of comparisons of kinds of devices.
+
+    Args:
+        judged: for each comparison the kind of device that is fastest, None if intervals overlap, and the kind that
+            should be.
+    """
+    if any(one is not None and one != kind for one, kind in judged):
+        return Outcome.NOT_REPRODUCED
+    return Outcome.IN_KIND if all(one for one, _ in judged) else Outcome.NO_VERDICT
+
+
+def who_is_first(first: dict[int, str | None]) -> str:
+    """Return a sentence that names the fastest kind of device at each batch size.
+
+    Args:
+        first: kinds of devices from `first_at`, by batch size.
+    """
+    said = ", ".join(
+        f"{size} {NAMES.get(kind, kind) if kind else 'not told apart'}"
+        for size, kind in sorted(first.items())
+    )
+    return f"Fastest by batch size: {said}."

@@ -1,0 +1,175 @@
+"""Selects the times of primitives on CPU, GPU and FPGA, and draws them over the batch size.
+
+A primitive is an operation that is timed on its own: `learner.step`, `sum_tree.sample` or `sum_tree.update`.
+"""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from harness.core.suites import Suite
+from harness.papers import charts
+from harness.papers.charts import Panel
+from harness.papers.evidence import number, records, select
+from harness.papers.number import Number
+from harness.profile import simulated as simulated_profile
+
+CPU, GPU, FPGA, OPENCL = "cpu", "cuda", "fpga", "opencl"
+WORDS = {
+    CPU: "the same on the CPU",
+    GPU: "a CUDA device",
+    FPGA: "FPGA primitives (simulated)",
+}
+NAMES = {CPU: "CPU", OPENCL: "OpenCL", GPU: "GPU", FPGA: "FPGA"}
+"""Names of the kinds of devices, as readers see them."""
+REFERENCE = "reference"
+"""The backend whose rows are left out: it defines the correct results and represents no device."""
+
+
+def commands(workload: str, *batch_sizes: int) -> tuple[str, ...]:
+    """Return the commands that profile a workload on this machine's devices and on the simulated FPGA.
+
+    A claim lists such commands if only a large tier of the plan profiles the workload.
+
+    Args:
+        workload: name of the workload.
+        batch_sizes: batch sizes to profile; two commands for each.
+    """
+    return tuple(
+        f"placerl profile {workload} --batch-size {size}{device}"
+        for size in batch_sizes
+        for device in ("", " --device fpga:u200")
+    )
+
+
+def reads(workload: str, *, timed: bool = True) -> tuple[str, ...]:
+    """Return the keys of the cells (pieces of the plan) that profile a workload's primitives.
+
+    Args:
+        workload: name of the workload.
+        timed: whether to include the cells that time real devices, next to those that simulate the FPGA.
+
+    Returns:
+        Beginnings of keys, such as "profile/hopper-ddpg", as `Claim.reads` takes them.
+    """
+    simulated = f"{simulated_profile.CELL}/{workload}"
+    return (f"profile/{workload}", simulated) if timed else (simulated,)
+
+
+def times(frame: pd.DataFrame, workload: str, *primitives: str) -> pd.DataFrame:
+    """Return the times per call of some primitives of one workload, on real devices and on the simulated FPGA.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+        workload: name of the workload.
+        primitives: names, such as "sum_tree.sample".
+
+    Returns:
+        The rows of `frame` with these times, except those of the reference backend. A column `kind` is added: the
+        device's name up to the colon, such as "cpu", "cuda" or "fpga".
+    """
+    suites = (Suite.PROFILE, simulated_profile.SUITE)
+    rows = select(frame, quantity="time_per_call", workload=workload)
+    rows = rows[rows["suite"].isin(suites) & rows["primitive"].isin(primitives)]
+    rows = rows[rows["backend"] != REFERENCE]
+    return rows.assign(kind=rows["device"].str.split(":").str[0])
+
+
+def learner_times(frame: pd.DataFrame, workload: str) -> pd.DataFrame:
+    """Return the times of a workload's gradient step, on real devices and on the simulated FPGA.
+
+    On the FPGA these are the times of two learners: the one on the systolic core, and MAP's pipeline.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+        workload: name of the workload.
+
+    Returns:
+        The rows of `frame` with these times, with a column `kind`: "cpu", "cuda" or "fpga".
+    """
+    return times(frame, workload, "learner.step", simulated_profile.PIPELINE)
+
+
+def replay_times(frame: pd.DataFrame, workload: str, call: str) -> pd.DataFrame:
+    """Return the times of a replay operation, on real devices and on the simulated FPGA.
+
+    On the FPGA these are the times of two replay managers: with one sub-tree (S = 1), and with as many as MAP's
+    exploration chooses (VI-A2), where a tier simulates it.
+
+    Args:
+        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+        workload: name of the workload.
+        call: "sum_tree.sample" or "sum_tree.update".
+
+    Returns:
+        The rows of `frame` with these times, with a column `kind`: "cpu", "cuda" or "fpga".
+    """
+    return times(frame, workload, call, simulated_profile.BANKED[call])
+
+
+def fastest(rows: pd.DataFrame) -> dict[str, dict[int, Number]]:
+    """Return the time of the fastest backend of each kind of device at each batch size.
+
+    Args:
+        rows: stored measurements from `times`, with the column `kind`.
+
+    Returns:
+        The times by kind of device ("cpu", "cuda", "fpga"), and then by batch size.
+    """
+    found: dict[str, dict[int, Number]] = {}
+    for _, some in rows.groupby(["kind", "batch_size"]):
+        (row,) = records(some.nsmallest(1, "value"))
+        name = f"{row.primitive}, {row.backend} on {row.device}, batch size {row.batch_size}"
+        found.setdefault(row.kind, {})[int(row.batch_size)] = number(row, name)
+    return found
+
+
+def lacking(found: dict[str, dict[int, Number]], *kinds: str) -> str:
+    """Return a text that names the devices whose times a check needs and does not have; empty if none is missing.
+
+    Args:
+        found: times from `fastest`, by kind of device.
+        kinds: the kinds of devices that the check needs: "cpu", "cuda" or "fpga".
+    """
+    return " and ".join(WORDS[kind] for kind in kinds if kind in WORDS and kind not in found)
+
+
+def shared_sizes(found: dict[str, dict[int, Number]]) -> list[int]:
+    """Return the batch sizes at which all kinds of devices that have times have one, ascending.
+
+    Args:
+        found: times from `fastest`, by kind of device; kinds other than CPU, GPU and FPGA do not count.
+    """
+    kinds = [kind for kind in (CPU, GPU, FPGA) if kind in found]
+    return sorted(set.intersection(*(set(found[kind]) for kind in kinds))) if kinds else []
+
+
+def listed(found: dict[str, dict[int, Number]]) -> tuple[Number, ...]:
+    """Return times in one list, sorted by kind of device and batch size.
+
+    Args:
+        found: times from `fastest`, by kind of device and batch size.
+    """
+    return tuple(found[kind][size] for kind in sorted(found) for size in sorted(found[kind]))
+
+
+def panel(rows: pd.DataFrame, title: str, published_x: Sequence[tuple[str, float]] = ()) -> Panel:
+    """Return the axes of a chart with the time over the batch size, one line per kind of device.
+
+    The line of a kind of device, such as the GPU, shows its fastest backend.
+
+    Args:
+        rows: stored measurements from `times`, with the column `kind`.
+        title: title of the panel.
+        published_x: batch sizes that the paper names, each as (label, batch size).
+    """
+    found = fastest(rows)
+    return Panel(
+        "batch size",
+        "time per call (s)",
+        [charts.line(NAMES[kind], sorted(found[kind].items())) for kind in NAMES if kind in found],
+        title,
+        log_x=True,
+        log_y=True,
+        published_x=published_x,
+    )

@@ -1,0 +1,1 @@
+"""The rows of the tables that the page and the exported files share, one module per subject."""

@@ -1,0 +1,70 @@
+"""MAP IV-C3: the prefix sum index of small batches on a GPU compared with one thread of the CPU."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.core.row import Measurement
+from harness.papers import Outcome
+from tests.harness.papers.rows import TOO_FEW, profiled
+from tests.harness.papers.test_verdicts import verdict
+
+
+def index_times(gpu_over_cpu: dict[int, float], **more: Any) -> list[Measurement]:
+    """The prefix sum index of a batch on the GPU and natively, for 1 ms there."""
+    rows = []
+    for size, times in gpu_over_cpu.items():
+        rows.append(profiled("sum_tree.sample", 1e-3, size, **more))
+        rows.append(profiled("sum_tree.sample", 1e-3 * times, size, backend="cuda", device="cuda:0", **more))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("gpu_over_cpu", "outcome"),
+    [
+        ({32: 3.0, 2048: 0.1}, Outcome.REPRODUCED),
+        ({32: 3.0}, Outcome.REPRODUCED),
+        ({32: 0.5, 2048: 3.0}, Outcome.NOT_REPRODUCED),  # the smallest batch counts
+        ({32: 1.0}, Outcome.NO_VERDICT),
+        ({}, Outcome.NOT_RUN),
+    ],
+)
+def test_at_the_smallest_batch_the_gpu_is_slower_than_one_thread(
+    gpu_over_cpu: dict[int, float], outcome: Outcome, tmp_path: Path
+) -> None:
+    assert verdict("MAP-IV-C3", tmp_path, *index_times(gpu_over_cpu)).finding.outcome is outcome
+
+
+def test_an_opencl_device_is_listed_and_decides_nothing(tmp_path: Path) -> None:
+    rows = [replace(row, device=row.device.replace("cuda:0", "opencl")) for row in index_times({32: 3.0})]
+    found = verdict("MAP-IV-C3", tmp_path, *rows).finding
+    assert found.outcome is Outcome.NOT_RUN
+    assert [(n.quantity, n.value) for n in found.ours] == [
+        ("batch size 32: time on the OpenCL device over one CPU thread", pytest.approx(3.0))
+    ]
+    assert "decides nothing about a GPU" in found.explanation
+
+
+def test_a_noisy_index_decides_nothing(tmp_path: Path) -> None:
+    assert (
+        verdict("MAP-IV-C3", tmp_path, *index_times({32: 3.0}, **TOO_FEW)).finding.outcome
+        is Outcome.NO_VERDICT
+    )
+
+
+def test_a_wide_interval_that_leaves_the_limit_out_decides(tmp_path: Path) -> None:
+    """Noise hides a difference only where it is larger than the difference."""
+    wide = {"status": "too_noisy", "reason": "the interval is 149% of the median"}
+
+    def outcome(ratio: float, folder: str) -> Outcome:
+        rows = [
+            replace(row, low=row.value * 0.5, high=row.value * 2.0, **wide)
+            for row in index_times({32: ratio})
+        ]
+        return verdict("MAP-IV-C3", tmp_path / folder, *rows).finding.outcome
+
+    assert outcome(29.0, "far") is Outcome.REPRODUCED
+    assert outcome(1 / 29.0, "refuted") is Outcome.NOT_REPRODUCED
+    assert outcome(1.5, "near") is Outcome.NO_VERDICT

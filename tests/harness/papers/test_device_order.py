@@ -1,0 +1,30 @@
+"""Which kind of device is first, from rows that should and should not say."""
+
+from pathlib import Path
+
+from harness.papers import Outcome
+from tests.harness.papers.device_rows import exact, on, replay, steps
+from tests.harness.papers.test_verdicts import verdict
+
+
+def test_intervals_that_overlap_order_nothing(tmp_path: Path) -> None:
+    """At batch 32 the FPGA takes 32 us, and the GPU 31.9 to 32.6 us."""
+    rows = [row for row in steps() if (row.device, row.batch_size) != ("cuda", 32)]
+    rows.append(on("cuda", "learner.step", 32, 32.2e-6))
+    found = verdict("MAP-F11", tmp_path, *rows).finding
+    assert found.outcome is Outcome.NO_VERDICT
+    assert "32 not told apart" in found.explanation
+
+
+def test_cycles_are_exact_and_a_time_without_an_interval_orders_nothing(tmp_path: Path) -> None:
+    counted = [exact(row) if row.backend == "fpga" else row for row in steps()]
+    assert verdict("MAP-F11", tmp_path / "counted", *counted).finding.outcome is Outcome.IN_KIND
+    for device in ("cpu", "cuda"):
+        bare = [exact(row) if row.device == device else row for row in steps()]
+        assert verdict("MAP-F11", tmp_path / device, *bare).finding.outcome is Outcome.NO_VERDICT
+    rows = [
+        exact(row) if row.backend == "fpga" else row for row in replay("sum_tree.update", {32: 90, 64: 12})
+    ]
+    assert verdict("MAP-F12-update", tmp_path / "update", *rows).finding.outcome is Outcome.REPRODUCED
+    bare = [exact(row) for row in rows]
+    assert verdict("MAP-F12-update", tmp_path / "bare", *bare).finding.outcome is Outcome.NO_VERDICT

@@ -1,0 +1,87 @@
+"""Which rows give the time of a primitive on a kind of device."""
+
+from pathlib import Path
+
+import pytest
+
+from harness import papers, workloads
+from harness.papers import Outcome
+from harness.plan import plan, tiers
+from harness.profile import simulated as simulated_profile
+from harness.store.store import Store
+from tests.harness.papers.device_rows import SIZES, on, steps
+from tests.harness.papers.rows import MACHINE, profiled
+from tests.harness.papers.test_verdicts import verdict
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    found = verdict("MAP-F11", tmp_path, *(row for row in steps() if row.device != "cuda"))
+    assert found.verdict.startswith("not run: needs a CUDA device")
+    assert len(found.finding.ours) == 2 * len(SIZES)
+    assert "FPGA" in verdict("MAP-F11", tmp_path, *(row for row in steps() if row.device == "cuda")).needs
+
+
+def test_the_reference_stands_for_no_device(tmp_path: Path) -> None:
+    slow = profiled("learner.step", 1e-9, 32, backend="reference")
+    assert all(
+        "reference" not in n.quantity for n in verdict("MAP-F11", tmp_path, *steps(), slow).finding.ours
+    )
+
+
+def test_the_faster_of_the_fpga_s_learners_counts(tmp_path: Path) -> None:
+    pipeline = on("fpga", simulated_profile.PIPELINE, 32, 1e-6)
+    rows = [row for row in steps(fpga_s=1e-5) if (row.device, row.batch_size) != ("fpga:u200", 32)]
+    found = verdict("MAP-F11", tmp_path, *rows, pipeline).finding
+    assert "32 FPGA, 64 GPU" in found.explanation
+
+
+def test_only_sizes_that_every_device_has_are_compared(tmp_path: Path) -> None:
+    rows = [
+        on("cuda", "learner.step", 32, 1e-4, "cartpole-ddpg"),
+        on("fpga", "learner.step", 64, 1e-6, "cartpole-ddpg"),
+    ]
+    assert verdict("MAP-F11-CartPole", tmp_path, *rows).needs == "one batch size on every device"
+
+
+READERS = {
+    "MAP-F11": "hopper-ddpg",
+    "MAP-F11-CartPole": "cartpole-ddpg",
+    "MAP-F12-sampling": "hopper-ddpg",
+    "MAP-F12-update": "hopper-ddpg",
+    "MAP-F12-linear": "hopper-ddpg",
+    "PRL-F6": "cartpole-dqn",
+    "PRL-F7": "cartpole-dqn",
+}
+
+
+@pytest.mark.parametrize(("key", "name"), READERS.items())
+def test_the_small_tier_makes_what_each_claim_reads(key: str, name: str) -> None:
+    """A claim that asks for cells of another name than the plan's would find no rows and ask for none."""
+    (claim,) = papers.claims(key)[:1]
+    keys = [cell.key for cell in plan.needed(plan.plan(tiers.tier("quick")), [claim])]
+    simulated = [k for k in keys if k.startswith(f"{simulated_profile.CELL}/{name}/")]
+    assert len(simulated) >= 3
+    assert all(k in simulated or k.startswith(f"profile/{name}/") for k in keys)
+    assert bool(set(keys) - set(simulated)) == (key != "MAP-F12-linear")
+
+
+def test_rows_under_the_plans_own_keys_carry_a_verdict(tmp_path: Path) -> None:
+    """The simulated cells of the small tier are enough for the claim on the FPGA alone."""
+    store = Store.open(tmp_path / "store.sqlite")
+    run = store.begin_run("quick", "revision", MACHINE)
+    (claim,) = papers.claims("MAP-F12-linear")
+    sizes = []
+    for cell in plan.needed(plan.plan(tiers.tier("quick")), [claim]):
+        _, name, size, device, *_ = cell.key.split("/")
+        make = plan.simulated_replay_cell if cell.key.endswith("/replay") else plan.simulated_cell
+        assert cell.key == make(workloads.load(name), int(size), device).key
+        rows = [
+            on("fpga", f"sum_tree.{what}", int(size), 1e-9 * (20 + int(size)))
+            for what in ("sample", "update")
+        ]
+        cell.store(run, rows)
+        sizes.append(int(size))
+    frame = store.frame()
+    assert max(sizes) == 16384
+    assert all(cell.startswith(f"{simulated_profile.CELL}/hopper-ddpg/") for cell in frame["cell"])
+    assert claim.evaluate(frame).finding.outcome is Outcome.IN_KIND

@@ -1,0 +1,110 @@
+"""From stored measurements to the rows on other libraries: comparisons and what was learnt."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.compare import learning
+from harness.compare.equal_steps import LEARNS_LESS, NOT_COMPARED, RETURN
+from harness.report import pages, tables
+from harness.report.content import Content
+from harness.report.reading import read
+from harness.report.text_tables import text_tables
+from harness.store.store import Store
+from tests.harness.papers.rows import compared, frame_of, trained
+from tests.harness.report import sample
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Content:
+    return read(sample.write(tmp_path_factory.mktemp("store") / "store.sqlite"))
+
+
+def test_comparisons_have_both_rates_the_null_and_a_verdict(made: Content) -> None:
+    verdicts = {(c.workload, c.baseline): c for c in made.comparisons}
+    first = verdicts["cartpole-ddpg", "sb3"]
+    assert (first.verdict, verdicts["cartpole-dqn", "sb3"].verdict) == ("faster", "no verdict")
+    assert verdicts["hopper-ddpg", "sb3"].verdict == "slower"
+    assert first.ratio
+    assert first.ours
+    assert first.theirs
+    assert first.null
+    assert first.ours.value / first.theirs.value == pytest.approx(first.ratio.value)
+    failed = verdicts["hopper-ddpg", "rllib"]
+    assert (failed.verdict, failed.ratio) == ("failed", None)
+    assert "worker ended" in failed.reason
+
+
+def test_a_comparison_shows_both_returns_at_equal_steps_and_what_they_say(tmp_path: Path) -> None:
+    details = {
+        "baseline": "sb3",
+        "verdict": LEARNS_LESS,
+        "returns": "mean return after 4,000 environment steps",
+    }
+    rows = [
+        compared(3.0, LEARNS_LESS, details=details),
+        *(
+            compared(value, "", quantity=RETURN, details={"baseline": "sb3", "part": f"{part}, return"})
+            for part, value in (("ours", 10.0), ("theirs", 80.0))
+        ),
+        compared(5.0, NOT_COMPARED, baseline="rllib"),
+    ]
+    with Store.open(tmp_path / "store.sqlite") as store:
+        store.begin_run("quick", "r", sample.MACHINE).finish("a", rows)
+    content = read(tmp_path / "store.sqlite")
+    other, found = content.comparisons
+    assert (found.verdict, found.returns) == (LEARNS_LESS, details["returns"])
+    assert found.our_return
+    assert found.their_return
+    assert (found.our_return.value, found.their_return.value) == (10, 80)
+    assert (other.verdict, other.our_return, other.returns) == (NOT_COMPARED, None, "")
+    table = pages.render(content, "libraries").partition('id="comparisons"')[2].partition("</table>")[0]
+    assert 'class="badge faster-but-learns-less">faster, but learns less<' in table
+    assert 'class="badge faster-returns-not-compared">' in table
+    assert details["returns"] in table
+    assert ">10</data>" in table
+    assert ">80</data>" in table
+    (text,) = (t for t in text_tables(content) if t.name == "comparisons")
+    assert text.rows[0][-2:] == ("not compared", NOT_COMPARED)
+    assert text.rows[1][-1] == LEARNS_LESS
+    assert "80" in text.rows[1][-2]
+
+
+def test_a_comparison_that_stored_no_verdict_has_none(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, compared(2.0, "", details={"baseline": "sb3"}))
+    (found,) = tables.comparisons(frame)
+    assert found.ratio is not None
+    assert found.ratio.low is not None
+    assert found.ratio.low > 1
+    assert found.verdict == "no verdict"
+
+
+def test_what_was_learnt_and_lost_again_shows_beside_the_end(made: Content) -> None:
+    ours, theirs = made.learning
+    assert (ours.system, theirs.system, ours.seeds, ours.best_step) == ("placerl", "sb3", 5, 90_000)
+    assert ours.end
+    assert ours.best
+    assert (ours.end.value, ours.best.value, ours.best.provenance) == (120, 430, "measured")
+    table = pages.render(made, "libraries").partition('id="learning"')[2].partition("</table>")[0]
+    for value in ("120", "430", "90,000", "300", "310"):
+        assert f">{value}</data>" in table
+
+
+def test_learning_of_a_stranger_that_tells_no_details_is_shown(tmp_path: Path) -> None:
+    fields = {"suite": "learn", "unit": "1", "details": {}}
+    rows = [trained(9.0, quantity=quantity, **fields) for quantity in (learning.END, learning.BEST)]
+    (found,) = tables.learning(frame_of(tmp_path, *rows))
+    assert (found.seeds, found.best_step) == (None, None)
+
+
+def test_a_system_of_which_every_seed_failed_is_a_line_with_the_reason(tmp_path: Path) -> None:
+    rows = [learning.summary("cartpole-dqn", "sb3", []), learning.best("cartpole-dqn", "sb3", [])]
+    with Store.open(tmp_path / "store.sqlite") as store:
+        store.begin_run("quick", "r", sample.MACHINE).finish("a", rows)
+    content = read(tmp_path / "store.sqlite")
+    (found,) = content.learning
+    assert (found.end, found.best, found.best_step, found.reason) == (None, None, None, "every seed failed")
+    assert (
+        "every seed failed"
+        in pages.render(content, "libraries").partition('id="learning"')[2].partition("</table>")[0]
+    )
