@@ -14,19 +14,19 @@ MOST_BANKS = 32  # MAP Table VI: 1 to 32
 def level_luts(fanout: int) -> int:
     """Return the look-up tables of one level of a replay pipeline, for `fanout` children per node.
 
-    They lie on the line through Yosys' counts of `replay-pipeline` for fanouts of 2 (6,777 in 15 levels)
-    and 16 (27,765 in 5).
+    They lie on the line through Yosys' counts of `replay-pipeline` for fanouts of 2 (18,867 in 15 levels)
+    and 16 (62,946 in 5).
     """
-    return round(452 + (fanout - 2) * 364.4)
+    return round(1258 + (fanout - 2) * 809.4)
 
 
 def level_flip_flops(fanout: int) -> int:
     """Return the flip-flops of one level of a replay pipeline, for `fanout` children per node.
 
-    They lie on the line through Yosys' counts of `replay-pipeline` for fanouts of 2 (6,438 in 15 levels)
-    and 16 (7,370 in 5).
+    They lie on the line through Yosys' counts of `replay-pipeline` for fanouts of 2 (15,053 in 15 levels)
+    and 16 (34,351 in 5).
     """
-    return round(429 + (fanout - 2) * 74.6)
+    return round(1004 + (fanout - 2) * 419)
 
 
 CROSSBAR_LUTS = 233
