@@ -169,22 +169,23 @@ def moves_golden(convolution: Convolution, *, lanes: int) -> Iterator[tuple[int,
 
 @dataclass(frozen=True)
 class _Place:
-    """The current position of the transformation.
+    """The registers of the current move, each of which one addition or comparison turns into part of the move.
 
     Attributes:
-        kernel_row: kernel row of the run.
-        top, left: position of the window in the tensor: its row, its word of that row.
-        base: address of the run.
-        place: position in the run.
-        run_left: remaining words of the run.
+        run_left: words of the run from the move's first on.
+        run_ends: whether the move is the run's last, because no more than P are left.
+        source: address of its first word.
+        tensor_row: row of the tensor from which it takes words; outside the tensor in the padding.
+        word: position of its first word in that row; negative in the padding.
+        behind: words from there to the end of the row; negative behind it.
     """
 
-    kernel_row: Signal
-    top: Signal
-    left: Signal
-    base: Signal
-    place: Signal
     run_left: Signal
+    run_ends: Signal
+    source: Signal
+    tensor_row: Signal
+    word: Signal
+    behind: Signal
 
 
 class LayoutTransform(wiring.Component):
@@ -220,71 +221,101 @@ class LayoutTransform(wiring.Component):
         m = Module()
         c = Signal(WindowCommand)
         running = Signal()
-        place, row, column = (Signal(WORD_BITS, name=name) for name in ("place", "row", "column"))
-        # Counters, innermost first, after the position in the run: the kernel's row, the window's column, row and
-        # image.
-        counters = [Signal(SIZE_BITS, name=f"{n}_index") for n in ("kernel_row", "column", "row", "image")]
+        row, column = Signal(WORD_BITS), Signal(WORD_BITS)
+        at = _Place(
+            run_left=Signal(WORD_BITS),
+            run_ends=Signal(),
+            source=Signal(_address),
+            tensor_row=Signal(_side),
+            word=Signal(_address),
+            behind=Signal(_address),
+        )
+        # Counters of the turns that are left, innermost first: the kernel's row, the window's column, row and image.
+        lefts = [Signal(SIZE_BITS, name=f"{n}s_left") for n in ("kernel_row", "column", "row", "image")]
         limits = [c.kernel_rows, c.out_columns, c.out_rows, c.images]
         # The address at which each counter's current turn began: of the run, window, row of windows and image.
         bases = [Signal(_address, name=f"{n}_base") for n in ("run", "window", "band", "image")]
         steps = [c.row_words, c.column_step, c.band_step, c.image_step]
-        top, left = (
-            Signal(_side),
-            Signal(_address),
-        )  # of the window in the tensor: its row, its word of that row
+        # Of the window in the tensor: its row, its word of that row, and the words from there to the row's end. Of
+        # the first window of a row of windows, the last is in `first_behind`.
+        top, left, behind = Signal(_side), Signal(_address), Signal(_address)
+        first_behind = Signal(_address)
 
-        run_left = Signal(WORD_BITS)
-        m.d.comb += run_left.eq(c.run - place)
-        run_ends = run_left <= self.lanes
-        carry: Any = run_ends
+        carry: Any = at.run_ends
         wraps = []
-        for counter, limit in zip(counters, limits, strict=True):
-            carry = carry & (counter == limit - 1)
+        for counter in lefts:
+            carry = carry & (counter == 0)
             wraps.append(carry)
-        at = _Place(kernel_row=counters[0], top=top, left=left, base=bases[0], place=place, run_left=run_left)
         self._offer(m, c, running, at)
         payload = self.moves.payload
         m.d.comb += [payload.row.eq(row), payload.column.eq(column), payload.last.eq(wraps[-1])]
         m.d.comb += self.commands.ready.eq(~running)
 
         with m.If(running & self.moves.ready):
-            m.d.sync += [place.eq(Mux(run_ends, 0, place + self.lanes)), column.eq(column + payload.count)]
-            for turn, counter, wrap in zip([run_ends, *wraps[:-1]], counters, wraps, strict=True):
+            m.d.sync += column.eq(column + payload.count)
+            for turn, counter, limit, wrap in zip(
+                [at.run_ends, *wraps[:-1]], lefts, limits, wraps, strict=True
+            ):
                 with m.If(turn):
-                    m.d.sync += counter.eq(Mux(wrap, 0, counter + 1))
+                    m.d.sync += counter.eq(Mux(wrap, limit, counter) - 1)
+            # The next move of the run, or the first of the next run of the window, or of the next window.
+            with m.If(~at.run_ends):
+                m.d.sync += [
+                    at.run_left.eq(at.run_left - self.lanes),
+                    at.run_ends.eq(at.run_left <= 2 * self.lanes),
+                    at.source.eq(at.source + self.lanes),
+                    at.word.eq(at.word + self.lanes),
+                    at.behind.eq(at.behind - self.lanes),
+                ]
+            with m.Else():
+                m.d.sync += [
+                    at.run_left.eq(c.run),
+                    at.run_ends.eq(c.run <= self.lanes),
+                    at.tensor_row.eq(at.tensor_row + 1),
+                    at.word.eq(left),
+                    at.behind.eq(behind),
+                ]
             with m.If(wraps[0]):
-                m.d.sync += [column.eq(0), row.eq(row + 1), left.eq(left + c.column_step)]
+                m.d.sync += [column.eq(0), row.eq(row + 1), at.tensor_row.eq(top)]
+                m.d.sync += [register.eq(left + c.column_step) for register in (left, at.word)]
+                m.d.sync += [register.eq(behind - c.column_step) for register in (behind, at.behind)]
             with m.If(wraps[1]):
-                m.d.sync += [left.eq(c.left), top.eq(top + c.stride)]
+                m.d.sync += [register.eq(c.left) for register in (left, at.word)]
+                m.d.sync += [register.eq(first_behind) for register in (behind, at.behind)]
+                m.d.sync += [register.eq(top + c.stride) for register in (top, at.tensor_row)]
             with m.If(wraps[2]):
-                m.d.sync += top.eq(c.top)
+                m.d.sync += [register.eq(c.top) for register in (top, at.tensor_row)]
             with m.If(wraps[3]):
                 m.d.sync += running.eq(0)
             # The outermost counter that advances also sets the base addresses of the inner ones.
-            for depth, turn in enumerate([run_ends, *wraps[:-1]]):
+            for depth, turn in enumerate([at.run_ends, *wraps[:-1]]):
                 with m.If(turn):
-                    m.d.sync += [base.eq(bases[depth] + steps[depth]) for base in bases[: depth + 1]]
+                    m.d.sync += [
+                        base.eq(bases[depth] + steps[depth]) for base in (at.source, *bases[: depth + 1])
+                    ]
 
         incoming = self.commands.payload
         with m.If(self.commands.valid & self.commands.ready):
-            m.d.sync += [c.eq(incoming), running.eq(1), top.eq(incoming.top), left.eq(incoming.left)]
-            m.d.sync += [signal.eq(0) for signal in (place, row, column, *counters)]
-            m.d.sync += [base.eq(incoming.source) for base in bases]
+            m.d.sync += [c.eq(incoming), running.eq(1), row.eq(0), column.eq(0)]
+            m.d.sync += [register.eq(incoming.top) for register in (top, at.tensor_row)]
+            m.d.sync += [register.eq(incoming.left) for register in (left, at.word)]
+            words_behind = incoming.row_words - incoming.left
+            m.d.sync += [register.eq(words_behind) for register in (first_behind, behind, at.behind)]
+            m.d.sync += [register.eq(incoming.source) for register in (at.source, *bases)]
+            m.d.sync += [at.run_left.eq(incoming.run), at.run_ends.eq(incoming.run <= self.lanes)]
+            counts = (incoming.kernel_rows, incoming.out_columns, incoming.out_rows, incoming.images)
+            m.d.sync += [counter.eq(count - 1) for counter, count in zip(lefts, counts, strict=True)]
         return m
 
-    def _offer(self, m: Module, c: Any, running: Signal, at: "_Place") -> None:
+    def _offer(self, m: Module, c: Any, running: Signal, at: _Place) -> None:
         """Compute the move of this cycle: its address, its words, and which of them are in the tensor."""
         payload, lanes = self.moves.payload, self.lanes
-        tensor_row, word = Signal(_side), Signal(_address)
-        m.d.comb += [tensor_row.eq(at.top + at.kernel_row), word.eq(at.left + at.place)]
-        inside = (tensor_row >= 0) & (tensor_row < c.height)
-        behind = Signal(_address)  # words from the first lane to the end of the tensor's row
-        m.d.comb += behind.eq(c.row_words - word)
-        high = Mux(behind < 0, 0, Mux(behind > lanes, lanes, behind))
+        inside = (at.tensor_row >= 0) & (at.tensor_row < c.height)
+        high = Mux(at.behind < 0, 0, Mux(at.behind > lanes, lanes, at.behind))
         m.d.comb += [
             self.moves.valid.eq(running),
-            payload.source.eq(at.base + at.place),
-            payload.count.eq(Mux(at.run_left > lanes, lanes, at.run_left)),
-            payload.low.eq(Mux(word >= 0, 0, Mux(word < -lanes, lanes, -word))),
+            payload.source.eq(at.source),
+            payload.count.eq(Mux(at.run_ends, at.run_left, lanes)),
+            payload.low.eq(Mux(at.word >= 0, 0, Mux(at.word < -lanes, lanes, -at.word))),
             payload.high.eq(Mux(inside, high, 0)),
         ]

@@ -29,10 +29,10 @@ def level_flip_flops(fanout: int) -> int:
     return round(1004 + (fanout - 2) * 419)
 
 
-CROSSBAR_LUTS = 233
+CROSSBAR_LUTS = 210
 """Look-up tables of the crossbar for each pair of a lane (an input for requests) and a bank (a sub-tree).
 
-These are the counts of `lane-route` and `bank-arbiter` at S = 32, 4,824 and 2,630, divided by 32.
+These are the counts of `lane-route` and `bank-arbiter` at S = 32, 4,084 and 2,630, divided by 32.
 """
 
 

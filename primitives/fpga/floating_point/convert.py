@@ -78,12 +78,15 @@ class FromFixed(Operator):
     Args:
         bits: width of the operand.
         fraction_bits: how many of them are after the point.
+        latency: 2, or 3 for a faster clock, with a register between finding the top bit and rounding.
     """
 
     latency = 2
 
-    def __init__(self, *, bits: int, fraction_bits: int):
-        self.bits, self.fraction_bits = bits, fraction_bits
+    def __init__(self, *, bits: int, fraction_bits: int, latency: int = 2):
+        if latency not in (2, 3):
+            raise ValueError(f"latency: found {latency}; allowed: 2, 3")
+        self.bits, self.fraction_bits, self.latency = bits, fraction_bits, latency
         super().__init__(1, operand=signed(bits))
 
     def elaborate(self, platform: object) -> Module:
@@ -91,11 +94,14 @@ class FromFixed(Operator):
         number, bits = self.operands[0], self.bits
         sign = registered(m, number < 0)
         magnitude = registered(m, abs(number)[:bits])
+        zero = magnitude == 0
         normal, places = normalised(magnitude, bits)
+        if self.latency == 3:
+            sign, zero, normal, places = (registered(m, value) for value in (sign, zero, normal, places))
         exponent = Signal(signed(11))
         m.d.comb += exponent.eq(EXPONENT_BIAS + bits - 1 - self.fraction_bits - places)
         padding = max(0, FRACTION_BITS + 3 - bits)
-        word = packed(m, sign, exponent, Cat(Const(0, padding), normal), magnitude == 0)
+        word = packed(m, sign, exponent, Cat(Const(0, padding), normal), zero)
         m.d.sync += self.result.eq(word)
         return m
 

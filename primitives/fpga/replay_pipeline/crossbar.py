@@ -3,9 +3,10 @@
 It routes the request of each lane to its bank, and selects the request that each bank takes.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
-from amaranth import Const, Module, Mux, Signal
+from amaranth import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -47,18 +48,37 @@ class LaneRoute(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         banks = self.layout.banks
+        bits = self.layout.total_bits
         total = self.sums_before[banks - 1]
-        prefix = Signal(self.layout.total_bits)
-        m.d.comb += prefix.eq(Mux(self.value < total, self.value, total - 1))
+        # A prefix sum below the total goes to the last bank, of those with a sum above 0, before which the sums are not
+        # above it. One from the total on counts as the total less 1, which is in the last bank with a sum above 0. The
+        # banks of both cases are found at once, and a bank's subtraction is its comparison too: no path has two sums.
+        within: list[tuple[Value, Value]] = [(Const(1), Cat(self.value, Const(0, self.layout.bank_bits)))]
+        beyond: list[tuple[Value, Value]] = [(Const(1), Const(0, bits + self.layout.bank_bits))]
+        for number in range(1, banks):
+            before, positive = self.sums_before[number - 1], self.positive[number - 1]
+            difference = Signal(bits + 1, name=f"difference_{number}")
+            m.d.comb += difference.eq(self.value - before)
+            bank = Const(number, self.layout.bank_bits)
+            within.append((positive & ~difference[bits], Cat(difference[:bits], bank)))
+            beyond.append((positive, Cat(before, bank)))
+        inside, outside = _last(within)[1], _last(beyond)[1]
         with m.If(self.operation != Operation.SAMPLE):
             m.d.comb += [self.bank.eq(self.path_bank), self.rest.eq(self.value)]
+        with m.Elif(self.value < total):
+            m.d.comb += Cat(self.rest, self.bank).eq(inside)
         with m.Elif(total != 0):
-            m.d.comb += self.rest.eq(prefix)
-            for number in range(1, banks):
-                before = self.sums_before[number - 1]
-                with m.If((before <= prefix) & self.positive[number - 1]):
-                    m.d.comb += [self.bank.eq(number), self.rest.eq(prefix - before)]
+            m.d.comb += [self.bank.eq(outside[bits:]), self.rest.eq(total + ~outside[:bits])]
         return m
+
+
+def _last(choices: Sequence[tuple[Value, Value]]) -> tuple[Value, Value]:
+    """Return whether any of the choices, pairs of a mark and a value, is marked, and the last marked one's value."""
+    if len(choices) == 1:
+        return choices[0]
+    half = len(choices) // 2
+    (early, early_value), (late, late_value) = _last(choices[:half]), _last(choices[half:])
+    return early | late, Mux(late, late_value, early_value)
 
 
 class BankArbiter(wiring.Component):

@@ -26,6 +26,7 @@ GENERATORS = 6
 UNIFORM_BITS = 16
 MEAN = GENERATORS * ((1 << UNIFORM_BITS) - 1)  # of the sum of twelve: twelve times half of the largest
 SUM_BITS = 22
+SUM_LATENCY = 3  # registers from the words to the sum of twelve
 
 State = tuple[int, int, int, int]
 
@@ -81,7 +82,7 @@ def xorshift_golden(state: State, count: int) -> list[int]:
 
 
 class GaussianGenerator(wiring.Component):
-    """A generator of Gaussian numbers with mean 0 and variance 1, one per cycle.
+    """A generator of Gaussian numbers with mean 0 and variance 1, one per cycle after the first few.
 
     Args:
         states: start states of the six uniform generators, as `seeds` returns them.
@@ -98,21 +99,29 @@ class GaussianGenerator(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        convert = FromFixed(bits=SUM_BITS, fraction_bits=UNIFORM_BITS)
-        total, filled = Signal(signed(SUM_BITS)), Signal(range(FromFixed.latency + 2))
-        ready = filled == FromFixed.latency + 1
+        convert = FromFixed(bits=SUM_BITS, fraction_bits=UNIFORM_BITS, latency=3)
+        latency = SUM_LATENCY + convert.latency
+        filled = Signal(range(latency + 1))
+        ready = filled == latency
         running = ~ready | self.numbers.ready
         m.d.comb += [self.numbers.valid.eq(ready), self.numbers.payload.eq(convert.result)]
         with m.If(~ready):
             m.d.sync += filled.eq(filled + 1)
-        halves = []
+        # A tree of registers: of the two numbers of each generator, of three generators, of all.
+        pairs = [Signal(UNIFORM_BITS + 1, name=f"pair_{number}") for number in range(GENERATORS)]
+        halves = [Signal(UNIFORM_BITS + 3, name=f"half_{number}") for number in range(2)]
+        total = Signal(signed(SUM_BITS))
         for number, state in enumerate(self.states):
             m.submodules[f"generator_{number}"] = generator = Xorshift(state)
             m.d.comb += generator.enable.eq(running)
-            halves += [generator.word[:UNIFORM_BITS], generator.word[UNIFORM_BITS:]]
+            with m.If(running):
+                m.d.sync += pairs[number].eq(generator.word[:UNIFORM_BITS] + generator.word[UNIFORM_BITS:])
         m.submodules.convert = EnableInserter(running)(convert)
         with m.If(running):
-            m.d.sync += total.eq(sum(halves[1:], halves[0]) - MEAN)
+            m.d.sync += [
+                half.eq(a + b + c) for half, (a, b, c) in zip(halves, (pairs[:3], pairs[3:]), strict=True)
+            ]
+            m.d.sync += total.eq(halves[0] + halves[1] - MEAN)
         m.d.comb += convert.operands[0].eq(total)
         return m
 

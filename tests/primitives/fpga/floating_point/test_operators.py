@@ -63,13 +63,19 @@ def test_conversion_to_fixed_point_is_that_of_the_format(bits: int, fraction_bit
     np.testing.assert_array_equal(found, Q(bits, fraction_bits).from_float(words.view(np.float32)).raw)
 
 
+@pytest.mark.parametrize("latency", [2, 3])
 @pytest.mark.parametrize(("bits", "fraction_bits"), [(64, 0), (64, 40), (35, 26), (20, 3)])
-def test_conversion_from_fixed_point_rounds_once(bits: int, fraction_bits: int) -> None:
+def test_conversion_from_fixed_point_rounds_once(bits: int, fraction_bits: int, latency: int) -> None:
     rng = np.random.default_rng(9)
     whole = rng.integers(-(2 ** (bits - 1)), 2 ** (bits - 1), CASES) >> rng.integers(0, bits, CASES)
     whole[:4] = (0, -1, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    found = run(FromFixed(bits=bits, fraction_bits=fraction_bits), [whole])
+    found = run(FromFixed(bits=bits, fraction_bits=fraction_bits, latency=latency), [whole])
     np.testing.assert_array_equal(found, golden.from_fixed(whole, fraction_bits).view(np.uint32))
+
+
+def test_a_conversion_of_another_latency_is_refused() -> None:
+    with pytest.raises(ValueError, match="latency: found 4; allowed: 2, 3"):
+        FromFixed(bits=16, fraction_bits=8, latency=4)
 
 
 def test_scaling_by_powers_of_two() -> None:
