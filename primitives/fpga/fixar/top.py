@@ -11,7 +11,16 @@ from primitives.fpga.fixar.adam import TAU_FRACTION
 from primitives.fpga.fixar.engine import SHIFT_BITS
 from primitives.fpga.fixar.parameters import state_word
 from primitives.fpga.fixar.shape import SCALES, WORD_BITS, FixarShape
-from primitives.fpga.host import COMMON, AxiLite, Field, Register, RegisterFile, RegisterMap, axi_stream
+from primitives.fpga.host import (
+    COMMON,
+    AxiLite,
+    Field,
+    Register,
+    RegisterFile,
+    RegisterMap,
+    axi_stream,
+    run_control,
+)
 
 SETTINGS = ("halves", "groups", "critic_rate", "actor_rate", "epsilon", "tau", "actor_error", "deviation")
 REGISTERS = RegisterMap(
@@ -89,22 +98,16 @@ class FixarAccelerator(wiring.Component):
         m.submodules.registers = registers = RegisterFile(REGISTERS)
         m.submodules.fixar = fixar = Fixar(self.shape, self.seed)
         wiring.connect(m, wiring.flipped(self.s_axil), registers.bus)
-        pending, before = Signal(), Signal()
-        busy = pending | fixar.busy
+        control = run_control(m, registers)
         m.d.comb += [
             *(getattr(fixar, name).eq(getattr(registers, name)) for name in SETTINGS),
             registers.cycles.eq(fixar.cycles),
             registers.shifts.as_value().eq(fixar.shifts.as_value()),
-            registers.status.busy.eq(busy),
-            registers.events.done.eq(before & ~busy),
-            fixar.commands.valid.eq(pending),
+            control.works.eq(fixar.busy),
+            control.takes.eq(fixar.commands.ready),
+            fixar.commands.valid.eq(control.wanted),
             fixar.commands.payload.eq(registers.command),
         ]
-        m.d.sync += before.eq(busy)
-        with m.If(registers.control.start):
-            m.d.sync += pending.eq(1)
-        with m.Elif(fixar.commands.ready):
-            m.d.sync += pending.eq(0)
 
         samples = self.s_axis_samples
         m.d.comb += [

@@ -142,7 +142,13 @@ COMMON = (
         "pulse",
         width=1,
         description="Commands.",
-        fields=(Field("start", 0, description="Starts one run with the sizes in the registers."),),
+        fields=(
+            Field(
+                "start",
+                0,
+                description="Starts one run with the sizes in the registers, after the present one.",
+            ),
+        ),
     ),
     Register(
         "status",

@@ -9,7 +9,7 @@ from amaranth.utils import ceil_log2
 
 from primitives.fpga.export.ram import Ram
 from primitives.fpga.floating_point.words import WORD_BITS
-from primitives.fpga.host import AxiLite, RegisterFile, axi_stream, float_word
+from primitives.fpga.host import AxiLite, RegisterFile, axi_stream, float_word, run_control
 from primitives.fpga.learner_pipeline.layer import Number, vector
 from primitives.fpga.learner_pipeline.layer_shape import FRACTION
 from primitives.fpga.map_accelerator.ddpg_learner import DdpgLearner
@@ -79,9 +79,9 @@ class MapAccelerator(wiring.Component):
         learner: Any = DdpgLearner(settings) if settings.actor else DqnLearner(settings)
         m.submodules.learner = learner
         wiring.connect(m, wiring.flipped(self.s_axil), registers.bus)
-        busy, waits = Signal(), Signal()  # waits: a start does, until the weights are sent
+        control, busy = run_control(m, registers), Signal()
         m.d.comb += [
-            registers.status.busy.eq(busy | waits),
+            control.works.eq(busy),
             replay.batch.eq(registers.batch),
             *(getattr(replay, name).eq(getattr(registers, name)) for name in ("alpha", "beta", "epsilon")),
             learner.samples_per_pipeline.eq(registers.batch >> ceil_log2(settings.pipelines)),
@@ -94,8 +94,8 @@ class MapAccelerator(wiring.Component):
             learner.tds.ready.eq(replay.tds.ready),
         ]
         self._transitions(m, registers, replay, learner, busy)
-        sends = self._weights(m, registers, learner, busy | waits)
-        self._sequencer(m, registers, replay, learner, busy, waits, sends)
+        sends = self._weights(m, registers, learner, control.busy)
+        self._sequencer(m, registers, replay, learner, busy, control, sends)
         return m
 
     def _transitions(
@@ -177,7 +177,7 @@ class MapAccelerator(wiring.Component):
         replay: ReplayManager,
         learner: Any,
         busy: Signal,
-        waits: Signal,
+        control: Any,
         sends: Value,
     ) -> None:
         """Add the sequencer: draw, learn and update, as often as the host has asked for."""
@@ -208,11 +208,10 @@ class MapAccelerator(wiring.Component):
         with m.If(self.s_axis_weights.valid & self.s_axis_weights.ready):
             m.d.sync += [power.eq(0) for power in powers]
         with m.FSM():
-            with m.State("IDLE"), m.If(registers.control.start | waits):
-                m.d.sync += waits.eq(sends)
-                with m.If(~sends):
-                    m.d.sync += [busy.eq(1), left.eq(registers.steps), registers.cycles.eq(0)]
-                    m.next = "SETTLE"
+            with m.State("IDLE"), m.If(control.wanted & ~sends):
+                m.d.comb += control.takes.eq(1)
+                m.d.sync += [busy.eq(1), left.eq(registers.steps), registers.cycles.eq(0)]
+                m.next = "SETTLE"
             with m.State("SETTLE"), m.If(replay.settled):
                 with m.If((replay.total == 0) | (left == 0)):
                     m.next = "END"
@@ -251,6 +250,5 @@ class MapAccelerator(wiring.Component):
                 with m.Else():
                     m.next = "DRAW"
             with m.State("END"):
-                m.d.comb += registers.events.done.eq(1)
                 m.d.sync += busy.eq(0)
                 m.next = "IDLE"

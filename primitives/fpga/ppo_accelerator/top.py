@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from primitives.fpga.floating_point.words import WORD_BITS
 from primitives.fpga.gemm.control import INDEX_BITS
-from primitives.fpga.host import AxiLite, RegisterFile, axi_stream
+from primitives.fpga.host import AxiLite, RegisterFile, axi_stream, run_control
 from primitives.fpga.ppo_accelerator.accelerator import AcceleratorSizes, HostMemory, PpoAccelerator
 from primitives.fpga.ppo_accelerator.host_registers import REGISTERS
 from primitives.fpga.ppo_accelerator.memory_banks import memory_blocks, programs_for
@@ -76,10 +76,9 @@ class PpoAcceleratorTop(wiring.Component):
 
     def _runs(self, m: Module, accelerator: Any, registers: Any) -> None:
         """Start the runs, and keep their cycles and their end."""
-        running, was_busy = Signal(2), Signal()
-        busy = running.any()
-        m.d.sync += was_busy.eq(busy)
-        m.d.comb += [registers.status.busy.eq(busy), registers.events.done.eq(was_busy & ~busy)]
+        control, running = run_control(m, registers), Signal(2)
+        works = running.any()
+        m.d.comb += [control.works.eq(works), control.takes.eq(control.wanted & ~works)]
         for k in range(2):
             runs, finished = getattr(accelerator, f"runs_{k}"), getattr(accelerator, f"finished_{k}")
             offered, cycles = Signal(name=f"offered_{k}"), Signal(32, name=f"kept_cycles_{k}")
@@ -98,7 +97,7 @@ class PpoAcceleratorTop(wiring.Component):
                 m.d.sync += offered.eq(0)
             with m.If(finished.valid):
                 m.d.sync += [cycles.eq(finished.payload), running[k].eq(0)]
-            with m.If(registers.control.start & registers.runs[f"run_{k}"] & ~busy):
+            with m.If(control.takes & registers.runs[f"run_{k}"]):
                 m.d.sync += [offered.eq(1), running[k].eq(1)]
 
     def _program(self, m: Module, accelerator: Any, registers: Any) -> None:
