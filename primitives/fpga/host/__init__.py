@@ -32,6 +32,7 @@ header and a table:
             m.d.comb += [
                 registers.status.busy.eq(...),               # "ro": the design drives the value that a read gives
                 registers.events.done.eq(...),               # "w1c": 1 sets the flag, until the host writes 1 to it
+                registers.events.packet.eq(...),             # a packet of the host had the wrong length
                 started.eq(registers.control.start),         # "pulse": 1 in one cycle after the host writes 1
                 factor.eq(registers.factor),                 # "rw": the value that the host wrote last
                 self.m_axis_products.payload.data.eq(self.s_axis_numbers.payload.data * registers.factor),

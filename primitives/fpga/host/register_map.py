@@ -162,9 +162,16 @@ COMMON = (
         "events",
         0x08,
         "w1c",
-        width=1,
+        width=2,
         description="What has happened.",
-        fields=(Field("done", 0, description="A run has ended."),),
+        fields=(
+            Field("done", 0, description="A run has ended."),
+            Field(
+                "packet",
+                1,
+                description="A packet from the host was too short or too long: `last` was where it must not be.",
+            ),
+        ),
     ),
 )
 """The first registers of every design that the host starts, at addresses 0x00 to 0x0B."""
