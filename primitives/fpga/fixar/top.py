@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,7 +11,16 @@ from primitives.fpga.fixar.adam import TAU_FRACTION
 from primitives.fpga.fixar.engine import SHIFT_BITS
 from primitives.fpga.fixar.parameters import state_word
 from primitives.fpga.fixar.shape import SCALES, WORD_BITS, FixarShape
-from primitives.fpga.host import COMMON, AxiLite, Field, Register, RegisterFile, RegisterMap, axi_stream
+from primitives.fpga.host import (
+    COMMON,
+    AxiLite,
+    Field,
+    Register,
+    RegisterFile,
+    RegisterMap,
+    axi_stream,
+    run_control,
+)
 
 SETTINGS = ("halves", "groups", "critic_rate", "actor_rate", "epsilon", "tau", "actor_error", "deviation")
 REGISTERS = RegisterMap(
@@ -61,9 +70,12 @@ class FixarAccelerator(wiring.Component):
 
     Ports:
         s_axil: the registers, `REGISTERS`. control.start begins the command once the one before it has ended.
-        s_axis_samples: lines of P words, as `accelerator.Fixar` reads them.
+        s_axis_samples: lines of P words, as `accelerator.Fixar` reads them; a packet for each command. One with fewer
+            or more lines than the command reads sets `events.packet`: with the first line after its end that the
+            command takes, or when the command ends.
         s_axis_load, m_axis_dump: weights, targets and moments: a `state_word` of P weights in five beats of P words,
-            the lowest bits first; taken while no command goes on. `last` marks the last beat of all that are sent.
+            the lowest bits first; taken while no command goes on. `last` marks the last beat of all that are sent; one
+            that the host sends elsewhere sets `events.packet`.
         m_axis_errors: temporal difference errors, one a beat; `last` marks a batch's last.
         m_axis_action: an action in one beat.
     """
@@ -89,22 +101,16 @@ class FixarAccelerator(wiring.Component):
         m.submodules.registers = registers = RegisterFile(REGISTERS)
         m.submodules.fixar = fixar = Fixar(self.shape, self.seed)
         wiring.connect(m, wiring.flipped(self.s_axil), registers.bus)
-        pending, before = Signal(), Signal()
-        busy = pending | fixar.busy
+        control = run_control(m, registers)
         m.d.comb += [
             *(getattr(fixar, name).eq(getattr(registers, name)) for name in SETTINGS),
             registers.cycles.eq(fixar.cycles),
             registers.shifts.as_value().eq(fixar.shifts.as_value()),
-            registers.status.busy.eq(busy),
-            registers.events.done.eq(before & ~busy),
-            fixar.commands.valid.eq(pending),
+            control.works.eq(fixar.busy),
+            control.takes.eq(fixar.commands.ready),
+            fixar.commands.valid.eq(control.wanted),
             fixar.commands.payload.eq(registers.command),
         ]
-        m.d.sync += before.eq(busy)
-        with m.If(registers.control.start):
-            m.d.sync += pending.eq(1)
-        with m.Elif(fixar.commands.ready):
-            m.d.sync += pending.eq(0)
 
         samples = self.s_axis_samples
         m.d.comb += [
@@ -112,6 +118,16 @@ class FixarAccelerator(wiring.Component):
             fixar.samples.valid.eq(samples.valid),
             samples.ready.eq(fixar.samples.ready),
         ]
+        taken, works = samples.valid & samples.ready, Signal()
+        within, ended = Signal(), Signal()  # a packet has begun and not ended; one has ended in this command
+        m.d.sync += works.eq(fixar.busy)
+        with m.If(taken):
+            m.d.sync += [within.eq(~samples.payload.last), ended.eq(ended | samples.payload.last)]
+        ends = works & ~fixar.busy
+        with m.If(ends):
+            m.d.sync += [within.eq(0), ended.eq(0)]
+        wrong = Signal()
+        m.d.comb += wrong.eq((taken & ended) | (ends & within))
         errors, action = self.m_axis_errors, self.m_axis_action
         sent, size = Signal(GROUP_BITS + 1), Signal(GROUP_BITS + 1)
         m.d.comb += [
@@ -127,19 +143,24 @@ class FixarAccelerator(wiring.Component):
         ]
         with m.If(errors.valid & errors.ready):
             m.d.sync += sent.eq(Mux(errors.payload.last, 0, sent + 1))
-        self._load(m, fixar)
+        m.d.comb += registers.events.packet.eq(wrong | self._load(m, fixar))
         self._dump(m, fixar)
         return m
 
     def _beats(self) -> int:
         return int(state_word(self.shape.side).size // (self.shape.side * WORD_BITS))
 
-    def _load(self, m: Module, fixar: Any) -> None:
-        """Join the beats of a word, of which the last goes through at once."""
+    def _load(self, m: Module, fixar: Any) -> Value:
+        """Join the beats of a word, of which the last goes through at once.
+
+        Returns:
+            Whether a packet ends elsewhere than with the last word.
+        """
         beats, given = self._beats(), self.s_axis_load
         width = len(given.payload.data)
         held, beat = Signal((beats - 1) * width), Signal(range(beats))
-        last = beat == beats - 1
+        word = Signal(range(self.shape.words))
+        last, last_word = beat == beats - 1, word == self.shape.words - 1
         m.d.comb += [
             fixar.load.payload.as_value().eq(Cat(held, given.payload.data)),
             fixar.load.valid.eq(given.valid & last),
@@ -149,6 +170,10 @@ class FixarAccelerator(wiring.Component):
             m.d.sync += beat.eq(Mux(last, 0, beat + 1))
             with m.If(~last):
                 m.d.sync += held.eq(Cat(held[width:], given.payload.data))
+            with m.Else():
+                m.d.sync += word.eq(Mux(last_word, 0, word + 1))
+        wrong: Value = given.valid & given.ready & given.payload.last & ~(last & last_word)
+        return wrong
 
     def _dump(self, m: Module, fixar: Any) -> None:
         """Divide a word into beats; it stays offered until the last has been taken."""

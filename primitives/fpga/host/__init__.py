@@ -32,6 +32,7 @@ header and a table:
             m.d.comb += [
                 registers.status.busy.eq(...),               # "ro": the design drives the value that a read gives
                 registers.events.done.eq(...),               # "w1c": 1 sets the flag, until the host writes 1 to it
+                registers.events.packet.eq(...),             # a packet of the host had the wrong length
                 started.eq(registers.control.start),         # "pulse": 1 in one cycle after the host writes 1
                 factor.eq(registers.factor),                 # "rw": the value that the host wrote last
                 self.m_axis_products.payload.data.eq(self.s_axis_numbers.payload.data * registers.factor),
@@ -44,6 +45,8 @@ of `axi_stream(W)` takes `{"data": ..., "last": ...}`, and the channels of a por
 `s_axil__r` (`data`, `response`); `HostAccess(simulation, MAP)` reads and writes registers by name. An
 export gives the ports their usual AXI names (`with_axi_names`); `placerl rtl` calls it.
 
+`run_control` connects start, busy and done for a design that runs on its own after a start.
+
 `StreamLink` stands in front of a stream port, in simulation, for PCIe or DDR: cycles of latency, and words per cycle.
 """
 
@@ -53,6 +56,7 @@ from primitives.fpga.host.axi_names import with_axi_names
 from primitives.fpga.host.link import StreamLink
 from primitives.fpga.host.register_map import COMMON, AxiResponse, Field, Register, RegisterMap, float_word
 from primitives.fpga.host.registers import RegisterFile
+from primitives.fpga.host.run_control import RunControl, run_control
 
 __all__ = [
     "COMMON",
@@ -63,8 +67,10 @@ __all__ = [
     "Register",
     "RegisterFile",
     "RegisterMap",
+    "RunControl",
     "StreamLink",
     "axi_stream",
     "float_word",
+    "run_control",
     "with_axi_names",
 ]

@@ -142,7 +142,13 @@ COMMON = (
         "pulse",
         width=1,
         description="Commands.",
-        fields=(Field("start", 0, description="Starts one run with the sizes in the registers."),),
+        fields=(
+            Field(
+                "start",
+                0,
+                description="Starts one run with the sizes in the registers, after the present one.",
+            ),
+        ),
     ),
     Register(
         "status",
@@ -156,9 +162,16 @@ COMMON = (
         "events",
         0x08,
         "w1c",
-        width=1,
+        width=2,
         description="What has happened.",
-        fields=(Field("done", 0, description="A run has ended."),),
+        fields=(
+            Field("done", 0, description="A run has ended."),
+            Field(
+                "packet",
+                1,
+                description="A packet from the host was too short or too long: `last` was where it must not be.",
+            ),
+        ),
     ),
 )
 """The first registers of every design that the host starts, at addresses 0x00 to 0x0B."""

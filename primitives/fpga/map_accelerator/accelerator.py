@@ -9,7 +9,7 @@ from amaranth.utils import ceil_log2
 
 from primitives.fpga.export.ram import Ram
 from primitives.fpga.floating_point.words import WORD_BITS
-from primitives.fpga.host import AxiLite, RegisterFile, axi_stream, float_word
+from primitives.fpga.host import AxiLite, RegisterFile, axi_stream, float_word, run_control
 from primitives.fpga.learner_pipeline.layer import Number, vector
 from primitives.fpga.learner_pipeline.layer_shape import FRACTION
 from primitives.fpga.map_accelerator.ddpg_learner import DdpgLearner
@@ -52,9 +52,12 @@ class MapAccelerator(wiring.Component):
         s_axil: In(AxiLite): the registers. A run starts with `control.start`, if a transition is stored, and after the
             weights that are being sent.
         s_axis_transitions: In(axi_stream(32)): for each new transition its priority, in `PRIORITY`, and the words of
-            `transition`. Taken between runs; `last` is ignored.
+            `transition`. Taken between runs.
         s_axis_weights: In(axi_stream(32)): all weights, for the network and the target network (`weight_ports`);
             between runs, and not while weights are sent. Adam's moments become 0, and its step counts from 1 again.
+        Packets of both hold one or more transitions, or all weights; a host may also do without `last`. A packet that
+            ends within a transition or within the weights sets `events.packet`. What it has of them is dropped (the
+            weights that it has replaced are lost), and the next packet begins with the first word.
         m_axis_weights: Out(axi_stream(32)): the weights, on request.
     """
 
@@ -79,9 +82,9 @@ class MapAccelerator(wiring.Component):
         learner: Any = DdpgLearner(settings) if settings.actor else DqnLearner(settings)
         m.submodules.learner = learner
         wiring.connect(m, wiring.flipped(self.s_axil), registers.bus)
-        busy, waits = Signal(), Signal()  # waits: a start does, until the weights are sent
+        control, busy = run_control(m, registers), Signal()
         m.d.comb += [
-            registers.status.busy.eq(busy | waits),
+            control.works.eq(busy),
             replay.batch.eq(registers.batch),
             *(getattr(replay, name).eq(getattr(registers, name)) for name in ("alpha", "beta", "epsilon")),
             learner.samples_per_pipeline.eq(registers.batch >> ceil_log2(settings.pipelines)),
@@ -93,15 +96,19 @@ class MapAccelerator(wiring.Component):
             replay.tds.valid.eq(learner.tds.valid),
             learner.tds.ready.eq(replay.tds.ready),
         ]
-        self._transitions(m, registers, replay, learner, busy)
-        sends = self._weights(m, registers, learner, busy | waits)
-        self._sequencer(m, registers, replay, learner, busy, waits, sends)
+        breaks = self._transitions(m, registers, replay, learner, busy)
+        sends = self._weights(m, registers, learner, control.busy, breaks)
+        self._sequencer(m, registers, replay, learner, busy, control, sends)
         return m
 
     def _transitions(
         self, m: Module, registers: RegisterFile, replay: ReplayManager, learner: Any, busy: Signal
-    ) -> None:
-        """Add the memory of transitions, which the host fills, and from which the learner gets its batch."""
+    ) -> Signal:
+        """Add the memory of transitions, which the host fills, and from which the learner gets its batch.
+
+        Returns:
+            Whether a packet ends within a transition.
+        """
         settings = self.settings
         layout = transition(settings)
         m.submodules.storage = storage = Ram(width=layout.size, depth=settings.capacity)
@@ -109,18 +116,23 @@ class MapAccelerator(wiring.Component):
         count = Signal(range(settings.transition_words + 2))
         complete = count == settings.transition_words + 1
         stored = replay.inserts.valid & replay.inserts.ready
+        given = self.s_axis_transitions
+        breaks = Signal()
+        m.d.comb += breaks.eq(
+            given.valid & given.ready & given.payload.last & (count != settings.transition_words)
+        )
         m.d.comb += [
-            self.s_axis_transitions.ready.eq(~complete),
+            given.ready.eq(~complete),
             replay.inserts.valid.eq(complete & ~busy),
             replay.inserts.payload.eq(words[:PRIORITY_BITS]),
             storage.write_enable.eq(stored),
             storage.write_address.eq(replay.place),
             storage.write_data.eq(words[WORD_BITS:]),
         ]
-        with m.If(self.s_axis_transitions.valid & ~complete):
+        with m.If(given.valid & ~complete):
             m.d.sync += [
-                words.eq(Cat(words[WORD_BITS:], self.s_axis_transitions.payload.data)),
-                count.eq(count + 1),
+                words.eq(Cat(words[WORD_BITS:], given.payload.data)),
+                count.eq(Mux(breaks, 0, count + 1)),
             ]
         with m.If(stored):
             m.d.sync += [count.eq(0), registers.stored.eq(registers.stored + 1)]
@@ -128,25 +140,28 @@ class MapAccelerator(wiring.Component):
         held, weight = Signal(), Signal.like(replay.items.payload.weight)
         advance = ~held | learner.samples.ready
         found = data.View(layout, storage.read_data)
-        given = learner.samples.payload
+        sample = learner.samples.payload
         m.d.comb += [
             replay.items.ready.eq(advance),
             storage.read_enable.eq(advance & replay.items.valid),
             storage.read_address.eq(replay.items.payload.path),
             learner.samples.valid.eq(held),
-            given.state.eq(found.state),
-            given.next_state.eq(found.next_state),
-            (given.action if settings.actor else given.terms.action).eq(found.action),
-            given.terms.reward.eq(found.reward),
-            given.terms.discount.eq(
+            sample.state.eq(found.state),
+            sample.next_state.eq(found.next_state),
+            (sample.action if settings.actor else sample.terms.action).eq(found.action),
+            sample.terms.reward.eq(found.reward),
+            sample.terms.discount.eq(
                 Mux(found.terminated[0], 0, registers.gamma[: FRACTION.bits].as_signed())
             ),
-            given.terms.weight.eq(weight),
+            sample.terms.weight.eq(weight),
         ]
         with m.If(advance):
             m.d.sync += [held.eq(replay.items.valid), weight.eq(replay.items.payload.weight)]
+        return breaks
 
-    def _weights(self, m: Module, registers: RegisterFile, learner: Any, busy: Value) -> Value:
+    def _weights(
+        self, m: Module, registers: RegisterFile, learner: Any, busy: Value, breaks: Signal
+    ) -> Value:
         """Add the ways of the weights from and to the host, one at a time; returns whether weights are being sent."""
         layers = self.settings.networks
         m.submodules.loader = loader = WeightLoader(layers)
@@ -163,6 +178,7 @@ class MapAccelerator(wiring.Component):
             learner.read.eq(reader.read),
             learner.read_address.eq(reader.address),
         ]
+        m.d.comb += registers.events.packet.eq(breaks | loader.breaks)
         wiring.connect(m, reader.words, wiring.flipped(self.m_axis_weights))
         for number in range(len(layers)):
             wiring.connect(m, getattr(loader, f"load_{number}"), getattr(learner, f"load_{number}"))
@@ -177,7 +193,7 @@ class MapAccelerator(wiring.Component):
         replay: ReplayManager,
         learner: Any,
         busy: Signal,
-        waits: Signal,
+        control: Any,
         sends: Value,
     ) -> None:
         """Add the sequencer: draw, learn and update, as often as the host has asked for."""
@@ -208,11 +224,10 @@ class MapAccelerator(wiring.Component):
         with m.If(self.s_axis_weights.valid & self.s_axis_weights.ready):
             m.d.sync += [power.eq(0) for power in powers]
         with m.FSM():
-            with m.State("IDLE"), m.If(registers.control.start | waits):
-                m.d.sync += waits.eq(sends)
-                with m.If(~sends):
-                    m.d.sync += [busy.eq(1), left.eq(registers.steps), registers.cycles.eq(0)]
-                    m.next = "SETTLE"
+            with m.State("IDLE"), m.If(control.wanted & ~sends):
+                m.d.comb += control.takes.eq(1)
+                m.d.sync += [busy.eq(1), left.eq(registers.steps), registers.cycles.eq(0)]
+                m.next = "SETTLE"
             with m.State("SETTLE"), m.If(replay.settled):
                 with m.If((replay.total == 0) | (left == 0)):
                     m.next = "END"
@@ -251,6 +266,5 @@ class MapAccelerator(wiring.Component):
                 with m.Else():
                     m.next = "DRAW"
             with m.State("END"):
-                m.d.comb += registers.events.done.eq(1)
                 m.d.sync += busy.eq(0)
                 m.next = "IDLE"

@@ -38,6 +38,10 @@ class _Place:
         self._last_layer = self.layer == len(layers) - 1
         self.last = self.last_lane & self._last_word & self._last_layer
 
+    def restart(self, m: Module) -> None:
+        """Go back to the first number."""
+        m.d.sync += [self.lane.eq(0), self.address.eq(0), self.layer.eq(0)]
+
     def advance(self, m: Module) -> None:
         """Add a step to the next number."""
         m.d.sync += self.lane.eq(Mux(self.last_lane, 0, self.lane + 1))
@@ -54,13 +58,14 @@ class WeightLoader(wiring.Component):
         layers: the layers.
 
     Ports:
-        words: In(axi_stream(32)): float32 numbers.
+        words: In(axi_stream(32)): float32 numbers. After a packet's end the next number is the first.
+        breaks: Out(1), a packet ends before the last number.
         load_<l>: Out(stream of address and weights): always taken at once.
     """
 
     def __init__(self, layers: Sequence[LayerShape]):
         self.layers = tuple(layers)
-        members: dict[str, Any] = {"words": In(axi_stream(WORD_BITS))}
+        members: dict[str, Any] = {"words": In(axi_stream(WORD_BITS)), "breaks": Out(1)}
         for number, layer in enumerate(layers):
             word = {"address": range(layer.words), "weights": data.ArrayLayout(WORD_BITS, layer.lanes)}
             members[f"load_{number}"] = Out(stream.Signature(data.StructLayout(word)))
@@ -71,10 +76,15 @@ class WeightLoader(wiring.Component):
         place = _Place(m, self.layers)
         kept = Signal(WORD_BITS * max(layer.lanes for layer in self.layers))
         both = Cat(kept[WORD_BITS:], self.words.payload.data)
-        m.d.comb += self.words.ready.eq(1)
+        m.d.comb += [
+            self.words.ready.eq(1),
+            self.breaks.eq(self.words.valid & self.words.payload.last & ~place.last),
+        ]
         with m.If(self.words.valid):
             m.d.sync += kept.eq(both)
             place.advance(m)
+        with m.If(self.breaks):
+            place.restart(m)
         for number, layer in enumerate(self.layers):
             load = getattr(self, f"load_{number}")
             m.d.comb += [

@@ -71,7 +71,7 @@ class HostedAccelerator(SimulatedAccelerator):
                     "the packet ends with its last row"
                 )
                 found[unit] = row_floats(_words(sent["data"], self.sizes.side), self.sizes.side)[:, 0]
-        while not self.registers.read("events"):
+        while not self.registers.read("events") & 1:
             self.simulation.step(100)
         return found, {network: self.registers.read(f"cycles_{network}") for network in runs}
 

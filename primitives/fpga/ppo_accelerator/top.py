@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from primitives.fpga.floating_point.words import WORD_BITS
 from primitives.fpga.gemm.control import INDEX_BITS
-from primitives.fpga.host import AxiLite, RegisterFile, axi_stream
+from primitives.fpga.host import AxiLite, RegisterFile, axi_stream, run_control
 from primitives.fpga.ppo_accelerator.accelerator import AcceleratorSizes, HostMemory, PpoAccelerator
 from primitives.fpga.ppo_accelerator.host_registers import REGISTERS
 from primitives.fpga.ppo_accelerator.memory_banks import memory_blocks, programs_for
@@ -33,7 +33,8 @@ class PpoAcceleratorTop(wiring.Component):
     Ports:
         s_axil: In(AxiLite), the registers.
         s_axis_rows: In(AXI4-Stream of P x 32 bits): packets; the first transfer is a `RowsHeader`, each other one a row
-            of P float32 numbers, for consecutive rows of blocks.
+            of P float32 numbers, for consecutive rows of blocks. A packet without a row, or that ends within a block,
+            sets `events.packet`, and so do rows beyond the memory, which are dropped.
         m_axis_outputs_k: Out(AXI4-Stream of P x 32 bits), for unit k of 0 and 1: a packet of z_L for each forward pass:
             its blocks, row by row, without rows that do not exist.
         m_axis_weights: Out(AXI4-Stream of P x 32 bits): a packet of P rows for each block that the host asks for.
@@ -62,7 +63,7 @@ class PpoAcceleratorTop(wiring.Component):
         wiring.connect(m, wiring.flipped(self.s_axil), registers.bus)
         self._runs(m, accelerator, registers)
         self._program(m, accelerator, registers)
-        self._rows_in(m, accelerator)
+        self._rows_in(m, accelerator, registers)
         self._weights_out(m, accelerator, registers)
         for k in range(2):
             sent, source = getattr(self, f"m_axis_outputs_{k}"), getattr(accelerator, f"outputs_{k}")
@@ -76,10 +77,9 @@ class PpoAcceleratorTop(wiring.Component):
 
     def _runs(self, m: Module, accelerator: Any, registers: Any) -> None:
         """Start the runs, and keep their cycles and their end."""
-        running, was_busy = Signal(2), Signal()
-        busy = running.any()
-        m.d.sync += was_busy.eq(busy)
-        m.d.comb += [registers.status.busy.eq(busy), registers.events.done.eq(was_busy & ~busy)]
+        control, running = run_control(m, registers), Signal(2)
+        works = running.any()
+        m.d.comb += [control.works.eq(works), control.takes.eq(control.wanted & ~works)]
         for k in range(2):
             runs, finished = getattr(accelerator, f"runs_{k}"), getattr(accelerator, f"finished_{k}")
             offered, cycles = Signal(name=f"offered_{k}"), Signal(32, name=f"kept_cycles_{k}")
@@ -98,7 +98,7 @@ class PpoAcceleratorTop(wiring.Component):
                 m.d.sync += offered.eq(0)
             with m.If(finished.valid):
                 m.d.sync += [cycles.eq(finished.payload), running[k].eq(0)]
-            with m.If(registers.control.start & registers.runs[f"run_{k}"] & ~busy):
+            with m.If(control.takes & registers.runs[f"run_{k}"]):
                 m.d.sync += [offered.eq(1), running[k].eq(1)]
 
     def _program(self, m: Module, accelerator: Any, registers: Any) -> None:
@@ -120,21 +120,29 @@ class PpoAcceleratorTop(wiring.Component):
             program.payload.step.as_value().eq(Cat(words)),
         ]
 
-    def _rows_in(self, m: Module, accelerator: Any) -> None:
+    def _rows_in(self, m: Module, accelerator: Any, registers: Any) -> None:
         """Write the rows of a packet to consecutive places."""
         rows, writes = self.s_axis_rows, accelerator.writes
         header, inside, row = Signal(RowsHeader), Signal(), Signal(range(self.sizes.side))
         last_row = row == self.sizes.side - 1
+        beyond, taken = Signal(init=1), rows.valid & rows.ready
+        with m.Switch(header.memory):
+            for memory, count in self._memory_blocks().items():
+                with m.Case(memory):
+                    m.d.comb += beyond.eq(header.block >= count)
         m.d.comb += [
-            writes.valid.eq(rows.valid & inside),
-            rows.ready.eq(~inside | writes.ready),
+            registers.events.packet.eq(
+                taken & Mux(inside, beyond | (rows.payload.last & ~last_row), rows.payload.last)
+            ),
+            writes.valid.eq(rows.valid & inside & ~beyond),
+            rows.ready.eq(~inside | beyond | writes.ready),
             writes.payload.owner.eq(header.owner),
             writes.payload.memory.eq(header.memory),
             writes.payload.block.eq(header.block),
             writes.payload.row.eq(row),
             writes.payload.words.as_value().eq(rows.payload.data),
         ]
-        with m.If(rows.valid & rows.ready):
+        with m.If(taken):
             m.d.sync += inside.eq(~rows.payload.last)
             with m.If(inside):
                 m.d.sync += [
@@ -143,6 +151,15 @@ class PpoAcceleratorTop(wiring.Component):
                 ]
             with m.Else():
                 m.d.sync += [header.as_value().eq(rows.payload.data[: RowsHeader.size]), row.eq(0)]
+
+    def _memory_blocks(self) -> dict[Any, int]:
+        """Return the blocks of each memory that the host writes."""
+        of_weights = (HostMemory.WEIGHTS, HostMemory.MEANS, HostMemory.SQUARES)
+        return {
+            HostMemory.ACTIVATIONS: self.sizes.activation_blocks,
+            HostMemory.DELTAS: self.sizes.delta_blocks,
+            **dict.fromkeys(of_weights, self.sizes.weight_blocks),
+        }
 
     def _weights_out(self, m: Module, accelerator: Any, registers: Any) -> None:
         """Send the rows of a block of weights, one after another."""

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from primitives.fpga.export.toolchain import unavailable_reason
-from primitives.fpga.simulation.base import SimulatedRun, Simulation, SimulationStalledError
+from primitives.fpga.simulation.base import SimulatedRun, Simulation, SimulationStalledError, StreamRuleError
 
 if TYPE_CHECKING:
     from primitives.fpga.simulation.compiled_library import Library
@@ -69,6 +69,7 @@ __all__ = [
     "SimulatedRun",
     "Simulation",
     "SimulationStalledError",
+    "StreamRuleError",
     "built",
     "compiled",
     "engine",

@@ -15,6 +15,10 @@ class SimulationStalledError(RuntimeError):
     """A design did not deliver the expected outputs within the allowed cycles."""
 
 
+class StreamRuleError(RuntimeError):
+    """A design withdrew or changed an item of an output stream that was offered and not yet taken."""
+
+
 @dataclass(frozen=True)
 class Feed:
     """The items for one input stream, as 32-bit words.
@@ -105,6 +109,8 @@ class Simulation(ABC):
         Raises:
             ValueError: a name is not a stream of that direction, or lengths differ.
             SimulationStalledError: the limit was reached.
+            StreamRuleError: an output stream that is named did not keep valid and payload while its consumer was not
+                ready (AXI4-Stream 2.2.1). Only the interpreted simulation checks this.
         """
         groups = [
             StreamGroup((names,) if isinstance(names, str) else tuple(names), count)

@@ -11,7 +11,14 @@ from amaranth import Value
 from amaranth.sim import Simulator
 from numpy.typing import NDArray
 
-from primitives.fpga.simulation.base import Feed, RawRun, Simulation, SimulationStalledError, StreamGroup
+from primitives.fpga.simulation.base import (
+    Feed,
+    RawRun,
+    Simulation,
+    SimulationStalledError,
+    StreamGroup,
+    StreamRuleError,
+)
 from primitives.fpga.simulation.ports import ports_of
 
 CLOCK_PERIOD_S = 1e-9  # any value: results are in cycles
@@ -84,16 +91,19 @@ class InterpretedSimulation(Simulation):
         sources = {name: _Source(self._stream(name), feed) for name, feed in feeds.items()}
         wanted = [_Wanted(group.count) for group in groups]
         sinks = {
-            name: _Sink(self._stream(name), shared, ready[name])
+            name: _Sink(name, self._stream(name), shared, ready[name])
             for group, shared in zip(groups, wanted, strict=True)
             for name in group.names
         }
         ends: list[_Source | _Sink] = [*sources.values(), *sinks.values()]
         cycles = 0
 
+        def broken() -> str:
+            return next((sink.broken for sink in sinks.values() if sink.broken), "")
+
         async def job(context: Any) -> None:
             nonlocal cycles
-            while cycles < limit_cycles and any(end.unfinished for end in ends):
+            while cycles < limit_cycles and any(end.unfinished for end in ends) and not broken():
                 for end in ends:
                     end.drive(context, cycles)
                 for end in ends:
@@ -104,6 +114,8 @@ class InterpretedSimulation(Simulation):
                 end.stop(context)
 
         self._do(job)
+        if broken():
+            raise StreamRuleError(broken())
         if any(end.unfinished for end in ends):
             progress = {
                 name: (len(source.cycles), len(feeds[name].words)) for name, source in sources.items()
@@ -174,12 +186,19 @@ class _Wanted:
 
 
 class _Sink:
-    """Takes the items of one output stream."""
+    """Takes the items of one output stream, and checks that an item stays until it is taken.
+
+    Attributes:
+        broken: what the stream did that it must not; empty as long as there is nothing.
+    """
 
     def __init__(
-        self, stream: tuple[Value, Value, Value], wanted: _Wanted, pattern: NDArray[np.uint8]
+        self, name: str, stream: tuple[Value, Value, Value], wanted: _Wanted, pattern: NDArray[np.uint8]
     ) -> None:
+        self._name = name
         self._payload, self._valid, self._ready = stream
+        self._offered: int | None = None  # in the last cycle, and not taken
+        self.broken = ""
         self._wanted = wanted
         self._pattern = pattern.tolist()
         self.items: list[int] = []
@@ -194,8 +213,14 @@ class _Sink:
         context.set(self._ready, int(bool(ready)))
 
     def transfer(self, context: Any, cycle: int) -> None:
-        if self.unfinished and context.get(self._valid) and context.get(self._ready):
-            self.items.append(context.get(self._payload))
+        item = context.get(self._payload) if context.get(self._valid) else None
+        if self._offered is not None and item != self._offered:
+            change = "withdrawn" if item is None else "changed"
+            self.broken = f"{self._name}: cycle {cycle}: found an item that was {change} before it was taken"
+        taken = bool(context.get(self._ready))
+        self._offered = None if taken else item
+        if self.unfinished and item is not None and taken:
+            self.items.append(item)
             self.cycles.append(cycle)
             self._wanted.left -= 1
 

@@ -34,6 +34,34 @@ def axis(lines: np.ndarray) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.timeout(300)
+def test_a_packet_of_a_wrong_length_is_flagged() -> None:
+    model = simulation.compiled(FixarAccelerator(SHAPE))
+    host = HostAccess(model, REGISTERS)
+
+    def flagged() -> bool:
+        found = host.read("events") & 2
+        host.write(events=3)
+        return bool(found)
+
+    beats = np.zeros((SHAPE.words * BEATS, SHAPE.side), np.int64)
+    samples = batch(np.random.default_rng(0), SHAPE, 2)
+    whole = axis(stream_of(samples, SHAPE, halves=False))
+    model.run({"s_axis_load": axis(beats)}, {})
+    assert not flagged()
+    model.run({"s_axis_load": axis(beats[:7])}, {})
+    assert flagged()
+    model.run({"s_axis_load": axis(beats[7:])}, {})
+    assert not flagged()
+    short, long = ({**whole, "last": np.full(len(whole["last"]), last)} for last in (1, 0))
+    for packet, wrong in ((whole, False), (short, True), (whole, False), (long, True), (whole, False)):
+        host.write(command=FixarCommand.TRAIN, groups=2, control=1)
+        model.run({"s_axis_samples": packet}, {"m_axis_errors": 2})
+        model.step(2 * sum(step_cycles(SHAPE, 2, halves=False).values()))
+        assert host.read("status") == 0
+        assert flagged() == wrong
+
+
+@pytest.mark.timeout(300)
 def test_a_host_trains_acts_and_reads_the_weights_through_registers_and_streams() -> None:
     rng = np.random.default_rng(2)
     golden = GoldenFixar(SHAPE)

@@ -95,6 +95,35 @@ def test_gradient_steps_are_the_golden_models_bit_by_bit(settings: AcceleratorSe
     check_that_sending_is_alone(settings, host)
 
 
+def packet(words: int) -> dict[str, np.ndarray]:
+    """A packet of words."""
+    return {"data": np.arange(words), "last": np.arange(words) == words - 1}
+
+
+def test_a_packet_of_a_wrong_length_is_flagged_and_the_next_begins_anew() -> None:
+    host = AcceleratorHost(simulation.interpreted(MapAccelerator(SMALL)), SMALL)
+    transition, weights = SMALL.transition_words + 1, SMALL.weight_words
+
+    def flags(port: str, words: int) -> bool:
+        """Send a packet, and return whether it sets the flag."""
+        host.simulation.run({port: packet(words)}, {})
+        host.simulation.step(20)
+        flagged = host.registers.read("events") & 2
+        host.registers.write(events=2)
+        return bool(flagged)
+
+    assert flags("s_axis_weights", weights + 3)
+    assert flags("s_axis_weights", 1)
+    assert flags("s_axis_weights", weights - 1)
+    assert not flags("s_axis_weights", weights)
+    assert flags("s_axis_transitions", 1)
+    assert flags("s_axis_transitions", transition - 1)
+    check_runs(SMALL, host, 3, [(1, 2, FIRST)])
+    assert flags("s_axis_transitions", transition + 1)
+    assert not flags("s_axis_transitions", 2 * transition)
+    assert host.registers.read("stored") == 6
+
+
 @pytest.mark.slow
 def test_a_step_of_cartpoles_network_is_the_golden_models_bit_by_bit() -> None:
     host = AcceleratorHost(simulation.interpreted(MapAccelerator(CARTPOLE)), CARTPOLE)

@@ -7,6 +7,7 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from primitives.fpga.cycles import ppo_accelerator as model
 from primitives.fpga.learner_pipeline.update_unit import corrections
+from primitives.fpga.ppo_accelerator.accelerator import HostMemory
 from primitives.fpga.ppo_accelerator.golden import GoldenNetwork
 from primitives.fpga.ppo_accelerator.hosted_simulation import HostedAccelerator
 from primitives.fpga.ppo_accelerator.program import NetworkProgram
@@ -46,6 +47,29 @@ def test_networks_with_relu_train_bit_by_bit() -> None:
             assert 0.4 < (hidden[:-1] > 0).mean() < 0.8
     networks[0].shared = True
     check_step(host, networks[:1], rng, 2)
+
+
+def test_a_packet_of_a_wrong_length_is_flagged() -> None:
+    """No row, a part of a block, and more rows than the memory has; then one that is right."""
+    program = NetworkProgram((1, 1), 1, 2)
+    host = HostedAccelerator(sizes_for(program, accumulator_depth=16, steps=2), engine="interpreted")
+    host.load(0, program, [np.ones((1, 2), np.float32)])
+    blocks, weights = host.sizes.weight_blocks, HostMemory.WEIGHTS.value << 1
+    for rows, memory, flagged in (
+        (0, weights, True),
+        (1, weights, True),
+        (2 * blocks + 2, weights, True),
+        (2, HostMemory.DELTAS.value << 1 | 1, False),
+        (2, 7 << 1, True),
+        (2 * blocks, weights, False),
+    ):
+        data = np.full(rows + 1, np.uint64(0x40000000_40000000))  # twos
+        data[0] = memory
+        packet = {"data": data, "last": np.arange(rows + 1) == rows}
+        host.simulation.run({"s_axis_rows": packet}, {})
+        assert bool(host.registers.read("events") & 2) == flagged
+        host.registers.write(events=2)
+    np.testing.assert_array_equal(host.weights(0), [[[2, 2]]])
 
 
 @pytest.mark.slow

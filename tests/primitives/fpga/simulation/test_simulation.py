@@ -7,13 +7,13 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from amaranth import Module, signed, unsigned
+from amaranth import Module, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from primitives.fpga import simulation
 from primitives.fpga.export.ram import Ram
-from primitives.fpga.simulation import SimulationStalledError
+from primitives.fpga.simulation import SimulationStalledError, StreamRuleError
 
 PAYLOAD = data.StructLayout({"tag": 5, "value": signed(40), "row": data.ArrayLayout(signed(9), 7)})
 
@@ -96,6 +96,36 @@ def test_the_simulators_agree_under_gaps_and_back_pressure() -> None:
 def test_a_stalled_design_is_told(simulator: Any) -> None:
     with pytest.raises(SimulationStalledError, match="after 100 cycles"):
         simulator(Adder()).run({"items": items(3)}, {"sums": 4}, limit_cycles=100)
+
+
+class Impatient(wiring.Component):
+    """Offers numbers that do not wait: each is `withdrawn` or becomes another one after two cycles."""
+
+    def __init__(self, withdrawn: bool) -> None:
+        self.withdrawn = withdrawn
+        super().__init__({"numbers": Out(stream.Signature(8))})
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        cycle = Signal(8)
+        m.d.sync += cycle.eq(cycle + 1)
+        m.d.comb += self.numbers.valid.eq(~cycle[1] if self.withdrawn else 1)
+        m.d.comb += self.numbers.payload.eq(cycle[1:] & (0 if self.withdrawn else 0xFF))
+        return m
+
+
+@pytest.mark.parametrize("withdrawn", [True, False])
+def test_an_item_that_does_not_wait_for_its_consumer_is_found(withdrawn: bool) -> None:
+    always = simulation.interpreted(Impatient(withdrawn)).run({}, {"numbers": 8})
+    assert len(always.outputs["numbers"]) == 8
+    word = "withdrawn" if withdrawn else "changed"
+    with pytest.raises(StreamRuleError, match=f"numbers: cycle 2: found an item that was {word} before"):
+        simulation.interpreted(Impatient(withdrawn)).run({}, {"numbers": 8}, ready={"numbers": [False]})
+
+
+def test_an_item_may_follow_another_at_once() -> None:
+    run = simulation.interpreted(Impatient(False)).run({}, {"numbers": 4}, ready={"numbers": [False, True]})
+    assert run.outputs["numbers"].tolist() == [0, 1, 2, 3]
 
 
 @SIMULATORS
