@@ -12,6 +12,7 @@ from typing import Any
 
 import matplotlib as mpl
 from markupsafe import Markup
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from harness.papers.drawing import GRID, INK, SERIES
@@ -55,6 +56,7 @@ def svg(figure: Figure, name: str, description: str) -> Markup:
     buffer = io.StringIO()
     prefix = f"plot-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
     with mpl.rc_context(STYLE | {"svg.hashsalt": name}):
+        _lay_out(figure)
         figure.savefig(
             buffer,
             format="svg",
@@ -73,6 +75,14 @@ def svg(figure: Figure, name: str, description: str) -> Markup:
     label = opened.format(description, _least_width_px(figure, text))
     drawn = text.replace("<svg ", label, 1).strip()  # matplotlib escapes the texts in the drawing
     return Markup(f'<div class="plot">{drawn}</div>')
+
+
+def _lay_out(figure: Figure) -> None:
+    """Place the parts of a figure; without this, saving it draws it twice, the first time to find their places."""
+    if engine := figure.get_layout_engine():
+        FigureCanvasSVG(figure)  # texts are as large as in the file
+        engine.execute(figure)
+        figure.set_layout_engine(None)
 
 
 def _least_width_px(figure: Figure, text: str) -> int:
