@@ -110,7 +110,26 @@ def _ratio_of_faster_halves(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Any:
 
 
 def _ratio_of_medians(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Any:
-    return np.quantile(np.asarray(a), 0.5, axis=axis) / np.quantile(np.asarray(b), 0.5, axis=axis)
+    return _median_quantile(a, axis) / _median_quantile(b, axis)
+
+
+def _median_quantile(samples: ArrayLike, axis: int) -> Any:
+    """Return what `np.quantile` returns for 0.5; of few samples, as of a timing, in a fraction of the time."""
+    low, high = _middle(samples, axis)
+    return high - (high - low) * 0.5
+
+
+def median(samples: ArrayLike, axis: int = -1) -> Any:
+    """Return what `np.median` returns; of few samples, as of a timing, in a fraction of the time."""
+    low, high = _middle(samples, axis)
+    return (low + high) / 2
+
+
+def _middle(samples: ArrayLike, axis: int) -> tuple[Any, Any]:
+    """Return the two middle samples in ascending order; if their number is odd, the middle one twice."""
+    ordered = np.sort(np.asarray(samples, float), axis=axis)
+    count = ordered.shape[axis]
+    return np.take(ordered, (count - 1) // 2, axis=axis), np.take(ordered, count // 2, axis=axis)
 
 
 def _bootstrap(data: tuple[Samples, ...], statistic: Statistic, *, paired: bool) -> tuple[float, float]:
@@ -154,9 +173,7 @@ def evenly_spread(count: int, most: int) -> npt.NDArray[np.int64]:
     return np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)
 
 
-def interval(
-    samples: Data, statistic: Statistic = np.median, *, in_order: bool = False
-) -> tuple[float, float]:
+def interval(samples: Data, statistic: Statistic = median, *, in_order: bool = False) -> tuple[float, float]:
     """Return the 95% bootstrap interval of a statistic.
 
     Args:

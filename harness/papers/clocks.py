@@ -19,7 +19,6 @@ import pandas as pd
 
 from harness.papers.assumptions import both_numbers, both_outcomes, sentences_of_its_own
 from harness.papers.base import SHOWN_HERE, Check, Finding, Outcome
-from harness.papers.evidence import records
 from harness.papers.number import Number, format_value
 from primitives.fpga.tools import placed
 
@@ -82,8 +81,8 @@ def at_clock(frame: pd.DataFrame, mhz: float) -> pd.DataFrame:
         ValueError: a row states a clock, but its unit does not define how it depends on the clock.
     """
     factors = [
-        _factor(row.unit, mhz / row.details[CLOCK]) if CLOCK in row.details else None
-        for row in records(frame[["unit", "details"]])
+        _factor(unit, mhz / details[CLOCK]) if CLOCK in details else None
+        for unit, details in zip(frame["unit"], frame["details"], strict=True)
     ]
     if not any(factors):
         return frame

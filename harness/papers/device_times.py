@@ -117,8 +117,8 @@ def fastest(rows: pd.DataFrame) -> dict[str, dict[int, Number]]:
         The times by kind of device ("cpu", "cuda", "fpga"), and then by batch size.
     """
     found: dict[str, dict[int, Number]] = {}
-    for _, some in rows.groupby(["kind", "batch_size"]):
-        (row,) = records(some.nsmallest(1, "value"))
+    first = rows.groupby(["kind", "batch_size"])["value"].idxmin()
+    for row in records(rows.loc[first]):
         name = f"{row.primitive}, {row.backend} on {row.device}, batch size {row.batch_size}"
         found.setdefault(row.kind, {})[int(row.batch_size)] = number(row, name)
     return found

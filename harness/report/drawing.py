@@ -12,6 +12,7 @@ from typing import Any
 
 import matplotlib as mpl
 from markupsafe import Markup
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from harness.papers.drawing import GRID, INK, SERIES
@@ -20,6 +21,7 @@ from harness.papers.drawing import GRID, INK, SERIES
 _COLOURS = {f"#fe00{n:02x}": f"var(--series-{n})" for n in range(1, SERIES + 1)}
 LEAST_TEXT_PX = 9.0  # on a phone: a plot whose text would be smaller is scrolled instead
 _POINTS = 72  # units of matplotlib's SVG per inch
+_DIGITS = 2  # of coordinates after the point
 _COLOURS |= {INK: "currentColor", GRID: "var(--rule)"}
 STYLE: Any = {
     "svg.fonttype": "none",
@@ -55,6 +57,7 @@ def svg(figure: Figure, name: str, description: str) -> Markup:
     buffer = io.StringIO()
     prefix = f"plot-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
     with mpl.rc_context(STYLE | {"svg.hashsalt": name}):
+        _lay_out(figure)
         figure.savefig(
             buffer,
             format="svg",
@@ -65,7 +68,7 @@ def svg(figure: Figure, name: str, description: str) -> Markup:
     text = text[text.index("<svg") :]
     for stand_in, name_of_colour in _COLOURS.items():
         text = text.replace(stand_in, name_of_colour)
-    text = re.sub(r"font: ([\d.]+)px [^;\"]+", r"font-size: \1px", text)
+    text = _compact(text)
     text = re.sub(r'id="([^"]+)"', rf'id="{prefix}-\1"', text)
     text = re.sub(r'(href="#|url\(#)', rf"\1{prefix}-", text)
     text = re.sub(r'<svg ([^>]*?)width="[^"]+" height="[^"]+"', r"<svg \1", text, count=1)
@@ -73,6 +76,48 @@ def svg(figure: Figure, name: str, description: str) -> Markup:
     label = opened.format(description, _least_width_px(figure, text))
     drawn = text.replace("<svg ", label, 1).strip()  # matplotlib escapes the texts in the drawing
     return Markup(f'<div class="plot">{drawn}</div>')
+
+
+def _compact(text: str) -> str:
+    """Return an SVG of matplotlib's without what no reader sees, which is more than half of it.
+
+    Left out are white space, digits below a hundredth of a pixel, ids that nothing refers to, rotations by zero
+    degrees, and fonts, which are the page's. Marks of one group that look alike get their looks from the group.
+    """
+    text = re.sub(r"font: ([\d.]+)px [^;\"]+", r"font-size: \1px", text)
+    text = re.sub(r" font-family: [^;\"]+;", "", text)
+    text = re.sub(r' (d|x|y|width|height|transform)="([^"]*)"', _with_short_numbers, text)
+    text = re.sub(r' transform="rotate\(-?0 [^"]*"', "", text)
+    used = set(re.findall(r'(?:href="|url\()#([^")]+)', text))
+    text = re.sub(r' id="([^"]+)"', lambda found: found[0] if found[1] in used else "", text)
+    text = re.sub(r">\s+<", "><", text)
+    return re.sub(r"<g([^>]*)>((?:<use [^>]*/>)+)</g>", _with_looks_of_the_group, text)
+
+
+def _with_short_numbers(attribute: re.Match[str]) -> str:
+    """Return an attribute with its lines joined and its numbers rounded to `_DIGITS` digits."""
+    joined = re.sub(r"\s*\n", " ", attribute[2]).strip()
+    short = re.sub(
+        r"-?\d+\.\d+", lambda n: f"{float(n[0]):.{_DIGITS}f}".rstrip("0").removesuffix("."), joined
+    )
+    return f' {attribute[1]}="{short}"'
+
+
+def _with_looks_of_the_group(group: re.Match[str]) -> str:
+    """Return a group of marks with their style, if they share one, at the group."""
+    attributes, marks = group.groups()
+    style, *others = set(re.findall(r' style="[^"]*"', marks)) or {""}
+    if others or marks.count("<use ") != marks.count(style or "<use ") or "style=" in attributes:
+        return group[0]
+    return f"<g{attributes}{style}>{marks.replace(style, '')}</g>"
+
+
+def _lay_out(figure: Figure) -> None:
+    """Place the parts of a figure; without this, saving it draws it twice, the first time to find their places."""
+    if engine := figure.get_layout_engine():
+        FigureCanvasSVG(figure)  # texts are as large as in the file
+        engine.execute(figure)
+        figure.set_layout_engine(None)
 
 
 def _least_width_px(figure: Figure, text: str) -> int:

@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 
@@ -50,8 +51,12 @@ MENU = {
 }
 
 
+@cache
 def environment() -> jinja2.Environment:
-    """Return the Jinja environment that renders the templates: it escapes all values and fails on an unknown name."""
+    """Return the Jinja environment that renders the templates: it escapes all values and fails on an unknown name.
+
+    It is cached, because it holds the compiled templates.
+    """
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,

@@ -49,6 +49,16 @@ def test_statistics_of_a_few_samples_by_hand() -> None:
     assert ratio_interval([7.0] * 5, [2.0] * 9) == (3.5, 3.5)
 
 
+@pytest.mark.parametrize("count", [1, 2, 5, 30, 31])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_medians_are_those_of_numpy_to_the_last_bit(count: int, axis: int) -> None:
+    samples = np.random.default_rng(count).lognormal(size=(50, count) if axis else (count, 50))
+    other = 1 / samples
+    assert (statistics.median(samples, axis) == np.median(samples, axis)).all()
+    expected = np.quantile(samples, 0.5, axis) / np.quantile(other, 0.5, axis)
+    assert (statistics._ratio_of_medians(samples, other, axis) == expected).all()
+
+
 @pytest.mark.parametrize(
     ("low", "high", "differs"),
     [(0.8, 0.9, True), (1.1, 1.2, True), (0.9, 1.1, False), (0.9, 1.0, False), (1.0, 1.1, False)],

@@ -82,7 +82,7 @@ def draw(frame):
     if not found:
         return None
     figure = Figure()
-    figure.subplots().plot([n.value for n in found], gid="the-toy-s-line")
+    figure.subplots(subplot_kw={"xlabel": "the axis of the toy"}).plot([n.value for n in found])
     return figure
 """
 
@@ -118,7 +118,7 @@ def test_a_folder_is_all_that_a_paper_takes(tmp_path: Path) -> None:
     site.write(path, tmp_path / "report")
     assert "A Toy (2026)" in (tmp_path / "report" / "papers" / "TOY.html").read_text()
     page = (tmp_path / "report" / "claims" / "TOY-F1.html").read_text()
-    assert "the-toy-s-line" in page
+    assert ">the axis of the toy</text>" in page
     assert "placerl reproduce --only TOY-F1 --tier quick" in page
     other = (tmp_path / "report" / "claims" / "MAP-T3-Hopper.html").read_text()
     assert "own axes" in page

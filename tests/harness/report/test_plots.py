@@ -1,5 +1,6 @@
 """What a reader must be able to tell apart in a plot, by the places of what was drawn."""
 
+import re
 from itertools import pairwise
 
 import matplotlib as mpl
@@ -153,3 +154,29 @@ def test_a_plot_says_how_wide_it_must_be_for_its_smallest_text() -> None:
         axes.set_title("large", fontsize=12)
         axes.text(0.5, 0.5, "small", fontsize=6)
     assert f'style="--least-width: {7.2 * 72 * LEAST_TEXT_PX / 6:.0f}px"' in svg(figure, "name", "said")
+
+
+def test_a_drawing_holds_only_what_is_seen() -> None:
+    with mpl.rc_context(STYLE):
+        figure, axes = new_figure()
+        axes.plot([0.0, 1 / 3, 1.0], [1 / 7, 2 / 3, 1.0], "o-", color=colour(0), label="ours")
+        axes.set(xlabel='x, "1.23456" and  wide', ylabel="upright")
+        drawn = svg(figure, "name", "said")
+    text = re.sub(r"<text [^>]*>[^<]*</text>", "", drawn)
+    assert not re.findall(r">\s+<|\n|font-family|\d\.\d{3}", text.partition("</defs>")[2])
+    assert not re.findall(r"rotate\(-?0 ", drawn)
+    assert "1.23456" in drawn
+    assert "rotate(-90 " in drawn
+    ids = re.findall(r'id="([^"]+)"', drawn)
+    assert len(set(ids)) == len(ids)
+    assert set(ids) == set(re.findall(r'(?:href="|url\()#([^")]+)', drawn))
+    (marks,) = re.findall(r"<g[^>]*var\(--series-1\)[^>]*>((?:<use [^>]*/>){3})</g>", drawn)
+    assert "style" not in marks
+
+
+def test_marks_that_look_unlike_keep_their_looks() -> None:
+    with mpl.rc_context(STYLE):
+        figure, axes = new_figure()
+        axes.scatter([1, 2], [1, 2], c=[colour(0), colour(1)])
+        drawn = svg(figure, "name", "said")
+    assert re.findall(r"<g[^>]*fill: var\(--series-(\d)\)[^>]*><use [^>]*/></g>", drawn) == ["1", "2"]
