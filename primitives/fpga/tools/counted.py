@@ -74,6 +74,7 @@ SUBJECTS = {
         _large("weight-update", side="16"),
         _large("adam-unit"),
         _large("gaussian-generator"),
+        _large("map-accelerator", network="cartpole", lanes="8"),
     )
 }
 
