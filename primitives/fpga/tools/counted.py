@@ -74,6 +74,8 @@ SUBJECTS = {
         _large("weight-update", side="16"),
         _large("adam-unit"),
         _large("gaussian-generator"),
+        _large("map-accelerator", network="cartpole", lanes="8"),
+        _large("ppo-accelerator", network="hopper", side="8", batch="64"),
     )
 }
 
