@@ -209,7 +209,7 @@ def own_worker(
     """
     command = [sys.executable, "-P", "-m", "harness.compare.own_worker", mapping]
     command += [f"--{name.replace('_', '-')}" for name, is_set in flags.items() if is_set]
-    return Worker(command, environment_variables=_modules(), cpus=cpus)
+    return Worker(command, environment_variables=own_modules(), cpus=cpus)
 
 
 def own_replay_worker(cpus: Sequence[int] | None = None) -> Worker:
@@ -219,13 +219,16 @@ def own_replay_worker(cpus: Sequence[int] | None = None) -> Worker:
         cpus: processors that it may use; all by default.
     """
     command = [sys.executable, "-P", str(REPLAY_WORKER), str(OWN_REPLAY)]
-    return Worker(command, environment_variables=_modules(BASELINES), cpus=cpus)
+    return Worker(command, environment_variables=own_modules(BASELINES), cpus=cpus)
 
 
-def _modules(*folders: Path) -> dict[str, str]:
+def own_modules(*folders: Path) -> dict[str, str]:
     """Return the variable with which this project's own workers find the modules that this process finds.
 
     Workers of other libraries, which have environments of their own, do without this process's `PYTHONPATH`.
+
+    Args:
+        folders: more folders with modules, which are searched first.
     """
     inherited = os.environ.get("PYTHONPATH", "")
     return {"PYTHONPATH": os.pathsep.join([*map(str, folders), *([inherited] if inherited else [])])}

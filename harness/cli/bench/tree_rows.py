@@ -74,7 +74,9 @@ class Row:
         if self.failure:
             return {}
         try:
-            self.worker = self.worker or protocol.Worker(self.command)
+            if not self.worker:
+                variables = {} if self.peer else registry.own_modules()
+                self.worker = protocol.Worker(self.command, environment_variables=variables)
             return self.worker.ask_json(request, limit_s)
         except protocol.WorkerFailure as failure:
             self.worker = None

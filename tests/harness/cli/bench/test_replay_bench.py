@@ -188,3 +188,17 @@ def test_a_wrong_option_is_refused(
     outcome = placerl("bench", "replay", option, value, "--results", str(tmp_path / "none"))
     refused(outcome, f"{option}: found '{value.split(',')[-1]}'; allowed: ", allowed)
     assert not (tmp_path / "none").exists()
+
+
+def test_own_trees_find_the_modules_that_this_process_finds(tmp_path, monkeypatch):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import pathlib\npathlib.Path(__file__).with_name('found').touch()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    row = next(row for row in own_rows() if row.name == "native")
+    try:
+        row.fill(4096)
+        assert (tmp_path / "found").exists()
+        assert not row.failure
+    finally:
+        row.close()
