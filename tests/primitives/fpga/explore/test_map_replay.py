@@ -1,6 +1,7 @@
 """MAP's number of sub-trees: doubled up to the batch, while one die holds them."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_cycles_are_map_s() -> None:
         ({"block_rams": 0, "ultra_rams": 0}, "block RAMs"),
     ],
 )
-def test_every_resource_of_a_die_bounds_them(scarce: dict[str, int], name: str) -> None:
+def test_every_resource_of_a_die_bounds_them(scarce: dict[str, Any], name: str) -> None:
     small = replace(HUGE, **scarce)
     free, bound = (replay_design(4096, 2**20, 16, device) for device in (HUGE, small))
     assert bound.banks < free.banks == 32
