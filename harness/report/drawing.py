@@ -95,8 +95,10 @@ def _compact(text: str) -> str:
 
 
 def _with_short_numbers(attribute: re.Match[str]) -> str:
-    """Return an attribute with its lines joined and its numbers rounded to `_DIGITS` digits."""
+    """Return an attribute with its lines joined, and its numbers, unless they are factors, with `_DIGITS` digits."""
     joined = re.sub(r"\s*\n", " ", attribute[2]).strip()
+    if "scale" in joined or "matrix" in joined:
+        return f' {attribute[1]}="{joined}"'
     short = re.sub(
         r"-?\d+\.\d+", lambda n: f"{float(n[0]):.{_DIGITS}f}".rstrip("0").removesuffix("."), joined
     )

@@ -84,7 +84,7 @@ def load(folder: Path = FOLDER) -> list[Reference]:
     Raises:
         UserError: a file is damaged; the message names it.
     """
-    return [_load(path) for path in sorted(folder.glob("*.json"))]
+    return [_load(path) for path in sorted(folder.glob("*.json"), key=lambda path: path.stem)]
 
 
 def last_attempts(store: Store, run: int) -> list[Measurement]:
@@ -103,8 +103,8 @@ def last_attempts(store: Store, run: int) -> list[Measurement]:
 def beside(run: RunRecord, references: Iterable[Reference]) -> Reference | None:
     """Return the reference run to compare a run with; None if there is none.
 
-    A reference of the same machine is preferred, then one of the same tier (quick, standard or full); the run itself
-    is never returned.
+    A reference of the same machine is preferred, then one of the same tier (quick, standard or full), then the first;
+    the run itself is never returned.
 
     Args:
         run: the run.

@@ -54,8 +54,8 @@ class OnPolicyLoop(ABC):
         options: Options,
         learner: Learner | None = None,
     ) -> None:
-        # `PPO.prepare` runs small forward passes, in NumPy and PyTorch. With two threads it takes ten times as long for
-        # CartPole, and four times for Hopper.
+        # `PPO.prepare` runs forward passes in NumPy and PyTorch, and some actors choose their actions with NumPy. With
+        # small networks and two threads, `prepare` takes ten times as long for CartPole, and four times for Hopper.
         threads, settings = options.threads, workload.training
         torch.set_num_threads(threads if mapping.learner.backend == "torch" else 1)
         set_blas_threads(1)

@@ -401,7 +401,8 @@ def set_threads(torch_threads: int, blas_threads: int) -> None:
     """Set the numbers of threads that PyTorch and NumPy's matrix products use.
 
     Settings with several numbers of threads share a process. A training that starts sets both numbers, too, so if
-    PyTorch's number is the wanted one, nothing is done.
+    PyTorch's number is the wanted one, nothing is done: in a process, one number of PyTorch's threads must always go
+    with the same number of NumPy's.
 
     Args:
         torch_threads, blas_threads: number of threads of PyTorch, and of NumPy's matrix products.

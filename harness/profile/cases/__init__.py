@@ -58,7 +58,7 @@ def piece_cases(
     """
     problem = problem_of(workload, batch_size)
     if problem.on_policy:
-        return list(on_policy_cases(workload, problem, precisions))
+        return list(on_policy_cases(workload, problem, precisions, parts))
     small = parts.workload if parts else fitted(workload)
     return list(_stating_capacity(workload, small, round_cases(small, problem, parts, precisions)))
 

@@ -169,7 +169,7 @@ def moves_golden(convolution: Convolution, *, lanes: int) -> Iterator[tuple[int,
 
 @dataclass(frozen=True)
 class _Place:
-    """The registers of the current move, each of which one addition or comparison turns into part of the move.
+    """The registers of the current move. Each of its outputs is at most one addition or comparison away from them.
 
     Attributes:
         run_left: words of the run from the move's first on.

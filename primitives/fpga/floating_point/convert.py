@@ -79,6 +79,9 @@ class FromFixed(Operator):
         bits: width of the operand.
         fraction_bits: how many of them are after the point.
         latency: 2, or 3 for a faster clock, with a register between finding the top bit and rounding.
+
+    Raises:
+        ValueError: another latency.
     """
 
     latency = 2

@@ -169,7 +169,7 @@ COMMON = (
             Field(
                 "packet",
                 1,
-                description="A packet from the host was too short or too long: `last` was where it must not be.",
+                description="A packet from the host had `last` where it must not be.",
             ),
         ),
     ),

@@ -50,9 +50,9 @@ class LaneRoute(wiring.Component):
         banks = self.layout.banks
         bits = self.layout.total_bits
         total = self.sums_before[banks - 1]
-        # A prefix sum below the total goes to the last bank, of those with a sum above 0, before which the sums are not
-        # above it. One from the total on counts as the total less 1, which is in the last bank with a sum above 0. The
-        # banks of both cases are found at once, and a bank's subtraction is its comparison too: no path has two sums.
+        # The bank of a prefix sum below the total is the last one with a positive sum whose preceding sum is at most
+        # the prefix sum. A prefix sum from the total on counts as the total less 1, which is in the last bank with a
+        # positive sum. Both are found at once, and a bank's subtraction is its comparison too: no path has two sums.
         within: list[tuple[Value, Value]] = [(Const(1), Cat(self.value, Const(0, self.layout.bank_bits)))]
         beyond: list[tuple[Value, Value]] = [(Const(1), Const(0, bits + self.layout.bank_bits))]
         for number in range(1, banks):

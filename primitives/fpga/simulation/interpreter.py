@@ -189,7 +189,7 @@ class _Sink:
     """Takes the items of one output stream, and checks that an item stays until it is taken.
 
     Attributes:
-        broken: what the stream did that it must not; empty as long as there is nothing.
+        broken: what the stream did wrong; empty if nothing.
     """
 
     def __init__(

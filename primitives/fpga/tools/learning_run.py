@@ -2,7 +2,7 @@
 
     python -m primitives.fpga.tools.learning_run    # simulates the RTL again, for two minutes
 
-The golden model has the RTL's bits in every step, which the slow tests of the agent show for this very run.
+The slow tests of the agent compare this run with the golden model.
 """
 
 import json

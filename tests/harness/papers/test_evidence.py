@@ -189,6 +189,6 @@ def test_the_rows_of_claims_are_of_declared_experiments(run: reference.Reference
     }
     # A cell that failed, or was not run, leaves a row that says so.
     of_claims = [row for row in run.measurements if row.suite == Suite.CLAIM and row.quantity != "failure"]
-    assert of_claims
+    assert of_claims or {row.suite for row in run.measurements} <= {Suite.VALIDATION, Suite.PROFILE}
     for row in of_claims:
         declared[row.details["experiment"]].check(row.quantity)

@@ -39,6 +39,12 @@ def test_the_command_line_saves_a_reference_and_prints_its_files(
     assert {Path(path).stem for path in written} == {"mine"}
 
 
+def test_of_two_references_that_are_as_near_the_shorter_name_is_first(store: Path, tmp_path: Path) -> None:
+    for name in ("with-gpu-validation", "with-gpu"):
+        reference.save(store, name, tmp_path)
+    assert [one.name for one in reference.load(tmp_path)] == ["with-gpu", "with-gpu-validation"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

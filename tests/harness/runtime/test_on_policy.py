@@ -191,7 +191,7 @@ def test_pytorch_has_the_threads_of_its_learner(monkeypatch, mapping, options, e
 
 
 def test_numpy_has_one_thread(monkeypatch):
-    """Only `PPO.prepare` uses it, for products that two threads do more slowly."""
+    """`PPO.prepare` and actors have small products, which two threads do more slowly."""
     asked = []
     monkeypatch.setattr(on_policy_loop, "set_blas_threads", asked.append)
     OnPolicyTraining(small(), MAPPING, options=Options(threads=2, processes=0)).close()

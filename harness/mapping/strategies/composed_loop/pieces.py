@@ -38,7 +38,7 @@ early stopping.
 | `relaxed_round.learn`, `.sample`, `.update` | a gradient step, learner and manager in a thread each | both |
 | `iteration.collect` | an iteration's vector steps in processes (on-policy) | the learner, whose policy acts |
 | `relaxed_round.runtime` | a round of the runtime, with parts that do nothing and a manager in a Python thread | cpu |
-| `round.prepare` | advantages and returns of an iteration | cpu |
+| `round.prepare` | advantages and returns of an iteration | cpu; a learner in PyTorch |
 | `iteration.runtime` | an iteration of the runtime whose parts do nothing (on-policy) | cpu |
 | `round.runtime`, `fused_round.runtime` | a round of the runtime whose parts do nothing | cpu |
 """
@@ -201,9 +201,10 @@ def on_policy_round(table: PerformanceTable, problem: Problem, mapping: Mapping)
     collect: tuple[Cell, float] = (("round.collect", mapping.learner), problem.trajectory_length)
     if ("iteration.collect", mapping.learner) in table:
         collect = (("iteration.collect", mapping.learner), 1)
+    prepare: Cell = ("round.prepare", mapping.learner)
     calls: Calls = {
         "actor": collect,
-        "prepare": (("round.prepare", CPU), 1),
+        "prepare": (prepare if prepare in table else ("round.prepare", CPU), 1),
         "learner": (("round.learn", mapping.learner), steps),
     }
     if ("iteration.runtime", CPU) in table:  # which older profiles do not have

@@ -7,7 +7,7 @@ import pytest
 
 from harness import workloads
 from harness.mapping.problem import problem_of
-from harness.profile.cases import on_policy
+from harness.profile.cases import on_policy, piece_cases
 from harness.profile.cases.on_policy import on_policy_cases
 from harness.profile.cases.shared_parts import SharedParts
 from harness.workloads import Workload
@@ -33,6 +33,23 @@ def test_an_iteration_s_steps_are_a_piece_only_with_processes(processes: int) ->
     found = {one.primitive: one.batch_size for one in on_policy_cases(small(), problem)}
     collected = {"iteration.collect": 8} if processes else {"round.collect": 2}
     assert found == collected | {"round.learn": 8, "round.prepare": 8, "iteration.runtime": 1}
+
+
+def test_preparation_is_timed_for_the_learner_whose_threads_it_has() -> None:
+    problem = problem_of(small(), 8)
+    found = [str(one.target) for one in on_policy_cases(small(), problem) if one.primitive == "round.prepare"]
+    assert found.count("cpu") == found.count("torch") == 1
+
+
+def test_pieces_and_trainings_share_their_learners() -> None:
+    item = small()
+    parts = SharedParts(item, problem_of(item, 8))
+    one = next(one for one in piece_cases(item, 8, parts) if str(one.target) == "native")
+    iteration = one.case.setup()
+    try:
+        assert iteration.learner is parts.learner(one.target)
+    finally:
+        one.case.close(iteration)
 
 
 def test_the_parts_of_an_iteration_are_timed_by_their_calls() -> None:

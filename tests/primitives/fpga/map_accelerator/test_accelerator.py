@@ -16,6 +16,7 @@ from primitives.fpga.map_accelerator.settings import ACTORS, NETWORKS, Accelerat
 from primitives.fpga.map_accelerator.simulation import AcceleratorHost
 from primitives.fpga.map_accelerator.timer import RUN_CYCLES, step_cycles
 from tests.primitives.fpga.map_accelerator.accelerator_cases import first_weights, transitions
+from tests.primitives.fpga.resettable import Resettable, reset
 
 CARTPOLE = AcceleratorSettings(layers_of(NETWORKS["cartpole"], 2))
 SMALL = AcceleratorSettings(layers_of(NETWORKS["small"], 1), largest_batch=8, levels=2)
@@ -100,7 +101,7 @@ def packet(words: int) -> dict[str, np.ndarray]:
     return {"data": np.arange(words), "last": np.arange(words) == words - 1}
 
 
-def test_a_packet_of_a_wrong_length_is_flagged_and_the_next_begins_anew() -> None:
+def test_a_packet_of_a_wrong_length_is_flagged_and_the_next_begins_again() -> None:
     host = AcceleratorHost(simulation.interpreted(MapAccelerator(SMALL)), SMALL)
     transition, weights = SMALL.transition_words + 1, SMALL.weight_words
 
@@ -149,3 +150,32 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
         replace(WITH_ACTOR, layers=layers_of((4, 2, 1), 1))
     with pytest.raises(ValueError, match="found 8 outputs before 9 inputs"):
         AcceleratorSettings((LayerShape(4, 8, 1), LayerShape(9, 2, 1)))
+
+
+@pytest.mark.parametrize("banks", [pytest.param(1, marks=pytest.mark.slow), 2])
+def test_a_run_after_a_reset_is_as_the_first(banks: int) -> None:
+    settings = AcceleratorSettings(
+        layers_of(NETWORKS["small"], 1), largest_batch=8, levels=2, banks=banks, pipelines=banks
+    )
+    rng = np.random.default_rng(banks)
+    weights, stored = first_weights(settings, rng), transitions(settings, 12, rng)
+    priorities = rng.integers(1, 1 << 18, 12)
+    model = GoldenAccelerator(settings, weights)
+    model.insert(stored, priorities)
+    for _ in range(2):
+        model.step(8, FIRST)
+    host = AcceleratorHost(simulation.interpreted(Resettable(MapAccelerator(settings))), settings)
+    for _ in range(2):
+        host.load(weights)
+        host.insert(stored, priorities)
+        host.simulation.step(20)
+        host.configure(8, FIRST)
+        host.run(2)
+        for found, layer in zip(host.weights(), model.layers, strict=True):
+            np.testing.assert_array_equal(found.view(np.uint32), layer.weight.view(np.uint32))
+        # The reset comes within a step, when gradients of some samples are added and the tree has requests.
+        host.registers.write(steps=2, control=1)
+        host.simulation.step(150)
+        assert host.registers.read("status") == 1
+        reset(host.simulation)
+        assert host.registers.read("stored") == host.registers.read("status") == 0

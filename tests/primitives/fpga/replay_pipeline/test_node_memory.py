@@ -1,10 +1,12 @@
 """The memory of a pipeline: each access sees all writes before it, however close, and whatever the pauses."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from primitives.fpga import simulation
 from primitives.fpga.replay_pipeline.node_memory import READ_CYCLES, NodeMemory
+from tests.primitives.fpga.resettable import Resettable, reset
 
 ACCESSES = st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 255)), max_size=25)
 
@@ -31,3 +33,24 @@ def test_each_access_sees_the_writes_before_it(
             if writes:
                 words[address] = value
         model.step(1)
+
+
+@pytest.mark.parametrize("depth", [1, 3, 4])
+def test_every_word_is_cleared(depth: int) -> None:
+    model = simulation.interpreted(Resettable(NodeMemory(width=8, depth=depth, clears=True)))
+    model.step(depth)
+    assert model.read("cleared") == 1
+    model.write("advance", 1)
+    for address in range(depth):
+        model.write("address", address)
+        model.step(2)
+        model.write("write", 1)
+        model.write("write_data", 9)
+        model.step()
+        model.write("write", 0)
+    reset(model)
+    model.step(depth)
+    for address in range(depth):
+        model.write("address", address)
+        model.step(2)
+        assert model.read("word") == 0

@@ -18,8 +18,10 @@ from primitives.fpga.replay_pipeline import (
     Request,
     Response,
 )
+from tests.primitives.fpga.resettable import Resettable, reset
 
 FORMS = pytest.mark.parametrize("form", list(Form), ids=lambda form: form.value)
+SMALL_LAYOUT = PipelineLayout(fanout=4, levels=2, leaf_bits=8, tag_bits=1)
 Simulator = Callable[[Any], simulation.Simulation]
 
 
@@ -161,3 +163,32 @@ def test_paths_and_leaves(fanout: int, levels: int) -> None:
     assert (paths < 2**layout.path_bits).all()
     if fanout & (fanout - 1) == 0:
         assert paths.tolist() == leaves.tolist()
+
+
+@FORMS
+def test_after_a_reset_the_tree_is_empty(form: Form) -> None:
+    """Also if updates are on their way to the last level when the reset comes."""
+    model = simulation.interpreted(
+        Resettable(ReplayPipeline(SMALL_LAYOUT, form, remembers=False, clears=True)),
+    )
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        priorities, prefixes = rng.integers(1, 200, SMALL_LAYOUT.leaves), np.arange(20)
+        requests = {
+            "operation": [Operation.UPDATE.value] * SMALL_LAYOUT.leaves + [Operation.SAMPLE.value] * 20,
+            "remembered": np.zeros(SMALL_LAYOUT.leaves + 20, np.int64),
+            "tag": np.zeros(SMALL_LAYOUT.leaves + 20, np.int64),
+            "path": np.concatenate([np.arange(SMALL_LAYOUT.leaves), np.zeros(20, np.int64)]),
+            "value": np.concatenate([priorities, prefixes * priorities.sum() // 20]),
+        }
+        run = model.run({"requests": requests}, {"responses": SMALL_LAYOUT.leaves + 20})
+        assert run.input_cycles["requests"][0] == SMALL_LAYOUT.leaves
+        found = run.outputs["responses"]
+        assert not np.any(found["value"][: SMALL_LAYOUT.leaves])  # the priorities before
+        leaves = np.searchsorted(
+            np.cumsum(priorities), requests["value"][SMALL_LAYOUT.leaves :], side="right"
+        )
+        np.testing.assert_array_equal(found["path"][SMALL_LAYOUT.leaves :], leaves)
+        assert model.read("total") == priorities.sum()
+        model.run({"requests": {name: values[:6] for name, values in requests.items()}}, {})
+        reset(model)
