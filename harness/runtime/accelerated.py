@@ -3,7 +3,7 @@
 As in PPO's system (its Fig. 1), all networks are on the accelerator, for inferences and for training:
 
 1. In each of T steps the host sends N observations, and gets the outputs of the networks; it draws the actions and
-   steps the environments.
+   steps the environments. Once more it sends the last observations, for their values.
 2. The host computes advantages, and the probabilities of the actions.
 3. For each mini-batch the host deals M samples, sends their observations, gets the outputs, computes the objective and
    its gradients with respect to them, and sends these; the accelerator computes all gradients and takes Adam's step.
@@ -200,11 +200,14 @@ class AcceleratedTraining(OnPolicyTraining):
         return transitions
 
     def _infer(self) -> None:
-        """Take the accelerator's and the links' time of T inferences, and the host's for drawing their actions."""
-        pieces, length = self._inference, self._length
-        self._send("infer_links", pieces.there_s, pieces.there_bytes, length)
-        self._take("infer", length * pieces.forward_s)
-        self._send("infer_links", pieces.back_s, pieces.back_bytes, length)
+        """Take the accelerator's and the links' time of the inferences, and the host's for drawing T times actions.
+
+        Besides T inferences there is one for the values of the last observations.
+        """
+        pieces, inferences = self._inference, self._length + 1
+        self._send("infer_links", pieces.there_s, pieces.there_bytes, inferences)
+        self._take("infer", inferences * pieces.forward_s)
+        self._send("infer_links", pieces.back_s, pieces.back_bytes, inferences)
         log_std = {"policy.log_std": np.zeros(self._algorithm.action_size, np.float32)}
         outputs = np.zeros((self._actors, self._algorithm.action_size), np.float32)
 

@@ -132,7 +132,7 @@ def virtual(
             "transfers": transfers,
             "design_mhz": 1e-6 * made.clock_hz,
             "cycles": {
-                "inference": steps.forward_cycles(iteration.agents) * iteration.steps,
+                "inference": steps.forward_cycles(iteration.agents) * (iteration.steps + 1),
                 "training": (forward + training_cycles) * iteration.updates,
             },
             "conditions": conditions(),

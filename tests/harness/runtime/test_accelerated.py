@@ -47,18 +47,18 @@ def training(environment: tuple = CARTPOLE, latency_s: float = 0.0) -> Accelerat
 def test_an_iteration_takes_its_runs_and_transfers(
     environment: tuple, observation: int, outputs: int, latency_s: float
 ) -> None:
-    """Words of 4 bytes; the outputs are the policy's and a value."""
+    """Words of 4 bytes; the outputs are the policy's and a value. The last observations are evaluated, too."""
     made = training(environment, latency_s)
     made.warm_up()
     count, sent_bytes = made.transfers.count, made.transfers.sent_bytes
     progress = made.advance(1)
     assert progress.gradient_steps == UPDATES
-    assert made.transfers.count - count == 2 * STEPS + 3 * UPDATES
-    inferred, trained = AGENTS * STEPS, MINIBATCH * UPDATES
+    assert made.transfers.count - count == 2 * (STEPS + 1) + 3 * UPDATES
+    inferred, trained = AGENTS * (STEPS + 1), MINIBATCH * UPDATES
     there, back = 4 * observation * (inferred + trained), 4 * outputs * (inferred + trained)
     again = 4 * outputs * trained  # the gradients
     assert made.transfers.sent_bytes - sent_bytes == there + back + again
-    infer_s = 4 * inferred * (observation + 2 * outputs) + latency_s * 2 * STEPS
+    infer_s = 4 * inferred * (observation + 2 * outputs) + latency_s * 2 * (STEPS + 1)
     learner_s = 4 * trained * (observation + 3 * outputs) + latency_s * 3 * UPDATES
     expected = {
         "infer": 1e6 * inferred,

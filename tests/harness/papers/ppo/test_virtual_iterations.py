@@ -34,16 +34,16 @@ def test_iterations_run_in_virtual_time(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(virtual_iterations.toolchain, "unavailable_reason", lambda: "")
     (row,) = virtual("Hopper", [SHORT], 0.0, silent)
     assert (row.quantity, row.device, row.provenance) == (TIME, DEVICE, Provenance.MODELLED)
-    assert row.details["transfers"] == 2 * 8 + 3 * SHORT.updates
+    assert row.details["transfers"] == 2 * (8 + 1) + 3 * SHORT.updates
     terms = row.details["terms_s"]
     assert set(terms) == {*HOST_TERMS, *DEVICE_TERMS, *LINK_TERMS}
     made = accelerator("Hopper")
-    expected_s = made.cycles.forward_cycles(2) * 8 / made.clock_hz
+    expected_s = made.cycles.forward_cycles(2) * (8 + 1) / made.clock_hz
     assert terms["infer"] == pytest.approx([expected_s] * len(row.samples))
     assert row.details["cycles"]["inference"] == pytest.approx(expected_s * 1e6 * row.details["design_mhz"])
     trained_s = row.details["cycles"]["training"] / made.clock_hz
     assert terms["learner"] == pytest.approx([trained_s] * len(row.samples))
-    sent = 2 * 8 * 4 * (11 + 4) + 8 * SHORT.updates * 4 * (
+    sent = 2 * (8 + 1) * 4 * (11 + 4) + 8 * SHORT.updates * 4 * (
         11 + 4 + 4
     )  # observations there, 3 + 1 outputs and back
     assert [sum(each) for each in zip(*(terms[name] for name in LINK_TERMS), strict=True)] == pytest.approx(
