@@ -8,6 +8,8 @@ from primitives.fpga.tools.counted import Counted
 from primitives.fpga.tools.resources import CountedPart, Synthesis
 
 COMBINATIONAL = ("lane-route", "bank-arbiter")
+LARGEST = ("map-accelerator", "ppo-accelerator", "fixar", "learner-pipeline", "replay-pipeline fanout=16")
+"""Blocks whose export takes half a minute or more."""
 
 
 def test_every_subject_is_committed_with_cells_that_are_known() -> None:
@@ -45,7 +47,10 @@ def test_subjects_are_blocks_with_their_parameters() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # Yosys' first call compiles it
-@pytest.mark.parametrize("name", ["processing-element width=32", "layout-transform"])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] * name.startswith(LARGEST)) for name in counted.SUBJECTS],
+)
 def test_the_committed_cells_are_those_of_the_blocks_as_they_are(name: str) -> None:
     if reason := resources.unavailable_reason():
         pytest.skip(reason)
