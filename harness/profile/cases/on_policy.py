@@ -146,9 +146,8 @@ def on_policy_cases(
         else:
             yield PrimitiveCase("round.collect", target, problem.actors, case, "collect")
         yield PrimitiveCase("round.learn", target, problem.batch_size, case, "learn")
-        if (
-            target.backend == "torch"
-        ):  # it may have several threads, which PyTorch's part of `prepare` then has, too
+        if target.backend == "torch":
+            # It may have several threads, which PyTorch's part of `prepare` then has, too.
             yield PrimitiveCase("round.prepare", target, samples, case, "prepare")
         if target == NATIVE:
             yield PrimitiveCase("round.prepare", CPU, samples, case, "prepare")
