@@ -19,10 +19,11 @@ CACHE_VARIABLE = "PLACERL_CACHE"
 def folder() -> Path:
     """Return the folder of the cache.
 
-    It is `$PLACERL_CACHE`, or else `placerl` in the user's cache folder (`$XDG_CACHE_HOME`, `~/.cache`).
+    It is `$PLACERL_CACHE`, or else `placerl` in the user's cache folder (`$XDG_CACHE_HOME`, `~/.cache`). The path is
+    absolute, since a tool that makes a file may run in another folder.
     """
     if chosen := os.environ.get(CACHE_VARIABLE):
-        return Path(chosen)
+        return Path(chosen).absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "placerl"
 
 

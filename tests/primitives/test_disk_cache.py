@@ -34,6 +34,15 @@ def test_one_process_makes_what_several_ask_for(tmp_path: Path) -> None:
     assert made.empty()
 
 
+def test_a_relative_folder_is_one_of_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tool that makes a file may run in another folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(disk_cache.CACHE_VARIABLE, "cache")
+    assert disk_cache.folder() == tmp_path / "cache"
+
+
 def test_what_was_left_half_made_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(disk_cache.CACHE_VARIABLE, str(tmp_path))
 
