@@ -153,7 +153,8 @@ def harness_verilog(ports: Sequence[tuple[str, int, bool]], *, clocked: bool = T
         low = places[inwards]
         places[inwards] += width
         signal = "given" if inwards else "got"
-        connections.append(f"    .{name}({signal}[{low + width - 1}:{low}])")
+        # Escaped, as a port may have the name of a keyword, such as "task".
+        connections.append(f"    .\\{name} ({signal}[{low + width - 1}:{low}])")
     connections += ["    .clk(clk)", "    .rst(rst)"] if clocked else []
     connected = ",\n".join(connections)
     given, got = (max(1, sum(width for _, width, _ in side)) for side in (inputs, outputs))

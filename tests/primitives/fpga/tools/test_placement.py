@@ -12,9 +12,9 @@ from primitives.fpga.tools.placement import SUBJECTS
 def test_every_port_lies_in_a_shift_register() -> None:
     text = placement.harness_verilog([("a", 3, True), ("sum", 5, False), ("b", 1, True)])
     for wanted in (
-        ".a(given[2:0])",
-        ".b(given[3:3])",
-        ".sum(got[4:0])",
+        r".\a (given[2:0])",
+        r".\b (given[3:3])",
+        r".\sum (got[4:0])",
         "reg [4:0] given",
         "reg [5:0] held",
         "given <= {given[3:0], serial_in}",
@@ -26,7 +26,7 @@ def test_every_port_lies_in_a_shift_register() -> None:
 def test_a_combinational_block_gets_no_clock() -> None:
     text = placement.harness_verilog([("a", 3, True), ("b", 1, False)], clocked=False)
     assert ".clk" not in text
-    assert ".b(got[0:0])\n  );" in text
+    assert ".\\b (got[0:0])\n  );" in text
 
 
 def test_every_subject_is_committed_with_a_clock_and_what_it_takes() -> None:
