@@ -246,20 +246,22 @@ def test_the_native_call_takes_what_fits_alone() -> None:
 
 
 def test_a_call_of_another_thread_meanwhile_is_refused_by_name() -> None:
-    made = iterations(CARTPOLE)
-    steps = 20 * made.gradient_steps_each
-    thread = threading.Thread(target=made.run, args=(20,))
-    thread.start()
-    while not made._in_call.locked():
-        assert thread.is_alive()
-    for name, call in (("run", lambda: made.run(1)), ("samples", made.samples)):
-        with pytest.raises(RuntimeError) as refused:
-            call()
-        words = f"OnPolicyIterations.{name}: found another call in progress; allowed: one at a time"
-        assert str(refused.value) == words
+    drawn = sources()
+    made = OnPolicyIterations(learner_of(CARTPOLE), environments(CARTPOLE), drawn)
+    steps = 2 * made.gradient_steps_each
+    thread = threading.Thread(target=made.run, args=(2,))
+    with drawn.minibatches.bit_generator.lock:  # the call cannot end before it is let go
+        thread.start()
+        while not made._in_call.locked():
+            assert thread.is_alive()
+        for name, call in (("run", lambda: made.run(1)), ("samples", made.samples)):
+            with pytest.raises(RuntimeError) as refused:
+                call()
+            words = f"OnPolicyIterations.{name}: found another call in progress; allowed: one at a time"
+            assert str(refused.value) == words
     thread.join()
     assert made._learner.gradient_steps == steps
-    assert made.environment_steps == 20 * STEPS * COUNT
+    assert made.environment_steps == 2 * STEPS * COUNT
 
 
 def test_a_forked_copy_is_refused() -> None:

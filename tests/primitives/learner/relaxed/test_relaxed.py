@@ -1,7 +1,9 @@
 """Relaxed gradient steps are those of a loop that samples D batches ahead, whether or not a thread does it."""
 
 import os
+import sys
 import threading
+import time
 import warnings
 
 import numpy as np
@@ -256,25 +258,55 @@ def test_a_forked_copy_refuses_to_work(kind):
 
 @pytest.mark.parametrize("kind", ["fused", "relaxed"])
 def test_a_call_of_another_thread_meanwhile_is_refused_and_counts_nothing(kind):
-    """The native call lets go of the interpreter, so that the other thread comes to its turn."""
     replay, made, rng = parts("dqn")
     steps = RelaxedSteps(replay, made, 1) if kind == "relaxed" else FusedSteps(replay, made)
-    long = 2_000
-    thread = threading.Thread(target=steps.run, args=(long, rng))
-    thread.start()
-    while not steps._in_call.locked():
-        assert thread.is_alive()
+    thread = threading.Thread(target=steps.run, args=(20, rng))
     name = type(steps).__name__
-    with pytest.raises(RuntimeError, match=f"{name}.run: found another call in progress; allowed: one at a"):
-        steps.run(1, np.random.default_rng(0))
-    if kind == "relaxed":
-        with pytest.raises(RuntimeError, match=r"RelaxedSteps.insert: found another call in progress"):
-            steps.insert(rows_of(replay, 1))
-        with pytest.raises(RuntimeError, match=r"RelaxedSteps.terms_s: found another call in progress"):
-            _ = steps.terms_s
+    with rng.bit_generator.lock:  # the call cannot end before it is let go
+        thread.start()
+        while not steps._in_call.locked():
+            assert thread.is_alive()
+        with pytest.raises(
+            RuntimeError, match=f"{name}.run: found another call in progress; allowed: one at a"
+        ):
+            steps.run(1, np.random.default_rng(0))
+        if kind == "relaxed":
+            with pytest.raises(RuntimeError, match=r"RelaxedSteps.insert: found another call in progress"):
+                steps.insert(rows_of(replay, 1))
+            with pytest.raises(RuntimeError, match=r"RelaxedSteps.terms_s: found another call in progress"):
+                _ = steps.terms_s
     thread.join()
     steps.drain()
-    assert made.gradient_steps == long
+    assert made.gradient_steps == 20
+
+
+@pytest.mark.parametrize("kind", ["fused", "relaxed"])
+def test_a_native_call_lets_go_of_the_interpreter(kind):
+    """Python takes the interpreter from no thread here, so that another comes to its turn only where one lets go."""
+    replay, made, rng = parts("dqn")
+    steps = RelaxedSteps(replay, made, 1) if kind == "relaxed" else FusedSteps(replay, made)
+    begun, over, turns = threading.Event(), threading.Event(), 0
+
+    def count_turns():
+        nonlocal turns
+        begun.set()
+        while not over.is_set():
+            turns += 1
+            time.sleep(1e-4)
+
+    thread, switching_s = threading.Thread(target=count_turns), sys.getswitchinterval()
+    thread.start()
+    assert begun.wait(LIMIT_S)
+    sys.setswitchinterval(10 * LIMIT_S)
+    try:
+        before, until = turns, time.monotonic() + LIMIT_S
+        while turns == before:
+            steps.run(200, rng)
+            assert time.monotonic() < until
+    finally:
+        sys.setswitchinterval(switching_s)
+        over.set()
+        thread.join()
 
 
 def test_its_seconds_are_of_both_threads():
