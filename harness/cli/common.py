@@ -16,7 +16,7 @@ from harness import workloads
 from harness.compare import registry
 from harness.core.errors import UserError
 from harness.core.progress import bar, silent
-from harness.core.revision import revision
+from harness.core.revision import STORE_NAME, revision
 from harness.core.suites import Suite
 from harness.plan import plan
 from harness.plan.tiers import TIERS, Tier
@@ -71,7 +71,7 @@ RESULTS = Path("results")
 
 def store_path(results: Path) -> Path:
     """Return the path of the store, a database of SQLite, in a folder of results."""
-    return results / "placerl.sqlite"
+    return results / STORE_NAME
 
 
 def begin(results: Path, tier: Tier, fresh: bool = False) -> Run:

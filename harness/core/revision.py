@@ -1,11 +1,15 @@
 """Finds the revision of the running code, which is stored with every measured number."""
 
 import hashlib
+import os
 import subprocess
 from importlib import metadata
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
+
+STORE_NAME = "placerl.sqlite"
+"""File name of a store of results. New files in its folder are results, and no part of the code that made them."""
 
 
 def _git(root: Path, *arguments: str) -> bytes:
@@ -15,20 +19,29 @@ def _git(root: Path, *arguments: str) -> bytes:
 
 
 def _changes_hash(root: Path) -> str:
-    """Return a hash of everything that differs from the last commit, including new files; empty if nothing does."""
+    """Return a hash of everything that differs from the last commit, including new files; empty if nothing does.
+
+    New files in a folder of results do not count: with them each run would change its own revision.
+    """
     digest = hashlib.sha256()
     changed = _git(root, "diff", "HEAD", "--binary", "--no-ext-diff", "--no-color")
     digest.update(changed)
-    new_names = _git(root, "ls-files", "--others", "--exclude-standard", "-z").split(b"\0")[:-1]
+    others = _git(root, "ls-files", "--others", "--exclude-standard", "-z").split(b"\0")[:-1]
+    new_names = [name for name in map(os.fsdecode, others) if not _is_result(root, name)]
     for name in sorted(new_names):
-        digest.update(b"\0" + name + b"\0")
-        path = root / name.decode(errors="surrogateescape")
+        digest.update(b"\0" + os.fsencode(name) + b"\0")
+        path = root / name
         if path.is_symlink():
             digest.update(str(path.readlink()).encode(errors="surrogateescape"))
         elif path.is_file():
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()[:12] if changed or new_names else ""
+
+
+def _is_result(root: Path, name: str) -> bool:
+    folders = list(Path(name).parents)[:-1]  # without the top, where the code is
+    return any((root / folder / STORE_NAME).is_file() for folder in folders)
 
 
 def revision(root: Path = _ROOT) -> str:

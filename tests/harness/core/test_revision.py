@@ -38,6 +38,18 @@ def test_uncommitted_changes_have_their_own_hash(working_copy):
     assert revision(working_copy) == with_other_new
 
 
+def test_results_in_the_working_copy_are_no_changes_of_the_code(working_copy):
+    clean = revision(working_copy)
+    (working_copy / "out" / "report").mkdir(parents=True)
+    (working_copy / "out" / "report" / "index.html").write_text("1\n")
+    assert revision(working_copy) != clean, "there is no store yet: it could be anything"
+    (working_copy / "out" / "placerl.sqlite").write_text("1\n")
+    assert revision(working_copy) == clean
+    (working_copy / "placerl.sqlite").write_text("1\n")
+    (working_copy / "new.py").write_text("1\n")
+    assert revision(working_copy) != clean, "a store at the top hides no code"
+
+
 def test_outside_git_it_is_the_version(working_copy, tmp_path_factory):
     assert re.fullmatch(r"placerl-\d.*", revision(tmp_path_factory.mktemp("plain")))
     inner = working_copy / "site-packages"  # inside somebody else's working copy
