@@ -5,7 +5,7 @@ that its choice loses (`harness.validate.study`).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import log2
 from statistics import median
@@ -34,6 +34,7 @@ class CellResult:
         predictions: rows of predictions with an error from the final's rounds.
         regrets: rows of regret by name of the strategy (performance model).
         failed: number of choices that failed.
+        not_run: number of choices that were predicted too slow to be run.
     """
 
     workload: str
@@ -44,6 +45,7 @@ class CellResult:
     predictions: tuple[Measurement, ...]
     regrets: dict[str, Measurement]
     failed: int
+    not_run: int
 
     def __str__(self) -> str:
         return f"{self.workload} B = {self.batch_size}, {self.cores} core{'s' if self.cores > 1 else ''}"
@@ -73,6 +75,7 @@ def results(rows: Iterable[Measurement]) -> list[CellResult]:
                 predictions=tuple(row for row in some if "error" in row.details),
                 regrets={row.backend: row for row in some if row.quantity == "regret"},
                 failed=sum(row.status == "failed" for row in ran),
+                not_run=sum(row.status == "not_run" for row in ran),
             )
         )
     return found
@@ -110,7 +113,8 @@ def summary(cells: Sequence[CellResult]) -> list[str]:
     (commonest, times), *_ = Counter(best).most_common(1)
     tried = sum(len(cell.finalists) for cell in cells)
     return [
-        f"{len(cells)} cells; {tried} finalists; {sum(cell.failed for cell in cells)} choices failed.",
+        f"{len(cells)} cells; {tried} finalists; {sum(cell.failed for cell in cells)} choices failed, "
+        f"{sum(cell.not_run for cell in cells)} were predicted too slow to be run.",
         f"Best choices: {len(set(best))} different, entropy {entropy(best):.2f} bits of at most "
         f"{log2(len(cells)):.2f}; commonest ({times} of {len(cells)}): {commonest}.",
         "Entropy by part, bits: " + ", ".join(f"{name} {bits:.2f}" for name, bits in parts) + ".",
@@ -130,7 +134,7 @@ def _errors(cells: Sequence[CellResult]) -> list[str]:
     if not found:
         return ["No finalist was predicted."]
     errors = [error for error, _, _ in found]
-    middle, within = median(errors), sum(error <= GOAL_WITHIN for error in errors) / len(errors)
+    middle, within = median(errors), _within(errors)
     worst, row, cell = max(found, key=lambda one: one[0])
     before = median(abs(row.details["error_before"]) for _, row, _ in found)
     return [
@@ -140,7 +144,27 @@ def _errors(cells: Sequence[CellResult]) -> list[str]:
         f"- {within:.0%} within {GOAL_WITHIN:.0%} ({_verdict(within >= GOAL_SHARE, f'{GOAL_SHARE:.0%}')})",
         f"- worst {row.details['error']:+.1%} ({_verdict(worst <= GOAL_WORST, f'none above {GOAL_WORST:.0%}')}): "
         f"{cell}: {row.details['choice']}",
+        *_errors_by(lambda row, cell: f"{cell.cores} core{'s' if cell.cores > 1 else ''}", found),
+        *_errors_by(lambda row, cell: row.details["loop"], found),
     ]
+
+
+def _within(errors: Sequence[float]) -> float:
+    return sum(error <= GOAL_WITHIN for error in errors) / len(errors)
+
+
+def _errors_by(
+    name: Callable[[Measurement, CellResult], str], found: Iterable[tuple[float, Measurement, CellResult]]
+) -> list[str]:
+    """Return one line with the errors of each group of predictions; none if there is one group."""
+    groups: dict[str, list[float]] = {}
+    for error, row, cell in found:
+        groups.setdefault(name(row, cell), []).append(error)
+    texts = [
+        f"{group} {median(errors):.1%}, {_within(errors):.0%} ({len(errors)})"
+        for group, errors in sorted(groups.items())
+    ]
+    return [f"- median and share within {GOAL_WITHIN:.0%}: " + "; ".join(texts)] if len(texts) > 1 else []
 
 
 def _regrets(cells: Sequence[CellResult]) -> list[str]:

@@ -133,7 +133,7 @@ def test_what_is_predicted_far_slower_is_not_run_unless_it_was_chosen():
     assert ran["placerl", str(FLAT)].details["stage"] == "final"
     assert by_quantity(rows, "predicted_gradient_steps_per_s")[OURS, str(TORCH)].value == 10.0
     (cell,) = results(rows)
-    assert (len(cell.finalists), cell.failed) == (2, 0)
+    assert (len(cell.finalists), cell.failed, cell.not_run) == (2, 0, 1)
 
 
 def test_what_fails_or_chooses_nothing_says_so():
@@ -175,7 +175,7 @@ def test_the_summary_has_every_goal_with_its_verdict():
     lines = summary(found)
     text = "\n".join(lines)
     assert len(lines) <= 40
-    assert text.startswith("2 cells; 4 finalists; 0 choices failed.")
+    assert text.startswith("2 cells; 4 finalists; 0 choices failed, 0 were predicted too slow to be run.")
     assert "2 different, entropy 1.00 bits of at most 1.00" in text
     assert "threads 1.00, actors 0.00" in text
     assert "median 0.5% (goal 2%: met)" in text
@@ -188,6 +188,19 @@ def test_the_summary_has_every_goal_with_its_verdict():
         ["one B = 32, 2 cores", str(NATIVE)],
         ["two B = 32, 2 cores", str(two)],
     ]
+
+
+def test_errors_are_told_apart_by_cores_and_by_loop():
+    relaxed = replace(NATIVE, loop=Loop.RELAXED, ahead=50)
+    rows = cell("one", {NATIVE: 100.0, relaxed: 200.0}, {NATIVE: 101.0, relaxed: 180.0})
+    one_core = [
+        replace(row, details=row.details | {"cores": 1})
+        for row in cell("one", {NATIVE: 80.0}, {NATIVE: 80.0})
+    ]
+    lines = summary(results([*rows, *one_core]))
+    assert "- median and share within 5%: 1 core 0.0%, 100% (1); 2 cores 5.5%, 50% (2)" in lines
+    assert "- median and share within 5%: fused 0.5%, 100% (2); relaxed 10.0%, 0% (1)" in lines
+    assert not any("median and share" in line for line in summary(results(one_core)))
 
 
 def test_goals_that_are_missed_and_strategies_that_chose_nothing():
