@@ -7,20 +7,12 @@ mapping, its predicted throughput and the terms of the prediction. `placerl map`
 """
 
 from harness.mapping import strategies
-from harness.mapping.base import (
-    Entry,
-    Loop,
-    Mapping,
-    Model,
-    PerformanceTable,
-    Platform,
-    Prediction,
-    Problem,
-    Strategy,
-    Target,
-)
+from harness.mapping.base import Loop, Model, Platform, Prediction, Strategy
 from harness.mapping.exhaustive import Exhaustive
+from harness.mapping.problem import Problem
 from harness.mapping.strategies.composed_loop import NAMES
+from harness.mapping.table import Entry, PerformanceTable
+from harness.mapping.target import Mapping, Target
 
 __all__ = [
     "DEFAULT_STRATEGY",

@@ -14,7 +14,7 @@ from harness.core.row import Measurement
 from harness.core.shipped import shipped
 from harness.core.suites import Suite
 from harness.mapping import Mapping, PerformanceTable, Problem, Target, pearl24_authors
-from harness.mapping.base import candidates
+from harness.mapping.candidates import candidates
 from harness.mapping.predict import with_slow_links
 from harness.mapping.problem import problem_of
 from harness.mapping.roofline import CountedWork, Modelled, PipelineCycles, modelled_times

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from harness.mapping.base import Mapping, Target
+from harness.mapping.target import Mapping, Target
 from primitives import opencl_runtime
 
 CPU, CUDA, FPGA, OPENCL = "cpu", "cuda", "fpga", "opencl"

@@ -2,7 +2,11 @@
 
 from collections.abc import Callable
 
-from harness.mapping.base import Mapping, Model, PerformanceTable, Platform, Prediction, Problem, candidates
+from harness.mapping.base import Model, Platform, Prediction
+from harness.mapping.candidates import candidates
+from harness.mapping.problem import Problem
+from harness.mapping.table import PerformanceTable
+from harness.mapping.target import Mapping
 
 
 class Exhaustive:

@@ -10,7 +10,9 @@ import csv
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance
 from harness.core.shipped import shipped
-from harness.mapping.base import Entry, PerformanceTable, Problem, Target
+from harness.mapping.problem import Problem
+from harness.mapping.table import Entry, PerformanceTable
+from harness.mapping.target import Target
 from harness.workloads import Workload
 
 PLATFORM = "pearl24-authors"

@@ -17,7 +17,7 @@ from harness.mapping import (
     Strategy,
     Target,
 )
-from harness.mapping.base import candidates
+from harness.mapping.candidates import candidates
 from harness.mapping.problem import problem_of
 from harness.mapping.strategies.composed_loop import composed_candidates
 from harness.platforms import PlatformFile, SourcedNumber, load

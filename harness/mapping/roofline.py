@@ -25,7 +25,9 @@ from math import ceil, log
 
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance
-from harness.mapping.base import WORD_BYTES, Entry, Problem, Target
+from harness.mapping.problem import WORD_BYTES, Problem
+from harness.mapping.table import Entry
+from harness.mapping.target import Target
 from harness.platforms import PlatformDevice, PlatformFile, SourcedNumber
 
 CACHE_LINE_BYTES = 64

@@ -13,7 +13,7 @@ import pandas as pd
 from harness import workloads
 from harness.core.errors import UserError
 from harness.core.suites import Suite
-from harness.mapping.base import Target, storage_on
+from harness.mapping.target import Target, storage_on
 from harness.papers.evidence import detail, records
 from harness.profile import simulated
 

@@ -16,7 +16,7 @@ import torch
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance
 from harness.mapping import Entry, Mapping, PerformanceTable, Prediction, Problem, Target
-from harness.mapping.base import REFERENCE, candidates
+from harness.mapping.candidates import REFERENCE, candidates
 from harness.mapping.strategies.pearl24 import Pearl24
 from harness.measure.protocol import Case, Protocol, Timing, measure
 from harness.platforms import of_this_machine

@@ -4,8 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from harness.core.errors import UserError
-from harness.mapping.base import OVERLAPPED_GRADIENT_STEPS, WORD_BYTES, Loop, Mapping
-from harness.mapping.problem import relaxed_ahead
+from harness.mapping.base import Loop
+from harness.mapping.problem import OVERLAPPED_GRADIENT_STEPS, WORD_BYTES, relaxed_ahead
+from harness.mapping.target import Mapping
 from harness.measure.conditions import usable_cores
 from harness.runtime import compose
 from harness.runtime.iteration import Iteration

@@ -13,8 +13,9 @@ import torch
 from harness import platforms
 from harness.core.errors import UserError
 from harness.mapping import Mapping
-from harness.mapping.base import PRIORITY_BYTES, Platform
+from harness.mapping.base import Platform
 from harness.mapping.loop import LEARNER, RMM, Shape, Traffic, TrainingLoop, Units
+from harness.mapping.problem import PRIORITY_BYTES
 from harness.measure.conditions import set_blas_threads
 from harness.runtime import memory
 from harness.runtime.actors.actor import Episode

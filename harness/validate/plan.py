@@ -33,8 +33,8 @@ from harness.core.row import Measurement
 from harness.core.suites import Suite
 from harness.mapping import VALIDATED, Loop, Platform, Problem, Target, predict
 from harness.mapping import Mapping as Placement
-from harness.mapping.base import REFERENCE, WORD_BYTES
-from harness.mapping.problem import problem_of
+from harness.mapping.candidates import REFERENCE
+from harness.mapping.problem import WORD_BYTES, problem_of
 from harness.mapping.strategies.composed_loop import NAMES
 from harness.measure import protocol as measure
 from harness.measure.conditions import default_core
@@ -173,7 +173,7 @@ def mappings(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
     """Return every mapping (backends of learner, replay management and storage) that can run on this machine.
 
     The storage is on the host, or on the device of the learner or of the replay management, because performance
-    models choose among these places (`harness.mapping.base.candidates`). Mappings with the simulated FPGA are last.
+    models choose among these places (`harness.mapping.candidates`). Mappings with the simulated FPGA are last.
     An on-policy algorithm has no replay management to place.
 
     Args:

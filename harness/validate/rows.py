@@ -20,9 +20,9 @@ from harness.core.row import Measurement
 from harness.core.suites import Suite
 from harness.mapping import Entry, Loop, Mapping, PerformanceTable, Platform, Problem, Strategy, Target
 from harness.mapping.assignments import Assignment, baseline_supports
-from harness.mapping.base import Cell
 from harness.mapping.choices import HERE, WITH_SIMULATED
 from harness.mapping.metrics import experiences_per_s, portability
+from harness.mapping.table import Cell
 from harness.measure import statistics
 from harness.measure.protocol import Timing
 from harness.profile.cases.training import TimedTraining, case_name

@@ -18,22 +18,12 @@ that supports several streams has an entry `learner.step in N streams` for each 
 
 import re
 
-from harness.mapping.base import (
-    WORD_BYTES,
-    Cell,
-    Loop,
-    Mapping,
-    PerformanceTable,
-    Platform,
-    Prediction,
-    Problem,
-    Target,
-    inputs_provenance,
-    least_traffic,
-    rmm_targets,
-    transfer_s,
-)
+from harness.mapping.base import Loop, Platform, Prediction, transfer_s
+from harness.mapping.candidates import least_traffic, rmm_targets
 from harness.mapping.pearl24_equations import best_streams, iteration_s, published_iteration_s
+from harness.mapping.problem import WORD_BYTES, Problem
+from harness.mapping.table import Cell, PerformanceTable, inputs_provenance
+from harness.mapping.target import Mapping, Target
 
 SHARING = " sharing"
 """Suffix of a primitive's name if its time was measured with replay and learner on the same device."""

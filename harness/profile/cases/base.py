@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from harness.mapping import Target
-from harness.mapping.base import REFERENCE
+from harness.mapping.candidates import REFERENCE
 from harness.measure.protocol import Case, Timing
 from harness.profile.cases.work import Work
 from primitives.backend import BackendStatus

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from harness.mapping import Target
-from harness.mapping.base import REFERENCE
+from harness.mapping.candidates import REFERENCE
 from harness.measure.protocol import Case
 from harness.profile.cases.base import PrimitiveCase, expect_equal, options_of, random_transitions, targets
 from harness.profile.cases.trained import TrainedStart, profiled_start

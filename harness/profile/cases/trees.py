@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.mapping import Target
-from harness.mapping.base import REFERENCE
+from harness.mapping.candidates import REFERENCE
 from harness.measure.protocol import Case
 from harness.profile.cases.base import PrimitiveCase, expect_equal, options_of, targets
 from harness.profile.cases.work import Work, tree_work

@@ -20,7 +20,7 @@ from selenium.webdriver.support.ui import Select
 from harness import workloads
 from harness.core.row import Measurement
 from harness.mapping import predict
-from harness.mapping.base import candidates
+from harness.mapping.candidates import candidates
 from harness.mapping.problem import problem_of
 from harness.mapping.strategies.map_tpds23 import MapTpds23
 from harness.mapping.strategies.primitive_sum import PrimitiveSum

@@ -11,8 +11,8 @@ import pytest
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance
 from harness.mapping import Mapping
-from harness.mapping.base import INDEX_BYTES, PRIORITY_BYTES, WEIGHT_BYTES
 from harness.mapping.loop import LEARNER
+from harness.mapping.problem import INDEX_BYTES, PRIORITY_BYTES, WEIGHT_BYTES
 from harness.measure import full_speed
 from harness.runtime import clock
 from harness.runtime.clock import Device, VirtualTime, simulated_s, time_of

@@ -11,8 +11,9 @@ the same fraction of the warm-to-cold difference.
 
 from dataclasses import dataclass
 
-from harness.mapping.base import Cell, Mapping, PerformanceTable
 from harness.mapping.strategies.composed_loop.lookup import CPU, HOSTED, JOINT, NATIVE, rounds_of
+from harness.mapping.table import Cell, PerformanceTable
+from harness.mapping.target import Mapping
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Where the times of a mapping's parts are found in the table."""
 
 from harness.core.provenance import Provenance
-from harness.mapping.base import Mapping, PerformanceTable, Target
+from harness.mapping.table import PerformanceTable
+from harness.mapping.target import Mapping, Target
 from primitives.replay import device
 
 CPU, NATIVE = Target("cpu"), Target("native")

@@ -3,15 +3,8 @@
 from collections.abc import Mapping as MappingABC
 
 from harness.mapping import schedule
-from harness.mapping.base import (
-    Loop,
-    Mapping,
-    PerformanceTable,
-    Platform,
-    Prediction,
-    Problem,
-    inputs_provenance,
-)
+from harness.mapping.base import Loop, Platform, Prediction
+from harness.mapping.problem import Problem
 from harness.mapping.schedule import ACTORS, HOST, LINK, RMM, STORAGE, Call
 from harness.mapping.strategies.composed_loop.busy_cores import BusyCores, least_s
 from harness.mapping.strategies.composed_loop.lookup import JOINT, is_simulated
@@ -23,6 +16,8 @@ from harness.mapping.strategies.composed_loop.pieces import (
     overlapped_round,
 )
 from harness.mapping.strategies.composed_loop.simulated_devices import with_simulated
+from harness.mapping.table import PerformanceTable, inputs_provenance
+from harness.mapping.target import Mapping
 
 NAMES = {
     Loop.FUSED: "composed-loop",

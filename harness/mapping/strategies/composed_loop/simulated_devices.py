@@ -2,21 +2,13 @@
 
 from dataclasses import replace
 
-from harness.mapping.base import (
-    INDEX_BYTES,
-    PRIORITY_BYTES,
-    WEIGHT_BYTES,
-    WORD_BYTES,
-    Mapping,
-    PerformanceTable,
-    Platform,
-    Problem,
-    Target,
-    transfer_s,
-)
+from harness.mapping.base import Platform, transfer_s
+from harness.mapping.problem import INDEX_BYTES, PRIORITY_BYTES, WEIGHT_BYTES, WORD_BYTES, Problem
 from harness.mapping.strategies.composed_loop.displaced_caches import DisturbedPart
 from harness.mapping.strategies.composed_loop.lookup import CPU, JOINT, is_simulated
 from harness.mapping.strategies.composed_loop.pieces import Calls, ComposedRound
+from harness.mapping.table import PerformanceTable
+from harness.mapping.target import Mapping, Target
 
 
 def with_simulated(

@@ -12,7 +12,9 @@ from harness.platforms import load
 
 TOY = '''"""Lets the first learner by name train, whatever the rest takes."""
 
-from harness.mapping.base import Loop, Prediction, candidates, inputs_provenance
+from harness.mapping.base import Loop, Prediction
+from harness.mapping.candidates import candidates
+from harness.mapping.table import inputs_provenance
 
 
 class FirstLearner:
