@@ -128,8 +128,10 @@ def predicted_against_achieved(
                 capsize=2,
             )
             labelled.add(name)
-        kinds = ", ".join(p if p == Provenance.MEASURED else f"{p}: hollow" for p in provenances)
-        axes.set(xlabel=f"achieved GPS ({kinds})", ylabel="predicted GPS (modelled)")
+        filled = [p for p in provenances if p == Provenance.MEASURED]
+        hollow = [p for p in provenances if p != Provenance.MEASURED]
+        kinds = "; ".join([*filled, *([f"hollow: {', '.join(hollow)}"] if hollow else [])])
+        axes.set(xlabel=f"achieved GPS\n({kinds})", ylabel="predicted GPS (modelled)")
         for axis in (axes.xaxis, axes.yaxis):
             logarithmic(axis, values, plain)
         legend_below(axes)

@@ -127,12 +127,16 @@ def test_more_strategies_than_colours_still_differ(figures: dict[str, Figure]) -
 def test_what_was_simulated_is_hollow(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[Figure] = []
     monkeypatch.setattr(plots, "svg", lambda figure, *_: kept.append(figure))
-    both = [predicted("a", gps(100.0)), predicted("a", gps(200.0, Provenance.SIMULATED))]
-    plots.predicted_against_achieved(both, 5)
+    hollow = (Provenance.SIMULATED, Provenance.MODELLED)
+    all_kinds = [predicted("a", gps(100.0)), *(predicted("a", gps(200.0, kind)) for kind in hollow)]
+    plots.predicted_against_achieved(all_kinds, 5)
     (axes,) = kept[0].axes
     faces = {float(np.asarray(h[0].get_xdata())[0]): h[0].get_markerfacecolor() for h in axes.containers}
     assert faces == {100.0: colour(0), 200.0: "none"}
-    assert axes.get_xlabel() == "achieved GPS (measured, simulated: hollow)"
+    assert axes.get_xlabel() == "achieved GPS\n(measured; hollow: simulated, modelled)"
+    label, whole = axes.xaxis.label.get_window_extent(), kept[0].bbox
+    assert whole.x0 <= label.x0, "nothing is cut off"
+    assert label.x1 <= whole.x1
 
 
 def test_a_chosen_mapping_that_was_not_run_is_named_with_its_batch_sizes() -> None:

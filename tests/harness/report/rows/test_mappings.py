@@ -222,7 +222,7 @@ def test_the_page_never_calls_a_simulated_throughput_measured(tmp_path: Path) ->
     assert "in the fused loop (measured)" in page
     assert "in the fused loop (measured, simulated; ◐ simulated)" in page
     page = pages.render(content, "predictions")
-    assert "achieved GPS (measured, simulated: hollow)" in page
+    assert "(measured; hollow: simulated)" in page
 
 
 def test_regrets_say_among_which_devices_and_in_which_loop(tmp_path: Path) -> None:
