@@ -58,6 +58,8 @@ STRETCH_S = 1e-3
 """Length of the consecutive rounds in which one part is timed, seconds."""
 TIMED_EVERY = 4
 """One in so many of these rounds is timed; the others leave the caches as a training does."""
+STEP_PARTS = ("sample", "gather", "learn", "update")
+"""Parts of a round that each gradient step calls by itself; in the part "steps" all of a round's are one call."""
 FIRST_ROUNDS = 5
 """Rounds whose shortest tells whether rounds are short: the first allocate memory."""
 
@@ -127,8 +129,16 @@ class Round:
         self.clock.timed(_RUNTIME, self.runtime.take, rounds * self.gradient_steps)
 
     def taken(self) -> dict[str, list[Piece]]:
-        """Return the timed pieces of each part since the last call of this method, in a dict from the part's name."""
-        return self.clock.taken()
+        """Return the timed pieces of each part since the last call of this method, in a dict from the part's name.
+
+        A call of a part of every gradient step (`STEP_PARTS`) is one step's; of the others it is a round's.
+        """
+        return {
+            part: [piece._replace(calls=piece.calls * self.gradient_steps) for piece in pieces]
+            if part in STEP_PARTS
+            else pieces
+            for part, pieces in self.clock.taken().items()
+        }
 
 
 @dataclass(frozen=True)

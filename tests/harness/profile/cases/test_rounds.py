@@ -28,10 +28,10 @@ class Counting(Nothing):
         self.taken.append(gradient_steps)
 
 
-def made(step_s, cold=False):
+def made(step_s, cold=False, gradient_steps=1):
     parts, clock = Counting(step_s), Recorder()
-    loop = TrainingLoop(clock, parts.units, Shape(), Traffic())
-    return Round(loop, clock, parts, 1, cold), parts
+    loop = TrainingLoop(clock, parts.units, Shape(gradient_steps=gradient_steps), Traffic())
+    return Round(loop, clock, parts, gradient_steps, cold), parts
 
 
 def test_a_long_round_is_run_once_with_all_parts():
@@ -67,3 +67,22 @@ def test_rounds_with_emptied_caches_are_never_short():
     rounds, parts = made(0.0, cold=True)
     rounds.run()
     assert parts.steps == 1
+
+
+@pytest.mark.parametrize("step_s", [SHORT_ROUND_S / 10, SHORT_ROUND_S])
+def test_in_a_round_of_several_gradient_steps_the_time_is_one_step_s(step_s):
+    """Predictions multiply these times by the number of steps; of what a round calls once they do not."""
+    rounds, parts = made(step_s, gradient_steps=4)
+    rounds.run()
+    rounds.taken()
+    before = parts.steps
+    rounds.run()
+    found = rounds.taken()
+    of_a_call = {
+        part: sum(p.seconds for p in some) / sum(p.calls for p in some) for part, some in found.items()
+    }
+    assert of_a_call["learn"] == pytest.approx(step_s, rel=0.5)
+    calls = {part: sum(piece.calls for piece in some) for part, some in found.items()}
+    assert calls["collect"] == calls["insert"] >= 1
+    assert calls["sample"] == calls["learn"] == calls["update"] == 4 * calls["collect"]
+    assert (parts.steps - before) % 4 == 0
