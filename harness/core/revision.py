@@ -3,13 +3,16 @@
 import hashlib
 import os
 import subprocess
+from collections.abc import Set
 from importlib import metadata
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
 
 STORE_NAME = "placerl.sqlite"
-"""File name of a store of results. New files in its folder are results, and no part of the code that made them."""
+"""File name of a store of results. New files in its folder are results, and no part of the code that made them, unless
+files of the last commit lie beside them.
+"""
 
 
 def _git(root: Path, *arguments: str) -> bytes:
@@ -27,7 +30,8 @@ def _changes_hash(root: Path) -> str:
     changed = _git(root, "diff", "HEAD", "--binary", "--no-ext-diff", "--no-color")
     digest.update(changed)
     others = _git(root, "ls-files", "--others", "--exclude-standard", "-z").split(b"\0")[:-1]
-    new_names = [name for name in map(os.fsdecode, others) if not _is_result(root, name)]
+    code = {Path(os.fsdecode(name)).parent for name in _git(root, "ls-files", "-z").split(b"\0")[:-1]}
+    new_names = [name for name in map(os.fsdecode, others) if not _is_result(root, name, code)]
     for name in sorted(new_names):
         digest.update(b"\0" + os.fsencode(name) + b"\0")
         path = root / name
@@ -39,9 +43,10 @@ def _changes_hash(root: Path) -> str:
     return digest.hexdigest()[:12] if changed or new_names else ""
 
 
-def _is_result(root: Path, name: str) -> bool:
-    folders = list(Path(name).parents)[:-1]  # without the top, where the code is
-    return any((root / folder / STORE_NAME).is_file() for folder in folders)
+def _is_result(root: Path, name: str, code: Set[Path]) -> bool:
+    """Return whether a new file is in a folder of results, and not among files of the last commit (`code`)."""
+    path = Path(name)
+    return path.parent not in code and any((root / folder / STORE_NAME).is_file() for folder in path.parents)
 
 
 def revision(root: Path = _ROOT) -> str:

@@ -6,17 +6,22 @@ import pytest
 from harness.core.revision import revision
 
 
+def git(folder, *arguments):
+    identity = ["-c", "user.name=test", "-c", "user.email=test@example.invalid"]
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def commit(folder):
+    git(folder, "add", ".")
+    git(folder, "commit", "-m", "all")
+
+
 @pytest.fixture
 def working_copy(tmp_path):
-    def git(*arguments):
-        identity = ["-c", "user.name=test", "-c", "user.email=test@example.invalid"]
-        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True)
-
-    git("init")
+    git(tmp_path, "init")
     (tmp_path / "a.py").write_text("1\n")
     (tmp_path / ".gitignore").write_text("ignored\n")
-    git("add", ".")
-    git("commit", "-m", "first")
+    commit(tmp_path)
     return tmp_path
 
 
@@ -45,9 +50,21 @@ def test_results_in_the_working_copy_are_no_changes_of_the_code(working_copy):
     assert revision(working_copy) != clean, "there is no store yet: it could be anything"
     (working_copy / "out" / "placerl.sqlite").write_text("1\n")
     assert revision(working_copy) == clean
+    (working_copy / "out" / "papers").mkdir()
+    (working_copy / "out" / "papers" / "a.csv").write_text("1\n")
+    git(working_copy, "add", "out/papers")
+    git(working_copy, "commit", "-m", "a table")
+    committed = revision(working_copy)
+    assert "+" not in committed
+    (working_copy / "out" / "papers" / "b.csv").write_text("1\n")
+    assert revision(working_copy) != committed, "it is read like the committed file beside it"
+
+
+def test_a_store_at_the_top_hides_no_code(working_copy):
     (working_copy / "placerl.sqlite").write_text("1\n")
+    before = revision(working_copy)
     (working_copy / "new.py").write_text("1\n")
-    assert revision(working_copy) != clean, "a store at the top hides no code"
+    assert revision(working_copy) != before
 
 
 def test_outside_git_it_is_the_version(working_copy, tmp_path_factory):
