@@ -15,6 +15,7 @@ from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
 from statistics import median
 
+from harness.core.errors import UserError
 from harness.mapping import Entry, Loop, Mapping, PerformanceTable, Platform, Problem, Strategy
 from harness.mapping.choices import HERE, WITH_SIMULATED
 from harness.measure.elimination import Elimination, Rates, log_ratios
@@ -207,14 +208,18 @@ class Narrowing:
             for strategy in (one for one in self._strategies if one.loop is race.loop):
                 try:
                     chosen = strategy.choose(table, self._problem, race.platform).mapping
-                except (ValueError, KeyError):  # it lacks a time; the row of its final prediction says which
+                except (
+                    ValueError,
+                    KeyError,
+                    UserError,
+                ):  # it lacks a time; the row of its final prediction says which
                     continue
                 if chosen in race.names:
                     race.chosen.add(race.names[chosen])
                 for mapping, name in race.names.items():
                     try:
                         cells = strategy.predict(table, self._problem, race.platform, mapping).cells
-                    except KeyError:  # a term of this mapping was not timed
+                    except (KeyError, UserError):  # a term of this mapping, or a link, was not timed
                         continue
                     used = {self._pieces[cell].case.name for cell in cells if cell in self._pieces}
                     inputs.setdefault(name, set()).update(used)

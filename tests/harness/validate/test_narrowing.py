@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.core.errors import UserError
 from harness.mapping import Loop, Mapping, Prediction, Problem, Target
 from harness.measure.statistics import FEWEST_SAMPLES
 from harness.profile.cases.training import case_name
@@ -22,12 +23,12 @@ class Choosing:
 
     name = "choosing"
 
-    def __init__(self, loop, mapping, able=True):
-        self.loop, self._mapping, self._able = loop, mapping, able
+    def __init__(self, loop, mapping, wrong=None):
+        self.loop, self._mapping, self._wrong = loop, mapping, wrong
 
     def choose(self, table, problem, platform):
-        if not self._able:
-            raise ValueError("learner: lacks times")
+        if self._wrong:
+            raise self._wrong
         return self.predict(table, problem, platform, self._mapping)
 
     def predict(self, table, problem, platform, mapping):
@@ -130,8 +131,11 @@ def test_what_was_dropped_is_clearly_slower_among_the_devices_of_its_race():
     assert slower_among(found, SLOW, Loop.RELAXED) == [], "it has no race in that loop"
 
 
-def test_of_a_strategy_that_cannot_choose_only_the_fastest_goes_on():
-    narrow = narrowing(EVERY, [Choosing(Loop.FUSED, FAST, able=False)])
+@pytest.mark.parametrize(
+    "wrong", [ValueError("learner: lacks times"), UserError("a platform", "link", "nothing", "a bandwidth")]
+)
+def test_of_a_strategy_that_cannot_choose_only_the_fastest_goes_on(wrong):
+    narrow = narrowing(EVERY, [Choosing(Loop.FUSED, FAST, wrong)])
     seconds = times({FAST: 1.0, SLOW: 100.0, OTHER: 100.0}, 1)
     assert narrow(seconds, COST, 10.0) == named(FAST)
 
