@@ -87,7 +87,7 @@ def _regret(row: Measurement, chosen: Achieved, others: Iterable[Achieved], devi
     rivals = [one for one in others if one.row.value is not None and (every or one.measured)]
     best = max(rivals, key=lambda one: one.row.value or 0.0)
     value = regret(chosen.row.value or 0.0, [best.row.value or 0.0])
-    lost = _kept(chosen.rounds) if best.mapping == chosen.mapping else loss(chosen.rounds, best.rounds)
+    lost = kept(chosen.rounds) if best.mapping == chosen.mapping else loss(chosen.rounds, best.rounds)
     band = {}
     if every and (slow := row.details.get("slow_links")):
         band["slow_links"] = {"latency_us": slow["latency_us"], "stays_chosen": slow["chosen"]}
@@ -128,8 +128,12 @@ class Loss(NamedTuple):
 BEST = Loss(None, None, "best", "")
 
 
-def _kept(rounds: Rounds) -> Loss:
-    """Return the loss of a choice that has the best median; too few rounds do not show that it is the best."""
+def kept(rounds: Rounds) -> Loss:
+    """Return the loss of a choice that has the best median; too few rounds do not show that it is the best.
+
+    Args:
+        rounds: gradient steps per second of the choice, by number of the round in which they were timed.
+    """
     if len(rounds) < statistics.FEWEST_SAMPLES:
         return Loss(None, None, "no verdict", f"{len(rounds)} rounds")
     return BEST

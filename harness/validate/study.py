@@ -39,7 +39,7 @@ from harness.mapping import Prediction
 from harness.mapping.metrics import regret
 from harness.measure import statistics
 from harness.measure.halving import Heats, Standing, halve
-from harness.validate.regret import BEST, loss
+from harness.validate.regret import kept, loss
 from harness.validate.space import Decision
 
 SUITE = Suite.BENCH_MAPPING
@@ -190,6 +190,9 @@ def study(
     asked = [choice for choice in chosen.values() if isinstance(choice, Decision)]
     fastest = max((made.gps for made in predicted.values()), default=0.0)
     slower = {choice: fastest / made.gps for choice, made in predicted.items() if choice not in asked}
+    # A strategy may choose what is not in the space; it is run, and so its prediction is judged, too.
+    elsewhere = {choice: timed.predict(choice) for choice in asked if choice not in found}
+    predicted |= {choice: made for choice, made in elsewhere.items() if made is not None}
     hopeless = {choice: times for choice, times in slower.items() if times > HOPELESS}
     tried = [choice for choice in dict.fromkeys([*timed.choices, *asked]) if choice not in hopeless]
     sides = {choice: partial(timed.turn, choice) for choice in tried}
@@ -266,7 +269,8 @@ def _regret(
         why = (final.reason if final else "") or timed.failures.get(choice) or "it failed"
         return cell.row(name, choice, quantity="regret", status="not_run", reason=f"{choice}: {why}")
     best = max(able, key=lambda one: median(able[one]))
-    lost = BEST if best == choice else loss(finals[choice].rates, finals[best].rates)
+    rates = finals[choice].rates
+    lost = kept(rates) if best == choice else loss(rates, finals[best].rates)
     return cell.row(
         name,
         choice,

@@ -178,14 +178,14 @@ def _regrets(cells: Sequence[CellResult]) -> list[str]:
             continue
         values = [value for value, _, _ in ran]
         small = sum(value <= GOAL_REGRET for value in values) / len(values)
-        unsure = sum(value > GOAL_REGRET and row.details["verdict"] == "no verdict" for value, row, _ in ran)
+        unsure = [value > GOAL_REGRET for value, row, _ in ran if row.details["verdict"] == "no verdict"]
         worst, row, cell = max(ran, key=lambda one: one[0])
         text = f"- {name}: median {median(values):.1%}, worst {worst:.1%}; at most {GOAL_REGRET:.0%} in {small:.0%} of "
         text += f"{len(ran)} cells"
         if name == OURS:
             text += f" ({_verdict(small >= GOAL_CELLS, f'{GOAL_CELLS:.0%}')})"
         if unsure:
-            text += f"; {unsure} of the others without a verdict"
+            text += f"; without a verdict: {unsure.count(False)} of these, {unsure.count(True)} of the others"
         if len(ran) < len(rows):
             missing = next(row.reason for row, _ in rows if row.value is None)
             text += f"; not run in {len(rows) - len(ran)}: {missing}"

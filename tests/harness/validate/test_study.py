@@ -123,6 +123,31 @@ def test_errors_are_those_of_the_final_and_others_are_told_apart():
     assert "error" not in slow, "it never came into the final"
 
 
+def test_what_a_strategy_chose_outside_the_space_is_judged_too():
+    known = Known({NATIVE: 100.0, FLAT: 50.0}, {NATIVE: 100.0, FLAT: 55.0}, {"a paper's": FLAT})
+    known.choices = (NATIVE,)
+    rows = by_quantity(known.rows(), "predicted_gradient_steps_per_s")
+    assert rows[OURS, str(FLAT)].details["error"] == pytest.approx(0.1)
+
+
+def test_one_round_does_not_show_that_the_chosen_is_the_best():
+    class Once(Known):
+        def finals(self, choices, budget_s, report):
+            found = super().finals(choices, budget_s, report)
+            return {choice: Final({0: one.rates[0]}, one.errors[:1]) for choice, one in found.items()}
+
+    rows = Once({NATIVE: 100.0, TORCH: 90.0}, {NATIVE: 100.0, TORCH: 90.0}, {"a paper's": TORCH}).rows()
+    regrets = {row.backend: row for row in rows if row.quantity == "regret"}
+    assert (regrets[OURS].value, regrets[OURS].details["verdict"]) == (0.0, "no verdict")
+    assert regrets[OURS].details["why_no_verdict"] == "1 rounds"
+    text = "\n".join(summary(results(rows)))
+    assert (
+        "at most 2% in 100% of 1 cells (goal 95%: met); without a verdict: 1 of these, 0 of the others"
+        in text
+    )
+    assert "at most 2% in 0% of 1 cells; without a verdict: 0 of these, 1 of the others" in text
+
+
 def test_what_is_predicted_far_slower_is_not_run_unless_it_was_chosen():
     rates = {NATIVE: 100.0, TORCH: 40.0, FLAT: 30.0}
     predicted = {NATIVE: 100.0, TORCH: 10.0, FLAT: 20.0}
