@@ -214,6 +214,11 @@ def cells_of(workloads: Sequence[StudiedWorkload], processes: Processes, only: s
     return [cell for cell in made if only in cell.key]
 
 
+def _for_want_of_cores(row: Measurement) -> bool:
+    """Return whether a row says why its cell was not run; other rows that were not run are of one choice."""
+    return row.status == "not_run" and row.backend == "placerl" and "choice" not in row.details
+
+
 def table(rows: Sequence[Measurement], failures: Sequence[str], run: RunRecord) -> str:
     """Return the results as Markdown: a summary, then a table with a line per cell, then the failures.
 
@@ -285,7 +290,7 @@ def main(
         if row.batch_size
         else f"{row.primitive}: {row.reason}"
         for row in rows
-        if row.quantity == "failure" or (row.status == "not_run" and row.backend == "placerl")
+        if row.quantity == "failure" or _for_want_of_cores(row)
     ]
     text = table(rows, failures, session.run.record)
     (out / "table.md").write_text(text, encoding="utf-8")

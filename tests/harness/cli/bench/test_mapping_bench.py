@@ -15,7 +15,7 @@ from harness.validate.study import OURS, StudiedCell
 from harness.validate.study_summary import results, summary
 from tests.harness.cli.command_line import Placerl, refused
 
-CHOICE = Decision(Mapping.parse("native-native-cpu"))
+CHOICE, SLOW = (Decision(Mapping.parse(f"{name}-native-cpu")) for name in ("native", "torch"))
 
 
 def test_there_are_sixty_cells_of_the_workloads_in_which_answers_differ() -> None:
@@ -44,7 +44,12 @@ def rows_of(workload: str, size: int, cores: int) -> list:
     achieved = cell.row("placerl", CHOICE, quantity="gradient_steps_per_s", value=100.0)
     achieved = replace(achieved, details=achieved.details | {"stage": "final"})
     details = {"best": CHOICE.details() | {"choice": str(CHOICE)}, "verdict": "best"}
-    return [achieved, cell.row(OURS, CHOICE, quantity="regret", value=0.0, details=details)]
+    slow = {"status": "not_run", "reason": "predicted 4.0 times slower than the best"}
+    return [
+        achieved,
+        cell.row("placerl", SLOW, quantity="gradient_steps_per_s", **slow),
+        cell.row(OURS, CHOICE, quantity="regret", value=0.0, details=details),
+    ]
 
 
 def test_a_study_goes_on_where_it_stopped(
@@ -66,13 +71,14 @@ def test_a_study_goes_on_where_it_stopped(
     first = placerl(*asked)
     assert first.status == 0
     assert len(studied) == 10
-    assert "9 cells; 9 finalists" in first.out
+    assert "9 cells; 9 finalists; 0 choices failed, 9 were predicted too slow to be run" in first.out
     assert "MemoryError: no memory" in first.out
     assert len(first.out.splitlines()) <= 40
     text = (tmp_path / "out" / "table.md").read_text()
     assert "cartpole-dqn-8-8 B = 32, 2 cores" in text
     assert re.search(r"^Run begun 20.*, revision `\w+`, machine `\w+`: .+ cores?, ", text, re.MULTILINE)
     assert "MemoryError: no memory" in text
+    assert "4.0 times slower" not in first.out + text, "it is no failure of a cell"
     broken.clear()
     second = placerl(*asked)
     assert studied[10:] == [("cartpole-dqn-8-8", 128, 1)], "the others are stored"
