@@ -116,7 +116,7 @@ def _show_line(row: Measurement) -> None:
             out.print(f"{what}, {row.details['devices']}, {row.backend}: {state}{said}", markup=False)
         case "runtime_overhead":
             out.print(
-                f"overhead over the slowest unit alone ({row.details['slowest']}), {row.device}, "
+                f"overhead over the slowest unit ({row.details['slowest']}), {row.device}, "
                 f"actors in parallel with the rest: {_percent(row.value)}{_interval(row.low, row.high)}{_noise(row)}",
                 markup=False,
             )

@@ -10,7 +10,7 @@ size. Its rows, all of suite `validation`:
 | `gradient_steps_per_s` | placerl | throughput of a mapping under a `loop`; `terms_s` in the details |
 | `predicted_gradient_steps_per_s` | a strategy | its prediction, with `error` and `term_errors` in the details |
 | `regret` | a strategy | 1 - throughput(chosen) / throughput(best), with its verdict |
-| `runtime_overhead` | placerl | time beyond that of the slowest unit alone, with actors in processes |
+| `runtime_overhead` | placerl | time beyond that of the slowest unit, with actors in processes |
 | `portability` | placerl or a baseline | PRL's performance portability over device assignments |
 
 A strategy is a performance model that predicts the throughput of mappings and chooses one. Errors are signed:

@@ -18,7 +18,17 @@ from harness.compare.registry import JUDGED_FOR_PORTABILITY, trains
 from harness.core.provenance import Provenance, weakest
 from harness.core.row import Measurement
 from harness.core.suites import Suite
-from harness.mapping import Entry, Loop, Mapping, PerformanceTable, Platform, Problem, Strategy, Target
+from harness.mapping import (
+    Entry,
+    Loop,
+    Mapping,
+    PerformanceTable,
+    Platform,
+    Prediction,
+    Problem,
+    Strategy,
+    Target,
+)
 from harness.mapping.assignments import Assignment, baseline_supports
 from harness.mapping.choices import HERE, WITH_SIMULATED
 from harness.mapping.metrics import experiences_per_s, portability
@@ -204,7 +214,7 @@ def beside(
             "achieved": found.row.value,
             "error_rounds": rounds,
             "error": float(np.median(ratios)) - 1,
-            "term_errors": term_errors(details["terms_s"], found.row.details["terms_s"]),
+            "term_errors": term_errors(_median_terms(list(made.values())), found.row.details["terms_s"]),
             "ran": str(found.loop),
             "achieved_provenance": str(found.row.provenance),
         }
@@ -212,6 +222,11 @@ def beside(
             low, high = statistics.interval(ratios)
             details |= {"error_low": low - 1, "error_high": high - 1}
     return replace(predicted, suite=SUITE, quantity=f"predicted_{predicted.quantity}", details=details)
+
+
+def _median_terms(made: Sequence[Prediction]) -> dict[str, float]:
+    """Return the median seconds of each term over rounds, by the same clock as those of the trainings."""
+    return {term: float(np.median([one.terms_s[term] for one in made])) for term in made[0].terms_s}
 
 
 def under(loop: Loop, mapping: str, ran: MappingABC[tuple[str, Loop], Achieved]) -> Achieved | None:
@@ -266,12 +281,13 @@ def overheads(
 
     There the actors and the host's work for gradient steps run in parallel, so a training should take as long as the
     slower of the two. The overhead is the time of the training divided by the slower one's time, minus 1. Its value
-    is the median over the rounds.
+    is the median over the rounds. Where the strategy knows by how much the two slow each other down (a learner that is
+    fused with its replay), their times contain this, so that it is no part of the overhead.
 
     Args:
         predicted: rows of predictions.
         ran: measured throughput by (mapping as text, loop).
-        strategy: the performance model that gives the time of actors and of gradient steps alone.
+        strategy: the performance model that gives the time of actors and of gradient steps.
         profile: the times per call in each round.
         problem: the properties of the workload from which the strategy predicts, such as its batch size.
         platform: the machine, as the strategy sees it.
