@@ -102,8 +102,8 @@ def run(  # noqa: PLR0913 (a command: its options)
         Loop | None,
         typer.Option(
             "--loop",
-            help="Runs the mapping in this loop: `relaxed` is MAP's, with 50 batches sampled ahead by a replay manager "
-            "that works while the learner does, and actors in processes.",
+            help="Runs the mapping in this loop: `relaxed` is MAP's, with up to 50 batches sampled ahead by a replay "
+            "manager that works while the learner does, and actors in processes.",
         ),
     ] = None,
     presampled_batches: Annotated[

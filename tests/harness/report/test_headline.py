@@ -12,7 +12,7 @@ from harness.report.reference import Reference
 from tests.harness.report import sample
 
 README = (headline.ROOT / "README.md").read_text(encoding="utf-8")
-NAMES = re.findall(r"\(docs/results/([\w.-]+)\.md\)", README)
+NAMES = re.findall(r"reference run \[`[\w.-]+`\]\(docs/results/([\w.-]+)\.md\)", README)
 VERDICTS = "What of the papers holds?"
 
 
