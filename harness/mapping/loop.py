@@ -274,6 +274,10 @@ def not_overwritten(
     return age >= inserted - inserted_then
 
 
+def _copied(transitions: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    return {name: np.array(column) for name, column in transitions.items()}
+
+
 class TrainingLoop:
     """Runs rounds of training: vector steps (of all environments together) and the gradient steps that belong to them.
 
@@ -332,8 +336,7 @@ class TrainingLoop:
             if self._shape.one_buffer:
                 self._publish()
             if self._shape.deferred:
-                # The actors overwrite theirs in the next round.
-                self._collected = {name: np.array(column) for name, column in transitions.items()}
+                self._collected = _copied(transitions)  # the actors overwrite theirs in the next round
             else:
                 self._insert(transitions)
         else:
@@ -344,7 +347,9 @@ class TrainingLoop:
 
     def fill(self, vector_steps: int) -> None:
         """Take vector steps with random actions before learning starts, and insert their transitions."""
-        self._insert(self.units.acting.collect(vector_steps, False))
+        transitions = self.units.acting.collect(vector_steps, False)
+        # An insertion that nothing waits for may still go on when the actors overwrite theirs.
+        self._insert(_copied(transitions) if self._shape.deferred else transitions)
 
     def learn(self, gradient_steps: int) -> None:
         """Take `gradient_steps` without stepping the environments."""

@@ -164,6 +164,17 @@ def test_deferred_transitions_are_kept_while_the_actors_overwrite_theirs():
     assert inserted == [1.0, 2.0], "the last ones wait for the next round"
 
 
+def test_transitions_from_before_learning_are_kept_until_a_deferred_insertion_is_done():
+    made = loop(Notes(), overlapped=True, deferred=True)
+    buffer, inserted = np.zeros(1, np.float32), []
+    made.units.acting.collect = lambda *_: {"reward": buffer}
+    made.units.replay.insert = lambda transitions: inserted.append(transitions["reward"])
+    for value in (1.0, 2.0):
+        buffer[0] = value
+        made.fill(1)
+    assert [float(*rewards) for rewards in inserted] == [1.0, 2.0]
+
+
 def test_a_row_that_a_deferred_insertion_overwrote_keeps_its_new_priority():
     made = loop(Notes(), overlapped=True, deferred=True)
     updated = []
