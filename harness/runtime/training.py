@@ -149,7 +149,8 @@ class Training:
         iteration = Iteration.of(settings, overlap)
         self._vector_steps = iteration.vector_steps
         self._gradient_steps_a_round = iteration.gradient_steps
-        self._warm_up_steps = max(self._vector_steps, WARM_UP_ROWS // settings.actors)
+        rows = min(WARM_UP_ROWS, workload.replay.capacity)
+        self._warm_up_steps = max(self._vector_steps, rows // settings.actors)
         self._learning_starts = settings.learning_starts
         if parts is None:
             collected = collected_rows(workload, overlap, options.reallocate)

@@ -1,6 +1,7 @@
 """The strict loop: the same seed trains the same, every step is counted, and the mapping is obeyed."""
 
 import time
+from contextlib import closing
 from types import SimpleNamespace
 
 import numpy as np
@@ -54,6 +55,15 @@ def test_the_same_seed_trains_the_same(name):
         np.testing.assert_array_equal(value, parameters[1][key])
     assert runs[0][1][1].episodes == runs[1][1][1].episodes
     assert any(np.any(value != parameters[2][key]) for key, value in parameters[0].items())
+
+
+def test_a_replay_smaller_than_a_chunk_of_the_warm_up_is_filled():
+    tables = small("cartpole-dqn", actors=3, learning_starts=100).tables()
+    tables["replay"]["capacity"] = 100
+    with closing(Training(workloads.from_tables(tables, "test"), MAPPING)) as training:
+        training.fill()
+        assert training.environment_steps == 102
+        assert len(training.replay) == 100
 
 
 @pytest.mark.parametrize(("actors", "interval"), [(1, 1), (1, 4), (3, 1), (4, 2), (4, 6)])
