@@ -206,12 +206,8 @@ def run_cell(
     under = "".join(f"/{part}" for part in (mapping, options) if part and str(part))
     key = f"run/{item.name}/{batch_size}/seed{seed}{under}"
 
-    def cut_short(run: Run) -> bool:
-        return any(row.status == "failed" for row in cell.rows(run))
-
     needs = () if mapping else (_prediction_key(item, batch_size),)
-    cell = Cell(key, extent.seconds, measure, item.name, stale=cut_short, needs=needs)
-    return cell
+    return _again_if_cut_short(Cell(key, extent.seconds, measure, item.name, needs=needs))
 
 
 def compare_cell(
@@ -263,7 +259,12 @@ def compare_cell(
     key += "/flushed" if flushed else ""
     needs = (_prediction_key(item, size),)
     estimate_s = tier.compare_s + (tier.returns.budget_s if tier.returns and environment else 0.0)
-    return Cell(key, estimate_s, measure, item.name, (baseline,), needs=needs)
+    return _again_if_cut_short(Cell(key, estimate_s, measure, item.name, (baseline,), needs=needs))
+
+
+def _again_if_cut_short(cell: Cell) -> Cell:
+    """Return a cell that is due again if a row of its last attempt failed, though others were measured before."""
+    return replace(cell, stale=lambda run: any(row.status == "failed" for row in cell.rows(run)))
 
 
 def chosen_mapping(run: Run, item: Workload, batch_size: int) -> Mapping:

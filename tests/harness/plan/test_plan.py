@@ -315,8 +315,12 @@ def test_a_run_s_key_says_under_what_it_trains(mapping: Mapping | None, options:
     assert cell.key == f"run/cartpole-dqn/32/seed5{under}"
 
 
-def test_a_run_that_was_cut_short_is_due_again_and_a_whole_one_is_not(run: Run) -> None:
-    cell = plan.run_cell(CARTPOLE, 32, 0, Extent(1))
+@pytest.mark.parametrize(
+    "cell",
+    [plan.run_cell(CARTPOLE, 32, 0, Extent(1)), plan.compare_cell(CARTPOLE, "sb3", TIERS["quick"])],
+    ids=["run", "compare"],
+)
+def test_a_run_that_was_cut_short_is_due_again_and_a_whole_one_is_not(cell: Cell, run: Run) -> None:
     assert not cell.stale(run)
     cell.store(run, [row(1.0), replace(row(1.0), value=None, status="failed", reason="Ctrl-C")])
     assert cell.finished(run)
