@@ -120,6 +120,8 @@ def replay_behind_learner(frame: pd.DataFrame) -> Finding:
 def shared_gpu(frame: pd.DataFrame) -> Finding:
     """Check MAP VII-D: training is slower with replay management on the learner's GPU than on the CPU.
 
+    Both are measured rates, each of the loop in which it is highest; those with a simulated replay are left out.
+
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
@@ -127,7 +129,7 @@ def shared_gpu(frame: pd.DataFrame) -> Finding:
     found: dict[tuple[str, int], dict[bool, Number]] = {}
     for row in records(rows):
         learner, rmm, _ = mapping_of(row).split("-")
-        if learner == "torch:cuda":
+        if learner == "torch:cuda" and row.provenance == Provenance.MEASURED:
             mine = found.setdefault((row.workload, int(row.batch_size)), {})
             reached, shared = number(row, mapping_of(row)), "cuda" in rmm
             if shared not in mine or reached.value > mine[shared].value:

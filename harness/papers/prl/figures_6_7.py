@@ -64,7 +64,7 @@ def growth(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
         workload: name of the workload whose replay operations are compared.
     """
     rows = times(frame, workload, "sum_tree.sample", "sum_tree.update")
-    grown: dict[str, list[Number]] = {}
+    grown: dict[str, dict[str, Number]] = {}
     for primitive, some in rows.groupby("primitive"):
         found = fastest(some)
         sizes = shared_sizes(found)
@@ -74,17 +74,22 @@ def growth(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
         for kind in (each for each in (CPU, GPU, FPGA) if each in found):
             name = f"{primitive} on {kind}: batch size {high} over {low}"
             made = ratio(name, exact(found[kind][high]), exact(found[kind][low]))
-            grown.setdefault(kind, []).append(made)
-    ours = tuple(n for numbers in grown.values() for n in numbers)
+            grown.setdefault(kind, {})[str(primitive)] = made
+    ours = tuple(n for numbers in grown.values() for n in numbers.values())
     if needs := lacking({kind: {} for kind in rows["kind"]}, CPU, GPU, FPGA):
         return Finding(Outcome.NOT_RUN, ours, needs=needs)
     if not grown:
         return Finding(Outcome.NOT_RUN, ours, needs="two batch sizes on every device")
-    worst = {kind: max(numbers, key=lambda n: n.value) for kind, numbers in grown.items()}
-    least = [first_at({kind: {0: worst[kind]}, CPU: {0: worst[CPU]}}, 0) for kind in (GPU, FPGA)]
-    said = "; ".join(f"{kind} up to {n.value:.3g} times as long" for kind, n in sorted(worst.items()))
+    worst = {kind: max(n.value for n in numbers.values()) for kind, numbers in grown.items()}
+    judged = [
+        (first_at({kind: {0: of_kind}, CPU: {0: grown[CPU][primitive]}}, 0), kind)
+        for kind in (GPU, FPGA)
+        for primitive, of_kind in grown.get(kind, {}).items()
+        if primitive in grown.get(CPU, {})
+    ]
+    said = "; ".join(f"{kind} up to {value:.3g} times as long" for kind, value in sorted(worst.items()))
     return Finding(
-        outcome_of(list(zip(least, (GPU, FPGA), strict=True))),
+        outcome_of(judged),
         ours,
         f"From the smallest batch to the largest: {said}.",
     )

@@ -87,13 +87,10 @@ def over_devices(frame: pd.DataFrame) -> Finding:
         return Finding(Outcome.NOT_REPRODUCED, numbers, f"{said} Under some of them nothing ran here either.")
     if any(n.value > 0 for n in numbers[len(ours) :]):
         return Finding(Outcome.NOT_REPRODUCED, numbers, f"{said} A library has them all.")
-    if measured:
-        return Finding(Outcome.REPRODUCED, numbers, said)
-    simulated = (
-        "The only second device is the simulated FPGA, which the libraries lack by definition: this counts what each "
-        f"system supports, and reproduces nothing. A measurement would need {SECOND_DEVICE}."
-    )
-    return Finding(Outcome.CONSISTENT, numbers, f"{said} {simulated}")
+    counted = "What a library lacks is known without a run: this counts what systems support, and reproduces nothing."
+    if not measured:
+        counted = f"{counted} The second device is simulated; a measurement would need {SECOND_DEVICE}."
+    return Finding(Outcome.CONSISTENT, numbers, f"{said} {counted}")
 
 
 def _portability(system: str, found: Mapping[Assignment, Any]) -> Number:

@@ -65,7 +65,7 @@ OUTCOMES: dict[str, set[Outcome]] = {
     "MAP-F13-sharing": FACTOR,
     "MAP-T5": MODELLED,
     "MAP-T5-gains": MODELLED,
-    "MAP-T6": STATED,
+    "MAP-T6": COUNTED,
     "MAP-T6-cells": ORDERED - {Outcome.NOT_REPRODUCED},
     "MAP-T6-parameters": COUNTED,
     "MAP-F14": ORDERED,
@@ -98,7 +98,6 @@ OUTCOMES: dict[str, set[Outcome]] = {
     "PRL-T3-reallocation": FACTOR,
     "PRL-T3-device-portability": {
         Outcome.CONSISTENT,
-        Outcome.REPRODUCED,
         Outcome.NOT_REPRODUCED,
         Outcome.NOT_RUN,
     },

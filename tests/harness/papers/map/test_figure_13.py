@@ -76,10 +76,14 @@ def test_sharing_costs_throughput_in_every_cell(second: float, outcome: Outcome,
         for mapping, gps in (
             ("torch:cuda-native-cpu", 100.0),
             ("torch:cuda-flat-cpu", 50.0),  # the faster one counts
+            ("torch:cuda-fpga-cpu", 150.0),  # in virtual time
             ("torch:cuda-cupy:cuda-cpu", shared),
             ("torch:cuda-cupy:cuda-cuda", shared / 2),
             ("native-cupy:cuda-cpu", 9.0),
         )
+    ]
+    rows = [
+        replace(row, provenance=Provenance.SIMULATED) if "fpga" in str(row.details) else row for row in rows
     ]
     found = verdict("MAP-F13-sharing", tmp_path, *rows).finding
     assert found.outcome is outcome

@@ -130,6 +130,18 @@ def test_replay_scales_better_beside_the_cpu(tmp_path: Path) -> None:
     assert "cpu up to 100 times as long; cuda up to 2 times as long; fpga up to 20" in found.explanation
 
 
+def test_each_operation_is_held_against_the_same_on_the_cpu(tmp_path: Path) -> None:
+    """The GPU's update scales worse than the CPU's, and the CPU's sampling worse than both."""
+    grown = {"cpu": (400, 10), "cuda": (1.2, 100), "fpga": (50, 8)}
+    rows = [
+        on(kind, primitive, size, 1e-5 * (factor if size == 4096 else 1), "cartpole-dqn")
+        for kind, factors in grown.items()
+        for primitive, factor in zip(("sum_tree.sample", "sum_tree.update"), factors, strict=True)
+        for size in (32, 4096)
+    ]
+    assert verdict("PRL-F6", tmp_path, *rows).finding.outcome is Outcome.NOT_REPRODUCED
+
+
 def test_growth_needs_two_sizes_and_rows_without_noise(tmp_path: Path) -> None:
     rows = operations(100, 2, 20)
     small = [row for row in rows if row.backend != "fpga" or row.batch_size == 32]
