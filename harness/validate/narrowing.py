@@ -208,12 +208,8 @@ class Narrowing:
             for strategy in (one for one in self._strategies if one.loop is race.loop):
                 try:
                     chosen = strategy.choose(table, self._problem, race.platform).mapping
-                except (
-                    ValueError,
-                    KeyError,
-                    UserError,
-                ):  # it lacks a time; the row of its final prediction says which
-                    continue
+                except (ValueError, KeyError, UserError):
+                    continue  # it lacks a time or a link; the row of its final prediction says which
                 if chosen in race.names:
                     race.chosen.add(race.names[chosen])
                 for mapping, name in race.names.items():

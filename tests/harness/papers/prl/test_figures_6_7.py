@@ -146,6 +146,8 @@ def test_growth_needs_two_sizes_and_rows_without_noise(tmp_path: Path) -> None:
     rows = operations(100, 2, 20)
     small = [row for row in rows if row.backend != "fpga" or row.batch_size == 32]
     assert verdict("PRL-F6", tmp_path / "small", *small).needs == "two batch sizes on every device"
+    apart = [row for row in rows if (row.backend == "fpga") == (row.primitive == "sum_tree.update")]
+    assert verdict("PRL-F6", tmp_path / "apart", *apart).needs == "two batch sizes on every device"
     absent = [row for row in rows if row.backend != "fpga"]
     assert verdict("PRL-F6", tmp_path / "absent", *absent).needs == "FPGA primitives (simulated)"
     assert verdict("PRL-F6", tmp_path / "cpu", *rows[4:]).needs == "the same on the CPU"
