@@ -11,7 +11,7 @@ import numpy as np
 from harness.measure import statistics
 from harness.measure.full_speed import FullSpeed, at_full_speed, own_s
 from harness.measure.pace import Bracket, Piece, Readings
-from harness.measure.timed_case import Case, Protocol, Timing, no_wait, timing_status
+from harness.measure.timed_case import EXPOSURE, Case, Protocol, Timing, no_wait, timing_status
 
 SETTLED = 0.7
 """Fraction of the noise limit: an interval narrower than this is expected to stay within the limit."""
@@ -384,6 +384,7 @@ def _pace_details(found: FullSpeed) -> dict[str, Any]:
         details |= {
             "slope": found.slope,
             "slope_error": found.samples.slope_error,
+            EXPOSURE: [float(f"{one:.3g}") for one in found.samples.exposure],
             "full_speed_share": found.share,
             "median_on_the_clock_s": float(np.median(found.clock_s)),
             "clock_s": [float(f"{one:.4g}") for one in found.clock_s],

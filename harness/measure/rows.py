@@ -1,4 +1,4 @@
-"""Makes rows, in which the store keeps measurements, from samples and from ratios of times."""
+"""Makes rows, in which the store keeps measurements, from samples and from ratios of times; pairs rows of times."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -7,9 +7,10 @@ import numpy as np
 
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
-from harness.measure import statistics
+from harness.measure import protocol, statistics
 from harness.measure.protocol import timing_status
-from harness.measure.statistics import Ratio
+from harness.measure.statistics import Ratio, Samples
+from harness.measure.timed_case import NO_SAMPLES, Timing
 
 
 def summary_row(samples: Sequence[float], **fields: Any) -> Measurement:
@@ -60,3 +61,26 @@ def gain(times: Ratio, **fields: Any) -> Measurement:
         fields: the row's other fields: suite, primitive, quantity, ...
     """
     return ratio(Ratio(1 / times.value, 1 / times.high, 1 / times.low), **fields)
+
+
+def paired(*rows: Any) -> list[Samples]:
+    """Return the samples of several rows of times, only from rounds in which every row has a sample.
+
+    A row may not say which rounds its samples are from (`Timing.stored`). Then nothing shows that samples at the same
+    position are from the same round. Rows of equal length are paired by position all the same: samples of different
+    rounds share no disturbances, so that the interval of their ratio is rather too wide than too narrow. Rows of
+    unequal length are not paired, because cutting the longer ones would compare different stretches of time.
+
+    Args:
+        rows: measurements of times, or some of `harness.papers.evidence.records`, measured in the same rounds.
+
+    Returns:
+        The samples of each row, all of the same length: those at the same position belong to the same round. There
+        are none if the rows cannot be paired.
+    """
+    timings = [Timing.stored(row) for row in rows]
+    if all(timing.rounds or not len(timing.samples) for timing in timings):
+        return protocol.paired(*timings)
+    if len({len(timing.samples) for timing in timings}) > 1:
+        return [NO_SAMPLES for _ in timings]
+    return [timing.samples for timing in timings]

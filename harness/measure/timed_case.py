@@ -18,6 +18,10 @@ from harness.measure.statistics import Samples
 NOISE_LIMIT = 0.1
 PART_LIMIT = 0.01
 NO_SAMPLES = Samples(np.zeros(0), np.zeros(0))
+SAMPLE_ROUNDS = "sample_rounds"
+"""Detail of a timing's row: the rounds of its samples, as [first, last] of each stretch without a gap."""
+EXPOSURE = "exposure"
+"""Entry of the detail "pace": `Samples.exposure`, to three digits."""
 S = TypeVar("S")
 
 
@@ -179,10 +183,13 @@ class Timing:
     def measurement(self, *, details: dict[str, Any] | None = None, **fields: Any) -> Measurement:
         """Return this timing as a row of the store, a measurement of quantity "time_per_call".
 
+        Its details say which rounds the samples are from (`SAMPLE_ROUNDS`), so that rows can be paired (`stored`).
+
         Args:
             details: added to the timing's own details.
             fields: the row's other fields: suite, workload, primitive, backend, device, batch_size.
         """
+        rounds = {SAMPLE_ROUNDS: _stretches(self.rounds)} if self.rounds else {}
         return Measurement(
             quantity="time_per_call",
             provenance=Provenance.MEASURED,
@@ -192,9 +199,45 @@ class Timing:
             low=self.low_s,
             high=self.high_s,
             samples=self.samples_s,
-            details={**self.details, **(details or {})},
+            details={**self.details, **rounds, **(details or {})},
             **fields,
         )
+
+    @classmethod
+    def stored(cls, row: Any) -> "Timing":
+        """Return what a row still says about a timing: its samples, and the rounds that they are from.
+
+        `rounds` is empty if they are unknown. That is so in stores of earlier versions, which lack `SAMPLE_ROUNDS`,
+        if blocks were left out: such rows have fewer samples than "blocks". It is so, too, if samples were left out
+        of the row later (`harness.report.reference`). Any other row has a sample of every round from the first on:
+        earlier timings without losses, and results of `harness.measure.turns.in_rounds`.
+
+        Args:
+            row: a measurement of times, or one of `harness.papers.evidence.records`. A failed one has no samples.
+        """
+        count, pace = len(row.samples), row.details.get("pace", {})
+        rounds: tuple[int, ...] = ()
+        if SAMPLE_ROUNDS in row.details:
+            stretches = row.details[SAMPLE_ROUNDS]
+            rounds = tuple(number for first, last in stretches for number in range(first, last + 1))
+        elif pace.get("blocks", count) == count:
+            rounds = tuple(range(count))
+        exposure, slope_error = pace.get(EXPOSURE, ()), pace.get("slope_error", 0.0)
+        if len(exposure) != count:
+            exposure, slope_error = np.zeros(count), 0.0
+        samples = Samples(np.array(row.samples, float), np.array(exposure, float), slope_error)
+        return cls("", row.status, row.reason, samples, rounds=rounds if len(rounds) == count else ())
+
+
+def _stretches(rounds: Sequence[int]) -> list[list[int]]:
+    """Return ascending numbers as [first, last] of each stretch without a gap: mostly a single one."""
+    found: list[list[int]] = []
+    for number in rounds:
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return found
 
 
 def timing_status(

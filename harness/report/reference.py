@@ -21,7 +21,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from harness.core.errors import UserError
 from harness.core.row import Measurement
+from harness.core.suites import Suite
 from harness.measure.statistics import evenly_spread
+from harness.measure.timed_case import EXPOSURE
 from harness.papers.published import FOLDER as PAPERS_FOLDER
 from harness.report.files import write_atomically
 from harness.store.store import RunRecord, Store
@@ -134,12 +136,13 @@ def _thinned(row: Measurement) -> Measurement:
 
 def _moved_alone(row: Measurement) -> Measurement:
     """Return a timed row without the clock's times of its blocks: its samples are these times, moved to full
-    speed.
+    speed. How far each was moved is kept where claims pair rows.
     """
     pace = row.details.get("pace")
     if not isinstance(pace, Mapping):
         return row
-    kept = {name: value for name, value in pace.items() if name != "clock_s"}
+    dropped = {"clock_s"} if row.suite == Suite.CLAIM else {"clock_s", EXPOSURE}
+    kept = {name: value for name, value in pace.items() if name not in dropped}
     samples = tuple(float(f"{one:.6g}") for one in row.samples)
     return dataclasses.replace(row, samples=samples, details={**row.details, "pace": kept})
 

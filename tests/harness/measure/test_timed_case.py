@@ -3,8 +3,12 @@
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import pytest
 
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.measure.statistics import Samples
 from harness.measure.timed_case import NULL, Protocol, Timing, timing_status
 
 TINY = 1e-9
@@ -119,3 +123,61 @@ def test_a_row_has_the_timing_s_details_and_those_that_are_added() -> None:
     row = timing.measurement(details={"null": True}, **fields)
     assert row.details == {"rounds": 3, "null": True}
     assert (row.quantity, row.unit, row.status, row.reason) == ("time_per_call", "s", "failed", "made up")
+
+
+@pytest.mark.parametrize(
+    ("rounds", "kept"),
+    [
+        ((0, 1, 2, 3), [[0, 3]]),
+        ((0, 2, 3, 7), [[0, 0], [2, 3], [7, 7]]),
+        ((4, 8, 12, 16), [[4, 4], [8, 8], [12, 12], [16, 16]]),
+    ],
+)
+def test_a_row_keeps_the_rounds_of_its_samples(rounds: tuple[int, ...], kept: list[list[int]]) -> None:
+    samples = Samples(np.array([1.0, 2.0, 4.0, 3.0]), np.array([0.0, 0.5, 0.25, 0.125]), 0.0625)
+    pace = {"blocks": 20, "slope_error": 0.0625, "exposure": [0.0, 0.5, 0.25, 0.125]}
+    timing = Timing("a", "ok", "", samples, 2.5, rounds=rounds, details={"pace": pace})
+    row = timing.measurement(suite="test", primitive="nothing")
+    assert row.details["sample_rounds"] == kept
+    again = Timing.stored(row)
+    assert (again.samples_s, again.rounds, again.status) == (timing.samples_s, rounds, "ok")
+    assert again.samples.exposure.tolist() == [0.0, 0.5, 0.25, 0.125]
+    assert again.samples.slope_error == 0.0625
+
+
+@pytest.mark.parametrize(
+    ("details", "known"),
+    [
+        ({}, True),  # such as a result of `in_rounds`
+        ({"pace": {"blocks": 3}}, True),
+        ({"pace": {"blocks": 4}}, False),  # a block was left out, and it is not known which one
+        ({"sample_rounds": [[0, 9]]}, False),  # samples were left out of a reference
+    ],
+)
+def test_the_rounds_of_a_row_without_them_are_known_if_no_block_was_left_out(
+    details: dict[str, Any], known: bool
+) -> None:
+    row = Measurement(
+        suite="test",
+        primitive="nothing",
+        quantity="time_per_call",
+        provenance=Provenance.MEASURED,
+        value=2.0,
+        samples=(1.0, 2.0, 3.0),
+        details=details,
+    )
+    timing = Timing.stored(row)
+    assert timing.rounds == ((0, 1, 2) if known else ())
+    assert timing.samples_s == row.samples
+    assert not timing.samples.moved
+    assert timing.samples.slope_error == 0.0
+
+
+def test_exposures_that_are_not_of_the_samples_are_not_used() -> None:
+    pace = {"blocks": 3, "slope_error": 0.5, "exposure": [0.5, 0.5, 0.5]}
+    samples = Samples(np.array([1.0, 2.0]), np.zeros(2))
+    row = Timing("a", "ok", "", samples, 1.5, rounds=(0, 2), details={"pace": pace}).measurement(
+        suite="test", primitive="nothing"
+    )
+    found = Timing.stored(row).samples
+    assert (found.exposure.tolist(), found.slope_error) == ([0.0, 0.0], 0.0)

@@ -1,5 +1,6 @@
 """Reference runs."""
 
+import dataclasses
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -120,12 +121,14 @@ def test_of_very_many_samples_it_keeps_some_evenly_and_says_so(tmp_path: Path) -
 
 
 def test_of_a_timed_row_it_keeps_what_was_moved_to_full_speed(tmp_path: Path) -> None:
-    pace = {"slope": 0.7, "clock_s": [1.0, 2.0]}
+    pace = {"slope": 0.7, "exposure": [0.5, 0.25], "clock_s": [1.0, 2.0]}
     row = profiled("learner.step", 1.0, samples=(1 / 3, 1.0), details={"pace": pace, "target": "native"})
+    of_a_claim = dataclasses.replace(row, suite="claim")
     with Store.open(tmp_path / "store.sqlite") as store:
-        store.begin_run("quick", "r", {"fingerprint": "f"}).finish("a", [row])
+        store.begin_run("quick", "r", {"fingerprint": "f"}).finish("a", [row, of_a_claim])
     reference.save(tmp_path / "store.sqlite", "quick", tmp_path)
-    ((loaded,),) = (each.measurements for each in reference.load(tmp_path))
+    ((loaded, paired),) = (each.measurements for each in reference.load(tmp_path))
+    assert paired.details["pace"] == {"slope": 0.7, "exposure": [0.5, 0.25]}
     assert loaded.details == {"pace": {"slope": 0.7}, "target": "native"}
     assert loaded.samples == (0.333333, 1.0)
     assert (loaded.value, loaded.low, loaded.high) == (row.value, row.low, row.high)
