@@ -8,6 +8,7 @@ import pandas as pd
 
 from harness.core.provenance import Provenance, weakest
 from harness.core.suites import Experiment, Suite
+from harness.measure import rows as summary_rows
 from harness.measure import statistics
 from harness.papers.number import Number, bounded_speedup, merge_rows
 
@@ -197,22 +198,24 @@ def paired(quantity: str, ours: Any, null: Any, theirs: Any, *, at_most: float |
 
     Args:
         quantity: name of the speedup, in words.
-        ours: the row of our configuration, from `records`. Its samples are times, and are paired with the others by
-            position.
+        ours: the row of our configuration, from `records`. Its samples are times, and are paired with those of the
+            others from the same round (`harness.measure.rows.paired`).
         null: the row of a second measurement of our configuration, which shows the noise (the A/A null), or None.
         theirs: the row of the other configuration.
         at_most: ratio of the resources (cores, threads) of ours to theirs; a speedup above it is marked as impossible
             (`Number.suspect`). None if they differ in something else.
     """
     rows = [row for row in (ours, theirs, null) if row is not None]
-    pairs = min(len(row.samples) for row in rows)
-    outcome = statistics.compare(*(row.samples[:pairs] for row in rows))
+    samples = summary_rows.paired(*rows)
+    outcome = statistics.compare(*samples)
     numbers = [number(row, quantity) for row in rows]
     value, low, high = numbers[1].value / numbers[0].value, None, None
+    source = f"ratio of the medians; {outcome.reason}"
     if outcome.ratio is not None:
         # Times are compared; a gain is the inverse.
         value, low, high = 1 / outcome.ratio.value, 1 / outcome.ratio.high, 1 / outcome.ratio.low
+        averages = "medians" if any(one.moved for one in samples[:2]) else "faster halves' means"
+        source = f"ratio of the {averages} of {outcome.pairs} pairs"
     provenance, labels = weakest(*(n.provenance for n in numbers)), merge_rows(numbers)
-    source = f"ratio of the faster halves' means of {pairs} pairs"
     gain = Number(quantity, value, "ratio", provenance, source, low, high, labels)
     return Paired(gain if at_most is None else bounded_speedup(gain, at_most), outcome)

@@ -35,6 +35,7 @@ from harness.core.row import Measurement
 from harness.core.suites import Suite
 from harness.measure import statistics
 from harness.measure.protocol import Case, Protocol, measure
+from harness.measure.rows import paired
 from harness.measure.statistics import Comparison
 from harness.papers.fix.training import FIXED_32, FLOAT, described, make_learner
 from harness.profile.cases.learners import expect_td_errors, expected_td_errors, random_batch
@@ -255,8 +256,8 @@ def compared(rows: Sequence[Measurement], side: str) -> Comparison:
         The ratio of the times with its interval, and the verdict. Float32 was timed twice; the difference of its two
         timings shows the noise.
     """
-    found = {(row.details["side"], row.details["null"]): row.samples for row in rows}
-    return statistics.compare(found[FLOAT, False], found[side, False], found[FLOAT, True])
+    found = {(row.details["side"], row.details["null"]): row for row in rows}
+    return statistics.compare(*paired(found[FLOAT, False], found[side, False], found[FLOAT, True]))
 
 
 def table(rows: Sequence[Measurement]) -> str:
@@ -273,7 +274,7 @@ def table(rows: Sequence[Measurement]) -> str:
     lines = [
         f"# Gradient steps in fixed point: {WORKLOAD}, B={first.batch_size}, one thread",
         "",
-        "Time: median. Faster than floats: ratio of the faster halves' means with its 95% interval. Products at the "
+        "Time: median. Faster than floats: ratio of the times, paired by round, with its 95% interval. Products at the "
         "peak: the step's multiply-accumulates, of 16 bits one for each pair of digits, at what one core was "
         "measured to do of them at most, and how much faster than "
         "floats' that is, which no implementation can "

@@ -4,12 +4,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.core.suites import Experiment, Suite
+from harness.measure.statistics import Samples
+from harness.measure.timed_case import Timing
 from harness.papers import discovery, evidence
 from harness.papers.evidence import (
     detail,
@@ -157,8 +160,33 @@ def test_pairs_are_as_many_as_every_row_has_samples(tmp_path: Path) -> None:
     assert paired("gain", ours, None, theirs).gain.source == "ratio of the faster halves' means of 25 pairs"
     few = paired("gain", timed(tmp_path / "c", 2.0, 2), ours, timed(tmp_path / "d", 5.0, 2))
     assert (few.gain.value, few.gain.low, few.gain.high) == (2.5, None, None)
+    assert few.gain.source == "ratio of the medians; 2 pairs, where 15 are the fewest"
     assert few.beyond_noise is None
     assert few.gain.rows == (0,)
+
+
+def moved(folder: Path, factor: float, *dropped: int) -> Any:
+    """A timing's row, whose core is slower in every second round and drifts, without some rounds."""
+    kept = [number for number in range(45) if number not in dropped]
+    drift = np.random.default_rng(0).uniform(1, 1.6, 45)[kept]
+    samples = Samples(factor * drift, np.where(np.array(kept) % 2, 0.5, 0.0), 0.125)
+    pace = {"blocks": 45, "slope_error": samples.slope_error, "exposure": samples.exposure.tolist()}
+    value = float(np.median(samples.values))
+    timing = Timing("a", "ok", "", samples, value, rounds=tuple(kept), details={"pace": pace})
+    return row_of(folder, timing.measurement(suite="claim", primitive="learner.step"))
+
+
+def test_rows_are_paired_by_round_and_their_correction_s_error_widens_the_gain(tmp_path: Path) -> None:
+    ours, theirs = moved(tmp_path / "a", 1.0, 3, 4), moved(tmp_path / "b", 3.0, 40)
+    found = paired("gain", ours, None, theirs)
+    assert found.gain.value == pytest.approx(3)
+    assert found.gain.source == "ratio of the medians of 42 pairs"
+    assert found.gain.low is not None
+    assert found.gain.low < 2.9
+    still = [row._replace(details=row.details | {"pace": {"blocks": 45}}) for row in (ours, theirs)]
+    exact = paired("gain", still[0], None, still[1])
+    assert (exact.gain.low, exact.gain.high) == pytest.approx((3, 3))
+    assert exact.gain.source == "ratio of the faster halves' means of 42 pairs"
 
 
 DECLARED = Experiment("mine", "calls", "time_per_call")

@@ -1,5 +1,8 @@
 """The table of the fixed-point benchmark, from made-up times."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from harness.cli.bench import quantization_bench
@@ -44,6 +47,30 @@ def test_a_target_that_is_missed_says_where_the_time_goes() -> None:
     assert "1.50 ms of the step are no node's" in text
     assert "0.50 ms of them are codes and packing before" in text
     assert "A/A null of floats: 1.000" in text
+
+
+def test_formats_are_compared_in_the_rounds_that_each_has_a_sample_of() -> None:
+    drift = np.random.default_rng(0).uniform(1, 1.6, 1 + PAIRS)
+
+    def drifting(side: str, time_s: float, dropped: int, null: bool = False) -> Measurement:
+        kept = [number for number in range(len(drift)) if number != dropped]
+        rounds = [[0, dropped - 1], [dropped + 1, PAIRS]]
+        made = row(side, time_s, null)
+        details = {**made.details, "sample_rounds": rounds}
+        return replace(made, samples=tuple(time_s * drift[kept]), details=details)
+
+    measured = [drifting(FLOAT, 4e-3, 2), drifting(FIXED_32, 2e-3, 17), drifting(FLOAT, 4e-3, 9, null=True)]
+    outcome = quantization_bench.compared(measured, FIXED_32)
+    assert outcome.pairs == PAIRS - 2
+    assert outcome.ratio is not None
+    assert (outcome.ratio.low, outcome.ratio.high) == pytest.approx((2, 2))
+
+
+def test_a_format_that_failed_is_named_in_the_table() -> None:
+    made = rows(8e-3, 2e-3)
+    lost = {"status": "failed", "reason": "call: no memory", "value": None, "low": None, "high": None}
+    made[1] = replace(made[1], samples=(), **lost)
+    assert "| fixed 32 | failed: call: no memory |" in quantization_bench.table(made)
 
 
 @pytest.mark.parametrize(("option", "least"), [("--batch-size", "1"), ("--rounds", "15")])
