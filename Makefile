@@ -19,7 +19,7 @@ define sanitized
 
 endef
 
-.PHONY: FORCE help install test test-slow test-long test-all baselines asv benchmark fuzz sanitize bench-replay bench-learner bench-quantization reproduce learn lint format clean
+.PHONY: FORCE help install test test-slow test-long test-all baselines asv benchmark fuzz sanitize check-arm bench-replay bench-learner bench-quantization reproduce learn lint format clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -83,6 +83,21 @@ docs: install  ## the site of the pages in docs/, in build/site
 
 sanitize: $(VENV)/build-tools  ## the C++ tests under ThreadSanitizer, AddressSanitizer and UndefinedBehaviorSanitizer
 	$(foreach kinds,thread address$(,)undefined,$(call sanitized,$(kinds)))
+
+# The C++ and both extensions for ARM; the tests run under emulation. NumPy's wheel for ARM is unpacked for its headers
+# and its library for C. The emulator keeps the memory order of the machine that runs it, so that it shows no race.
+ARM := build/aarch64
+ARM_WHEEL := --platform manylinux_2_27_aarch64 --platform manylinux_2_28_aarch64 --only-binary=:all: --no-deps
+
+check-arm: $(VENV)/build-tools  ## the C++ for ARM, cross-compiled, and its tests under emulation (3 minutes)
+	@for program in aarch64-linux-gnu-g++ qemu-aarch64; do command -v $$program >/dev/null || { \
+		echo "check-arm: $$program is missing: apt install g++-aarch64-linux-gnu qemu-user" >&2; exit 1; }; done
+	test -d $(ARM)/numpy || $(PIP) --target $(ARM)/numpy $(ARM_WHEEL) numpy
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B $(ARM)/native -G Ninja --toolchain cmake/aarch64.cmake \
+		-DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" -DPLACERL_NATIVE_TESTS=ON \
+		-DPython_NumPy_INCLUDE_DIR="$(CURDIR)/$(ARM)/numpy/numpy/_core/include"
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build $(ARM)/native
+	PATH="$(CURDIR)/$(BIN):$$PATH" ctest --test-dir $(ARM)/native --output-on-failure
 
 $(VENV)/bench-installed: $(VENV)/installed
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-build-isolation torch==2.13.0 --editable '.[$(EXTRAS),bench]'

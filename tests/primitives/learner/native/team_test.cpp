@@ -117,7 +117,8 @@ std::vector<float> step(int threads) {
                        memory + B,
                        nullptr,
                        true,
-                       nullptr};
+                       nullptr,
+                       {}};
     executor.add(program, product);
 
     Reduce sums{Reduction::sum, memory + Y, memory + SUMS,        {COLUMNS}, {1}, {1},
