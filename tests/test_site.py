@@ -66,10 +66,19 @@ def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
     """Otherwise no test of this file says anything about links."""
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    (tmp_path / "mkdocs.yml").write_text(settings.replace("paths: [.]", f"paths: [{ROOT}]"), encoding="utf-8")
+    here = settings.replace("paths: [.]", f"paths: [{ROOT}]").replace("hooks: [", f"hooks: [{ROOT}/")
+    (tmp_path / "mkdocs.yml").write_text(here, encoding="utf-8")
     start = tmp_path / "docs" / "start.md"
     for broken in ("[x](nowhere.md)", "[x](numbers.md#nowhere)", "[x](../pyproject.toml)"):
         start.write_text(f"# Start\n\n{broken}\n", encoding="utf-8")
         outcome = build(tmp_path, tmp_path / "site")
         assert outcome.returncode != 0, broken
         assert "nowhere" in outcome.stderr or "pyproject" in outcome.stderr
+
+
+def test_the_page_of_options_has_tables_of_three_columns(site: Path) -> None:
+    text = (site / "options" / "index.html").read_text(encoding="utf-8")
+    assert "<td><code>--loop &lt;strict|fused|overlapped|relaxed&gt;</code></td>" in text
+    rows = re.findall(r"<tr>(.*?)</tr>", text, re.DOTALL)
+    assert len(rows) > 150
+    assert {row.count("<td") or row.count("<th") for row in rows} == {3}

@@ -70,7 +70,7 @@ def run(  # noqa: PLR0913 (a command: its options)
             "--steps", min=1, max=MOST_STEPS, help="Gradient steps after the warm-up, instead of a time."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")] = 0,
     threads: Annotated[int, typer.Option("--threads", min=1, help="Threads of the learner.")] = 1,
     streams: Annotated[
         int,

@@ -263,7 +263,9 @@ def main(
     ] = "1,2,4",
     cells: Annotated[int, typer.Option("--cells", min=1, help="Cells per round.")] = 40,
     cell_s: Annotated[float, typer.Option("--cell-s", min=0.001, help="Seconds that a cell waits.")] = 0.25,
-    rounds: Annotated[int, typer.Option("--rounds", min=1)] = statistics.FEWEST_SAMPLES,
+    rounds: Annotated[
+        int, typer.Option("--rounds", min=1, help="Runs with each number of nodes.")
+    ] = statistics.FEWEST_SAMPLES,
     pairs: Annotated[
         int, typer.Option("--pairs", min=statistics.FEWEST_PAIRS, help="Pairs of runs of the timed cell.")
     ] = statistics.PAIRS,

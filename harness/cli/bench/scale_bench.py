@@ -191,7 +191,9 @@ def main(  # noqa: PLR0913 (a command: its options)
     shards: Annotated[
         str, typer.Option("--shards", help="Numbers of replay shards, separated by commas.")
     ] = joined(SHARDS),
-    workload: Annotated[str, typer.Option("--workload")] = "hopper-ddpg",
+    workload: Annotated[
+        str, typer.Option("--workload", help="The workload that is trained.")
+    ] = "hopper-ddpg",
     mapping: Annotated[str, typer.Option("--mapping", help="LEARNER-RMM-STORAGE.")] = MAPPING,
     cell_s: Annotated[float, typer.Option("--cell-s", help="Seconds that a cell takes.")] = CELL_S,
     link_bytes_per_s: Annotated[
