@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,13 @@ MENTIONED = sorted(
 )
 
 
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+EXTRAS = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+IN_INSTALL = set(re.findall(r"^EXTRAS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[0].split(","))
+NO_INDEX = {"docs/install.md"}
+"""Pages that say where `pip install placerl[X]` works: only where the package is installed, since no index has it."""
+
+
 def parse(line: str) -> None:
     """Read a command line as `placerl` does, without running the command."""
     _, *arguments = shlex.split(line)
@@ -80,6 +88,32 @@ def test_a_command_in_a_sentence_has_the_options_that_it_names(page: str, line: 
     except TyperException as error:
         if not error.format_message().startswith("Missing"):  # a sentence may leave the workload out
             raise
+
+
+def test_a_target_in_a_block_is_one_of_the_makefile() -> None:
+    lines = {line.partition(" #")[0] for _, block in fenced("sh") for line in block.splitlines()}
+    made = {target for line in lines for target in re.findall(r"\bmake ([a-z-]+)", line)}
+    assert {"reproduce", "test", "gpu-check"} <= made <= TARGETS
+
+
+def test_pages_install_extras_that_exist_from_where_they_are() -> None:
+    commands = {
+        (page, command)
+        for page, text in TEXTS.items()
+        for command in re.findall(r"pip\s+install\b[^\n`]*", text)
+    }
+    assert len(commands) >= 5
+    for page, command in commands:
+        for target, names in re.findall(r"(\S*?)\[([a-z,]+)\]", command):
+            assert set(names.split(",")) <= EXTRAS, f"{page}: {command}"
+            assert "placerl" not in target or page in NO_INDEX, f"{page}: {command}"
+
+
+def test_the_table_of_extras_is_the_projects() -> None:
+    rows = re.findall(r"^\| (`.+?`) \| .* \| (.*) \|$", TEXTS["docs/install.md"], re.MULTILINE)
+    listed = {name: said for names, said in rows for name in re.findall(r"`(\w+)`", names)}
+    assert set(listed) == EXTRAS
+    assert {name for name, said in listed.items() if said == "yes"} == IN_INSTALL
 
 
 def test_the_example_file_is_a_block_of_the_pages() -> None:
