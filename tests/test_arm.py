@@ -29,6 +29,7 @@ def test_a_missing_tool_is_named_with_its_package(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(
     bool(MISSING), reason=f"not here: {', '.join(MISSING)} (apt: g++-aarch64-linux-gnu qemu-user)"
