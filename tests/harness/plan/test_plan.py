@@ -1,6 +1,4 @@
-import dis
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -11,15 +9,12 @@ from pathlib import Path
 import pytest
 
 from harness import papers, workloads
-from harness.compare import registry
-from harness.compare.registry import RLLIB, TRAINED
 from harness.compare.rounds import ComparedPart, label
 from harness.core.errors import UserError
 from harness.core.progress import Report, silent
 from harness.core.provenance import Provenance
 from harness.core.row import Interrupted, Measurement
 from harness.mapping import Mapping
-from harness.papers.ppo import table_2_iterations
 from harness.plan import plan
 from harness.plan.tiers import TIERS, Tier
 from harness.platforms.available_memory import NotEnoughMemory
@@ -112,15 +107,6 @@ def test_a_run_brings_the_prediction_that_names_its_mapping_and_no_other() -> No
     ]
 
 
-@pytest.mark.parametrize("name", TIERS)
-def test_what_a_cell_needs_stands_before_it(name: str) -> None:
-    seen: set[str] = set()
-    for cell in plan.plan(TIERS[name]):
-        assert seen.issuperset(cell.needs), cell.key
-        assert bool(cell.needs) == cell.key.startswith(("prediction/", "run/", "compare/")), cell.key
-        seen.add(cell.key)
-
-
 @pytest.mark.parametrize(
     ("key", "at_least", "expected"),
     [
@@ -143,67 +129,6 @@ def test_a_claim_s_tier_is_the_first_that_measures_anything_for_it(
     key: str, at_least: str, expected: str
 ) -> None:
     assert plan.tier_for(claim_of(key), at_least) == expected
-
-
-@pytest.mark.parametrize(("name", "lines"), [("quick", ()), ("standard", RLLIB), ("full", RLLIB)])
-def test_a_workload_is_compared_with_the_line_of_rllib_that_has_its_algorithm(
-    name: str, lines: tuple[str, ...]
-) -> None:
-    """MAP and PAL compare with RLlib's DDPG, which the newest line no longer has.
-
-    Whether a line has the environment, too, is seen when it runs: 2.6.3 says that it has no Hopper-v5.
-    """
-    planned = {cell.key for cell in plan.plan(TIERS[name])}
-    for item in map(workloads.load, TIERS[name].workloads):
-        of = {line for line in RLLIB if f"compare/{item.name}/{line}" in planned}
-        expected = "rllib_2_6_3" if item.algorithm.name in ("ddpg", "td3") else "rllib"
-        assert of == ({expected} if lines else set()), item.name
-        assert f"compare/{item.name}/sb3" in planned
-
-
-@pytest.mark.parametrize("line", RLLIB)
-def test_the_plan_knows_what_a_line_s_worker_trains(line: str) -> None:
-    source = (registry.BASELINES / line / "worker.py").read_text(encoding="utf-8")
-    (kinds,) = re.findall(r"^ +kinds = \{(.*)\}$", source, re.MULTILINE)
-    assert set(re.findall(r'"(\w+)":', kinds)) == set(TRAINED[line])
-
-
-@pytest.mark.parametrize("name", TIERS)
-def test_no_cell_of_a_tier_has_another_ones_key(name: str) -> None:
-    keys = [cell.key for cell in plan.plan(TIERS[name])]
-    assert len(set(keys)) == len(keys)
-
-
-def reads_rows(cell: Cell) -> bool:
-    """Whether its code uses the run that it is given."""
-    code = cell.measure.__code__
-    return any(instruction.argval == code.co_varnames[0] for instruction in dis.get_instructions(code))
-
-
-@pytest.mark.parametrize("name", TIERS)
-def test_a_cell_that_reads_others_rows_is_of_their_chain(name: str) -> None:
-    """Without, a cluster measures it somewhere else, and without their rows."""
-    cells = plan.plan(TIERS[name])
-    reading = {cell.key.partition("/")[0]: cell.chain for cell in cells if reads_rows(cell)}
-    assert {"prediction", "run", "compare", "validation"} >= reading.keys() >= {"prediction", "run"}
-    assert "validation" in reading or not any(cell.key.startswith("validation/") for cell in cells)
-    for cell in cells:
-        if reads_rows(cell):
-            assert cell.chain == cell.key.split("/")[1], f"{cell.key}: its workload's"
-
-
-@pytest.mark.parametrize(("built", "minutes"), [(True, 9), (False, 10)])
-def test_the_quick_tier_fits_into_ten_minutes(
-    built: bool, minutes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(simulated, "is_built", lambda: built)
-    monkeypatch.setattr(table_2_iterations, "is_counted", lambda *_: built)
-    cells = plan.plan(TIERS["quick"])
-    assert sum(cell.estimate_s for cell in cells) < minutes * 60
-    simulated_s = sum(
-        cell.estimate_s for cell in cells if cell.key.startswith(("simulated", "claim/FIX-F10"))
-    )
-    assert not built or simulated_s < 90
 
 
 def test_a_finished_cell_is_not_measured_again(run: Run) -> None:
