@@ -5,10 +5,23 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from harness.mapping.loop import ACTORS, HOST, LEARNER, RMM, STORAGE, Made, Shape, Traffic, TrainingLoop
+from harness.mapping.loop import (
+    ACTORS,
+    HOST,
+    LEARNER,
+    RMM,
+    STORAGE,
+    Made,
+    Shape,
+    Traffic,
+    TrainingLoop,
+    not_overwritten,
+)
 from harness.mapping.nothing import Nothing
-from primitives.replay import FieldSpec
+from primitives.replay import FieldSpec, Storage
 from primitives.replay.device import DeviceStorage
 from primitives.replay.device.cuda_backend import CudaRows
 from tests.primitives.replay.device import stand_in_cupy
@@ -232,3 +245,17 @@ def test_an_insertion_of_the_loop_copies_what_was_sampled_since_and_still_waits(
     before = len(copies)
     loop.round()
     assert len(copies) - before == min(gradient_steps, ahead + deferred)
+
+
+@given(capacity=st.integers(1, 12), before=st.integers(1, 40), since=st.integers(0, 30), data=st.data())
+@settings(max_examples=300, deadline=None)
+def test_overwritten_rows_are_found(capacity, before, since, data):
+    storage = Storage(capacity, {"item": FieldSpec((), np.int64)})
+    for item in range(before):
+        storage.insert({"item": np.array([item])})
+    indices = np.array(data.draw(st.lists(st.integers(0, len(storage) - 1), min_size=1, max_size=6)))
+    sampled = storage.columns["item"][indices]
+    for item in range(before, before + since):
+        storage.insert({"item": np.array([item])})
+    kept = not_overwritten(indices, capacity, before + since, before)
+    np.testing.assert_array_equal(kept, storage.columns["item"][indices] == sampled)

@@ -338,3 +338,65 @@ def test_a_part_tells_its_seconds_itself_or_by_its_tree_or_its_executable():
     assert simulated_s(SimpleNamespace(executable=SimpleNamespace(simulated_s=5)))() == 5.0
     assert simulated_s(SimpleNamespace(cycles=600)) is None, "cycles without a clock are no seconds"
     assert simulated_s(SimpleNamespace(tree=None)) is None
+
+
+def test_the_clock_stands_still_while_a_device_is_simulated():
+    told = [0.0]
+
+    def work():
+        told[0] += 1e6
+        return "done"
+
+    time = VirtualTime({LEARNER: Device(lambda: told[0], "fpga")})
+    before_s = time.now_s()
+    made = time.call(LEARNER, "learner", work, after_s=before_s + 5e6)
+    assert made.value == "done"
+    assert made.ready_s == pytest.approx(before_s + 6e6)
+    assert time.now_s() < before_s + 1e6  # the host has only made the call
+    time.drain()
+    assert time.now_s() == pytest.approx(before_s + 6e6)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "expected"),
+    [
+        ("fpga:u200-native-cpu", {("cpu", "fpga:u200"), ("fpga:u200", "cpu")}),
+        ("native-fpga:u200-cpu", {("cpu", "fpga:u200"), ("fpga:u200", "cpu")}),
+        ("fpga:u200-fpga:u200-fpga:u200", {("cpu", "fpga:u200"), ("fpga:u200", "cpu"), ("fpga:u200",) * 2}),
+        ("torch:cuda-fpga:u200-cpu", {("cpu", "fpga:u200"), ("fpga:u200", "cpu")}),
+        ("native-native-cpu", set()),
+    ],
+)
+def test_only_links_of_simulated_devices_are_asked_for(mapping, expected):
+    """A real device's transfers are part of what is measured."""
+    asked = set()
+
+    class Asked:
+        def latency_s(self, source, target):
+            return 0.0
+
+        def bytes_per_s(self, source, target):
+            asked.add((source, target))
+            return 1.0
+
+    mapping = Mapping.parse(mapping)
+    parts = [
+        SimpleNamespace(simulated_s=0.0) if target.backend == "fpga" else object()
+        for target in (mapping.learner, mapping.rmm)
+    ]
+    time_of(mapping, *parts, Asked)
+    assert asked == expected
+
+
+def test_cycles_are_seconds_at_the_clock():
+    class Tree:
+        cycles, clock_hz = 600, 300e6
+
+    class Replay:
+        tree = Tree()
+
+    told = simulated_s(Replay())
+    assert told() == pytest.approx(2e-6)
+    Tree.cycles = 1200
+    assert told() == pytest.approx(4e-6)
+    assert simulated_s(object()) is None

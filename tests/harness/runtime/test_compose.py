@@ -14,7 +14,7 @@ from harness.runtime import check_options, compose
 from harness.runtime.actors.in_process import InlineActors, ThreadActors
 from harness.runtime.actors.pool import ActorPool
 from harness.runtime.learners import creation
-from harness.runtime.options import STRICT, Fusion, Options
+from harness.runtime.options import STRICT, Fusion, InitialPriorities, Options
 from harness.runtime.timed_storage import TimedDeviceStorage
 from harness.runtime.training import Training
 from harness.workloads.custom_task import CustomTask
@@ -401,3 +401,55 @@ def test_actors_elsewhere_infer_in_the_formats_of_a_learner_in_fixed_point(short
 def test_a_batch_that_fixed_point_cannot_express_is_refused_before_anything_starts(short):
     with pytest.raises(UserError, match="matmul at "):
         check_options.check(STRICT, short("cartpole-ddpg"), Mapping.parse("native[fixed32]-native-cpu"), 1)
+
+
+@pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ddpg"])
+@pytest.mark.parametrize(
+    ("mapping", "arguments"),
+    [
+        (TORCH, {"fusion": Fusion.NONE}),
+        (TORCH, {}),
+        (NATIVE, {}),
+        (NATIVE, {"overlap": 4}),
+        (NATIVE, {"overlap": 4, "processes": 2}),
+        (TORCH, {"overlap": 4, "deferred_insertion": True}),
+        (NATIVE, {"overlap": 4, "presampled_batches": 2, "replay_beside": True}),
+        (TORCH, {"overlap": 4, "presampled_batches": 2, "replay_beside": True}),
+        (Mapping.parse("fpga-fpga-fpga"), {}),
+    ],
+)
+def test_the_actors_td_errors_are_the_initial_priorities(short, name, mapping, arguments):
+    item = short(name, actors=3)
+    options = Options(**arguments, initial_priorities=InitialPriorities.ACTOR)
+    training = Training(item, mapping, options=options)
+    training.fill()
+    training._drain()
+    learner, replay, rows = training.learner, training.replay, np.arange(42)
+    batch = (replay if isinstance(replay, ConcurrentReplay) else replay.storage).gather(rows)
+    errors = learner.algorithm.acting_td_errors(learner.parameters(), batch)
+    expected = (np.abs(errors) + item.replay.epsilon) ** item.replay.alpha
+    found = replay.tree.get(rows) if isinstance(replay, PrioritizedReplay) else replay.priorities(rows)
+    assert np.ptp(expected) > 0
+    np.testing.assert_allclose(found, expected, rtol=2e-3)  # the simulated tree has fixed-point leaves
+    training.take(8)  # inserts in the loop too
+    training.close()
+
+
+@pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ddpg"])
+def test_the_actors_td_errors_are_by_the_weights_that_they_act_with(short, name):
+    training = Training(
+        short(name), NATIVE, options=Options(overlap=4, initial_priorities=InitialPriorities.ACTOR)
+    )
+    training.fill()
+    inserted, insert = [], training._steps.insert
+    training._steps.insert = lambda columns, td_errors: (
+        inserted.append((columns | {}, td_errors.copy())),
+        insert(columns, td_errors),
+    )
+    before = training.learner.parameters()
+    training._loop.round()
+    (columns, errors), algorithm = inserted[0], training.learner.algorithm
+    np.testing.assert_allclose(errors, algorithm.acting_td_errors(before, columns), rtol=1e-5)
+    after = training.learner.parameters()
+    assert not np.allclose(errors, algorithm.acting_td_errors(after, columns), rtol=1e-5)
+    training.close()

@@ -6,13 +6,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from harness import workloads
 from harness.core.errors import UserError
 from harness.mapping import Mapping
-from harness.mapping.loop import not_overwritten
 from harness.runtime import compose
 from harness.runtime import training as training_module
 from harness.runtime.actors.in_process import InlineActors, ThreadActors
@@ -21,7 +18,6 @@ from harness.runtime.options import Fusion, InitialPriorities, Options
 from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Training
 from harness.runtime.units.replay import TimeBeside
 from harness.runtime.units.unit import UnitError
-from primitives.replay import ConcurrentReplay, FieldSpec, PrioritizedReplay, Storage
 from tests.harness.runtime.rail_workload import dqn_on_a_rail
 from tests.majority import majority
 
@@ -160,20 +156,6 @@ def test_presampled_batches_train_on_older_samples():
         np.any(value != relaxed.learner.parameters()[key])
         for key, value in strict.learner.parameters().items()
     )
-
-
-@given(capacity=st.integers(1, 12), before=st.integers(1, 40), since=st.integers(0, 30), data=st.data())
-@settings(max_examples=300, deadline=None)
-def test_overwritten_rows_are_found(capacity, before, since, data):
-    storage = Storage(capacity, {"item": FieldSpec((), np.int64)})
-    for item in range(before):
-        storage.insert({"item": np.array([item])})
-    indices = np.array(data.draw(st.lists(st.integers(0, len(storage) - 1), min_size=1, max_size=6)))
-    sampled = storage.columns["item"][indices]
-    for item in range(before, before + since):
-        storage.insert({"item": np.array([item])})
-    kept = not_overwritten(indices, capacity, before + since, before)
-    np.testing.assert_array_equal(kept, storage.columns["item"][indices] == sampled)
 
 
 @pytest.mark.parametrize(
@@ -437,58 +419,6 @@ def test_rows_that_were_overwritten_meanwhile_keep_the_priority_of_their_new_ite
     training.close()
 
 
-@pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ddpg"])
-@pytest.mark.parametrize(
-    ("mapping", "arguments"),
-    [
-        (MAPPING, {"fusion": Fusion.NONE}),
-        (MAPPING, {}),
-        (NATIVE, {}),
-        (NATIVE, {"overlap": 4}),
-        (NATIVE, {"overlap": 4, "processes": 2}),
-        (MAPPING, {"overlap": 4, "deferred_insertion": True}),
-        (NATIVE, {"overlap": 4, "presampled_batches": 2, "replay_beside": True}),
-        (MAPPING, {"overlap": 4, "presampled_batches": 2, "replay_beside": True}),
-        (Mapping.parse("fpga-fpga-fpga"), {}),
-    ],
-)
-def test_the_actors_td_errors_are_the_initial_priorities(name, mapping, arguments):
-    item = small(name, actors=3)
-    options = Options(**arguments, initial_priorities=InitialPriorities.ACTOR)
-    training = Training(item, mapping, options=options)
-    training.fill()
-    training._drain()
-    learner, replay, rows = training.learner, training.replay, np.arange(42)
-    batch = (replay if isinstance(replay, ConcurrentReplay) else replay.storage).gather(rows)
-    errors = learner.algorithm.acting_td_errors(learner.parameters(), batch)
-    expected = (np.abs(errors) + item.replay.epsilon) ** item.replay.alpha
-    found = replay.tree.get(rows) if isinstance(replay, PrioritizedReplay) else replay.priorities(rows)
-    assert np.ptp(expected) > 0
-    np.testing.assert_allclose(found, expected, rtol=2e-3)  # the simulated tree has fixed-point leaves
-    training.take(8)  # inserts in the loop too
-    training.close()
-
-
-@pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ddpg"])
-def test_the_actors_td_errors_are_by_the_weights_that_they_act_with(name):
-    training = Training(
-        small(name), NATIVE, options=Options(overlap=4, initial_priorities=InitialPriorities.ACTOR)
-    )
-    training.fill()
-    inserted, insert = [], training._steps.insert
-    training._steps.insert = lambda columns, td_errors: (
-        inserted.append((columns | {}, td_errors.copy())),
-        insert(columns, td_errors),
-    )
-    before = training.learner.parameters()
-    training._loop.round()
-    (columns, errors), algorithm = inserted[0], training.learner.algorithm
-    np.testing.assert_allclose(errors, algorithm.acting_td_errors(before, columns), rtol=1e-5)
-    after = training.learner.parameters()
-    assert not np.allclose(errors, algorithm.acting_td_errors(after, columns), rtol=1e-5)
-    training.close()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mapping", "arguments"),
@@ -517,58 +447,6 @@ def test_dqn_learns_to_hold_the_middle(mapping, arguments):
         return np.mean(returns[-20:]) > 25
 
     assert majority(map(learns, range(9)))
-
-
-@pytest.mark.parametrize("mapping", [MAPPING, NATIVE])
-@pytest.mark.parametrize(("actors", "interval"), [(1, 1), (3, 2)])
-def test_an_overlapped_actor_trains_the_same_for_the_same_seed(mapping, actors, interval):
-    the_workload = small("cartpole-dqn", actors=actors, update_interval=interval)
-    runs = [trained(the_workload, mapping=mapping, overlap=8, seed=seed) for seed in (1, 1, 2)]
-    parameters = [training.learner.parameters() for training, _ in runs]
-    for key, value in parameters[0].items():
-        np.testing.assert_array_equal(value, parameters[1][key])
-    assert any(np.any(value != parameters[2][key]) for key, value in parameters[0].items())
-    progress = runs[0][1][1]
-    assert progress.gradient_steps >= 60
-    assert progress.environment_steps == interval * progress.gradient_steps
-    assert len(runs[0][0].replay) == min(500, runs[0][0].environment_steps)
-
-
-def test_an_overlapped_iteration_uses_the_weights_from_before_it():
-    training = Training(small("cartpole-dqn"), NATIVE, options=Options(overlap=4))
-    training.warm_up()
-    seen = []
-    explore = type(training.learner.algorithm).explore
-
-    def spy(self, parameters, *arguments):
-        seen.append({name: value.copy() for name, value in parameters.items()})
-        return explore(self, parameters, *arguments)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(training.learner.algorithm), "explore", spy)
-        before = training.learner.parameters()
-        training.advance(4)
-        after = training.learner.parameters()
-        training.advance(4)
-    training.close()
-    assert len(seen) == 8
-    for name in before:
-        np.testing.assert_array_equal(seen[0][name], before[name])
-        np.testing.assert_array_equal(seen[3][name], before[name])
-        np.testing.assert_array_equal(seen[4][name], after[name])
-
-
-def test_an_environment_that_breaks_stops_an_overlapped_run_by_name():
-    training = Training(small("cartpole-dqn"), NATIVE, options=Options(overlap=4))
-    training.warm_up()
-
-    def broken(action):
-        raise OSError("the simulator is gone")
-
-    training._acting._actor._environments[0].step = broken
-    with pytest.raises(UnitError, match="actor: OSError: the simulator is gone"):
-        training.advance(4)
-    training.close()
 
 
 def test_a_negative_overlap_is_refused():

@@ -3,19 +3,15 @@
 The fake devices tell so many seconds a call that what the host measures beside them is nothing.
 """
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance
 from harness.mapping import Mapping
-from harness.mapping.loop import LEARNER
 from harness.mapping.problem import INDEX_BYTES, PRIORITY_BYTES, WEIGHT_BYTES
 from harness.measure import full_speed
 from harness.runtime import clock
-from harness.runtime.clock import Device, VirtualTime, simulated_s, time_of
 from harness.runtime.compose import compose
 from harness.runtime.options import Fusion, Options
 from harness.runtime.training import Training
@@ -358,74 +354,6 @@ def test_it_trains_as_the_real_run_does(short, options):
     assert virtual.environment_steps == real.environment_steps
     for name, value in virtual.learner.parameters().items():
         np.testing.assert_array_equal(value, real.learner.parameters()[name])
-
-
-def test_the_clock_stands_still_while_a_device_is_simulated():
-    told = [0.0]
-
-    def work():
-        told[0] += 1e6
-        return "done"
-
-    time = VirtualTime({LEARNER: Device(lambda: told[0], "fpga")})
-    before_s = time.now_s()
-    made = time.call(LEARNER, "learner", work, after_s=before_s + 5e6)
-    assert made.value == "done"
-    assert made.ready_s == pytest.approx(before_s + 6e6)
-    assert time.now_s() < before_s + 1e6  # the host has only made the call
-    time.drain()
-    assert time.now_s() == pytest.approx(before_s + 6e6)
-
-
-@pytest.mark.parametrize(
-    ("mapping", "expected"),
-    [
-        ("fpga:u200-native-cpu", {("cpu", "fpga:u200"), ("fpga:u200", "cpu")}),
-        ("native-fpga:u200-cpu", {("cpu", "fpga:u200"), ("fpga:u200", "cpu")}),
-        ("fpga:u200-fpga:u200-fpga:u200", {("cpu", "fpga:u200"), ("fpga:u200", "cpu"), ("fpga:u200",) * 2}),
-        ("torch:cuda-fpga:u200-cpu", {("cpu", "fpga:u200"), ("fpga:u200", "cpu")}),
-        ("native-native-cpu", set()),
-    ],
-)
-def test_only_links_of_simulated_devices_are_asked_for(mapping, expected):
-    """A real device's transfers are part of what is measured."""
-    asked = set()
-
-    class Asked:
-        def latency_s(self, source, target):
-            return 0.0
-
-        def bytes_per_s(self, source, target):
-            asked.add((source, target))
-            return 1.0
-
-    mapping = Mapping.parse(mapping)
-    parts = [
-        SimpleNamespace(simulated_s=0.0) if target.backend == "fpga" else object()
-        for target in (mapping.learner, mapping.rmm)
-    ]
-    time_of(mapping, *parts, Asked)
-    assert asked == expected
-
-
-def test_a_device_that_tells_no_time_is_an_error():
-    time = VirtualTime({LEARNER: Device(lambda: 0.0, "fpga")})
-    with pytest.raises(RuntimeError, match="learner: device fpga told 0 s"):
-        time.call(LEARNER, "learner", lambda: None)
-
-
-def test_cycles_are_seconds_at_the_clock():
-    class Tree:
-        cycles, clock_hz = 600, 300e6
-
-    class Replay:
-        tree = Tree()
-
-    told = simulated_s(Replay())
-    assert told() == pytest.approx(2e-6)
-    Tree.cycles = 1200
-    assert told() == pytest.approx(4e-6)
-    assert simulated_s(object()) is None
 
 
 def test_processes_that_take_turns_with_the_learner_are_refused_in_virtual_time(short):

@@ -15,12 +15,13 @@ from harness.runtime.compose import actors_of
 from harness.runtime.learners.creation import learner_of
 from harness.runtime.options import Fusion, Options
 from harness.runtime.program import compose
+from harness.runtime.training import Training
 from harness.runtime.units.unit import UnitError
 from harness.workloads.task import columns_of
 from primitives.replay import FieldSpec
 from primitives.replay.storage import transition_fields
 
-NATIVE = Mapping.parse("native-native-cpu")
+NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
 BOTH = pytest.mark.parametrize("kind", [InlineActors, ThreadActors])
 
 
@@ -229,3 +230,58 @@ def step(weights, batch):
 
     slope, (cost, error) = torch.func.grad_and_value(loss, has_aux=True)(weights)
     return {"slope": weights["slope"] - 1e-3 * slope["slope"]}, {"loss": cost, "td_error": error}
+
+
+@pytest.mark.parametrize("mapping", [TORCH, NATIVE])
+@pytest.mark.parametrize(("actors", "interval"), [(1, 1), (3, 2)])
+def test_an_overlapped_actor_trains_the_same_for_the_same_seed(short, mapping, actors, interval):
+    the_workload = short("cartpole-dqn", actors=actors, update_interval=interval)
+    runs = [Training(the_workload, mapping, seed=seed, options=Options(overlap=8)) for seed in (1, 1, 2)]
+    for training in runs:
+        training.warm_up()
+        progress = training.advance(60)
+        training.close()
+    parameters = [training.learner.parameters() for training in runs]
+    for key, value in parameters[0].items():
+        np.testing.assert_array_equal(value, parameters[1][key])
+    assert any(np.any(value != parameters[2][key]) for key, value in parameters[0].items())
+    assert progress.gradient_steps >= 60
+    assert progress.environment_steps == interval * progress.gradient_steps
+    assert len(runs[0].replay) == min(500, runs[0].environment_steps)
+
+
+def test_an_overlapped_iteration_uses_the_weights_from_before_it(short):
+    training = Training(short("cartpole-dqn"), NATIVE, options=Options(overlap=4))
+    training.warm_up()
+    seen = []
+    explore = type(training.learner.algorithm).explore
+
+    def spy(self, parameters, *arguments):
+        seen.append({name: value.copy() for name, value in parameters.items()})
+        return explore(self, parameters, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(training.learner.algorithm), "explore", spy)
+        before = training.learner.parameters()
+        training.advance(4)
+        after = training.learner.parameters()
+        training.advance(4)
+    training.close()
+    assert len(seen) == 8
+    for name in before:
+        np.testing.assert_array_equal(seen[0][name], before[name])
+        np.testing.assert_array_equal(seen[3][name], before[name])
+        np.testing.assert_array_equal(seen[4][name], after[name])
+
+
+def test_an_environment_that_breaks_stops_an_overlapped_run_by_name(short):
+    training = Training(short("cartpole-dqn"), NATIVE, options=Options(overlap=4))
+    training.warm_up()
+
+    def broken(action):
+        raise OSError("the simulator is gone")
+
+    training._acting._actor._environments[0].step = broken
+    with pytest.raises(UnitError, match="actor: OSError: the simulator is gone"):
+        training.advance(4)
+    training.close()
