@@ -79,6 +79,7 @@ class ActorPlan:
 class _Request(NamedTuple):
     steps: int
     environment_steps: int  # steps that all actors have taken so far
+    stepped: int  # number of environments that the active actors step together
     buffer: int  # buffer of the weights to use
     explore: bool  # whether the policy chooses the actions; otherwise they are random
 
@@ -91,17 +92,15 @@ class _Answer(NamedTuple):
 
 
 def _work(
-    plan: ActorPlan, policy: Policy, everyone: int, columns: SharedArrays, *weights: SharedArrays
+    plan: ActorPlan, policy: Policy, columns: SharedArrays, *weights: SharedArrays
 ) -> Callable[[_Request], _Answer]:
-    """Create the actor's function inside its process; `everyone` is the number of environments of all actors
-    together.
-    """
+    """Create the actor's function inside its process."""
     actor = plan.build(columns)
     buffers = [dict(buffer) for buffer in weights]
-    scale = everyone / len(plan.environments)
 
     def work(request: _Request) -> _Answer:
         before = actor.environment_steps, actor.environment_s, actor.inference_s
+        scale = request.stepped / len(plan.environments)
 
         def overall(own_steps: int) -> int:
             return request.environment_steps + round((own_steps - before[0]) * scale)
@@ -137,7 +136,8 @@ class ActorPool(Actors):
     Attributes:
         learner: the learner whose weights are used.
         active: number of actors that step, 1 to `processes`. The environments of the others pause, and the active
-            ones take as many more steps.
+            ones take more steps in their place. Steps beyond those requested, which make the steps of each
+            environment a whole number, are subtracted from the next request.
         environment_steps: steps taken so far, over all environments.
         environment_s, inference_s: seconds spent so far in environments and in choosing actions, by the slowest
             actor of each request, because the actors run in parallel.
@@ -167,6 +167,9 @@ class ActorPool(Actors):
         self._read = 0
         self.active = processes
         self._asked: tuple[int, int]  # actors, and steps of each of their environments
+        self._surplus = (
+            0  # environment steps requested so far in addition to those that `submit` was asked for
+        )
         self._episodes: list[Episode] = []
         self.environment_steps = 0
         self.environment_s = 0.0
@@ -175,7 +178,7 @@ class ActorPool(Actors):
         self._units: list[ProcessUnit[_Request, _Answer] | InlineUnit[_Request, _Answer]] = []
         try:
             for number, (part, columns) in enumerate(zip(plans, self._shared, strict=True)):
-                build = partial(_work, part, learner.policy(), len(plan.environments))
+                build = partial(_work, part, learner.policy())
                 name, shared = f"actor {number}", (columns, *self._weights)
                 self._units.append(
                     InlineUnit(name, build, *shared) if inline else ProcessUnit(name, build, *shared)
@@ -205,7 +208,7 @@ class ActorPool(Actors):
         """Request vector steps, each of which steps every environment once, from the active actors.
 
         If not all actors are active, the environments of the active ones take more steps, so that the total
-        is the same.
+        over all requests is the same, up to less than one vector step of the active environments.
 
         Args:
             steps: number of vector steps.
@@ -216,15 +219,17 @@ class ActorPool(Actors):
         """
         active = self._units[: self.active]
         width = sum(self._widths[: len(active)])
-        each = ceil(steps * len(self._plan.environments) / width)
+        missing = steps * len(self._plan.environments) - self._surplus
+        each = ceil(missing / width)
         if not 1 <= each <= self._plan.local_storage:
             raise ValueError(
                 f"steps: found {each} of each environment; allowed: 1 to {self._plan.local_storage}"
             )
-        request = _Request(each, self.environment_steps, self._read, explore)
+        request = _Request(each, self.environment_steps, width, self._read, explore)
         for unit in active:
             unit.submit(request)
         self._asked = len(active), each
+        self._surplus = each * width - missing
 
     def result(self, limit_s: float = STALL_LIMIT_S) -> dict[str, npt.NDArray]:
         """Wait for the transitions of the last request, and return them.

@@ -207,10 +207,10 @@ def weights_of(*values):
 
 def test_an_actor_counts_its_steps_as_a_part_of_everyones_and_reads_the_buffer_that_it_is_told():
     policy = Policy()
-    work = actor_pool._work(plan_of(Counter(0), Counter(1)), policy, 6, {}, *weights_of(0.25, 0.5))
-    assert work(_Request(3, 100, 0, True)).rows == 6
+    work = actor_pool._work(plan_of(Counter(0), Counter(1)), policy, {}, *weights_of(0.25, 0.5))
+    assert work(_Request(3, 100, 6, 0, True)).rows == 6
     assert policy.seen == [(0.25, 100), (0.25, 106), (0.25, 112)]
-    answer = work(_Request(7, 300, 1, True))
+    answer = work(_Request(7, 300, 6, 1, True))
     assert answer.rows == 14
     assert policy.seen[3:5] == [(0.5, 300), (0.5, 306)]
     # Both end with the seventh step: own steps 13 and 14 of 14, thrice as many of everyone.
@@ -219,8 +219,8 @@ def test_an_actor_counts_its_steps_as_a_part_of_everyones_and_reads_the_buffer_t
 
 def test_an_actor_without_a_buffer_acts_at_random():
     policy = Policy()
-    work = actor_pool._work(plan_of(Counter(0)), policy, 1, {}, *weights_of(0.25, 0.5))
-    work(_Request(10, 0, 0, False))
+    work = actor_pool._work(plan_of(Counter(0)), policy, {}, *weights_of(0.25, 0.5))
+    work(_Request(10, 0, 1, 0, False))
     assert policy.seen == []
 
 
@@ -233,9 +233,9 @@ def test_an_answer_has_the_seconds_of_its_own_request(monkeypatch):
             clock[0] += 5
             return super().step(action)
 
-    work = actor_pool._work(plan_of(Slow(0)), Policy(clock), 1, {}, *weights_of(0.25))
+    work = actor_pool._work(plan_of(Slow(0)), Policy(clock), {}, *weights_of(0.25))
     for steps in (2, 4):
-        answer = work(_Request(steps, 0, 0, True))
+        answer = work(_Request(steps, 0, 1, 0, True))
         assert (answer.environment_s, answer.inference_s) == (5 * steps, 3 * steps)
 
 
@@ -357,7 +357,29 @@ def test_those_who_are_active_take_the_steps_of_all(here):
     columns = pool.collect(8)
     assert len(columns["reward"]) == pool.environment_steps == 2 * 20
     np.testing.assert_array_equal(columns["observation"][:, 0], [0, 1] * 20)
-    assert len(pool.collect(1)["reward"]) == 2 * 3, "at least as many as asked for"
+
+
+def test_steps_beyond_those_requested_are_taken_off_the_next_request(here):
+    pool = here(*map(Counter, range(5)), processes=2)
+    pool.active = 1  # 2 environments of 5
+    taken = [len(pool.collect(1)["reward"]) for _ in range(6)]
+    assert taken == [6, 4, 6, 4, 6, 4], "5 on average, of 2 environments"
+    pool.collect(1)
+    pool.active = 2
+    assert len(pool.collect(1)["reward"]) == 5
+    assert pool.environment_steps == 8 * 5 + 1
+    pool.active = 1
+    assert len(pool.collect(1)["reward"]) == 4
+    assert pool.environment_steps == 9 * 5
+
+
+def test_step_numbers_do_not_run_ahead_while_actors_pause(here):
+    pool = here(*map(Counter, range(4)), processes=2)
+    pool.active = 1  # 2 environments of 4
+    pool.collect(5)
+    assert [step for _, step in pool.learner.policy().seen] == list(range(0, 20, 2))
+    assert pool.environment_steps == 20
+    assert [episode.environment_step for episode in pool.take_episodes()] == [19, 20]
 
 
 def test_requests_explore_with_what_was_published_last_unless_they_are_random(here):
