@@ -20,6 +20,7 @@ Transfers between two units on the host, including a real device's driver, are p
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from collections.abc import Mapping as MappingABC
+from functools import partial
 from time import perf_counter
 from typing import Any, Generic, NamedTuple
 
@@ -250,6 +251,18 @@ class VirtualTime(RealTime):
         if not bytes_per_s or not sent_bytes:
             return 0.0
         return self._latencies_s.get((source, unit), 0.0) + sent_bytes / bytes_per_s
+
+    def act(self, work: Callable[[int], Value], vector_steps: int) -> Value:
+        """Let the actors take their vector steps on the host, in its real time without waiting for a core.
+
+        Args:
+            work: function to call with `vector_steps`.
+            vector_steps: number of vector steps, each of which steps every environment once.
+        """
+        made_s = self.now_s()
+        value, took_s = self._timed(partial(work, vector_steps))
+        self._ahead_s = made_s + took_s - perf_counter()
+        return value
 
     def call(
         self,

@@ -120,6 +120,13 @@ def test_what_a_call_waited_for_a_core_is_no_part_of_its_time(clock, unit):
     assert time.now_s() == pytest.approx(1003 if unit == HOST else 1001), "between calls the clock goes on"
 
 
+def test_what_the_actors_waited_for_a_core_is_no_part_of_their_turn(clock):
+    time = virtual(clock)
+    assert time.act(lambda steps: (clock.work(2.0, waited_s=30.0)(), steps), 7) == ("value", 7)
+    assert time.now_s() == pytest.approx(1002)
+    assert not time.terms_s, "the actors count their own"
+
+
 def test_a_call_keeps_a_twentieth_of_its_time_whatever_the_system_reports(clock):
     time = virtual(clock)
 
