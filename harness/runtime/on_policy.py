@@ -1,18 +1,20 @@
 """The training loop of algorithms that learn only from their own latest samples (PPO 2.1)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.mapping.base import Platform
 from harness.mapping.loop import HOST, LEARNER
 from harness.runtime.actors.actor import Episode
 from harness.runtime.actors.in_process import Actors
 from harness.runtime.actors.pool import ActorPlan
-from harness.runtime.clock import time_of, weights_bytes
+from harness.runtime.clock import VirtualTime, time_of, weights_bytes
 from harness.runtime.compose import actors_of, check_processes, start_actors
 from harness.runtime.native_iterations import NativeIterations, chosen_fusion
 from harness.runtime.on_policy_loop import OnPolicyLoop
@@ -40,7 +42,8 @@ class OnPolicyTraining(OnPolicyLoop):
         seed: seed of everything random.
         options: how the mapping is run. Options of a replay are not allowed (`check_options`), and the workload must
             have the requested number of actors (`Options.applied`). By default, with several threads there is one
-            actor process per thread, up to the number of environments.
+            actor process per thread, up to the number of environments. In virtual time this process steps all
+            environments.
         platform: gives the bandwidth of links to simulated devices.
         starting: starts the actors of a plan, for a learner, in a number of processes; None: `start_actors`.
         learner: the learner; None creates the mapping's.
@@ -67,12 +70,15 @@ class OnPolicyTraining(OnPolicyLoop):
         starting: Callable[[ActorPlan, Learner, int], Actors] | None = None,
         learner: Learner | None = None,
     ) -> None:
-        threads = options.threads
+        check_processes(workload, options.processes or 0)
+        super().__init__(workload, mapping, batch_size, seed, options, learner)
+        self._time = time_of(mapping, self.learner, None, platform)
+        virtual = isinstance(self._time, VirtualTime)
         processes = options.processes
         if processes is None:
-            processes = min(threads, workload.training.actors) if threads > 1 else 0
-        check_processes(workload, processes)
-        super().__init__(workload, mapping, batch_size, seed, options, learner)
+            processes = min(options.threads, self._actors) if options.threads > 1 and not virtual else 0
+        elif processes and virtual:
+            raise UserError(workload.name, "actor processes", processes, "0 in virtual time")
         fields = columns_of(workload) | {"truncated": FieldSpec((), np.bool_)}
         plan = actors_of(
             workload,
@@ -84,9 +90,7 @@ class OnPolicyTraining(OnPolicyLoop):
             envpool=options.envpool,
             native=options.native_environments,
         )
-        self._acting = (starting or start_actors)(plan, self.learner, processes)
         self._rng = np.random.default_rng(self._dealing_seed)
-        self._time = time_of(mapping, self.learner, None, platform)
         self.provenance = self._time.provenance
         self._weights_bytes = weights_bytes(self._time, self.learner)
         size = self.learner.batch_size
@@ -94,6 +98,8 @@ class OnPolicyTraining(OnPolicyLoop):
             prod(shape[1:]) * dtype.itemsize for shape, dtype in self._algorithm.columns(size).values()
         )
         self._found: dict[str, float] = {}
+        # Last: were anything after it to fail, nobody would end the processes.
+        self._acting = (starting or start_actors)(plan, self.learner, processes)
 
     @property
     def environment_steps(self) -> int:
@@ -107,7 +113,7 @@ class OnPolicyTraining(OnPolicyLoop):
     def samples(self) -> dict[str, npt.NDArray]:
         """Collect the transitions of one iteration, and return the samples to learn from, by column."""
         self._time.deliver(LEARNER, "publish", self._acting.publish, self._weights_bytes, 0.0)
-        transitions = self._acting.collect(self._length)
+        transitions = self._time.act(self._acting.collect, self._length)
         shape = (self._length, self._actors)
         by_step = {name: column.reshape(*shape, *column.shape[1:]) for name, column in transitions.items()}
         rollout, parameters = Rollout(**by_step), self.learner.parameters()
@@ -121,12 +127,18 @@ class OnPolicyTraining(OnPolicyLoop):
     def _learn(self, samples: dict[str, npt.NDArray]) -> None:
         self._variant = "full"
         minibatches = self._algorithm.minibatches(samples, self.learner.batch_size, self._rng)
+        simulated = self._time.is_simulated(LEARNER)
         for _ in range(self._gradient_steps_each):
-            made = self._time.call(
-                LEARNER, "learner", lambda: self._step(next(minibatches)), 0.0, {HOST: self._batch_bytes}
-            )
+            dealt = minibatches
+            if simulated:  # its seconds do not include the host's dealing
+                dealt = iter([self._time.call(HOST, "deal", partial(next, minibatches)).value])
+            work = partial(self._step_on_next, dealt)
+            made = self._time.call(LEARNER, "learner", work, 0.0, {HOST: self._batch_bytes})
             self._time.wait(made.ready_s)  # the decision to stop early depends on it
             self.gradient_steps += 1
+
+    def _step_on_next(self, minibatches: Iterator[dict[str, npt.NDArray]]) -> None:
+        self._step(next(minibatches))
 
     def _step(self, batch: dict[str, npt.NDArray]) -> None:
         losses = self.learner.step(batch, variant=self._variant).losses
@@ -142,7 +154,7 @@ class OnPolicyTraining(OnPolicyLoop):
 
     def _terms_s(self) -> dict[str, float]:
         spent_s = self._time.terms_s
-        simulated = ("publish",) if self._time.is_simulated(LEARNER) else ()
+        simulated = ("publish", "deal") if self._time.is_simulated(LEARNER) else ()
         return {
             "environment": self._acting.environment_s,
             "infer": self._acting.inference_s,

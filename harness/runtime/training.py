@@ -52,8 +52,9 @@ class Progress:
             sampling is fused with gathering, the term sample includes gathering; if whole gradient steps are fused,
             the term step replaces sample, gather, learner and update. If the replay manager has a thread of its own,
             the terms of both threads together may exceed `wall_s`, and the term wait is the time that the learner
-            waits for a batch. The term publish is the transfer of a simulated learner's weights to the actors. The
-            rest of `wall_s` is the loop itself.
+            waits for a batch. The term publish is the transfer of a simulated learner's weights to the actors. If an
+            on-policy learner is simulated, the term deal is the host's dealing of minibatches, which is otherwise part
+            of the term learner. The rest of `wall_s` is the loop itself.
         losses: losses of the last gradient step, by name.
     """
 

@@ -1,15 +1,19 @@
 """The loop of PPO: seeds, counts, samples of its own, early stopping, and what other systems are given."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from harness import workloads
 from harness.core.errors import UserError
 from harness.mapping import Mapping
+from harness.measure import full_speed
 from harness.measure.conditions import torch_threads
-from harness.runtime import on_policy, on_policy_loop
+from harness.runtime import clock, on_policy, on_policy_loop
 from harness.runtime import training as off_policy
 from harness.runtime.actors.in_process import InlineActors
+from harness.runtime.learners.creation import learner_of
 from harness.runtime.on_policy import OnPolicyTraining, start
 from harness.runtime.options import Options
 from harness.runtime.training import Training
@@ -240,6 +244,108 @@ def test_existing_actors_are_used_instead_of_new_ones():
     with pytest.raises(Started):
         on_policy.OnPolicyTraining(small(), MAPPING, options=Options(processes=2), starting=lend)
     assert asked == [(2, 2)]
+
+
+class Links:
+    """A platform whose links take no time."""
+
+    def latency_s(self, source, target):
+        return 0.0
+
+    def bytes_per_s(self, source, target):
+        return 1e300
+
+
+def simulated(item):
+    """A learner that states no simulated seconds yet."""
+    learner = learner_of(item, MAPPING, 16, np.random.SeedSequence(0))
+    learner.simulated_s = 0.0
+    return learner
+
+
+def test_in_virtual_time_dealing_and_acting_take_the_hosts_time(monkeypatch):
+    """On a clock that only dealing (3 s a minibatch), acting (5 s) and 7 s of waiting for a core move."""
+    now_s, waited_s = 0.0, 0.0
+    for module in (clock, full_speed):
+        monkeypatch.setattr(module, "perf_counter", lambda: now_s)
+    monkeypatch.setattr(full_speed, "waited_s", lambda: waited_s)
+    item = small()
+    learner = simulated(item)
+    training = OnPolicyTraining(item, Mapping.parse("fpga-native-cpu"), platform=Links, learner=learner)
+    step, minibatches, collect = learner.step, type(learner.algorithm).minibatches, training._acting.collect
+
+    def learnt(*arguments, **options):
+        learner.simulated_s += 11.0
+        return step(*arguments, **options)
+
+    def dealt(*arguments):
+        nonlocal now_s
+        for batch in minibatches(*arguments):
+            now_s += 3.0
+            yield batch
+
+    def acted(steps):
+        nonlocal now_s, waited_s
+        now_s, waited_s = now_s + 12.0, waited_s + 7.0
+        return collect(steps)
+
+    learner.step = learnt
+    monkeypatch.setattr(
+        type(learner.algorithm), "minibatches", lambda _, *arguments: dealt(learner.algorithm, *arguments)
+    )
+    training._acting.collect = acted
+    progress = training._advance(1)
+    training.close()
+    assert progress.gradient_steps == 8
+    assert progress.terms_s["learner"] == pytest.approx(8 * 11)
+    assert progress.terms_s["deal"] == pytest.approx(8 * 3)
+    assert progress.wall_s == pytest.approx(5 + 8 * (11 + 3))
+
+
+def test_in_virtual_time_the_host_steps_the_environments():
+    """Processes would wait for cores that the simulation uses."""
+    item, mapping = small(), Mapping.parse("fpga-native-cpu")
+    options = Options(threads=1, processes=2)
+    with pytest.raises(UserError, match="actor processes: found 2; allowed: 0 in virtual time"):
+        OnPolicyTraining(item, mapping, options=options, platform=Links, learner=simulated(item))
+    asked = []
+
+    def lend(plan, learner, processes):
+        asked.append(processes)
+        raise Started
+
+    with pytest.raises(Started):
+        OnPolicyTraining(
+            item,
+            mapping,
+            options=Options(threads=2),
+            platform=Links,
+            learner=simulated(item),
+            starting=lend,
+        )
+    assert asked == [0]
+
+
+def test_a_training_that_cannot_be_created_leaves_no_actors():
+    started = []
+
+    def start(plan, learner, processes):
+        started.append(processes)
+        return SimpleNamespace(close=started.clear)
+
+    def without_links():
+        raise UserError("map", "link", "cpu to fpga", "a platform with this link")
+
+    item = small()
+    with pytest.raises(UserError, match="a platform with this link"):
+        OnPolicyTraining(
+            item,
+            Mapping.parse("fpga-native-cpu"),
+            platform=without_links,
+            learner=simulated(item),
+            starting=start,
+        )
+    assert not started
 
 
 @pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ppo"])
