@@ -124,10 +124,15 @@ class AcceleratedTraining(OnPolicyTraining):
         learner_mapping: Mapping = _HOSTS,
     ) -> None:
         super().__init__(workload, learner_mapping, batch_size=batch_size, seed=seed, options=options)
-        links, ends = (
-            platform(),
-            {(HOST, LEARNER): ("cpu", accelerator.key), (LEARNER, HOST): (accelerator.key, "cpu")},
-        )
+        try:
+            self._connect(workload, accelerator, platform())
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self, workload: Workload, accelerator: NetworkAccelerator, links: Platform) -> None:
+        """Prepare what the host and the accelerator do, and the time that it takes."""
+        ends = {(HOST, LEARNER): ("cpu", accelerator.key), (LEARNER, HOST): (accelerator.key, "cpu")}
         self._accelerator = accelerator
         self._virtual = VirtualTime(
             {LEARNER: Device(lambda: 0.0, accelerator.key)},

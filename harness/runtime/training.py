@@ -4,6 +4,7 @@ A mapping says where learner, replay management (sampling and priorities) and da
 """
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import cast
@@ -153,7 +154,8 @@ class Training:
         rows = min(WARM_UP_ROWS, workload.replay.capacity)
         self._warm_up_steps = max(self._vector_steps, rows // settings.actors)
         self._learning_starts = settings.learning_starts
-        if parts is None:
+        created = parts is None
+        if created:
             collected = collected_rows(workload, overlap, options.reallocate)
             memory.check(workload, self._batch_size, ahead, processes, learners, collected)
         parts = parts or compose(
@@ -167,64 +169,73 @@ class Training:
             options=options,
         )
         self._parallel: ParallelLearner | LearnerProcesses | None = None
-        if options.reallocate:
-            self._parallel = parallel_learner(parts.learner, processes, mapping, platform)
-        elif learners > 1:
-            made = parts.learner
-            self._parallel = LearnerProcesses(
-                made.algorithm, processes=learners, batch_size=made.batch_size, seed=made.seed
+        with ExitStack() as opened:  # if anything fails, what was started before is ended
+            if created and isinstance(parts.learner, ParallelLearner):  # one with streams
+                opened.callback(parts.learner.close)
+            if options.reallocate:
+                self._parallel = parallel_learner(parts.learner, processes, mapping, platform)
+            elif learners > 1:
+                made = parts.learner
+                self._parallel = LearnerProcesses(
+                    made.algorithm, processes=learners, batch_size=made.batch_size, seed=made.seed
+                )
+            if self._parallel:
+                opened.callback(self._parallel.close)
+                parts = replace(parts, learner=self._parallel)
+            self._storage, self.replay = parts.storage, parts.replay
+            self.learner, self.fusion = parts.learner, parts.fusion
+            self._steps = parts.steps
+            self._time: RealTime = time_of(
+                mapping,
+                self.learner,
+                self.replay,
+                platform,
+                (RMM,) if options.replay_beside else (),
+                {LEARNER: self._batch_size} if options.streamed else {},
             )
-        if self._parallel:
-            parts = replace(parts, learner=self._parallel)
-        self._storage, self.replay = parts.storage, parts.replay
-        self.learner, self.fusion = parts.learner, parts.fusion
-        self._steps = parts.steps
-        self._time: RealTime = time_of(
-            mapping,
-            self.learner,
-            self.replay,
-            platform,
-            (RMM,) if options.replay_beside else (),
-            {LEARNER: self._batch_size} if options.streamed else {},
-        )
-        if options.replay_beside and not isinstance(self._time, VirtualTime) and self._steps is None:
-            self._time = TimeBeside(ahead + _CALLS_A_STEP)
-        self.provenance = self._time.provenance
-        self._storage.without_waiting = isinstance(self._time, VirtualTime)
-        item_bytes = self._storage.nbytes // self._storage.capacity
-        items_bytes = self._batch_size * item_bytes
-        device, simulated = mapping.storage.device, mapping.storage.backend == "fpga"
-        together = simulated and self._time.is_simulated(RMM)
-        self._storage_apart = simulated or self._time.is_simulated(RMM)
-        traffic = Traffic(
-            row_bytes=PRIORITY_BYTES + (item_bytes if together else 0),
-            stored_bytes=item_bytes if simulated and not together else 0,
-            items_bytes=items_bytes,
-            # With re-allocation the host keeps the weights.
-            weights_bytes=0 if self._parallel else weights_bytes(self._time, self.learner),
-            storage_apart=self._storage_apart,
-            # A storage on a simulated device has its memory's bandwidth; every other one is measured.
-            gather_s=items_bytes / platform().bytes_per_s(device, device) if simulated else 0.0,
-        )
-        self._actors = settings.actors
-        self.gradient_steps = 0
-        self._acting = parts.acting or self._started_actors(workload, parts.actors, processes, overlap > 0)
-        shape = Shape(
-            self._vector_steps,
-            self._gradient_steps_a_round,
-            self._batch_size,
-            overlap > 0,
-            ahead,
-            options.deferred_insertion,
-            options.single_buffered,
-        )
-        units = Units(self._acting, self._storage, self.replay, self.learner, parts.rng, parts.steps)
-        self._loop = TrainingLoop(self._time, units, shape, traffic)
-        self.reallocator = (
-            Reallocator(cast(ParallelLearner, self.learner), cast(ActorPool, self._acting))
-            if options.reallocate
-            else None
-        )
+            if options.replay_beside and not isinstance(self._time, VirtualTime) and self._steps is None:
+                self._time = TimeBeside(ahead + _CALLS_A_STEP)
+            opened.callback(self._time.close)
+            self.provenance = self._time.provenance
+            self._storage.without_waiting = isinstance(self._time, VirtualTime)
+            item_bytes = self._storage.nbytes // self._storage.capacity
+            items_bytes = self._batch_size * item_bytes
+            device, simulated = mapping.storage.device, mapping.storage.backend == "fpga"
+            together = simulated and self._time.is_simulated(RMM)
+            self._storage_apart = simulated or self._time.is_simulated(RMM)
+            traffic = Traffic(
+                row_bytes=PRIORITY_BYTES + (item_bytes if together else 0),
+                stored_bytes=item_bytes if simulated and not together else 0,
+                items_bytes=items_bytes,
+                # With re-allocation the host keeps the weights.
+                weights_bytes=0 if self._parallel else weights_bytes(self._time, self.learner),
+                storage_apart=self._storage_apart,
+                # A storage on a simulated device has its memory's bandwidth; every other one is measured.
+                gather_s=items_bytes / platform().bytes_per_s(device, device) if simulated else 0.0,
+            )
+            self._actors = settings.actors
+            self.gradient_steps = 0
+            self._acting = parts.acting or self._started_actors(
+                workload, parts.actors, processes, overlap > 0
+            )
+            opened.callback(self._acting.close)
+            shape = Shape(
+                self._vector_steps,
+                self._gradient_steps_a_round,
+                self._batch_size,
+                overlap > 0,
+                ahead,
+                options.deferred_insertion,
+                options.single_buffered,
+            )
+            units = Units(self._acting, self._storage, self.replay, self.learner, parts.rng, parts.steps)
+            self._loop = TrainingLoop(self._time, units, shape, traffic)
+            self.reallocator = (
+                Reallocator(cast(ParallelLearner, self.learner), cast(ActorPool, self._acting))
+                if options.reallocate
+                else None
+            )
+            self._opened = opened.pop_all()
 
     @property
     def environment_steps(self) -> int:
@@ -282,11 +293,8 @@ class Training:
         return self._progress(before)
 
     def close(self) -> None:
-        """End the threads and processes, if there are any, and close the environments."""
-        self._acting.close()
-        self._time.close()
-        if self._parallel:
-            self._parallel.close()
+        """End the threads and processes, if there are any, and close the environments. Idempotent."""
+        self._opened.close()
 
     def take(self, gradient_steps: int) -> None:
         """Take at least `gradient_steps`, in whole rounds, without a warm-up and without returning a `Progress`."""

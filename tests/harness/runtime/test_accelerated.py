@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from harness.core.errors import UserError
 from harness.core.provenance import Provenance
 from harness.mapping import Mapping
 from harness.runtime.accelerated import HOST_TERMS, AcceleratedTraining, NetworkAccelerator
+from harness.runtime.actors.in_process import InlineActors
 from harness.runtime.on_policy import OnPolicyTraining
 from tests.harness.runtime.test_on_policy import PENDULUM, small
 
@@ -105,3 +107,16 @@ def test_it_trains_as_the_host_would() -> None:
         assert np.isfinite(value).all()
     for one in (made, whole):
         one.close()
+
+
+def test_an_accelerator_without_a_link_leaves_no_actors(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[object] = []
+    monkeypatch.setattr(InlineActors, "close", lambda self: closed.append(self))
+
+    def without_links() -> Links:
+        raise UserError("map", "link", "cpu to fpga", "a platform with this link")
+
+    accelerator = NetworkAccelerator("fpga", Cycles(), 1.0, Provenance.MODELLED)
+    with pytest.raises(UserError, match="a platform with this link"):
+        AcceleratedTraining(small(CARTPOLE), accelerator, without_links)
+    assert len(closed) == 1

@@ -453,3 +453,29 @@ def test_the_actors_td_errors_are_by_the_weights_that_they_act_with(short, name)
     after = training.learner.parameters()
     assert not np.allclose(errors, algorithm.acting_td_errors(after, columns), rtol=1e-5)
     training.close()
+
+
+@pytest.mark.parametrize(
+    ("mapping", "field"),
+    [
+        ("abacus-native-cpu", "learner"),
+        ("torch:tpu-native-cpu", "learner"),
+        ("torch-abacus-cpu", "rmm"),
+        ("torch-native-moon", "storage"),
+    ],
+)
+def test_a_mapping_that_is_not_there_is_refused(mapping, field):
+    with pytest.raises(UserError) as error:
+        Training(CARTPOLE, Mapping.parse(mapping))
+    assert error.value.field == field
+
+
+@pytest.mark.parametrize("batch_size", [0, 501])
+def test_a_batch_that_the_replay_cannot_hold_is_refused(short, batch_size):
+    with pytest.raises(UserError, match="batch_size"):
+        Training(short("cartpole-dqn"), TORCH, batch_size=batch_size)
+
+
+def test_an_algorithm_without_a_replay_is_refused():
+    with pytest.raises(UserError, match="'ppo', which is on-policy"):
+        Training(workloads.load("cartpole-ppo"), TORCH)

@@ -13,7 +13,9 @@ from harness.mapping import Mapping
 from harness.runtime import compose
 from harness.runtime import training as training_module
 from harness.runtime.actors.in_process import InlineActors, ThreadActors
+from harness.runtime.actors.pool import ActorPool
 from harness.runtime.clock import RealTime
+from harness.runtime.learners.parallel_updates import ParallelLearner
 from harness.runtime.options import Fusion, InitialPriorities, Options
 from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Training
 from harness.runtime.units.replay import TimeBeside
@@ -158,32 +160,6 @@ def test_presampled_batches_train_on_older_samples():
     )
 
 
-@pytest.mark.parametrize(
-    ("mapping", "field"),
-    [
-        ("abacus-native-cpu", "learner"),
-        ("torch:tpu-native-cpu", "learner"),
-        ("torch-abacus-cpu", "rmm"),
-        ("torch-native-moon", "storage"),
-    ],
-)
-def test_a_mapping_that_is_not_there_is_refused(mapping, field):
-    with pytest.raises(UserError) as error:
-        Training(small("cartpole-dqn"), Mapping.parse(mapping))
-    assert error.value.field == field
-
-
-@pytest.mark.parametrize("batch_size", [0, 501])
-def test_a_batch_that_the_replay_cannot_hold_is_refused(batch_size):
-    with pytest.raises(UserError, match="batch_size"):
-        Training(small("cartpole-dqn"), MAPPING, batch_size=batch_size)
-
-
-def test_an_algorithm_without_a_replay_is_refused():
-    with pytest.raises(UserError, match="'ppo', which is on-policy"):
-        Training(workloads.load("cartpole-ppo"), MAPPING)
-
-
 def test_advancing_by_nothing_is_refused_and_by_one_step_is_not():
     training = Training(small("cartpole-dqn"), MAPPING)
     for train in (training.advance, training.learn):
@@ -305,6 +281,62 @@ def test_what_the_memory_does_not_hold_is_refused_unless_it_has_been_made(monkey
     with pytest.raises(UserError, match=r"replay\.capacity: found 500"):
         Training(task, MAPPING)
     Training(task, MAPPING, parts=parts).close()
+
+
+class Ended(Exception):
+    """Ends the construction of a training."""
+
+
+def refuse(*_, **__):
+    raise Ended
+
+
+@pytest.mark.parametrize(
+    ("failing", "started"), [("time_of", 1), ("start_actors", 2), ("TrainingLoop", 3), ("Reallocator", 3)]
+)
+def test_a_training_that_cannot_be_created_ends_what_it_has_started(monkeypatch, failing, started):
+    """Actor processes, the replay manager's thread, and trainers, in the order of `close`."""
+    closed = []
+
+    def noting(kind):
+        def close(self):
+            closed.append(kind.__name__)
+            original(self)
+
+        original = kind.close
+        monkeypatch.setattr(kind, "close", close)
+
+    for kind in (ActorPool, ParallelLearner, TimeBeside):
+        noting(kind)
+    monkeypatch.setattr(training_module, failing, refuse)
+    item = small("cartpole-dqn", actors=2)
+    options = Options(
+        processes=2,
+        overlap=4,
+        reallocate=True,
+        presampled_batches=1,
+        replay_beside=True,
+        fusion=Fusion.REPLAY,
+    )
+    with pytest.raises(Ended):
+        Training(item, MAPPING, options=options)
+    assert closed == ["ActorPool", "TimeBeside", "ParallelLearner"][3 - started :]
+
+
+def test_what_is_left_is_closed_though_an_actor_cannot_be(monkeypatch):
+    training = Training(
+        small("cartpole-dqn"),
+        NATIVE,
+        options=Options(presampled_batches=1, replay_beside=True, fusion=Fusion.REPLAY),
+    )
+    actor = training._acting._actor
+    close = actor.close
+    monkeypatch.setattr(actor, "close", refuse)
+    with pytest.raises(Ended):
+        training.close()
+    assert not training._time._unit._thread.is_alive()
+    training.close()
+    close()
 
 
 class Started(Exception):

@@ -7,8 +7,11 @@ import pytest
 import torch
 
 from harness import workloads
+from harness.mapping import Mapping
 from harness.runtime.learners import streamed
 from harness.runtime.learners.streamed import StreamedLearner, StreamedUpdates
+from harness.runtime.options import Options
+from harness.runtime.training import Training
 from harness.workloads.task import algorithm_of
 from primitives import learner
 from primitives.learner.torch.torch_backend import TorchLearner
@@ -44,6 +47,17 @@ def test_streams_take_the_steps_of_one_learner(name):
     for key, value in whole.parameters().items():
         np.testing.assert_allclose(divided.parameters()[key], value, rtol=1e-2, atol=2e-3)
     divided.close()
+
+
+@needs_opencl
+def test_closing_a_training_ends_the_threads_of_its_streams(short):
+    training = Training(short("cartpole-dqn"), Mapping.parse("opencl-native-cpu"), options=Options(streams=2))
+    training.fill()
+    training.take(1)
+    threads = training.learner.updates._threads._threads
+    assert threads
+    training.close()
+    assert not any(thread.is_alive() for thread in threads)
 
 
 class Stream:
