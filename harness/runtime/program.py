@@ -16,6 +16,7 @@ from typing import Any
 import gymnasium
 
 from harness.mapping import Mapping
+from harness.runtime import check_options
 from harness.runtime.choice import choose
 from harness.runtime.options import STRICT, Options
 from harness.runtime.training import Training
@@ -85,8 +86,9 @@ def compose(
         options: how the mapping is run: threads, processes, overlap, ...
 
     Raises:
-        UserError: the mapping names something that does not exist here, the sizes are not compatible, or the
-            environment's spaces are not supported.
+        UserError: the mapping names something that does not exist here, an option is not supported or would be
+            ignored (`harness.runtime.check_options`), the sizes are not compatible, or the environment's spaces are
+            not supported.
         ValueError: an argument is out of range, or `step` or `act` returns something else.
     """
     make = partial(gymnasium.make, environment) if isinstance(environment, str) else environment
@@ -109,6 +111,7 @@ def compose(
         ),
     )
     chosen = _chosen(task, options) if mapping is None else Mapping.parse(mapping)
+    check_options.check(options, task, chosen, settings.batch_size)
     return Training(task, chosen, seed=seed, options=options)
 
 

@@ -260,6 +260,29 @@ def test_a_step_or_policy_that_returns_something_else_is_refused(step, act, mess
 
 
 @pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"streamed": True},
+            "native-native-cpu: streamed: found True; allowed: False: only a learner on the",
+        ),
+        ({"single_buffered": True}, "mine: single_buffered: found True; allowed: False without overlap"),
+        ({"threads_native": True}, "mine: environment: found an environment of your own; allowed: "),
+        ({"threads": 0}, "mine: threads: found 0; allowed: 1 to the cores that this process may use, "),
+        (
+            {"overlap": 1, "deferred_insertion": True},
+            "mine: deferred_insertion: found True; allowed: False with",
+        ),
+    ],
+)
+def test_options_that_a_run_would_refuse_are_refused(options, message):
+    settings, asked = Settings(name="mine", learning_starts=100), Options(**options)
+    with pytest.raises(UserError) as refused:
+        compose(Sides, FIRST, step, act, mapping="native-native-cpu", settings=settings, options=asked)
+    assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
     "mapping", ["native-native", "nothing-native-cpu", "native-nothing-cpu", "native-native-moon"]
 )
 def test_a_mapping_that_is_not_there_is_refused(mapping):
