@@ -381,9 +381,9 @@ class VirtualTime(RealTime):
             output_bytes: bytes of the output.
             after_s: when the output was made, seconds of virtual time.
         """
-        work()
-        now_s = self.now_s()
-        ready_s = after_s
+        made_s = self.now_s()
+        _, took_s = self._timed(work)
+        now_s, ready_s = made_s + took_s, after_s
         if device := self._devices.get(unit):
             seconds = self.link_s(unit, HOST, output_bytes)
             ready_s = self.charge(f"link of {device.name}", term, seconds, max(now_s, after_s))
