@@ -36,6 +36,9 @@ class ProcessUnit(Generic[Request, Answer]):
             Functions and classes of the main program are pickled by value.
         shared: arrays in memory that this process and the new one share.
         threads: threads of numerical libraries in the process.
+
+    Raises:
+        UnitError: `build` cannot be pickled.
     """
 
     def __init__(
@@ -48,6 +51,11 @@ class ProcessUnit(Generic[Request, Answer]):
         self.name = name
         self._failure: str | None = None
         self._ready = False
+        try:
+            payload = cloudpickle.dumps((build, [arrays.fields for arrays in shared]))
+        except Exception as error:  # whatever the user's objects raise
+            how = f"cannot be sent to its process: {type(error).__name__}: {error}"
+            raise UnitError(f"{name}: {how}") from error
         ours, theirs = socket.socketpair()
         descriptors = [theirs.fileno(), *(arrays.descriptor for arrays in shared)]
         command = [sys.executable, "-P", "-m", "harness.runtime.units.process", str(os.getpid())]
@@ -65,10 +73,9 @@ class ProcessUnit(Generic[Request, Answer]):
         # `Connection.poll` makes a selector at each call, which takes longer than all else.
         self._readable = select.poll()
         self._readable.register(self._connection.fileno(), select.POLLIN)
-        fields = [arrays.fields for arrays in shared]
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `result` reports how it ended
             self._connection.send((sys.path, os.getcwd()))
-            self._connection.send_bytes(cloudpickle.dumps((build, fields)))
+            self._connection.send_bytes(payload)
 
     @property
     def pid(self) -> int:

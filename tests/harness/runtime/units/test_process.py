@@ -383,3 +383,12 @@ def test_the_memory_has_no_name():
     arrays.close()
     arrays.close()
     assert arrays["x"].sum() == 0  # what is in use stays
+
+
+def test_what_cannot_be_sent_is_told_by_name_before_a_process_starts(monkeypatch):
+    started = []
+    monkeypatch.setattr(process.subprocess, "Popen", lambda *arguments, **options: started.append(arguments))
+    lock = threading.Lock()
+    with pytest.raises(UnitError, match=r"^actor 3: cannot be sent to its process: TypeError: cannot pickle"):
+        ProcessUnit("actor 3", lambda: lock)
+    assert not started
