@@ -224,7 +224,11 @@ def train(
     """
     made = ThreadedTraining if options.threads_native else start
     training: Trains = made(workload, mapping, batch_size=batch_size, seed=seed, options=options)
-    meter = meter_of(mapping.devices, simulated=training.provenance is not Provenance.MEASURED)
+    try:
+        meter = meter_of(mapping.devices, simulated=training.provenance is not Provenance.MEASURED)
+    except BaseException:
+        training.close()
+        raise
     return measured(training, Setup(workload, mapping, batch_size, seed, options), extent, report, meter)
 
 
@@ -253,17 +257,24 @@ def measured(
         "conditions": conditions(),
     }
     run = _Run(setup, details, training.provenance, meter=meter)
+    failed: BaseException | None = None
     try:
         report(0, 1, "filling the replay")
         run.warm_up = training.warm_up()
         _stretches(training, run, extent, report)
-    except Exception as error:  # the rows measured before any failure are kept
-        return [*run.rows(), run.failure(error)]
-    except KeyboardInterrupt as error:
-        raise Interrupted([*run.rows(), run.failure(error)] if run.stretches else []) from error
-    finally:
+    except BaseException as error:  # the rows measured before any failure are kept
+        failed = error
+    try:
         training.close()
-    return run.rows()
+    except Exception as error:  # such as an environment's; nor does it hide why the training ended
+        failed = failed or error
+    if isinstance(failed, KeyboardInterrupt):
+        raise Interrupted([*run.rows(), run.failure(failed)] if run.stretches else []) from failed
+    if failed is None:
+        return run.rows()
+    if not isinstance(failed, Exception):
+        raise failed
+    return [*run.rows(), run.failure(failed)]
 
 
 def _stretches(training: Trains, run: _Run, extent: Extent, report: Report) -> None:

@@ -149,3 +149,29 @@ def test_ctrl_c_before_the_first_stretch_leaves_nothing(
         with pytest.raises(KeyboardInterrupt):
             plan.measure_now(run, cell, silent)
         assert not run.measurements()
+
+
+def test_rows_are_kept_though_closing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    close = Training.close
+
+    def fails(self: Training) -> None:
+        close(self)
+        raise OSError("the simulator does not answer")
+
+    monkeypatch.setattr(Training, "close", fails)
+    rows = train(Extent(steps=3))
+    assert rows["failure"].reason == "OSError: the simulator does not answer"
+    assert rows["gradient_steps_per_s"].details["gradient_steps"] == 3
+
+
+def test_a_training_is_closed_though_energy_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed, close = [], Training.close
+    monkeypatch.setattr(Training, "close", lambda self: closed.append(close(self)))
+
+    def fails(devices: object, simulated: bool) -> EnergyMeter:
+        raise OSError("no such counter")
+
+    monkeypatch.setattr(measured_run, "meter_of", fails)
+    with pytest.raises(OSError, match="no such counter"):
+        train(Extent(steps=3))
+    assert closed == [None]
