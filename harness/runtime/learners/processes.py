@@ -34,6 +34,10 @@ _LOOPBACK = "127.0.0.1"
 _TD_ERROR = "td_error"
 
 
+class BrokenGroupError(RuntimeError):
+    """The gradients cannot be aggregated, usually because another process of the group has ended."""
+
+
 class Part(NamedTuple):
     """The part of a batch that one process differentiates.
 
@@ -89,7 +93,10 @@ class AggregatedUpdates(InPlaceUpdates):
         together = torch.cat([tensor.reshape(-1) for tensor in (*gradients.values(), *means)]).mul_(
             self._share
         )
-        self._group.allreduce([together]).wait()
+        try:
+            self._group.allreduce([together]).wait()
+        except RuntimeError as error:  # raised by gloo
+            raise BrokenGroupError(str(error)) from error
         sizes = [*(gradient.numel() for gradient in gradients.values()), *(1 for _ in means)]
         summed = list(together.split(sizes))
         whole = {
@@ -237,16 +244,32 @@ class LearnerProcesses(_PartLearner):
         self._ask(_Request(variant))
         try:
             result = self.part_step(batch, variant)
-        except RuntimeError as error:  # raised by gloo: another process has ended, and reports it itself
-            for unit in self._units:
-                unit.result(limit_s=1.0)
-            raise UnitError(f"learner 0: {error}") from error
+        except RuntimeError as error:
+            raise self._cause(error) from error
         for unit in self._units:
             unit.result()
         td_errors = self._shared[_TD_ERROR].copy()
         td_errors[self._part.first : self._part.end] = result.td_error.numpy()
         losses = {name: value.item() for name, value in result.losses.items()}
         return StepOutcome(td_errors, losses)
+
+    def _cause(self, error: RuntimeError) -> UnitError:
+        """Return the error of the process that failed first, given that of this one.
+
+        The others wait for it, or report that the group is broken.
+        """
+        told = []
+        for unit in self._units:
+            try:
+                unit.result(limit_s=1.0)
+            except UnitError as found:
+                told.append(found)
+        innocent = f": {BrokenGroupError.__name__}: ", ": stalled: "
+        if guilty := [one for one in told if not any(words in str(one) for words in innocent)]:
+            return guilty[0]
+        if told and isinstance(error, BrokenGroupError):
+            return told[0]
+        return UnitError(f"learner 0: {error}")
 
     def _ask(self, request: _Request) -> None:
         for unit in self._units:

@@ -240,6 +240,47 @@ def test_when_a_learner_cannot_be_made_nothing_is_left_of_the_others(threads, mo
     assert [one.descriptor for one in arrays] == [-1]
 
 
+@pytest.mark.parametrize(
+    ("own", "others", "told"),
+    [
+        (
+            None,
+            ("BrokenGroupError: closed by peer", "its process was ended by SIGKILL"),
+            "learner 2: its process",
+        ),
+        (
+            None,
+            ("BrokenGroupError: closed by peer", "stalled: no answer for 1 s"),
+            "learner 1: BrokenGroupError",
+        ),
+        ("found another shape", ("stalled: no answer for 1 s",) * 2, "learner 0: found another shape"),
+    ],
+)
+def test_of_several_learners_the_one_that_ended_is_told(threads, monkeypatch, own, others, told):
+    algorithm, rng = algorithm_of(workloads.load("cartpole-dqn")), np.random.default_rng(0)
+    parallel = LearnerProcesses(algorithm, processes=3, batch_size=BATCH_SIZE)
+
+    def broken(_):
+        raise RuntimeError("Connection closed by peer")
+
+    def wrong(*_):
+        raise RuntimeError(own)
+
+    monkeypatch.setattr(parallel._updates._group, "allreduce", broken)
+    if own:
+        monkeypatch.setattr(parallel, "part_step", wrong)
+    for unit, how in zip(threads, others, strict=True):
+
+        def gone(limit_s, unit=unit, how=how):
+            raise UnitError(f"{unit.name}: {how}")
+
+        monkeypatch.setattr(unit, "submit", lambda request: None)
+        monkeypatch.setattr(unit, "result", gone)
+    with pytest.raises(UnitError, match=told):
+        parallel.step(*batch_of(algorithm, rng))
+    parallel.close()
+
+
 @pytest.mark.parametrize("other_failed", [False, True])
 def test_a_group_that_breaks_is_told_by_who_broke_it(threads, monkeypatch, other_failed):
     algorithm, rng = algorithm_of(workloads.load("cartpole-dqn")), np.random.default_rng(0)
