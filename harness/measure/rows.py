@@ -13,14 +13,16 @@ from harness.measure.statistics import Ratio, Samples
 from harness.measure.timed_case import NO_SAMPLES, Timing
 
 
-def summary_row(samples: Sequence[float], **fields: Any) -> Measurement:
+def summary_row(samples: Sequence[float], *, whole: float = 0.0, **fields: Any) -> Measurement:
     """Return a row of the store, a measurement, whose value is the samples' median, with its 95% interval.
 
-    The row's status is "too_noisy" if the interval is wider than `timed_case.NOISE_LIMIT` of the median.
+    The row's status is "too_noisy" if the interval is wider than `timed_case.NOISE_LIMIT` of the median; that of a
+    part only if the interval is also wider than `timed_case.PART_LIMIT` of the whole.
 
     Args:
         samples: one or more, in the row's unit, in the order in which they were taken. Fewer than
             `statistics.FEWEST_SAMPLES` have no interval, and their row is "too_noisy".
+        whole: for a part, the value of all parts together, in the row's unit; 0 if it is not a part.
         fields: the row's other fields: suite, primitive, quantity, ...
     """
     value, fewest = float(np.median(samples)), statistics.FEWEST_SAMPLES
@@ -29,7 +31,7 @@ def summary_row(samples: Sequence[float], **fields: Any) -> Measurement:
     reason = f"{len(samples)} samples, where {fewest} are the fewest"
     if len(samples) >= fewest:
         low, high = statistics.interval(samples, in_order=True)
-        status, reason = timing_status(value, low, high)
+        status, reason = timing_status(value, low, high, whole=whole)
     return Measurement(
         **fields,
         provenance=Provenance.MEASURED,

@@ -259,8 +259,12 @@ def timing_status(
     """
     if high - low <= max(noise_limit * median, part_limit * whole):
         return "ok", ""
-    width = f"the interval is {(high - low) / median:.0%} of the median"
-    reason = f"{width}, where {noise_limit:.0%} is the limit"
+    if median:
+        reason = (
+            f"the interval is {(high - low) / median:.0%} of the median, where {noise_limit:.0%} is the limit"
+        )
+    else:
+        reason = f"the interval is {low:.3g} to {high:.3g}, where the median is 0"
     if whole:
         reason += f", and {(high - low) / whole:.1%} of all parts, where {part_limit:.0%} is"
     return "too_noisy", reason

@@ -41,6 +41,20 @@ def test_a_row_with_a_wide_interval_is_too_noisy() -> None:
     assert row.reason
 
 
+def test_a_row_whose_median_is_0_is_too_noisy_unless_all_samples_are_0() -> None:
+    row = rows.summary_row([0.0, 0.0, 0.0, 4.0, 5.0], **FIELDS, unit="s")
+    assert (row.status, row.value, row.low, row.high) == ("too_noisy", 0, 0, 5)
+    assert row.reason == "the interval is 0 to 5, where the median is 0"
+    assert rows.summary_row([0.0] * 5, **FIELDS, unit="s").status == "ok"
+
+
+def test_a_row_of_a_part_may_have_an_interval_of_a_hundredth_of_the_whole() -> None:
+    samples = [0.05, 0.051, 0.053, 0.056, 0.058]
+    assert rows.summary_row(samples, **FIELDS, unit="s").status == "too_noisy"
+    assert rows.summary_row(samples, whole=1.0, **FIELDS, unit="s").status == "ok"
+    assert rows.summary_row(samples, whole=0.5, **FIELDS, unit="s").status == "too_noisy"
+
+
 def test_a_row_of_too_few_samples_has_no_interval_and_is_too_noisy() -> None:
     row = rows.summary_row([1.0, 1.01, 1.02, 1.03], **FIELDS, unit="s")
     assert (row.value, row.low, row.high) == (pytest.approx(1.015), None, None)
