@@ -56,7 +56,7 @@ def side_by_side(rows: Sequence[Measurement]) -> Table:
             ratio_text, verdict = f"{ratio.value:.3g}", ratio.details["verdict"]
             table.add_row(baseline, *rates, ratio_text, interval, *returns, verdict)
         else:
-            reason = next((row.reason for row in parts.values() if row.status != "ok"), "")
+            reason = next((row.reason for row in parts.values() if row.value is None), "")
             table.add_row(baseline, *rates, "", "", *returns, reason)
     return table
 

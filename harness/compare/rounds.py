@@ -29,6 +29,7 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.core.suites import Suite
 from harness.mapping import Mapping
+from harness.measure import rows as summary_rows
 from harness.measure import statistics
 from harness.measure.conditions import conditions
 from harness.measure.turns import Rounds, in_rounds
@@ -116,6 +117,7 @@ class _System:
         start_s: seconds from its start to the end of its first job.
         results: results of the timed rounds, one per round.
         again: results of the second job of each round, for this project only.
+        timed: all of these results, in the order in which they were measured.
     """
 
     name: str
@@ -126,6 +128,7 @@ class _System:
     start_s: float = 0.0
     results: list[WorkerResult] = field(default_factory=list)
     again: list[WorkerResult] = field(default_factory=list)
+    timed: list[WorkerResult] = field(default_factory=list)
 
     def ask(self, limit_s: float) -> WorkerResult | None:
         """Have a job done; returns None once the system has failed."""
@@ -139,9 +142,15 @@ class _System:
             self.failure = failure
             return None
 
+    def ask_timed(self, limit_s: float) -> WorkerResult | None:
+        """Have a job of the timed rounds done; returns None once the system has failed."""
+        if result := self.ask(limit_s):
+            self.timed.append(result)
+        return result
+
     def side(self) -> ComparedSide:
         """Return the side to train again, with the speed of its timed rounds."""
-        return ComparedSide.of(self.name, self.start, self.start_s, [*self.results, *self.again])
+        return ComparedSide.of(self.name, self.start, self.start_s, self.timed)
 
     def size_jobs(self, result: WorkerResult, seconds: float) -> None:
         """Make further jobs last about `seconds`, estimated from the last one."""
@@ -365,7 +374,7 @@ def _rounds(
     limit_s = max(LEAST_LIMIT_S, LATE_FACTOR * JOB_S)
     sides = {OURS: ours, NULL: ours} | {system.name: system for system in theirs}
     results = in_rounds(
-        {name: partial(system.ask, limit_s) for name, system in sides.items()},
+        {name: partial(system.ask_timed, limit_s) for name, system in sides.items()},
         Rounds(rounds, fewest=statistics.FEWEST_PAIRS, budget_s=budget_s),
         report=lambda done, total, what: report(what),
         go_on=lambda: not ours.failure and any(not system.failure for system in theirs),
@@ -406,19 +415,22 @@ class _Rows:
             rows += [*self._learnt(), *self._ratios()]
         return rows
 
+    def _common(self, backend: str, quantity: str, details: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields that every kind of row has."""
+        return {
+            "suite": Suite.COMPARE,
+            "workload": self._workload,
+            "primitive": str(self._part),
+            "backend": backend,
+            "device": "cpu",
+            "batch_size": self._batch_size,
+            "quantity": quantity,
+            "details": self._details | details,
+        }
+
     def _row(self, backend: str, quantity: str, details: dict[str, Any], **fields: Any) -> Measurement:
-        return Measurement(
-            suite=Suite.COMPARE,
-            workload=self._workload,
-            primitive=str(self._part),
-            backend=backend,
-            device="cpu",
-            batch_size=self._batch_size,
-            quantity=quantity,
-            provenance=Provenance.MEASURED,
-            details=self._details | details,
-            **fields,
-        )
+        common = self._common(backend, quantity, details)
+        return Measurement(**common, provenance=Provenance.MEASURED, **fields)
 
     def _system(self, part: str, system: _System) -> list[Measurement]:
         details: dict[str, Any] = {"part": part}
@@ -430,7 +442,7 @@ class _Rows:
                 reason = f"not run: {system.name} cannot do it: {system.failure.detail}"
             status = "not_run" if refused else "failed"
             return [self._row(system.name, self._rate, details, status=status, reason=reason)]
-        results = [*system.results, *system.again]
+        results = system.timed
         if not results:  # the other side failed before the first round
             return []
         first = results[0]
@@ -441,46 +453,40 @@ class _Rows:
             "gradient_steps": sum(result.gradient_steps for result in results),
             "environment_steps": sum(result.environment_steps for result in results),
         }
-        rows = [
-            self._sampled(system.name, self._rate, details, [
-                result.gradient_steps / result.wall_s for result in results
-            ]),
-        ]  # fmt: skip
+
+        def summary(quantity: str, samples: list[float], of: str = "", whole: float = 0.0) -> Measurement:
+            common = self._common(system.name, quantity, details | {"part": part + of})
+            return summary_rows.summary_row(samples, whole=whole, **common)
+
+        rows = [summary(self._rate, [result.gradient_steps / result.wall_s for result in results])]
         if self._part is not ComparedPart.LEARNER_AND_REPLAY:
-            rows.append(self._sampled(
-                system.name, "environment_steps_per_s", {**details, "part": f"{part}, environment"}, [
-                result.environment_steps / result.wall_s for result in results
-            ]))  # fmt: skip
-        rows += [
-            self._sampled(system.name, f"{name}s_per_s", {**details, "part": f"{part}, {name}s"}, [
-                (result.environment_steps if name == "insert" else result.gradient_steps) / result.terms_s[name]
-                for result in results
-            ])
-            for name in (first.terms_s if self._part is ComparedPart.REPLAY else ())
-        ]  # fmt: skip
-        rows += [
-            self._sampled(system.name, "fraction_of_time", {**details, "part": f"{part}, {name}, of the time"}, [
-                result.terms_s[name] / result.wall_s for result in results
-            ])
-            for name in (first.terms_s if self._part is ComparedPart.TRAINING else ())
-        ]  # fmt: skip
+            rates = [result.environment_steps / result.wall_s for result in results]
+            rows.append(summary("environment_steps_per_s", rates, ", environment"))
+        for name in first.terms_s:
+            if self._part is ComparedPart.REPLAY:
+                rates = [
+                    (result.environment_steps if name == "insert" else result.gradient_steps)
+                    / result.terms_s[name]
+                    for result in results
+                ]
+                rows.append(summary(f"{name}s_per_s", rates, f", {name}s"))
+            elif self._part is ComparedPart.TRAINING:
+                shares = [result.terms_s[name] / result.wall_s for result in results]
+                rows.append(summary("fraction_of_time", shares, f", {name}, of the time", whole=1.0))
         returns = [value for result in results for value in result.episode_returns]
         if returns:
-            rows.append(
-                self._sampled(
-                    system.name, "episode_return", {**details, "part": f"{part}, episodes"}, returns
-                )
-            )
+            rows.append(self._returned(system.name, details | {"part": f"{part}, episodes"}, returns))
         return rows
 
-    def _sampled(
-        self, backend: str, quantity: str, details: dict[str, Any], samples: list[float]
-    ) -> Measurement:
-        value = float(np.median(samples))
-        low, high = (
-            statistics.interval(samples) if len(samples) >= statistics.FEWEST_SAMPLES else (None, None)
+    def _returned(self, backend: str, details: dict[str, Any], returns: list[float]) -> Measurement:
+        """Return the row of the episodes' returns. They may be negative, so a wide interval is not "too noisy"."""
+        low, high = None, None
+        if len(returns) >= statistics.FEWEST_SAMPLES:
+            low, high = statistics.interval(returns, in_order=True)
+        value = float(np.median(returns))
+        return self._row(
+            backend, "episode_return", details, value=value, low=low, high=high, samples=tuple(returns)
         )
-        return self._row(backend, quantity, details, value=value, low=low, high=high, samples=tuple(samples))
 
     def _learnt(self) -> list[Measurement]:
         """Return the mean return of both after the same number of environment steps, and their difference."""
@@ -537,17 +543,8 @@ class _Rows:
                 unknown = {"status": "not_run", "reason": outcome.reason}
                 rows.append(self._row(OURS, quantity, details | {"part": quantity}, **unknown))
                 continue
-            # Times are compared; a ratio of throughputs is the inverse.
-            rows.append(
-                self._row(
-                    OURS,
-                    quantity,
-                    details | {"part": quantity},
-                    value=1 / times.value,
-                    low=1 / times.high,
-                    high=1 / times.low,
-                )
-            )
+            common = self._common(OURS, quantity, details | {"part": quantity})
+            rows.append(summary_rows.gain(times, **common))
         return rows
 
 

@@ -348,7 +348,7 @@ def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
             part = str(detail(row, "part") or row.quantity)
             if not pd.isna(row.value):
                 found[part] = number(row, part)
-            if row.status != "ok":
+            if pd.isna(row.value):  # a noisy rate leaves the verdict on the ratio as it is
                 verdict, reason = row.status.replace("_", " "), row.reason
             elif part == "throughput_ratio":
                 verdict = verdict or str(detail(row, "verdict") or "no verdict")

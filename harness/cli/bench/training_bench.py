@@ -335,7 +335,7 @@ def lines(rows: Sequence[Measurement], batch_size: int) -> list[list[str]]:
             line[4] = f"{ratio.value:.3g} [{ratio.low:.3g}, {ratio.high:.3g}]"
             line[-1] = str(ratio.details["verdict"])
         else:
-            reasons = [row.reason for row in rows if row.details["baseline"] == name and row.status != "ok"]
+            reasons = [row.reason for row in rows if row.details["baseline"] == name and row.value is None]
             line[-1] = next(iter(reasons), "")
         table.append(line)
     return table

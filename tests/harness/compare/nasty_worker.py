@@ -67,6 +67,17 @@ def main(what, *arguments):
                 wall_s=wall_s,
                 episode_returns=[1 + gain * number] * 2,
             )
+        elif what == "uneven":  # gradient steps a second; half of the jobs are slower, so many in a row
+            rate, slower, in_a_row = float(arguments[0]), float(arguments[1]), int(arguments[2])
+            wall_s = job["gradient_steps"] / rate * (slower if number // in_a_row % 2 else 1)
+            answer(gradient_steps=job["gradient_steps"], wall_s=wall_s * (1 + 1e-5 * number))
+        elif what == "slower":  # from job to job
+            wall_s = job["gradient_steps"] / 1000 * (1 + 0.01 * number)
+            answer(gradient_steps=job["gradient_steps"], wall_s=wall_s)
+        elif what == "still":  # takes no environment steps
+            answer(
+                gradient_steps=job["gradient_steps"], environment_steps=0, wall_s=job["gradient_steps"] / 1000
+            )
         elif what == "parts":  # of the time, the learner has so much in even jobs, and so much in odd ones
             wall_s = job["gradient_steps"] / 100
             learner_s = float(arguments[number % 2]) * wall_s

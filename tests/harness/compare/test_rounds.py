@@ -10,12 +10,14 @@ from rich.console import Console
 
 from harness import workloads
 from harness.cli import compare_command
+from harness.cli.bench import training_bench
 from harness.compare import equal_steps, registry
 from harness.compare import rounds as compare
 from harness.compare.equal_steps import StepExtent
 from harness.compare.protocol import FailureKind, Worker, WorkerFailure
 from harness.core.progress import silent
 from harness.mapping import Mapping
+from harness.measure import statistics
 
 FAKE = Path(__file__).with_name("nasty_worker.py")
 MAPPING = Mapping.parse("torch-native-cpu")
@@ -74,6 +76,49 @@ def test_a_known_ratio_is_found(systems, ours, verdict):
     assert theirs.details["versions"] == {"nasty": "1"}
     steps = rows["slow", "slow", "environment_steps_per_s"]
     assert steps.value == pytest.approx(2 * theirs.value)
+
+
+def test_a_rate_with_a_wide_interval_is_too_noisy_and_the_verdict_stays(systems):
+    systems |= {"placerl": ["rate", "9000", MANY], "uneven": ["uneven", "1000", "2", "1"]}
+    rows = compared(["uneven"])
+    ours, theirs = (rows["uneven", name, "gradient_steps_per_s"] for name in ("placerl", "uneven"))
+    assert (ours.status, ours.reason) == ("ok", "")
+    assert theirs.status == "too_noisy"
+    assert "of the median, where 10% is the limit" in theirs.reason
+    ratio = rows["uneven", "placerl", "throughput_ratio"]
+    assert (ratio.status, ratio.details["verdict"]) == ("ok", "faster; returns not compared")
+
+
+def test_a_rate_of_few_rounds_has_no_interval_and_is_too_noisy(systems):
+    systems |= {"placerl": ["rate", "9000", MANY], "slow": ["rate", "1000", MANY]}
+    theirs = compared(["slow"], rounds=4)["slow", "slow", "gradient_steps_per_s"]
+    assert (theirs.status, theirs.low) == ("too_noisy", None)
+    assert theirs.reason == "4 samples, where 5 are the fewest"
+
+
+def test_what_neighbouring_rounds_share_widens_the_interval_of_a_rate(systems):
+    systems |= {"placerl": ["rate", "9000", MANY], "uneven": ["uneven", "1000", "1.05", "4"]}
+    theirs = compared(["uneven"], rounds=20)["uneven", "uneven", "gradient_steps_per_s"]
+    assert (theirs.low, theirs.high) == statistics.interval(theirs.samples, in_order=True)
+    assert (theirs.low, theirs.high) != statistics.interval(theirs.samples)
+
+
+def test_the_samples_of_both_jobs_of_a_round_are_in_the_order_of_time(systems):
+    systems |= {"placerl": ["slower"], "slow": ["rate", "1000", MANY]}
+    ours = compared(["slow"], rounds=5)["slow", "placerl", "gradient_steps_per_s"]
+    assert len(ours.samples) == 10
+    assert list(ours.samples) == sorted(ours.samples, reverse=True)
+
+
+@pytest.mark.parametrize(("one", "other", "status"), [("0.05", "0.059", "ok"), ("0.3", "0.6", "too_noisy")])
+def test_a_small_part_of_the_time_need_not_be_known_exactly(systems, one, other, status):
+    systems |= {"placerl": ["parts", one, other], "slow": ["rate", "1000", MANY]}
+    rows = compare.compare(
+        workloads.load("cartpole-dqn"), MAPPING, ["slow"], budget_s=0,
+        settings=compare.ComparisonSettings(rounds=15),
+    )  # fmt: skip
+    (learner,) = (row for row in rows if row.details["part"] == "ours, learner, of the time")
+    assert learner.status == status
 
 
 RETURNS = StepExtent(4000, seeds=3, budget_s=100)
@@ -260,6 +305,17 @@ def test_too_few_rounds_give_no_ratio(systems):
     ratio = compared(["works"], rounds=6)["works", "placerl", "throughput_ratio"]
     assert (ratio.status, ratio.value) == ("not_run", None)
     assert "6 pairs" in ratio.reason
+
+
+def test_the_table_says_why_there_is_no_ratio_and_not_that_a_rate_is_noisy(systems):
+    systems |= {"placerl": ["rate", "2000", MANY], "uneven": ["uneven", "1000", "2", "1"]}
+    rows = list(compared(["uneven"], rounds=6).values())
+    assert any(row.status == "too_noisy" for row in rows)
+    console = Console(width=200, file=io.StringIO())
+    console.print(compare_command.side_by_side(rows))
+    assert "6 pairs, where 15 are the fewest" in console.file.getvalue()
+    (line,) = training_bench.lines(rows, 32)[1:]
+    assert line[-1] == "6 pairs, where 15 are the fewest"
 
 
 def test_progress_stays_within_the_budget(systems):

@@ -14,6 +14,8 @@ from harness.store.store import Store
 from tests.harness.papers.rows import compared, frame_of, trained
 from tests.harness.report import sample
 
+NOISY = {"status": "too_noisy", "reason": "the interval is 30% of the median, where 10% is the limit"}
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Content:
@@ -77,6 +79,16 @@ def test_a_comparison_that_stored_no_verdict_has_none(tmp_path: Path) -> None:
     assert found.ratio.low is not None
     assert found.ratio.low > 1
     assert found.verdict == "no verdict"
+
+
+def test_a_comparison_with_a_noisy_rate_keeps_its_verdict(tmp_path: Path) -> None:
+    details = {"baseline": "sb3", "part": "theirs"}
+    noisy = trained(500.0, 64, suite="compare", workload="cartpole-dqn", details=details, **NOISY)
+    for rows in ((compared(2.0, "faster"), noisy), (noisy, compared(2.0, "faster"))):
+        (found,) = tables.comparisons(frame_of(tmp_path, *rows))
+        assert (found.verdict, found.reason) == ("faster", "")
+        assert found.theirs
+        assert found.theirs.value == 500
 
 
 def test_what_was_learnt_and_lost_again_shows_beside_the_end(made: Content) -> None:
