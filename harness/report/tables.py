@@ -330,7 +330,8 @@ def curves(frame: pd.DataFrame) -> Iterator[TrainingCurve]:
 def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
     """Yield the comparison of this project with each other library, per workload and batch size.
 
-    A comparison that failed or was not run is included, with the reason.
+    A comparison that failed or was not run is included, with the reason. If there are several with one library, such
+    as one that also ran the library with subnormal numbers flushed, only the last is shown.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
@@ -344,8 +345,8 @@ def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
     for (workload, batch_size, baseline), group in groupby(keyed, key=lambda item: item[0]):
         found: dict[str, Number] = {}
         verdict, reason, returns = "", "", ""
-        for _, row in group:
-            part = str(detail(row, "part") or row.quantity)
+        for row in _last_comparison([row for _, row in group]):
+            part = _part(row)
             if not pd.isna(row.value):
                 found[part] = number(row, part)
             if pd.isna(row.value):  # a noisy rate leaves the verdict on the ratio as it is
@@ -367,6 +368,17 @@ def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
             found.get("theirs, return"),
             returns,
         )
+
+
+def _part(row: Any) -> str:
+    return str(detail(row, "part") or row.quantity)
+
+
+def _last_comparison(rows: Sequence[Any]) -> list[Any]:
+    """Return the rows without those of earlier comparisons: of cells with another ratio or failure than the last."""
+    judged = [(row.run, row.cell) for row in rows if pd.isna(row.value) or _part(row) == "throughput_ratio"]
+    earlier = {cell for cell in judged if cell != judged[-1]}
+    return [row for row in rows if (row.run, row.cell) not in earlier]
 
 
 def gaps(frame: pd.DataFrame) -> Iterator[Gap]:

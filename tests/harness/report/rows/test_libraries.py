@@ -6,12 +6,13 @@ import pytest
 
 from harness.compare import learning
 from harness.compare.equal_steps import LEARNS_LESS, NOT_COMPARED, RETURN
+from harness.core.row import Measurement
 from harness.report import pages, tables
 from harness.report.content import Content
 from harness.report.reading import read
 from harness.report.text_tables import text_tables
 from harness.store.store import Store
-from tests.harness.papers.rows import compared, frame_of, trained
+from tests.harness.papers.rows import compared, frame_of, measurement, trained
 from tests.harness.report import sample
 
 NOISY = {"status": "too_noisy", "reason": "the interval is 30% of the median, where 10% is the limit"}
@@ -89,6 +90,59 @@ def test_a_comparison_with_a_noisy_rate_keeps_its_verdict(tmp_path: Path) -> Non
         assert (found.verdict, found.reason) == ("faster", "")
         assert found.theirs
         assert found.theirs.value == 500
+
+
+def comparison_rows(ratio: float, verdict: str, **details: object) -> list[Measurement]:
+    """The rows that one comparison stores in its cell."""
+    fields = {"suite": "compare", "workload": "cartpole-dqn"}
+    return [
+        *(
+            trained(rate, 64, **fields, details={"baseline": "sb3", "part": part})
+            for part, rate in (("ours", 100 * ratio), ("theirs", 100.0))
+        ),
+        compared(
+            ratio,
+            verdict,
+            details={"baseline": "sb3", "part": "throughput_ratio", "verdict": verdict} | details,
+        ),
+        compared(1.0, "", quantity="null_ratio", details={"baseline": "sb3", "part": "null_ratio"}),
+    ]
+
+
+def test_of_two_comparisons_under_one_name_the_last_is_shown_alone(tmp_path: Path) -> None:
+    """`placerl compare` with the workload's own batch size, or with a flushed baseline, has a cell of its own."""
+    first = comparison_rows(3.0, "faster", returns="learns as much")
+    learnt = {"baseline": "sb3", "part": "ours, return"}
+    first.append(compared(10.0, "", quantity=RETURN, details=learnt))
+    with Store.open(tmp_path / "store.sqlite") as store:
+        run = store.begin_run("quick", "r", sample.MACHINE)
+        run.finish("compare/cartpole-dqn/sb3", first)
+        run.finish("compare/cartpole-dqn/sb3/64", comparison_rows(0.5, "slower"))
+    (found,) = read(tmp_path / "store.sqlite").comparisons
+    assert found.ratio
+    assert found.ours
+    assert (found.verdict, found.ratio.value, found.ours.value) == ("slower", 0.5, 50)
+    assert (found.returns, found.our_return) == ("", None)
+
+
+def test_a_comparison_that_fails_later_does_not_show_the_ratio_of_an_earlier_one(tmp_path: Path) -> None:
+    details = {"baseline": "sb3", "part": "theirs"}
+    gone = {"status": "failed", "reason": "sb3: crash", "details": details, "workload": "cartpole-dqn"}
+    failed = measurement(
+        None,
+        suite="compare",
+        primitive="training",
+        quantity="gradient_steps_per_s",
+        unit="1/s",
+        batch_size=64,
+        **gone,
+    )
+    with Store.open(tmp_path / "store.sqlite") as store:
+        run = store.begin_run("quick", "r", sample.MACHINE)
+        run.finish("compare/cartpole-dqn/sb3", comparison_rows(3.0, "faster"))
+        run.finish("compare/cartpole-dqn/sb3/flushed", [failed])
+    (found,) = read(tmp_path / "store.sqlite").comparisons
+    assert (found.verdict, found.reason, found.ratio, found.theirs) == ("failed", "sb3: crash", None, None)
 
 
 def test_what_was_learnt_and_lost_again_shows_beside_the_end(made: Content) -> None:
