@@ -85,18 +85,24 @@ def halve(
     end_s, left, turn_s = clock() + heats.budget_s, list(sides), heats.turn_s
     total = _heats(len(left), heats.finalists)
     standings: dict[K, Standing] = {}
+    failed: set[K] = set()
+
+    def turn(name: K, seconds: float) -> float | None:
+        rate = sides[name](seconds)
+        if rate is None:
+            failed.add(name)
+        return rate
+
     for heat in range(total):
         budget_s = max(0.0, end_s - clock()) / (total - heat)
         found = in_rounds(
-            {name: partial(sides[name], turn_s) for name in left},
+            {name: partial(turn, name, turn_s) for name in left},
             Rounds(heats.rounds, fewest=1, budget_s=budget_s, seed=(heats.seed, heat)),
             report=part(report, heat, 1, total, f"heat {heat + 1} of {total}, {len(left)} left"),
             clock=clock,
         )
-        complete = max(map(len, found.values()), default=0)
         for name, rates in found.items():
-            failed = not rates or len(rates) < complete
-            standings[name] = Standing(heat + 1, () if failed else tuple(rates))
+            standings[name] = Standing(heat + 1, () if name in failed else tuple(rates))
         able = [name for name in left if standings[name].rates]
         able.sort(key=lambda name: -median(standings[name].rates))
         left = able if heat == total - 1 else able[: max(heats.finalists, ceil(len(left) / 2))]

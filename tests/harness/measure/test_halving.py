@@ -50,6 +50,13 @@ def test_a_side_that_fails_is_out_and_keeps_no_rate():
     assert race.turns_of("c") == [1.0]
 
 
+def test_sides_that_all_fail_in_the_same_round_keep_no_rate():
+    answers = {"a": [1.0, None], "b": [2.0, None]}
+    sides = {name: lambda seconds, name=name: answers[name].pop(0) for name in answers}
+    found = halve(sides, Heats(rounds=3))
+    assert found == {"a": Standing(1, ()), "b": Standing(1, ())}
+
+
 def test_few_sides_are_timed_once_and_none_is_nothing():
     race = Race({"a": 1.0, "b": 2.0})
     assert race.run(finalists=4, turn_s=1.0, rounds=1) == {
