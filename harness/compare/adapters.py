@@ -15,7 +15,7 @@ from typing import Any
 
 import primitives
 from harness.compare import registry
-from harness.compare.protocol import Worker, WorkerFailure
+from harness.compare.protocol import FailureKind, Worker, WorkerFailure
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
@@ -127,8 +127,15 @@ class _Side:
         return int(answer["gradient_steps"]), float(answer["wall_s"])
 
     def step_s(self, environment_steps: int) -> float:
-        """Return seconds per gradient step over one job, including the whole training loop."""
+        """Return seconds per gradient step over one job, including the whole training loop.
+
+        Raises:
+            WorkerFailure: there is no valid answer, or the job took no gradient step.
+        """
         gradient_steps, wall_s = self._ask(environment_steps, JOB_LIMIT_S)
+        if gradient_steps < 1:
+            said = f"took no gradient steps in {environment_steps} environment steps"
+            raise WorkerFailure(FailureKind.INVALID, said)
         return wall_s / gradient_steps
 
 
@@ -182,7 +189,7 @@ def _rounds(sides: dict[str, _Side], rounds: int, budget_s: float, report: Repor
     turns = {"ours": sides["ours"], "own": sides["own"], "again": sides["ours"]}
     return in_rounds(
         {name: partial(side.step_s, steps) for name, side in turns.items()},
-        Rounds(rounds, fewest=statistics.FEWEST_PAIRS, budget_s=budget_s),
+        Rounds(max(rounds, statistics.FEWEST_PAIRS), fewest=statistics.FEWEST_PAIRS, budget_s=budget_s),
         report=report,
     )
 

@@ -69,6 +69,30 @@ def test_a_library_that_fails_is_a_row(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert "| pfrl ddpg | not run: PFRL's agents" in table([row])
 
 
+def test_a_library_that_takes_no_gradient_step_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Idle(Library):
+        def ask_json(self, job: dict[str, object], limit_s: float) -> dict[str, object]:
+            answer = super().ask_json(job, limit_s)
+            return answer | ({"gradient_steps": 0} if "gradient_steps" in answer else {})
+
+    made = [Idle({"own": 0.02, "ours": 0.01}) for _ in range(2)]
+    libraries = iter(made)
+    monkeypatch.setattr(adapters, "start", lambda *_: next(libraries))
+    (row,) = measure(Pair("tianshou", "dqn"), 20, 0.0, tmp_path, lambda *_: None)
+    assert (row.status, row.reason) == ("failed", "invalid: took no gradient steps in 20 environment steps")
+    assert all(library.closed for library in made)
+
+
+def test_no_fewer_rounds_are_run_than_a_verdict_needs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(adapters, "start", lambda *_: Library({"own": 0.02, "ours": 0.01}))
+    rows = measure(Pair("tianshou", "dqn"), 10, 0.0, tmp_path, lambda *_: None)
+    assert {row.details["pairs"] for row in rows if row.quantity == GAIN} == {15}
+
+
 def rows_of(
     library: str, ours_s: float, own_s: float = 0.02, algorithm: str = "dqn", **details: object
 ) -> list[Measurement]:
