@@ -193,6 +193,9 @@ def compare(
         extent: the longest training allowed.
         report: called with the number of trainings done.
     """
+    for side in (ours, theirs):
+        if not side.environment_steps_per_s:
+            return Returns(f"{side.name} took no environment steps in the timed rounds")
     lanes = max(1, min(MOST_LANES, len(usable_cores()) // job.threads))
     seeds, steps = planned(ours, theirs, extent, lanes)
     if not seeds:

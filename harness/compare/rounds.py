@@ -44,6 +44,8 @@ NOT_INSTALLABLE = {"sb3": {"openai-baselines": "OpenAI Baselines", "spinningup":
 """Systems of PPO Tables 1 and 2 that can no longer be installed, by the baseline that replaces them."""
 LATE_FACTOR = 20  # a job that takes this many times its expected seconds is taken to hang
 LEAST_LIMIT_S = 30.0
+REPLAY_CALLS = ("insert", "sample", "update")
+"""Calls of a replay whose seconds a worker reports (`WorkerResult.terms_s`) if replays alone are compared."""
 
 
 class ComparedPart(StrEnum):
@@ -462,17 +464,19 @@ class _Rows:
         if self._part is not ComparedPart.LEARNER_AND_REPLAY:
             rates = [result.environment_steps / result.wall_s for result in results]
             rows.append(summary("environment_steps_per_s", rates, ", environment"))
-        for name in first.terms_s:
-            if self._part is ComparedPart.REPLAY:
+        if self._part is ComparedPart.REPLAY:
+            for call in REPLAY_CALLS:
                 rates = [
-                    (result.environment_steps if name == "insert" else result.gradient_steps)
-                    / result.terms_s[name]
+                    (result.environment_steps if call == "insert" else result.gradient_steps) / seconds
                     for result in results
+                    if (seconds := result.terms_s.get(call, 0.0)) > 0
                 ]
-                rows.append(summary(f"{name}s_per_s", rates, f", {name}s"))
-            elif self._part is ComparedPart.TRAINING:
-                shares = [result.terms_s[name] / result.wall_s for result in results]
-                rows.append(summary("fraction_of_time", shares, f", {name}, of the time", whole=1.0))
+                if rates:
+                    rows.append(summary(f"{call}s_per_s", rates, f", {call}s"))
+        elif self._part is ComparedPart.TRAINING:
+            for term in dict.fromkeys(term for result in results for term in result.terms_s):
+                shares = [result.terms_s.get(term, 0.0) / result.wall_s for result in results]
+                rows.append(summary("fraction_of_time", shares, f", {term}, of the time", whole=1.0))
         returns = [value for result in results for value in result.episode_returns]
         if returns:
             rows.append(self._returned(system.name, details | {"part": f"{part}, episodes"}, returns))

@@ -78,6 +78,9 @@ def main(what, *arguments):
             answer(
                 gradient_steps=job["gradient_steps"], environment_steps=0, wall_s=job["gradient_steps"] / 1000
             )
+        elif what == "terms":  # of its time, in turn
+            terms_s = json.loads(arguments[number % len(arguments)])
+            answer(gradient_steps=job["gradient_steps"], wall_s=job["gradient_steps"] / 1000, terms_s=terms_s)
         elif what == "parts":  # of the time, the learner has so much in even jobs, and so much in odd ones
             wall_s = job["gradient_steps"] / 100
             learner_s = float(arguments[number % 2]) * wall_s

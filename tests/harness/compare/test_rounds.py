@@ -161,6 +161,19 @@ def test_where_nobody_learns_both_returns_are_told_and_not_compared(systems):
     assert ("slow", "placerl", "return_difference") not in rows
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "name"), [("still", "rate", "placerl"), ("rate", "still", "other")]
+)
+def test_a_side_without_environment_steps_keeps_its_speed(systems, ours, theirs, name):
+    systems |= {"placerl": [ours, "3000", MANY], "other": [theirs, "1000", MANY]}
+    ratio = compared(["other"], returns=RETURNS)["other", "placerl", "throughput_ratio"]
+    assert ratio.status == "ok"
+    assert (
+        ratio.details["returns"]
+        == f"returns not compared: {name} took no environment steps in the timed rounds"
+    )
+
+
 def test_a_side_that_fails_while_it_learns_keeps_its_speed(systems, monkeypatch):
     systems |= {"placerl": ["rate", "3000", MANY, "2"], "fails": ["rate", "1000", MANY, "2"]}
     train = equal_steps.compare
@@ -238,6 +251,25 @@ def test_replays_alone_are_compared_with_our_replay(systems, monkeypatch):
     assert theirs["samples_per_s"] == theirs["updates_per_s"] == pytest.approx(4000)
     with pytest.raises(ValueError, match="replays alone"):
         compared(["replay", "trains"])
+
+
+@pytest.mark.parametrize("terms", ['{"sample": 0.0}', '{"compact": 1.0, "sample": 0.0}', "{}"])
+def test_a_call_of_a_replay_that_took_no_time_has_no_rate(systems, monkeypatch, terms):
+    systems |= {"ours-alone": ["cycles", "2000"], "replay": ["terms", terms]}
+    monkeypatch.setattr(registry, "replay_alone", lambda name: name == "replay")
+    monkeypatch.setattr(registry, "own_replay_worker", lambda cpus: registry.baseline_worker("ours-alone"))
+    rows = compared(["replay"])
+    assert rows["replay, replay alone", "placerl", "throughput_ratio"].status == "ok"
+    assert {quantity for _, backend, quantity in rows if backend == "replay"} == {
+        "replay_cycles_per_s", "environment_steps_per_s", "episode_return",
+    }  # fmt: skip
+
+
+def test_a_part_that_some_jobs_do_not_report_took_no_time_in_them(systems):
+    systems |= {"placerl": ["rate", "3000", MANY], "other": ["terms", '{"learner": 0.5}', "{}"]}
+    share = compared(["other"])["other", "other", "fraction_of_time"]
+    assert 0.0 in share.samples
+    assert max(share.samples) > 0
 
 
 def test_learner_and_replay_alone_are_told_apart_from_training(systems):
