@@ -13,7 +13,6 @@ frequent rather than too rare.
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Event
 from time import monotonic
 from typing import NamedTuple
 
@@ -202,7 +201,7 @@ def compare(
         return Returns(
             f"{extent.budget_s:g} s hold no training of {LEAST_STEPS:,} environment steps on both sides"
         )
-    deadline_s, stop = monotonic() + extent.budget_s, Event()
+    deadline_s, stop = monotonic() + extent.budget_s, _Stop()
 
     def task(side: ComparedSide, seed: int) -> Trained | None:
         late = monotonic() > deadline_s and seed > job.seed
@@ -221,12 +220,31 @@ def compare(
         return Returns(f"{_failed(asked)}: {failure}")
     finally:
         stop.set()
-        pool.shutdown(cancel_futures=True)  # waits until the trainings notice it
+        pool.shutdown(cancel_futures=True)  # waits until the trainings have ended
     both = set.intersection(*({one.seed for side, one in done if side is here} for here in (ours, theirs)))
     mine, others = (
         tuple(one for side, one in done if side is here and one.seed in both) for here in (ours, theirs)
     )
     return judged(ours.name, mine, theirs.name, others)
+
+
+class _Stop:
+    """Ends trainings that run in other threads, also in the middle of a job.
+
+    Attributes:
+        workers: every worker that was started; each training adds its own before it looks at `is_set`.
+        is_set: whether all trainings must end.
+    """
+
+    def __init__(self) -> None:
+        self.workers: list[Worker] = []
+        self.is_set = False
+
+    def set(self) -> None:
+        """Request the end of all trainings."""
+        self.is_set = True
+        for worker in list(self.workers):
+            worker.abort()
 
 
 def _failed(asked: Sequence[tuple[ComparedSide, "Future[Trained | None]"]]) -> str:
@@ -260,7 +278,7 @@ def planned(ours: ComparedSide, theirs: ComparedSide, extent: StepExtent, lanes:
     return 0, 0
 
 
-def _trained(side: ComparedSide, job: WorkerJob, environment_steps: int, stop: Event) -> Trained:
+def _trained(side: ComparedSide, job: WorkerJob, environment_steps: int, stop: "_Stop") -> Trained:
     """Run a training in its own process, for at least `environment_steps`.
 
     Raises:
@@ -271,8 +289,9 @@ def _trained(side: ComparedSide, job: WorkerJob, environment_steps: int, stop: E
     ended: list[list[float]] = []
     reached = 0
     with side.start() as worker:
+        stop.workers.append(worker)
         while reached < environment_steps:
-            if stop.is_set():
+            if stop.is_set:
                 raise WorkerFailure(FailureKind.CRASH, "stopped with the other trainings")
             result = worker.ask(job, JOB_LIMIT_S)
             if not result.environment_steps:

@@ -354,6 +354,10 @@ class Worker:
         if not self._in.closed:
             self._in.close()
 
+    def abort(self) -> None:
+        """Request the worker's end without waiting for it; an `ask` in another thread then raises `WorkerFailure`."""
+        self._guarded.process.terminate()
+
     def close(self, grace_s: float = EXIT_GRACE_S) -> int:
         """End the worker and every process that it started, and return its exit status. Idempotent.
 
