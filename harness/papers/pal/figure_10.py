@@ -3,7 +3,8 @@
 First the two curves of PAL's Equation 5 are measured (V-D): the environment steps per second that x cores collect,
 each with one actor thread, and the gradient steps per second that x cores take, each with one learner thread. Then
 whole trainings are run (VI-E, VI-G): on one core, where actor and learner take turns; on each number of cores, with
-the split that Equation 5 gives for the curves; and on all cores with every split that divides environments and batch.
+the split that Equation 5 gives for the curves; and on the most cores with every split that divides environments and
+batch. Threads share both equally, so their numbers are multiples of 24 here, which every number of `CORES` divides.
 The threads are C++ threads on one replay (`primitives.training.parallel`), as many as a configuration has cores, to
 which they are pinned. All configurations of a phase take turns, one stretch of time each, in interleaved rounds. PAL's
 LunarLander has no native environment: the cart-pole takes its place.
@@ -13,6 +14,7 @@ was measured on it (`extrapolated`), Equation 5 splits the cores, and the result
 training that was run to what Equation 5 predicts for it.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -55,8 +57,12 @@ EXPERIMENT = Experiment(
 WORKLOADS = ("cartpole-dqn", "ant-ddpg")  # PAL VI-A
 TIERS = ("standard", "full")
 MAPPING = Mapping.parse(native_threads.MAPPING)
-CORES = (1, 2, 4, 6, 8)  # PAL's machine has 8
-ACTORS = 8  # environments, divided among the actor threads
+CORES = (1, 2, 3, 4, 6, 8)  # PAL's machine has 8
+ACTORS = 24
+"""Environments, divided among the actor threads: a multiple of every number of `CORES`."""
+BATCH_SIZES = {"cartpole-dqn": 48, "ant-ddpg": 240}
+"""Transitions per gradient step of each workload, divided among the learner threads: multiples of every number of
+`CORES`. PAL states no batch size."""
 CAPACITY, STARTS = 20_000, 1_000
 """Of every training's replay, and environment steps before it learns, so that filling takes no time."""
 STRETCHES = 9
@@ -109,7 +115,12 @@ def measure(
         the learners alone and of training. The details hold the numbers of cores.
     """
     item = workloads.load(name)
-    changes = ("training.actors", ACTORS), ("replay.capacity", CAPACITY), ("training.learning_starts", STARTS)
+    changes = (
+        ("training.actors", ACTORS),
+        ("training.batch_size", BATCH_SIZES[name]),
+        ("replay.capacity", CAPACITY),
+        ("training.learning_starts", STARTS),
+    )
     for place, value in changes:
         item = workloads.override(item, place, value, EXPERIMENT)
     usable = len(usable_cores())
@@ -156,7 +167,10 @@ def _divides(actors: int, learners: int, item: Workload) -> bool:
 
 
 def curve(rows: Sequence[Measurement], kind: str) -> Callable[[int], float]:
-    """Return a function that gives the throughput on a number of cores, interpolated linearly between measurements.
+    """Return a function that gives the throughput on a number of cores.
+
+    Between measurements it stays at that of fewer cores: threads that share environments or batch unequally cannot be
+    run, so a further core is idle. Equation 5 then chooses only numbers of cores that were measured.
 
     Args:
         rows: the measured throughputs over cores.
@@ -169,7 +183,7 @@ def curve(rows: Sequence[Measurement], kind: str) -> Callable[[int], float]:
     )
     xs, ys = zip(*points, strict=True)
     assert all(a < b for a, b in pairwise(xs))
-    return lambda cores: float(np.interp(cores, xs, ys))
+    return lambda cores: float(ys[max(0, bisect_right(xs, cores) - 1)])
 
 
 def _threads(
@@ -373,10 +387,26 @@ def _checked_alone(frame: pd.DataFrame, workload: str, alone: Number) -> Number:
     return checked_baseline(alone, interval / on_one[COLLECTION] + 1 / on_one[CONSUMPTION])
 
 
+def _divides_in_proportion(frame: pd.DataFrame, workload: str, cores: int) -> bool:
+    """Return whether so many whole cores, divided between actors and learners, could be linear at all.
+
+    The best division is that of threads that scale perfectly, from both rates on one core, over their training in
+    turns there. If one side takes nearly all of the time, a core for the other one is idle, whatever scales how.
+    """
+    collected, consumed = (
+        curve(rows_of(frame, workload, kind), kind)(1) for kind in (COLLECTION, CONSUMPTION)
+    )
+    collected /= int(detail(rows_of(frame, workload, TRAINING)[0], "update_interval"))
+    best = max(min(actors * collected, (cores - actors) * consumed) for actors in range(1, cores))
+    return best * (1 / collected + 1 / consumed) >= LINEAR * cores
+
+
 def scaling(frame: pd.DataFrame) -> Finding:
     """Check PAL Fig. 10: throughput is linear in the cores, and then saturates.
 
-    The reference is a training on one core, where actor and learner take turns.
+    The reference is a training on one core, where actor and learner take turns. Saturation is judged by what more
+    cores than the published number bring over exactly that number. PAL's saturates because one GPU takes every
+    gradient; learners on cores have no such bottleneck, so throughput that goes on growing refutes nothing.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
@@ -385,14 +415,16 @@ def scaling(frame: pd.DataFrame) -> Finding:
         int(n.value) for n in from_text("PAL.linear_scaling_below", "PAL.saturation_above")
     )
     ours: list[Number] = []
-    linear: list[Number] = []  # each compared with the share that counts as linear
-    last: list[Number] = []  # of the most cores over the number at which PAL's saturate
+    linear: dict[str, list[Number]] = {}  # each compared with the share that counts as linear
+    last: dict[str, Number] = {}  # of the most cores over the number at which PAL's saturate
     most = 0
     for name in workloads_of(frame):
         rows = {cores_of(row): row for row in rows_of(frame, name, TRAINING)}
         alone = _checked_alone(frame, name, number(rows[0, 1], f"{name}, 1 core"))
         rates = {1: alone}
-        for cores in sorted({sum(split) for split in rows} - {1}):
+        linear[name] = []
+        most = max(most, *map(sum, rows))
+        for cores in (count for count in CORES if 1 < count <= max(map(sum, rows))):
             split = found_split(frame, name, cores)
             row = rows.get((split.actor_cores, split.learner_cores))
             if row is None:
@@ -401,9 +433,8 @@ def scaling(frame: pd.DataFrame) -> Finding:
             rates[cores] = number(row, words)
             gain = ratio(words, rates[cores], alone, at_most=cores)
             ours.append(gain)
-            if cores < linear_below:
-                linear.append(ratio(f"{words}, over proportion", gain, _exactly(LINEAR * cores)))
-        most = max(most, *rates)
+            if cores < linear_below and _divides_in_proportion(frame, name, cores):
+                linear[name].append(ratio(f"{words}, over proportion", gain, _exactly(LINEAR * cores)))
         ours += [
             Number(
                 f"{name}, {one.actor_cores + one.learner_cores} cores ({one.actor_cores} for actors): throughput over "
@@ -415,24 +446,35 @@ def scaling(frame: pd.DataFrame) -> Finding:
             )
             for one in modelled(frame, name)
         ]
-        if max(rates) > saturated_above:
-            before = max(cores for cores in rates if cores <= saturated_above)
-            words = f"{name}: throughput on {max(rates)} cores over {before}"
-            last.append(ratio(words, rates[max(rates)], rates[before], at_most=max(rates) / before))
+        if max(rates) > saturated_above and saturated_above in rates:
+            words = f"{name}: throughput on {max(rates)} cores over {saturated_above}"
+            before = rates[saturated_above]
+            last[name] = ratio(words, rates[max(rates)], before, at_most=max(rates) / saturated_above)
     if not ours:
         return Finding(Outcome.NOT_RUN, needs=NEEDS_CURVES)
-    if most <= saturated_above:
-        needs = f"more than {saturated_above} cores, where this machine has {most}"
+    if not last:
+        needs = f"trainings on {saturated_above} and on more cores; the most here have {most}"
         return Finding(Outcome.NOT_RUN, tuple(ours), needs=needs)
-    ours += last
+    ours += last.values()
     explanation = (
         f"Linear: below {linear_below} cores at least {LINEAR:.0%} of proportion; saturated: above {saturated_above} "
-        f"cores less than {SATURATED:g} times as fast. The learners are this machine's cores, where PAL's gradients "
-        "came from one GPU."
+        f"cores less than {SATURATED:g} times as fast as on {saturated_above}. The learners are this machine's cores, "
+        "where PAL's gradients came from one GPU, its reason for the saturation: growth that goes on refutes nothing."
     )
-    if any(n.below(1) for n in linear) or any(n.above(SATURATED) for n in last):
+    if uneven := [name for name, found in linear.items() if not found]:
+        explanation += (
+            f" For {', '.join(uneven)} fewer than {linear_below} whole cores cannot be divided so that actors and "
+            "learners are both busy: whether it is linear is not shown."
+        )
+    if any(n.below(1) for found in linear.values() for n in found):
         return Finding(Outcome.NOT_REPRODUCED, tuple(ours), explanation)
-    holds = all(n.above(1) for n in linear) and all(n.below(SATURATED) for n in last)
+    holds = all(
+        linear[name]
+        and all(n.above(1) for n in linear[name])
+        and name in last
+        and last[name].below(SATURATED)
+        for name in linear
+    )
     return Finding(Outcome.IN_KIND if holds else Outcome.NO_VERDICT, tuple(ours), explanation)
 
 
@@ -458,7 +500,7 @@ def draw(frame: pd.DataFrame) -> "Figure | None":
             for one in modelled(frame, name)
         ]
         trained = [(1, rows[0, 1])] if (0, 1) in rows else []
-        for cores in sorted({sum(split) for split in rows} - {1}):
+        for cores in (count for count in CORES if 1 < count <= max(map(sum, rows))):
             split = found_split(frame, name, cores)
             if (row := rows.get((split.actor_cores, split.learner_cores))) is not None:
                 trained.append((cores, row))

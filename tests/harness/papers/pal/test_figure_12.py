@@ -51,6 +51,28 @@ def test_equation_5_is_judged_by_the_fastest_split(tmp_path: Path, other: float,
     assert figure_12.split_of_cores(frame_of(tmp_path / "unsure", *rows)).outcome is Outcome.NO_VERDICT
 
 
+@pytest.mark.parametrize(
+    ("others", "outcome"),
+    [
+        ((275.0, 278.0), Outcome.NO_VERDICT),  # neither is 5% slower than 280: any choice would have passed
+        ((275.0, 262.0), Outcome.NO_VERDICT),  # 6% slower, with 2% of noise
+        ((275.0, 250.0), Outcome.IN_KIND),
+    ],
+)
+def test_a_choice_among_splits_that_are_all_as_fast_shows_nothing(
+    tmp_path: Path, others: tuple[float, float], outcome: Outcome
+) -> None:
+    runs = [(0, 1, 80.0), (1, 3, 280.0), (2, 2, others[0]), (3, 1, others[1])]
+    rows = [*curves(4), *(row(TRAINING, a, b, rate) for a, b, rate in runs)]
+    found = figure_12.split_of_cores(frame_of(tmp_path / "one", *rows))
+    assert found.outcome is outcome
+    assert "Other splits of as many cores: ant-ddpg 2." in found.explanation
+    assert ("the choice could not have been wrong" in found.explanation) == (outcome is Outcome.NO_VERDICT)
+    # Another workload of which Equation 5's split was not run is not shown.
+    more = [replace(each, workload="cartpole-dqn") for each in rows if each.value != 280.0]
+    assert figure_12.split_of_cores(frame_of(tmp_path / "two", *rows, *more)).outcome is Outcome.NO_VERDICT
+
+
 def test_every_split_of_all_cores_is_drawn_with_the_prediction(tmp_path: Path) -> None:
     runs = [(0, 1, 80.0), (1, 1, 90.0), (1, 3, 280.0), (2, 2, 250.0), (3, 1, 90.0)]
     frame = frame_of(tmp_path, *curves(4), *(row(TRAINING, a, b, rate) for a, b, rate in runs))
