@@ -26,7 +26,13 @@ NEEDS_SWEEP = "training runs with other delays and formats (claim/FIX-F7-sweep)"
 _FIGURE, _LEVEL = "fix_figure_7", "mean of evaluations 150 to 200"
 _EVALUATIONS = 200  # evaluations per run in the paper
 CURVES = (FLOAT, FIXED_32, FIXED_16, DYNAMIC)
-TRAINS = 0.8
+ALIKE = 0.2
+"""Largest difference between two curves that reach the same reward, as a share of the float curve's gain.
+
+FIX VI-C calls the curves of floats, of 32 bits and its own alike, "towards 2000"; in Fig. 7 they end up to 0.16 of the
+gain apart, and up to 0.22 if its reading errors add up.
+"""
+TRAINS = 1 - ALIKE
 """A curve counts as training if its share of the float curve's gain is at least this, with its whole interval."""
 FAILS = 0.5
 """A curve counts as failing to train if its share of the gain is below this, with its whole interval."""
@@ -102,6 +108,10 @@ def _runs(frame: pd.DataFrame) -> dict[str, Runs]:
 def reward(frame: pd.DataFrame) -> Finding:
     """Check FIX Fig. 7: 16-bit activations after a delay reach the reward of 32 bits, 16 bits from the start do not.
 
+    Curves reach the same reward if they differ by at most 0.2 of the float curve's gain (`ALIKE`), with their whole
+    intervals. The outcome is "reproduced" if in addition, in the paper's environment and number of steps, each
+    curve's whole interval is within that margin of Fig. 7's, that of 16 bits from the start as well.
+
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
@@ -147,12 +157,17 @@ def _judged(name: str, runs: Runs, ours: list[Number], words: list[str]) -> Outc
     words.append(f"In Fig. 7, {_listed({curve: each.value for curve, each in shares_read.items()})}.")
     if high[FIXED_16] >= FAILS:
         words.append("That 16 bits from the start fail is not seen.")
-    alike = name == PUBLISHED_WORKLOAD and steps >= PUBLISHED_STEPS
-    for curve in (FIXED_32, DYNAMIC):
-        alike &= low[curve] > FAILS and not share[curve].above(shares_read[curve].high or 0.0)
-        alike &= not share[curve].below(shares_read[curve].low or 0.0)
-    if high[FIXED_16] < FAILS and (alike or min(low[FIXED_32], low[DYNAMIC]) >= TRAINS):
-        return Outcome.REPRODUCED if alike else Outcome.IN_KIND
+    if high[FIXED_16] < FAILS and min(low[FIXED_32], low[DYNAMIC]) >= TRAINS:
+        as_published = all(
+            read.value - ALIKE <= low[curve] and high[curve] <= read.value + ALIKE
+            for curve, read in shares_read.items()
+        )
+        words.append(
+            f"{'Every' if as_published else 'Not every'} whole interval is within {ALIKE:.0%} of the floats' gain of "
+            "Fig. 7's."
+        )
+        papers_run = name == PUBLISHED_WORKLOAD and steps >= PUBLISHED_STEPS
+        return Outcome.REPRODUCED if as_published and papers_run else Outcome.IN_KIND
     contradicts = low[FIXED_16] >= TRAINS and name in PAPERS_WORKLOADS
     fails = min(high[FIXED_32], high[DYNAMIC]) < FAILS
     return Outcome.NOT_REPRODUCED if fails or contradicts else Outcome.NO_VERDICT
@@ -205,7 +220,8 @@ def sweep(frame: pd.DataFrame) -> Finding:
     """Check FIX IV, Algorithm 1: full precision during the delay makes up for 16-bit activations after it.
 
     The trainings try the delays and formats that the paper leaves open. The delay makes up for 16 bits only if 16
-    bits from the start fail. A share of a gain needs several seeds; otherwise there is no verdict.
+    bits from the start fail. A share of a gain needs several seeds; otherwise there is no verdict. Every tier trains
+    one (`training.SWEPT_SEED`), so their rows describe and carry no verdict.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
@@ -239,7 +255,10 @@ def sweep(frame: pd.DataFrame) -> Finding:
     if FIXED_16 not in finals:
         words += " 16 bits from the start were not trained."
     if len(seeds) < FEWEST_SAMPLES:
-        said = f"{words} No interval, and no verdict, of fewer than {FEWEST_SAMPLES} seeds."
+        said = (
+            f"{words} No interval, and no verdict, of fewer than {FEWEST_SAMPLES} seeds: every tier trains one, which "
+            "shows what the formats do."
+        )
         return Finding(Outcome.NO_VERDICT, tuple(ours), said)
     share = _shares(task.workload, runs, FIXED_32)
     if not share:
