@@ -221,7 +221,8 @@ def accelerator(frame: pd.DataFrame) -> Finding:
 def breakdown(frame: pd.DataFrame) -> Finding:
     """Check FIX Fig. 9: the environment's time is constant, and the learner's grows with the batch.
 
-    At the largest batch size the learner has to take the largest part of a step (environment step and gradient step).
+    At the largest batch size the learner has to take the largest part of a step (environment step and gradient step),
+    and at the smallest another part, each with its whole interval.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
@@ -251,13 +252,18 @@ def breakdown(frame: pd.DataFrame) -> Finding:
     if varies or change["learner"].below(1):
         return Finding(Outcome.NOT_REPRODUCED, numbers, explanation)
     constant = change["environment"].above(1 / CONSTANT) and change["environment"].below(CONSTANT)
-    grows = all(
-        (low := ours["learner", b].low) is not None and ours["learner", a].below(low)
-        for a, b in pairwise(sizes)
-    )
-    if constant and grows and bottleneck[smallest] != "learner" and bottleneck[largest] == "learner":
+    grows = all(_shorter(ours["learner", a], ours["learner", b]) for a, b in pairwise(sizes))
+    others = [term for term in terms if term != "learner"]
+    moves = any(_shorter(ours["learner", smallest], ours[term, smallest]) for term in others)
+    moves &= all(_shorter(ours[term, largest], ours["learner", largest]) for term in others)
+    if constant and grows and moves:
         return Finding(Outcome.IN_KIND, numbers, explanation)
     return Finding(Outcome.NO_VERDICT, numbers, explanation)
+
+
+def _shorter(one: Number, other: Number) -> bool:
+    """Return whether the whole interval of one time is below that of another."""
+    return other.low is not None and one.below(other.low)
 
 
 def _change(before: Number, after: Number) -> Number:

@@ -242,6 +242,26 @@ def test_an_environments_time_is_constant_with_its_whole_interval(
     assert platform.breakdown(frame_of(tmp_path, *rows)).outcome is outcome
 
 
+@pytest.mark.parametrize(
+    ("learner_s", "size", "low", "high"),
+    [
+        ({64: 5e-4, 128: 3e-3, 512: 9e-3}, 64, 4e-4, 1.2e-3),
+        ({64: 5e-4, 128: 7e-4, 512: 1.1e-3}, 512, 0.9e-3, 1.3e-3),
+    ],
+)
+def test_a_bottleneck_that_noise_could_move_is_no_verdict(
+    learner_s: dict[int, float], size: int, low: float, high: float, tmp_path: Path
+) -> None:
+    """The environment takes 1 ms: by its values alone the learner is the bottleneck at the largest batch only."""
+    rows = host(1e-3, learner_s=learner_s)
+    assert platform.breakdown(frame_of(tmp_path / "sure", *rows)).outcome is Outcome.IN_KIND
+    unsure = [
+        replace(row, low=low, high=high) if (row.quantity, row.batch_size) == ("learner_time", size) else row
+        for row in rows
+    ]
+    assert platform.breakdown(frame_of(tmp_path / "unsure", *unsure)).outcome is Outcome.NO_VERDICT
+
+
 def test_what_the_paper_draws_over_the_batch_is_drawn(tmp_path: Path) -> None:
     sizes = len(BATCH_SIZES)
     frame = frame_of(tmp_path, *array([5e4] * 4, 32), *array([9e4] * 4), *host(5e-3))
