@@ -35,7 +35,9 @@ def test_an_experiment_measures_every_configuration() -> None:
     ("gain", "itself", "outcome"),
     [
         (1.01, 1.0, Outcome.IN_KIND),
-        (0.8, 1.0, Outcome.IN_KIND),
+        (0.97, 1.0, Outcome.IN_KIND),
+        (0.95, 1.0, Outcome.NO_VERDICT),
+        (0.8, 1.0, Outcome.NOT_REPRODUCED),  # aligned groups take a quarter longer: a loss
         (1.05, 1.0, Outcome.NO_VERDICT),
         (1.5, 1.0, Outcome.NOT_REPRODUCED),
         (1.5, 1.6, Outcome.NO_VERDICT),
