@@ -7,6 +7,7 @@ accelerator is faster. If all bounds are below the published gains, they refute 
 a gain.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -200,8 +201,8 @@ def published_gains(benchmark: str, columns: str, base: str = "CPU") -> list[tup
 
 
 def upper_end(number: Number) -> float:
-    """Return the upper bound of a number's interval, or the number itself if it has none."""
-    return number.value if number.high is None else number.high
+    """Return the upper bound of a measured number's interval; infinity if too few iterations gave it none."""
+    return math.inf if number.high is None else number.high
 
 
 def outcome_of_bounds(refuted: Sequence[bool], below_published: Sequence[bool] = ()) -> Outcome:
@@ -220,8 +221,9 @@ def outcome_of_bounds(refuted: Sequence[bool], below_published: Sequence[bool] =
 
 
 def _below(gain: Number, iteration: PpoIteration, published: Iterable[tuple[PpoIteration, Number]]) -> bool:
-    """Whether an upper bound of a gain is below every published gain of its iteration."""
-    return all(upper_end(gain) < number.value for other, number in published if other == iteration)
+    """Whether an upper bound of a gain is below every published gain of its iteration, of which there is one."""
+    theirs = [number.value for other, number in published if other == iteration]
+    return bool(theirs) and upper_end(gain) < min(theirs)
 
 
 def cores_used_in_words(items: Iterable[Found]) -> str:

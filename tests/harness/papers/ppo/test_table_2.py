@@ -98,6 +98,33 @@ def test_gains_over_the_cpu(small_s: float, large_s: float, outcome: Outcome, tm
     assert all(number.rows for number in found.ours)
 
 
+def timed_less(made: list[list[Measurement]], count: int) -> list[list[Measurement]]:
+    """The same iterations, each timed only so often."""
+    fewer = []
+    for timed, counted in made:
+        terms_s = {name: samples[:count] for name, samples in timed.details["terms_s"].items()}
+        details = {**timed.details, "terms_s": terms_s}
+        fewer.append([replace(timed, samples=timed.samples[:count], details=details), counted])
+    return fewer
+
+
+@pytest.mark.parametrize(
+    ("count", "outcome"), [(1, Outcome.NO_VERDICT), (4, Outcome.NO_VERDICT), (5, Outcome.NOT_REPRODUCED)]
+)
+@pytest.mark.parametrize("key", ["PPO-T2-CPU", "PPO-F10"])
+def test_too_few_iterations_for_an_interval_refute_nothing(
+    key: str, count: int, outcome: Outcome, tmp_path: Path
+) -> None:
+    made = [rows("Hopper", item, 0.0, 0.5, s) for item, s in ((SMALL, 0.6), (LARGE, 0.5))]
+    assert finding(key, tmp_path, *timed_less(made, count)).outcome is outcome
+
+
+def test_an_iteration_that_table_2_lacks_is_below_none_of_its_gains(tmp_path: Path) -> None:
+    iteration = PpoIteration(3, 100, 50, 2)
+    made = rows("Hopper", iteration, 1.0, 2.0, 2.0)
+    assert finding("PPO-T2-CPU", tmp_path, made).outcome is Outcome.NO_VERDICT
+
+
 def test_an_iteration_far_longer_than_its_parts_is_no_baseline(tmp_path: Path) -> None:
     made = [rows("Hopper", item, 0.1, 0.5, s) for item, s in ((SMALL, 3.0), (LARGE, 2.0))]
     key = "PPO-T2-CPU"
