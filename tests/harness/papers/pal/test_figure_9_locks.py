@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from harness.core.progress import silent
@@ -105,6 +106,46 @@ def test_the_verdict_on_two_locks(
     assert "Every thread has a core of its own; PAL has 4 threads." in found.finding.explanation
     assert ("Suspect: " in found.finding.explanation) == (10 / two > threads)
     assert claim.evaluate(frame[frame["backend"] != "binary"]).finding.outcome is Outcome.NOT_RUN
+
+
+def frame_at(folder: Path, times_us: dict[int, dict[tuple[str, int], float]]) -> pd.DataFrame:
+    """Turns on 4 cores at several batch sizes."""
+    return frame_of(
+        folder,
+        *(
+            replace(row, batch_size=size, details={**row.details, "cores": 4})
+            for size, some in times_us.items()
+            for row in turns(ONE_THREAD | some)
+        ),
+    )
+
+
+def test_what_one_of_two_batch_sizes_contradicts_is_no_verdict(tmp_path: Path) -> None:
+    """PAL states no batch size."""
+    good = {(TWO_LOCKS, 4): 5, (ONE_LOCK, 4): 11, (BINARY, 4): 30, (OWNER, 4): 20}
+    bad = good | {(TWO_LOCKS, 4): 14}
+    found = figure_9_locks.two_locks(frame_at(tmp_path / "one", {64: bad, 1024: good}))
+    assert found.outcome is Outcome.NO_VERDICT
+    assert "more than one at 1 and less at 1, with one lock more at 0." in found.explanation
+    assert "Only some batch sizes contradict the paper, which does not state its own." in found.explanation
+    both = figure_9_locks.two_locks(frame_at(tmp_path / "both", {64: bad, 1024: bad}))
+    assert both.outcome is Outcome.NOT_REPRODUCED
+
+
+def test_threads_that_differ_from_their_copy_by_as_much_do_not_scale(tmp_path: Path) -> None:
+    four = {(TWO_LOCKS, 4): 8, (ONE_LOCK, 4): 11, (BINARY, 4): 30, (OWNER, 4): 20}
+    rows = frame_at(tmp_path / "alike", {64: four})
+    assert figure_9_locks.two_locks(rows).outcome is Outcome.IN_KIND
+    copies = [
+        replace(row, samples=tuple(1.28 * sample for sample in row.samples))
+        if row.details["null"] and row.details["threads"] == 4
+        else row
+        for row in turns(ONE_THREAD | four)
+    ]
+    copies = [replace(row, details={**row.details, "cores": 4}) for row in copies]
+    found = figure_9_locks.two_locks(frame_of(tmp_path / "apart", *copies))
+    assert found.outcome is Outcome.NO_VERDICT
+    assert "with two locks 4 threads do more than one at 0" in found.explanation
 
 
 def test_on_one_core_it_is_not_run(tmp_path: Path) -> None:
