@@ -3,8 +3,6 @@
 `placerl bench adapters` measures them.
 """
 
-from typing import Any
-
 import pandas as pd
 
 from harness.compare import adapters
@@ -54,22 +52,25 @@ def plugged_in(frame: pd.DataFrame) -> Finding:
 def order_of_gains(frame: pd.DataFrame) -> Finding:
     """Check PAL VI-F: the gain of this project's replay is smaller if the algorithm computes more.
 
-    The gain also has to be smallest in tianshou.
+    Of the gains with discrete actions, all of DQN, that in tianshou also has to be the smallest.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     rows = records(select(frame, suite=adapters.SUITE, quantity=adapters.GAIN))
     last = {row.workload: row for row in rows if detail(row, "own_is_prioritised")}
-    by_library: dict[str, list[Any]] = {}
-    for pair in adapters.PAIRS:
-        if pair.name in last:
-            by_library.setdefault(pair.library, []).append(last[pair.name])
+    discrete, continuous = (
+        {
+            pair.library: last[pair.name]
+            for pair in adapters.PAIRS
+            if pair.name in last and pair.continuous is kind
+        }
+        for kind in (False, True)
+    )
     # (larger gain, smaller gain): continuous actions need a second network.
-    wanted = [(some[0], some[1]) for some in by_library.values() if len(some) == 2]
-    others = {library: some[0] for library, some in by_library.items() if library != LEAST_GAIN}
-    if LEAST_GAIN in by_library:
-        wanted += [(row, by_library[LEAST_GAIN][0]) for row in others.values()]
+    wanted = [(row, continuous[library]) for library, row in discrete.items() if library in continuous]
+    if LEAST_GAIN in discrete:
+        wanted += [(row, discrete[LEAST_GAIN]) for library, row in discrete.items() if library != LEAST_GAIN]
     if not wanted:
         return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_ADAPTERS} (two algorithms, or two libraries)")
     shown = sum(more.low > less.high for more, less in wanted)

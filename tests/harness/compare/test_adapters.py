@@ -157,3 +157,7 @@ def test_the_verdict_on_the_order_of_gains(
         frame = store.frame()
     assert claim.evaluate(frame).finding.outcome is outcome
     assert claim.evaluate(frame[frame["workload"] == "pfrl dqn"]).finding.outcome is Outcome.NOT_RUN
+    # A gain with continuous actions is not held against one with discrete actions of another library.
+    unlike = frame[frame["workload"].isin(["rllib sac", "tianshou dqn"])]
+    assert len(unlike["workload"].unique()) == 2
+    assert claim.evaluate(unlike).finding.outcome is Outcome.NOT_RUN
