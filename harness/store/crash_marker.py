@@ -1,4 +1,4 @@
-"""Remembers across crashes which cell (piece of a plan) is being measured, in a file next to the store.
+"""Remembers across crashes how often the process crashed in each cell (piece of a plan), in a file next to the store.
 
 A cell that crashes the process again and again can thus be given up (`MAX_CRASHES`).
 """
@@ -21,8 +21,9 @@ _LONGEST = 100_000  # characters; a longer file was not written here
 def crash_marker(store: Path, cell: str) -> Iterator[int]:
     """Mark a cell as being measured for the duration of a `with` block.
 
-    The mark is a file next to the store. It is removed when the block ends, also by an exception, and remains if
-    the process crashes.
+    The mark is an entry of a file next to the store, which holds the number of crashes of each cell. The cell's entry
+    is removed when the block ends, also by an exception, and remains if the process crashes. Entries of other cells
+    are kept: a cell that is measured first on every restart must not erase the crashes in a later one.
 
     Args:
         store: the store's file.
@@ -32,21 +33,30 @@ def crash_marker(store: Path, cell: str) -> Iterator[int]:
         The number of times in a row that the process has crashed in this cell before.
     """
     path = store.with_name(f"{store.name}-in-hand")
-    deaths = _deaths(path, cell)
-    with suppress(OSError):  # on a full disk the cell itself reports the error
-        path.write_text(json.dumps({"cell": cell, "deaths": deaths + 1}))
+    others = _deaths(path)
+    deaths = others.pop(cell, 0)
+    _write(path, {**others, cell: deaths + 1})
     try:
         yield deaths
     finally:
-        with suppress(OSError):
-            path.unlink()
+        _write(path, others)
 
 
-def _deaths(path: Path, cell: str) -> int:
+def _write(path: Path, deaths: dict[str, int]) -> None:
+    with suppress(OSError):  # on a full disk the cell itself reports the error
+        if deaths:
+            path.write_text(json.dumps({"deaths": deaths}))
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _deaths(path: Path) -> dict[str, int]:
+    """Return the number of crashes by cell; also from a file of an earlier version, which held one cell."""
     try:
         with path.open() as file:
             noted = json.loads(file.read(_LONGEST))
-        return int(noted["deaths"]) if noted["cell"] == cell else 0
+        found = {noted["cell"]: noted["deaths"]} if "cell" in noted else noted["deaths"]
+        return {str(cell): int(deaths) for cell, deaths in found.items()}
     # None or unexpected content (infinity, deep brackets): no crashes are known.
-    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        return 0
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return {}
