@@ -139,7 +139,7 @@ def profiled(
         precisions: number formats in which learners are timed as well as in float32.
     """
     cell = plan.profile_cell(item, batch_size, tier, precisions)
-    if not cell.finished(run):
+    if cell.due(run):
         with bar(cell.key) as report, recorded(run):
             plan.measure_now(run, cell, report)
     if precisions:
@@ -157,7 +157,7 @@ def simulated(run: Run, item: workloads.Workload, batch_size: int, device: str) 
         device: name of the simulated device, such as "fpga:u200".
     """
     cell = plan.simulated_cell(item, batch_size, device)
-    if not cell.finished(run):
+    if cell.due(run):
         with bar(cell.key) as report, recorded(run):
             plan.measure_now(run, cell, report)
     rows = run.measurements(suite=simulated_profile.SUITE, workload=item.name, batch_size=batch_size)
@@ -182,10 +182,9 @@ def predicted_with(
     profiled(run, item, batch_size, tier)
     simulated(run, item, batch_size, device)
     cell = plan.simulated_prediction_cell(item, batch_size, device)
-    if not cell.finished(run):
+    if cell.due(run):
         plan.measure_now(run, cell, silent)
-    rows = run.measurements(suite=simulated_profile.PREDICTIONS, workload=item.name, batch_size=batch_size)
-    return [row for row in rows if row.details["device"] == device]
+    return cell.rows(run)
 
 
 def predicted(
@@ -205,11 +204,9 @@ def predicted(
     """
     profiled(run, item, batch_size, tier, precisions)
     cell = plan.prediction_cell(item, batch_size, precisions)
-    if not cell.finished(run):
+    if cell.due(run):
         plan.measure_now(run, cell, silent)
-    if precisions:
-        return cell.rows(run)
-    return run.measurements(suite=Suite.PREDICTION, workload=item.name, batch_size=batch_size)
+    return cell.rows(run)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from harness.core.progress import Report, part
 from harness.core.provenance import Provenance
 from harness.core.row import Interrupted
 from harness.core.suites import Suite
-from harness.mapping import Mapping, predict
+from harness.mapping import DEFAULT_STRATEGY, Mapping, predict
 from harness.papers import Claim
 from harness.plan.last_result import in_words
 from harness.plan.tiers import TIERS, Tier
@@ -125,7 +125,8 @@ def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> C
         return simulated.predictions(item, batch_size, table, device)
 
     key = f"prediction/{item.name}/{batch_size}/{device}"
-    return Cell(key, 0, measure, provenance=Provenance.MODELLED)
+    needs = (_profile_key(item, batch_size), simulated.cell_key(item.name, batch_size, device))
+    return _again_if_out_of_date(Cell(key, 0, measure, provenance=Provenance.MODELLED, needs=needs))
 
 
 def prediction_cell(item: Workload, batch_size: int, precisions: Sequence[str] = ()) -> Cell:
@@ -150,7 +151,7 @@ def prediction_cell(item: Workload, batch_size: int, precisions: Sequence[str] =
         made = predict.measurements(item, batch_size, table, platforms.of_this_machine())
         return [replace(row, suite=PRECISION_PREDICTIONS, details={**row.details, **own}) for row in made]
 
-    return Cell(
+    cell = Cell(
         _prediction_key(item, batch_size, precisions),
         0,
         measure,
@@ -158,6 +159,21 @@ def prediction_cell(item: Workload, batch_size: int, precisions: Sequence[str] =
         provenance=Provenance.MODELLED,
         needs=(_profile_key(item, batch_size, precisions),),
     )
+    return _again_if_out_of_date(cell)
+
+
+def _again_if_out_of_date(cell: Cell) -> Cell:
+    """Return a cell of predictions that is due again if times that it needs were measured later, or if it holds no
+    choice of the default strategy.
+
+    It holds none, for instance, if it was made while the times were missing because measuring them had failed.
+    """
+
+    def stale(run: Run) -> bool:
+        chosen = any(row.backend == DEFAULT_STRATEGY and row.details.get("chosen") for row in cell.rows(run))
+        return not chosen or cell.older_than_needed(run)
+
+    return replace(cell, stale=stale)
 
 
 def _prediction_key(item: Workload, batch_size: int, precisions: Sequence[str] = ()) -> str:
@@ -268,7 +284,7 @@ def _again_if_cut_short(cell: Cell) -> Cell:
 
 
 def chosen_mapping(run: Run, item: Workload, batch_size: int) -> Mapping:
-    """Return the mapping that the default strategy chose for a workload, from predictions that the run holds.
+    """Return the mapping that the default strategy chose for a workload, from the run's last predictions.
 
     A mapping assigns learner, replay management and storage to devices.
 
@@ -278,7 +294,7 @@ def chosen_mapping(run: Run, item: Workload, batch_size: int) -> Mapping:
         batch_size: transitions per gradient step.
     """
     rows = run.measurements(suite=Suite.PREDICTION, workload=item.name, batch_size=batch_size)
-    return predict.chosen_mapping(rows)
+    return predict.chosen_mapping(reversed(rows))  # earlier attempts come first
 
 
 def plan(tier: Tier) -> list[Cell]:
@@ -373,7 +389,7 @@ def execute(
     for number, cell in enumerate(cells):
         done_s = sum(sizes_s[:number])
         report(done_s, total_s, cell.key)
-        if not cell.finished(run) or cell.stale(run):
+        if cell.due(run):
             inner = part(report, done_s, sizes_s[number], total_s, cell.key)
             with crash_marker(run.path, cell.key) as deaths:
                 try:

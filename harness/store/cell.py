@@ -50,6 +50,23 @@ class Cell:
         """
         return any(row.status != "failed" for row in self.rows(run))
 
+    def due(self, run: Run) -> bool:
+        """Return whether this cell must be measured in a run, for the first time or again.
+
+        Args:
+            run: the stored results of one plan on one machine.
+        """
+        return not self.finished(run) or self.stale(run)
+
+    def older_than_needed(self, run: Run) -> bool:
+        """Return whether a cell that this one needs was measured after it, so that its rows are out of date.
+
+        Args:
+            run: the stored results of one plan on one machine.
+        """
+        last = {name.partition("#")[0]: place for place, name in enumerate(run.cells())}
+        return self.key in last and any(last.get(key, -1) > last[self.key] for key in self.needs)
+
     def rows(self, run: Run) -> list[Measurement]:
         """Return the rows of the last time that this cell was measured in a run; empty if it never was.
 

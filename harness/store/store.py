@@ -112,6 +112,10 @@ class Run:
             query = "SELECT 1 FROM cell WHERE run_id = ? AND name = ?"
             return database.execute(query, (self.record.id, cell)).fetchone() is not None
 
+    def cells(self) -> list[str]:
+        """Return the names of the cells (units of work) that this run has finished, in the order of finishing."""
+        return self._store.cells(self.record.id)
+
     def measurements(self, **chosen: Any) -> list[Measurement]:
         """Return this run's measurements whose fields have the given values, in the order in which they were made.
 

@@ -14,7 +14,7 @@ from harness.core.errors import UserError
 from harness.core.progress import Report, silent
 from harness.core.provenance import Provenance
 from harness.core.row import Interrupted, Measurement
-from harness.mapping import Mapping
+from harness.mapping import DEFAULT_STRATEGY, Mapping
 from harness.plan import plan
 from harness.plan.tiers import TIERS, Tier
 from harness.platforms.available_memory import NotEnoughMemory
@@ -24,6 +24,7 @@ from harness.runtime.options import STRICT, Options
 from harness.store.cell import Cell
 from harness.store.crash_marker import MAX_CRASHES
 from harness.store.store import Run, Store
+from harness.workloads import Workload
 from tests.harness.papers.rows import claim_of
 
 MACHINE = {"fingerprint": "here"}
@@ -253,6 +254,71 @@ def test_a_run_that_was_cut_short_is_due_again_and_a_whole_one_is_not(cell: Cell
     cell.store(run, [row(2.0)])
     assert not cell.stale(run)
     assert [one.value for one in cell.rows(run)] == [2.0], "the last attempt's"
+
+
+PREDICTION = Measurement(
+    suite="prediction",
+    workload="cartpole-dqn",
+    primitive="training",
+    backend=DEFAULT_STRATEGY,
+    batch_size=32,
+    quantity="gradient_steps_per_s",
+    provenance=Provenance.MODELLED,
+    value=1.0,
+    details={"mapping": str(CHOSEN), "chosen": True},
+)
+
+
+def test_a_prediction_from_a_profile_that_failed_is_made_again_once_the_profile_is_measured(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = [True]
+
+    def profile(*_: object) -> list[Measurement]:
+        if broken:
+            raise RuntimeError("killed")
+        return [replace(row(1.0), suite="profile", workload="cartpole-dqn", batch_size=32)]
+
+    def predictions(item: Workload, size: int, table: list[Measurement], *_: object) -> list[Measurement]:
+        return [
+            PREDICTION
+            if table
+            else replace(PREDICTION, status="not_run", reason="needs", value=None, details={})
+        ]
+
+    monkeypatch.setattr(plan.measured, "profile", profile)
+    monkeypatch.setattr(plan.predict, "measurements", predictions)
+    cells = [plan.profile_cell(CARTPOLE, 32, TINY), plan.prediction_cell(CARTPOLE, 32)]
+    plan.execute(run, cells, silent)
+    assert cells[1].stale(run)
+    broken.clear()
+    plan.execute(run, cells, silent)
+    assert plan.chosen_mapping(run, CARTPOLE, 32) == CHOSEN
+    assert not any(cell.due(run) for cell in cells)
+
+
+@pytest.mark.parametrize("precisions", [(), ("bfloat16",)])
+def test_a_prediction_is_stale_without_a_choice_or_if_its_times_were_measured_later(
+    run: Run, precisions: tuple[str, ...]
+) -> None:
+    profile = plan.profile_cell(CARTPOLE, 32, TINY, precisions)
+    prediction = plan.prediction_cell(CARTPOLE, 32, precisions)
+    profile.store(run, [row(1.0)])
+    prediction.store(run, [replace(PREDICTION, details={})])
+    assert prediction.stale(run)
+    prediction.store(run, [PREDICTION])
+    assert not prediction.stale(run)
+    profile.store(run, [row(2.0)])
+    assert prediction.stale(run)
+    prediction.store(run, [PREDICTION])
+    assert not prediction.stale(run)
+
+
+def test_the_chosen_mapping_is_that_of_the_last_prediction(run: Run) -> None:
+    cell = plan.prediction_cell(CARTPOLE, 32)
+    for mapping in (GIVEN, CHOSEN):
+        cell.store(run, [replace(PREDICTION, details={"mapping": str(mapping), "chosen": True})])
+        assert plan.chosen_mapping(run, CARTPOLE, 32) == mapping
 
 
 def test_what_is_stale_is_measured_again(run: Run) -> None:

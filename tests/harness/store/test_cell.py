@@ -61,6 +61,33 @@ def test_a_cell_is_finished_whose_last_attempt_has_a_row_that_did_not_fail(run: 
         assert CELL.finished(run) == finished
 
 
+def test_a_cell_is_due_until_it_is_finished_and_whenever_it_is_stale(run: Run) -> None:
+    stale: list[int] = []
+    cell = replace(CELL, stale=lambda run: bool(stale))
+    assert cell.due(run)
+    cell.store(run, [FAILED])
+    assert cell.due(run)
+    cell.store(run, [FAILED, row(1.0)])
+    assert not cell.due(run)
+    stale.append(1)
+    assert cell.due(run)
+
+
+def test_a_cell_is_older_than_what_it_needs_if_that_was_measured_after_it(run: Run) -> None:
+    needed, other = replace(CELL, key="a"), replace(CELL, key="a/b")
+    cell = replace(CELL, key="c", needs=("a",))
+    assert not cell.older_than_needed(run), "it was never measured"
+    for _ in range(2):
+        needed.store(run, [row(1.0)])
+        cell.store(run, [row(1.0)])
+        other.store(run, [row(1.0)])
+        assert not cell.older_than_needed(run)
+    needed.store(run, [row(1.0)])
+    assert cell.older_than_needed(run)
+    cell.store(run, [row(1.0)])
+    assert not cell.older_than_needed(run)
+
+
 def test_a_cell_needs_nothing_and_goes_not_stale_unless_it_says_so(run: Run) -> None:
     assert not CELL.finished(run)
     assert CELL.stale(run) is False
