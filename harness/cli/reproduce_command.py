@@ -115,13 +115,13 @@ def _show_plan(tier: Tier, cells: list[Cell], results: Path, fresh: bool, as_jso
 
 
 def _finished(store: Store, tier: Tier, cells: list[Cell], here: Machine) -> set[str]:
-    """Return the keys of the cells that this machine's last run of this revision and tier holds."""
+    """Return the keys of the cells that are not due in this machine's last run of this revision and tier."""
     identity = (tier.name, revision(), here.fingerprint)
     runs = [r for r in store.runs() if (r.tier, r.revision, r.fingerprint) == identity]
     if not runs:
         return set()
     opened = Run(store, runs[-1])
-    return {cell.key for cell in cells if cell.finished(opened)}
+    return {cell.key for cell in cells if not cell.due(opened)}
 
 
 def _print_plan(console: Console, tier: Tier, cells: list[Cell], done: set[str], here: Machine) -> None:
@@ -134,11 +134,11 @@ def _print_plan(console: Console, tier: Tier, cells: list[Cell], done: set[str],
 def _here(tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str]:
     """Measure on this machine; returns the keys of the failed cells."""
     opened = begin(results, tier, fresh)
-    done = {cell.key for cell in cells if cell.finished(opened)}
+    done = {cell.key for cell in cells if not cell.due(opened)}
     _print_plan(Console(stderr=True), tier, cells, done, Machine(**opened.record.machine))
     with bar("reproduce") as report, recorded(opened):
         plan.execute(opened, cells, report, report.last)
-    return [cell.key for cell in cells if not cell.finished(opened)]
+    return [cell.key for cell in cells if cell.failed(opened)]
 
 
 def _on_cluster(address: str, tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str]:

@@ -58,6 +58,14 @@ class Cell:
         """
         return not self.finished(run) or self.stale(run)
 
+    def failed(self, run: Run) -> bool:
+        """Return whether this cell, or a part of it, failed the last time that it was measured, and is due again.
+
+        Args:
+            run: the stored results of one plan on one machine.
+        """
+        return self.due(run) and any(row.status == "failed" for row in self.rows(run))
+
     def older_than_needed(self, run: Run) -> bool:
         """Return whether a cell that this one needs was measured after it, so that its rows are out of date.
 

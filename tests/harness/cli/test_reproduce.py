@@ -1,6 +1,8 @@
 """`placerl reproduce`: what it says before it measures."""
 
+import json
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,34 @@ def test_the_plan_its_time_and_what_is_left_out_are_told_first(
     assert "3 cells, 1 finished before" in told
     assert "about 2 minutes to go." in told
     assert "Left out here: everything on a GPU" in told
+
+
+CUT_SHORT = replace(ROW, value=None, status="failed", reason="the library died")
+
+
+def partly_failing() -> Cell:
+    """Return a cell of which one side fails after the other was measured."""
+    return Cell(
+        "b/0",
+        120,
+        lambda *_: [ROW, CUT_SHORT],
+        stale=lambda run: any(row.reason for row in run.measurements()),
+    )
+
+
+def test_a_cell_that_failed_in_part_is_named_and_is_to_be_measured_again(
+    placerl: Placerl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(plan, "plan", lambda tier: [*CELLS, partly_failing()])
+    monkeypatch.setattr(reproduce_command, "write_report", lambda *_: None)
+    outcome = placerl("reproduce", "--results", str(tmp_path))
+    assert outcome.status == 1
+    assert "Failed, 1: b/0; the next run tries them again." in outcome.err
+    planned = json.loads(placerl("reproduce", "--plan", "--json", "--results", str(tmp_path)).out)
+    assert [cell["key"] for cell in planned["cells"] if not cell["finished"]] == ["b/0"]
+    assert planned["to_go_s"] == 120
+    again = placerl("reproduce", "--results", str(tmp_path))
+    assert "4 cells, 3 finished before" in " ".join(again.err.split())
 
 
 def test_a_run_keeps_its_peak_memory_also_when_it_ends_early(

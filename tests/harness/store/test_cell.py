@@ -73,6 +73,16 @@ def test_a_cell_is_due_until_it_is_finished_and_whenever_it_is_stale(run: Run) -
     assert cell.due(run)
 
 
+def test_a_cell_failed_if_a_part_of_it_did_and_it_is_due_again(run: Run) -> None:
+    cell = replace(CELL, stale=lambda run: any(row.status == "failed" for row in CELL.rows(run)))
+    assert not cell.failed(run), "it was never measured"
+    for rows, failed in (([FAILED], True), ([FAILED, row(1.0)], True), ([row(1.0)], False)):
+        cell.store(run, rows)
+        assert cell.failed(run) == failed
+    CELL.store(run, [FAILED, row(1.0)])
+    assert not CELL.failed(run), "its failed rows are results"
+
+
 def test_a_cell_is_older_than_what_it_needs_if_that_was_measured_after_it(run: Run) -> None:
     needed, other = replace(CELL, key="a"), replace(CELL, key="a/b")
     cell = replace(CELL, key="c", needs=("a",))
