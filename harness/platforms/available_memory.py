@@ -19,7 +19,8 @@ SHARE = 4
 class NotEnoughMemory(Exception):
     """Raised if a measurement needs more memory than it may take here.
 
-    The measurement's row is then stored with status "not_run" and with this message as the reason.
+    The measurement's row is then stored with status "not_run" and with this message as the reason. The next run tries
+    again, because more memory may be available then.
     """
 
 

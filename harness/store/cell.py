@@ -43,12 +43,15 @@ class Cell:
     needs: tuple[str, ...] = ()
 
     def finished(self, run: Run) -> bool:
-        """Return whether a run holds a row of this cell that is not a failure; if not, the cell is measured again.
+        """Return whether a run holds a row of this cell other than a failure; if not, the cell is measured again.
+
+        A lack of memory is no result either: another program may have held the memory, or this process itself. Trying
+        again costs little, because memory is checked before anything is measured.
 
         Args:
             run: the stored results of one plan on one machine.
         """
-        return any(row.status != "failed" for row in self.rows(run))
+        return any(row.status != "failed" and not _lacks_memory(row) for row in self.rows(run))
 
     def due(self, run: Run) -> bool:
         """Return whether this cell must be measured in a run, for the first time or again.
@@ -60,6 +63,8 @@ class Cell:
 
     def failed(self, run: Run) -> bool:
         """Return whether this cell, or a part of it, failed the last time that it was measured, and is due again.
+
+        A cell that only lacked memory is due, too, but did not fail: a small machine cannot measure it.
 
         Args:
             run: the stored results of one plan on one machine.
@@ -101,7 +106,8 @@ class Cell:
     def failure(self, error: Exception) -> Measurement:
         """Return the row to store for this cell if measuring it raised an exception.
 
-        Its status is "failed", or "not_run" if there was not enough memory.
+        Its status is "failed", or "not_run" if there was not enough memory. Either way the next run measures the cell
+        again.
         """
         suite, _, rest = self.key.partition("/")
         return Measurement(
@@ -113,3 +119,8 @@ class Cell:
             status="not_run" if isinstance(error, NotEnoughMemory) else "failed",
             reason=str(error) if isinstance(error, NotEnoughMemory) else f"{type(error).__name__}: {error}",
         )
+
+
+def _lacks_memory(row: Measurement) -> bool:
+    """Return whether a row says that a whole cell was not run for lack of memory (`Cell.failure`)."""
+    return (row.status, row.quantity) == ("not_run", "failure")

@@ -14,6 +14,7 @@ from harness.core.revision import revision
 from harness.core.row import Measurement
 from harness.plan import plan, tiers
 from harness.platforms import this_machine
+from harness.platforms.available_memory import NotEnoughMemory
 from harness.store.cell import Cell
 from harness.store.store import Store
 from tests.harness.cli.command_line import Placerl
@@ -73,6 +74,24 @@ def test_a_cell_that_failed_in_part_is_named_and_is_to_be_measured_again(
     assert planned["to_go_s"] == 120
     again = placerl("reproduce", "--results", str(tmp_path))
     assert "4 cells, 3 finished before" in " ".join(again.err.split())
+
+
+def test_a_cell_without_the_memory_is_tried_again_and_is_no_failure(
+    placerl: Placerl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tried: list[int] = []
+
+    def measure(*_: object) -> list[Measurement]:
+        tried.append(1)
+        raise NotEnoughMemory("needs 4 GB")
+
+    monkeypatch.setattr(plan, "plan", lambda tier: [*CELLS, Cell("b/0", 120, measure)])
+    monkeypatch.setattr(reproduce_command, "write_report", lambda *_: None)
+    for number in (1, 2):
+        assert placerl("reproduce", "--results", str(tmp_path)).status == 0
+        assert len(tried) == number
+    planned = json.loads(placerl("reproduce", "--plan", "--json", "--results", str(tmp_path)).out)
+    assert planned["to_go_s"] == 120
 
 
 def test_a_run_keeps_its_peak_memory_also_when_it_ends_early(

@@ -83,6 +83,13 @@ def test_a_cell_failed_if_a_part_of_it_did_and_it_is_due_again(run: Run) -> None
     assert not CELL.failed(run), "its failed rows are results"
 
 
+def test_a_cell_that_lacked_memory_is_due_and_did_not_fail(run: Run) -> None:
+    CELL.store(run, [CELL.failure(NotEnoughMemory("needs 4 GB"))])
+    assert (CELL.finished(run), CELL.due(run), CELL.failed(run)) == (False, True, False)
+    CELL.store(run, [replace(FAILED, status="not_run", reason="no such device")])
+    assert (CELL.finished(run), CELL.due(run), CELL.failed(run)) == (True, False, False)
+
+
 def test_a_cell_is_older_than_what_it_needs_if_that_was_measured_after_it(run: Run) -> None:
     needed, other = replace(CELL, key="a"), replace(CELL, key="a/b")
     cell = replace(CELL, key="c", needs=("a",))
