@@ -223,7 +223,8 @@ def run_cell(
     key = f"run/{item.name}/{batch_size}/seed{seed}{under}"
 
     needs = () if mapping else (_prediction_key(item, batch_size),)
-    return _again_if_cut_short(Cell(key, extent.seconds, measure, item.name, needs=needs))
+    cell = Cell(key, extent.seconds, measure, item.name, needs=needs, batch_size=batch_size)
+    return _again_if_cut_short(cell)
 
 
 def compare_cell(
@@ -271,11 +272,13 @@ def compare_cell(
         )
 
     part = ComparedPart.TRAINING if environment else ComparedPart.LEARNER_AND_REPLAY
-    key = f"compare/{item.name}/{label(baseline, part, ours)}" + (f"/{batch_size}" if batch_size else "")
+    name = label(baseline, part, ours)
+    key = f"compare/{item.name}/{name}" + (f"/{batch_size}" if batch_size else "")
     key += "/flushed" if flushed else ""
     needs = (_prediction_key(item, size),)
     estimate_s = tier.compare_s + (tier.returns.budget_s if tier.returns and environment else 0.0)
-    return _again_if_cut_short(Cell(key, estimate_s, measure, item.name, (baseline,), needs=needs))
+    cell = Cell(key, estimate_s, measure, item.name, (baseline,), needs=needs, batch_size=size, label=name)
+    return _again_if_cut_short(cell)
 
 
 def _again_if_cut_short(cell: Cell) -> Cell:

@@ -31,6 +31,9 @@ class Cell:
             rows were computed has changed.
         provenance: provenance of its rows, for the row that reports a failure.
         needs: keys of the cells whose rows it needs; they precede it in a plan.
+        batch_size: batch size of its rows, for the row that reports a failure; None if it has none or several.
+        label: name that its rows give the baseline in `details["baseline"]`, for the row that reports a failure; empty
+            if it is the baseline's own.
     """
 
     key: str
@@ -41,6 +44,8 @@ class Cell:
     stale: Callable[[Run], bool] = lambda run: False
     provenance: Provenance = Provenance.MEASURED
     needs: tuple[str, ...] = ()
+    batch_size: int | None = None
+    label: str = ""
 
     def finished(self, run: Run) -> bool:
         """Return whether a run holds a row of this cell other than a failure; if not, the cell is measured again.
@@ -107,17 +112,21 @@ class Cell:
         """Return the row to store for this cell if measuring it raised an exception.
 
         Its status is "failed", or "not_run" if there was not enough memory. Either way the next run measures the cell
-        again.
+        again. It names the baselines and the batch size, so that reports tell failed comparisons apart.
         """
         suite, _, rest = self.key.partition("/")
+        baselines = ", ".join(self.baselines)
         return Measurement(
             suite=suite,
             workload=rest.partition("/")[0],
             primitive=self.key,
+            backend=baselines,
+            batch_size=self.batch_size,
             quantity="failure",
             provenance=self.provenance,
             status="not_run" if isinstance(error, NotEnoughMemory) else "failed",
             reason=str(error) if isinstance(error, NotEnoughMemory) else f"{type(error).__name__}: {error}",
+            details={"baseline": self.label or baselines} if baselines else {},
         )
 
 

@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from harness import papers, workloads
@@ -19,6 +20,7 @@ from harness.plan import plan
 from harness.plan.tiers import TIERS, Tier
 from harness.platforms.available_memory import NotEnoughMemory
 from harness.profile import simulated
+from harness.report import tables
 from harness.runtime.measured_run import Extent
 from harness.runtime.options import STRICT, Options
 from harness.store.cell import Cell
@@ -366,6 +368,24 @@ def test_a_comparison_is_of_the_chosen_mapping_at_its_batch_size(
     assert cell.key != "compare/cartpole-dqn/sb3" or environment
     assert (cell.estimate_s, cell.baselines) == (17, ("sb3",))
     assert cell.needs == (f"prediction/cartpole-dqn/{size}",)
+
+
+def test_comparisons_that_failed_are_told_apart_in_a_report(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dead(*_: object, **__: object) -> list[Measurement]:
+        raise RuntimeError("the library died")
+
+    monkeypatch.setattr(plan, "chosen_mapping", lambda *_: CHOSEN)
+    monkeypatch.setattr(plan.rounds, "compare", dead)
+    whole = [plan.compare_cell(CARTPOLE, baseline, TINY) for baseline in ("rllib", "sb3")]
+    part = plan.compare_cell(CARTPOLE, "rllib", TINY, 64, environment=False)
+    plan.execute(run, [*whole, part], silent)
+    frame = pd.DataFrame([row.to_json() for row in run.measurements()])
+    found = {(one.batch_size, one.baseline): one.verdict for one in tables.comparisons(frame)}
+    size = CARTPOLE.training.batch_size
+    alone = label("rllib", ComparedPart.LEARNER_AND_REPLAY)
+    assert found == {(size, "rllib"): "failed", (size, "sb3"): "failed", (64, alone): "failed"}
 
 
 @pytest.mark.parametrize("built", [True, False])

@@ -119,6 +119,16 @@ def test_a_failure_names_suite_workload_and_error() -> None:
     assert (failed.status, failed.value) == ("failed", None)
 
 
+def test_a_failure_names_the_baseline_and_the_batch_size_where_they_are_known() -> None:
+    error = ValueError("why")
+    failed = CELL.failure(error)
+    assert (failed.backend, failed.batch_size, failed.details) == ("", None, {})
+    failed = replace(CELL, baselines=("sb3",), batch_size=64).failure(error)
+    assert (failed.backend, failed.batch_size, failed.details) == ("sb3", 64, {"baseline": "sb3"})
+    failed = replace(CELL, baselines=("sb3",), label="sb3, replay alone").failure(error)
+    assert (failed.backend, failed.details) == ("sb3", {"baseline": "sb3, replay alone"})
+
+
 def test_a_failure_of_memory_is_not_run_and_gives_the_message_alone() -> None:
     failed = replace(CELL, provenance=Provenance.SIMULATED).failure(NotEnoughMemory("needs 4 GB"))
     assert (failed.status, failed.reason) == ("not_run", "needs 4 GB")
