@@ -6,7 +6,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from harness import papers, workloads
@@ -381,7 +380,7 @@ def test_comparisons_that_failed_are_told_apart_in_a_report(
     whole = [plan.compare_cell(CARTPOLE, baseline, TINY) for baseline in ("rllib", "sb3")]
     part = plan.compare_cell(CARTPOLE, "rllib", TINY, 64, environment=False)
     plan.execute(run, [*whole, part], silent)
-    frame = pd.DataFrame([row.to_json() for row in run.measurements()])
+    frame = Store.open(run.path).frame()
     found = {(one.batch_size, one.baseline): one.verdict for one in tables.comparisons(frame)}
     size = CARTPOLE.training.batch_size
     alone = label("rllib", ComparedPart.LEARNER_AND_REPLAY)
