@@ -4,6 +4,7 @@ import hashlib
 import os
 import subprocess
 from collections.abc import Set
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -21,13 +22,57 @@ def _git(root: Path, *arguments: str) -> bytes:
     return subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
 
 
+class CodeWatch:
+    """Notices that the running code was edited since this object was made, for instance by `git pull`.
+
+    Processes that start later import the edited code, so that their measurements are not of the revision that was
+    read before. Only files that git tracks are watched. New files are not: a log of the run may be one. A commit of
+    code that is otherwise the same is no edit.
+
+    Args:
+        root: the top of the working copy. If it is not one, nothing is ever noticed.
+    """
+
+    def __init__(self, root: Path = _ROOT) -> None:
+        self._root, self._commit = root, ""
+        with suppress(OSError, subprocess.SubprocessError):
+            if _is_top(root):
+                self._commit = _git(root, "rev-parse", "HEAD").decode().strip()
+        self._begun = self._difference()
+
+    def changed(self) -> bool:
+        """Return whether the code differs now from the code when this object was made."""
+        now = self._difference()
+        return self._begun is not None and now is not None and now != self._begun
+
+    def _difference(self) -> bytes | None:
+        """Return a hash of how the tracked files differ from the first commit; None if that is unknown."""
+        if not self._commit:
+            return None
+        try:
+            return hashlib.sha256(_tracked_changes(self._root, self._commit)).digest()
+        except (OSError, subprocess.SubprocessError):
+            return None
+
+
+def _is_top(root: Path) -> bool:
+    """Return whether a folder is the top of a working copy, and not, as a virtual environment may be, inside another
+    project's, whose commit does not describe this code.
+    """
+    return Path(_git(root, "rev-parse", "--show-toplevel").decode().strip()).resolve() == root.resolve()
+
+
+def _tracked_changes(root: Path, commit: str) -> bytes:
+    return _git(root, "diff", commit, "--binary", "--no-ext-diff", "--no-color")
+
+
 def _changes_hash(root: Path) -> str:
     """Return a hash of everything that differs from the last commit, including new files; empty if nothing does.
 
     New files in a folder of results do not count: with them each run would change its own revision.
     """
     digest = hashlib.sha256()
-    changed = _git(root, "diff", "HEAD", "--binary", "--no-ext-diff", "--no-color")
+    changed = _tracked_changes(root, "HEAD")
     digest.update(changed)
     others = _git(root, "ls-files", "--others", "--exclude-standard", "-z").split(b"\0")[:-1]
     code = {Path(os.fsdecode(name)).parent for name in _git(root, "ls-files", "-z").split(b"\0")[:-1]}
@@ -60,9 +105,7 @@ def revision(root: Path = _ROOT) -> str:
         `placerl-<version>` if the code has no git working copy of its own.
     """
     try:
-        # A virtual environment may be inside another project's working copy, whose commit does not describe this
-        # code.
-        if Path(_git(root, "rev-parse", "--show-toplevel").decode().strip()).resolve() != root.resolve():
+        if not _is_top(root):
             return f"placerl-{metadata.version('placerl')}"
         commit = _git(root, "rev-parse", "HEAD").decode().strip()
         changes = _changes_hash(root)

@@ -12,8 +12,10 @@ from functools import cache
 from harness import papers, platforms, workloads
 from harness.compare import rounds
 from harness.compare.rounds import ComparedPart, OurSide, label
+from harness.core.errors import UserError
 from harness.core.progress import Report, part
 from harness.core.provenance import Provenance
+from harness.core.revision import CodeWatch
 from harness.core.row import Interrupted
 from harness.core.suites import Suite
 from harness.mapping import DEFAULT_STRATEGY, Mapping, predict
@@ -381,27 +383,36 @@ def execute(
     If a cell raises an exception, a row with the error is stored instead, and the run continues. The same is stored
     for a cell in which the process died `MAX_CRASHES` times.
 
+    If the code is edited meanwhile, the run stops, and the rows of the current cell are not stored: they would be of
+    another revision than the run's.
+
     Args:
         run: the run that stores the rows.
         cells: the plan.
         report: called with the expected seconds done, their total, and the cell's key.
         last: called with what a cell found, in words, when it ends.
+
+    Raises:
+        UserError: the code was edited since the run began; the finished cells are stored.
     """
+    code = CodeWatch()
     sizes_s = [max(cell.estimate_s, 1) for cell in cells]
     total_s = sum(sizes_s)
     for number, cell in enumerate(cells):
         done_s = sum(sizes_s[:number])
         report(done_s, total_s, cell.key)
         if cell.due(run):
+            _check_unchanged(code, run)
             inner = part(report, done_s, sizes_s[number], total_s, cell.key)
             with crash_marker(run.path, cell.key) as deaths:
                 try:
                     if deaths >= MAX_CRASHES:
                         raise RuntimeError(f"the process died in it {deaths} times: out of memory, or killed")
-                    rows = _measured(run, cell, inner)
+                    rows = _measured(run, cell, inner, code)
                 # one failing cell must not stop the others; its error is stored and shown
                 except Exception as error:
                     rows = [cell.failure(error)]
+                _check_unchanged(code, run)
                 cell.store(run, rows)
             last(in_words(rows))
     report(total_s, total_s, "done")
@@ -417,19 +428,28 @@ def measure_now(run: Run, cell: Cell, report: Report) -> list[Measurement]:
 
     Raises:
         Interrupted: the measurement was interrupted; the rows that it had until then are stored.
+        UserError: the code was edited during the measurement; nothing is stored.
         Exception: whatever else the measurement raises reaches the caller; nothing is stored.
     """
-    rows = _measured(run, cell, report)
+    code = CodeWatch()
+    rows = _measured(run, cell, report, code)
+    _check_unchanged(code, run)
     cell.store(run, rows)
     return rows
 
 
-def _measured(run: Run, cell: Cell, report: Report) -> list[Measurement]:
-    """Return a cell's rows; if it is interrupted, the rows so far are stored first."""
+def _check_unchanged(code: CodeWatch, run: Run) -> None:
+    if code.changed():
+        allowed = f"{run.record.revision} until the run ends; the finished cells are kept"
+        raise UserError("code", "revision", "another, because files were edited during the run", allowed)
+
+
+def _measured(run: Run, cell: Cell, report: Report, code: CodeWatch) -> list[Measurement]:
+    """Return a cell's rows; if it is interrupted, the rows so far are stored first, unless the code was edited."""
     try:
         return cell.measure(run, report)
     except Interrupted as stop:
-        if stop.rows:
+        if stop.rows and not code.changed():
             cell.store(run, stop.rows)
         raise
     finally:

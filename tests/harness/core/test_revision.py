@@ -3,7 +3,7 @@ import subprocess
 
 import pytest
 
-from harness.core.revision import revision
+from harness.core.revision import CodeWatch, revision
 
 
 def git(folder, *arguments):
@@ -72,3 +72,35 @@ def test_outside_git_it_is_the_version(working_copy, tmp_path_factory):
     inner = working_copy / "site-packages"  # inside somebody else's working copy
     inner.mkdir()
     assert revision(inner).startswith("placerl-")
+
+
+def test_an_edit_of_the_code_is_noticed_until_it_is_taken_back(working_copy):
+    (working_copy / "a.py").write_text("2\n")
+    watch = CodeWatch(working_copy)
+    assert not watch.changed()
+    (working_copy / "a.py").write_text("3\n")
+    assert watch.changed()
+    (working_copy / "a.py").write_text("2\n")
+    assert not watch.changed()
+    (working_copy / "a.py").unlink()
+    assert watch.changed()
+
+
+def test_a_commit_is_noticed_only_if_it_changes_the_code(working_copy):
+    (working_copy / "a.py").write_text("2\n")
+    watch = CodeWatch(working_copy)
+    commit(working_copy)
+    assert not watch.changed()
+    (working_copy / "b.py").write_text("3\n")
+    assert not watch.changed(), "it may be a log of the run"
+    commit(working_copy)
+    assert watch.changed()
+
+
+def test_code_without_a_working_copy_of_its_own_is_not_watched(working_copy, tmp_path):
+    inner = working_copy / "installed"
+    inner.mkdir()
+    for folder in (inner, tmp_path / "none"):
+        watch = CodeWatch(folder)
+        (working_copy / "a.py").write_text(f"{folder}\n")
+        assert not watch.changed()

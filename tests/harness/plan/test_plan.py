@@ -13,6 +13,7 @@ from harness.compare.rounds import ComparedPart, label
 from harness.core.errors import UserError
 from harness.core.progress import Report, silent
 from harness.core.provenance import Provenance
+from harness.core.revision import CodeWatch
 from harness.core.row import Interrupted, Measurement
 from harness.mapping import DEFAULT_STRATEGY, Mapping
 from harness.plan import plan
@@ -465,6 +466,65 @@ def test_a_cell_that_is_interrupted_keeps_the_rows_that_it_has(run: Run) -> None
             plan.execute(run, [interrupted(rows)], silent)
         assert [one.value for one in run.measurements()] == [one.value for one in rows]
         assert interrupted([]).finished(run) == bool(rows)
+
+
+@pytest.fixture
+def working_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The code that the plan watches, of one file `code.py`."""
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "code.py").write_text("1")
+    own = ["-c", "user.name=test", "-c", "user.email=test@example.invalid"]
+    for command in (["init"], ["add", "."], ["commit", "-m", "all"]):
+        subprocess.run(["git", *own, *command], cwd=folder, check=True, capture_output=True)
+    monkeypatch.setattr(plan, "CodeWatch", lambda: CodeWatch(folder))
+    return folder
+
+
+@pytest.mark.parametrize("raises", [None, ImportError, Interrupted])
+def test_a_run_whose_code_is_edited_stops_and_keeps_what_finished_before(
+    run: Run, working_copy: Path, raises: type[BaseException] | None
+) -> None:
+    def edited(run: Run, report: Report) -> list[Measurement]:
+        (working_copy / "code.py").write_text("2")
+        if raises is Interrupted:
+            raise Interrupted([row(2.0)])
+        if raises:
+            raise raises
+        return [row(2.0)]
+
+    cells = [
+        Cell("a", 1, lambda run, report: [row(1.0)]),
+        Cell("b", 1, edited),
+        Cell("c", 1, lambda run, report: [row(3.0)]),
+    ]
+    said = "code: revision: found .*edited.*; allowed: revision until .*finished cells are kept"
+    expected = pytest.raises(Interrupted) if raises is Interrupted else pytest.raises(UserError, match=said)
+    with expected:
+        plan.execute(run, cells, silent)
+    assert [one.value for one in run.measurements()] == [1.0]
+    assert not run.path.with_name(f"{run.path.name}-in-hand").exists()
+
+
+def test_a_cell_is_not_begun_with_code_that_was_edited_after_another_ended(
+    run: Run, working_copy: Path
+) -> None:
+    cells = [Cell(key, 1, lambda run, report: [row(1.0)]) for key in "ab"]
+    with pytest.raises(UserError, match="edited"):
+        plan.execute(run, cells, silent, lambda said: (working_copy / "code.py").write_text("2") and None)
+    assert run.cells() == ["a"]
+
+
+def test_rows_measured_now_are_not_stored_if_the_code_was_edited_meanwhile(
+    run: Run, working_copy: Path
+) -> None:
+    def edited(run: Run, report: Report) -> list[Measurement]:
+        (working_copy / "code.py").write_text("2")
+        return [row(1.0)]
+
+    with pytest.raises(UserError, match="edited"):
+        plan.measure_now(run, Cell("a", 1, edited), silent)
+    assert run.cells() == []
 
 
 def test_what_is_measured_now_is_measured_again_and_its_errors_are_the_caller_s(run: Run) -> None:
