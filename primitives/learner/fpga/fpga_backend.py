@@ -219,6 +219,7 @@ def create(
     batch_size: int,
     seed: int = 0,
     design: str | None = None,
+    pipelines: int | None = None,
     **options: Any,
 ) -> Learner:
     """Create a learner on the simulated FPGA.
@@ -229,25 +230,33 @@ def create(
         batch_size: transitions per gradient step, at least 1.
         seed: seed of the initial parameters and of the draws.
         design: "core" (a systolic array, one product after another) or "pipeline" (units for every layer, MAP Fig. 3);
-            by default that of `design_of`, or the core with `options`.
+            by default the pipeline with `pipelines`, the core with `options`, and otherwise that of `design_of`.
+        pipelines: number of pipelines, which divide a batch; by default that of the fastest design that fits.
         options: `side` (rows and columns of the core) and `exact` (whether products go through the simulated RTL) of
             `FpgaExecutable`; only for the systolic core.
 
     Raises:
-        ValueError: there is no such device or design, or the pipeline does not run the algorithm or fit the device.
+        ValueError: there is no such device or design, the pipeline does not run the algorithm or fit the device, or
+            the systolic core should have several pipelines.
         UnsupportedOperationError: an operation that the FPGA has no unit for.
     """
     from primitives.learner.graph_learner import GraphLearner
 
     checks.one_of("device", device, (*DEVICES, HOST))
     device = next(iter(DEVICES)) if device == HOST else device
-    if design is None:
+    if design is None and pipelines is not None:
+        design = PIPELINE
+    elif design is None:
         design = CORE if options else design_of(algorithm, batch_size, device)
     checks.one_of("design", design, (CORE,) if options else (CORE, PIPELINE))
+    if design == CORE and pipelines is not None:
+        raise ValueError(f"pipelines: found {pipelines}; allowed: None with the design {CORE}")
 
     def compiled(graphs: Mapping[str, Graph]) -> ReferenceExecutable:
         if design == PIPELINE:
-            return PipelineExecutable(graphs, algorithm, batch_size=batch_size, device=device)
+            return PipelineExecutable(
+                graphs, algorithm, batch_size=batch_size, device=device, pipelines=pipelines
+            )
         return FpgaExecutable(graphs, device=device, **options)
 
     return GraphLearner(

@@ -163,7 +163,9 @@ class PipelineStep:
         return self.cycles - self.design.formula_cycles
 
 
-def gradient_step(algorithm: Algorithm, batch_size: int, device: FpgaDevice) -> PipelineStep:
+def gradient_step(
+    algorithm: Algorithm, batch_size: int, device: FpgaDevice, pipelines: int | None = None
+) -> PipelineStep:
     """Return the clock cycles of a gradient step on the best design of MAP's pipeline for a device.
 
     The cycles of its passes (forward and backward through the networks) are simulated.
@@ -172,6 +174,7 @@ def gradient_step(algorithm: Algorithm, batch_size: int, device: FpgaDevice) -> 
         algorithm: an algorithm that the pipeline runs.
         batch_size: B, transitions per gradient step.
         device: the FPGA.
+        pipelines: DP, number of pipelines; by default that of the best design.
 
     Raises:
         ValueError: the pipeline does not run the algorithm (`refusal`), or does not fit the device.
@@ -181,7 +184,7 @@ def gradient_step(algorithm: Algorithm, batch_size: int, device: FpgaDevice) -> 
     from primitives.fpga.cycles.simulated_units import pass_cycles
     from primitives.fpga.learner_pipeline.update_unit import target_latency
 
-    design = best_design(algorithm, batch_size, device)
+    design = best_design(algorithm, batch_size, device, pipelines=pipelines)
     latency = target_latency()
     cycles, reasons = {}, dict[str, int]()
     for name, work in design.passes.items():
@@ -232,32 +235,84 @@ def accelerator_cycles(design: PipelineDesign, batch_size: int, capacity: int, f
     return step_cycles(settings, batch_size)
 
 
+def pipeline_counts(batch_size: int) -> list[int]:
+    """Return the numbers of pipelines (DP) that are considered for a batch: powers of two that divide it.
+
+    Args:
+        batch_size: B, transitions per gradient step.
+    """
+    powers = (1 << bits for bits in range(MOST_PIPELINES.bit_length()))
+    return [count for count in powers if batch_size % count == 0]
+
+
 def best_design(
-    algorithm: Algorithm, batch_size: int, device: FpgaDevice, limit: PipelineResources | None = None
+    algorithm: Algorithm,
+    batch_size: int,
+    device: FpgaDevice,
+    limit: PipelineResources | None = None,
+    *,
+    pipelines: int | None = None,
 ) -> PipelineDesign:
     """Return the design with the fewest cycles by MAP's formula that fits the limit (VI-A2).
 
-    DP is a power of two that divides the batch.
+    DP is one of `pipeline_counts`.
 
     Args:
         algorithm: an algorithm that the pipeline runs.
         batch_size: B.
         device: the device, which gives the limit.
         limit: resources for the learner; by default those `available` on the device.
+        pipelines: DP, number of pipelines; by default that of the fastest design.
 
     Raises:
-        ValueError: the pipeline does not run the algorithm (`refusal`), or does not fit the limit.
+        ValueError: the pipeline does not run the algorithm (`refusal`), there is no such number of pipelines, or they
+            do not fit the limit; the message names the resources that are too few.
     """
     if reason := refusal(algorithm):
         raise ValueError(f"algorithm: found {algorithm.name}; needs {reason}")
     sizes = {name: _sizes(network) for name, network in algorithm.networks.items()}
     double = bool(getattr(algorithm.hyperparameters, "double", False))
-    found = designs(sizes, batch_size, available(device) if limit is None else limit, double=double)
+    limit = available(device) if limit is None else limit
+    found = designs(sizes, batch_size, limit, double=double)
+    if pipelines is not None:
+        if pipelines not in (counts := pipeline_counts(batch_size)):
+            listed = ", ".join(map(str, counts))
+            raise ValueError(
+                f"pipelines: found {pipelines}; allowed: {listed}, which divide a batch of {batch_size}"
+            )
+        fitting = sorted(design.pipelines for design in found)
+        found = [design for design in found if design.pipelines == pipelines]
+        if not found and fitting:
+            lacking = smallest_design(sizes, batch_size, pipelines, double=double).resources.lacking(limit)
+            raise ValueError(
+                f"pipelines: found {pipelines}; allowed: {', '.join(map(str, fitting))} on the {device.name}: with "
+                f"one multiplier a layer, {pipelines} would need {lacking}"
+            )
     if not found:
+        lacking = smallest_design(sizes, batch_size, 1, double=double).resources.lacking(limit)
         raise ValueError(
-            f"device: found {device.name}; allowed: one with more resources for {algorithm.name}"
+            f"device: found {device.name}; allowed: one with more resources for {algorithm.name}: with one "
+            f"multiplier a layer, a pipeline would need {lacking}"
         )
     return found[0]
+
+
+def smallest_design(
+    sizes: Mapping[str, Sizes], batch_size: int, pipelines: int, *, double: bool = False
+) -> PipelineDesign:
+    """Return the design with one lane (multiplier per unit) in every layer, which may not fit any device.
+
+    Args:
+        sizes: by network ("q", or "actor" and "critic"), the neurons of its layers, beginning with its inputs.
+        batch_size: B, a multiple of the pipelines.
+        pipelines: DP.
+        double: whether a greedy action is computed in parallel with the target network (double DQN).
+    """
+    networks = {
+        name: tuple(LayerShape(inputs, outputs, 1) for inputs, outputs in pairwise(network))
+        for name, network in sizes.items()
+    }
+    return PipelineDesign(networks, double, pipelines, batch_size // pipelines)
 
 
 def designs(
@@ -290,12 +345,10 @@ def _designs(
     best: dict[int, PipelineDesign] = {}
     for cycles in sorted(slowest):
         networks = {name: balanced(network, cycles) for name, network in sizes}
-        pipelines = 1
-        while pipelines <= MOST_PIPELINES and batch_size % pipelines == 0:
+        for pipelines in pipeline_counts(batch_size):
             design = PipelineDesign(networks, double, pipelines, batch_size // pipelines)
             if design.resources.fits(limit):
                 best[pipelines] = min(best.get(pipelines, design), design, key=_order)
-            pipelines *= 2
     return tuple(sorted(best.values(), key=_order))
 
 

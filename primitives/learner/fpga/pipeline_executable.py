@@ -24,7 +24,13 @@ class PipelineExecutable(ReferenceExecutable):
     """
 
     def __init__(
-        self, graphs: Mapping[str, Graph], algorithm: Algorithm, *, batch_size: int, device: str
+        self,
+        graphs: Mapping[str, Graph],
+        algorithm: Algorithm,
+        *,
+        batch_size: int,
+        device: str,
+        pipelines: int | None = None,
     ) -> None:
         """Check that the algorithm fits the device; the state starts at zero.
 
@@ -34,12 +40,13 @@ class PipelineExecutable(ReferenceExecutable):
             algorithm: an algorithm that the pipeline runs (`pipeline.refusal`).
             batch_size: transitions per gradient step.
             device: one of `catalogue.clocks_hz()`.
+            pipelines: number of pipelines, which divide a batch; by default that of the fastest design.
 
         Raises:
             ValueError: the pipeline does not run the algorithm, or does not fit the device.
         """
         self._arguments = algorithm, batch_size, catalogue.device(device)
-        self.design = pipeline.best_design(*self._arguments)
+        self.design = pipeline.best_design(*self._arguments, pipelines=pipelines)
         super().__init__(graphs)
         self.clock_hz = catalogue.clocks_hz()[device]
         self._steps = dict.fromkeys(graphs, 0)
@@ -59,7 +66,7 @@ class PipelineExecutable(ReferenceExecutable):
     def step_cycles(self, variant: str) -> int:
         """Return the clock cycles of a gradient step of any variant, which is simulated at the first call."""
         if self._step_cycles is None:
-            self._step_cycles = pipeline.gradient_step(*self._arguments).cycles
+            self._step_cycles = pipeline.gradient_step(*self._arguments, self.design.pipelines).cycles
         return self._step_cycles
 
     @property

@@ -44,6 +44,14 @@ class PipelineResources:
         """Return whether no resource exceeds that of `limit`, the resources of a device."""
         return all(used <= most for used, most in zip(astuple(self), astuple(limit), strict=True))
 
+    def lacking(self, limit: "PipelineResources") -> str:
+        """Return of which resources the design needs more than those of `limit`, and how many, as text.
+
+        Such as "2,000 DSPs of 1,000"; empty if it fits.
+        """
+        over = [name for name, used in vars(self).items() if used > vars(limit)[name]]
+        return " and ".join(f"{vars(self)[name]:,} {NAMES[name]} of {vars(limit)[name]:,}" for name in over)
+
     def scarcest(self, limit: "PipelineResources") -> str:
         """Return the name of the resource of which the design uses the largest fraction of `limit`, such as "dsps"."""
         return max(vars(self), key=lambda name: vars(self)[name] / vars(limit)[name])

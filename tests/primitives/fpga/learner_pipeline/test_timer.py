@@ -28,15 +28,21 @@ def timed(work: Pass, *commands: tuple[int, int]) -> list[int]:
     return [int(cycles) for cycles in run.outputs["cycles"]]
 
 
-def test_the_timer_counts_the_cycles_of_the_whole_pipeline() -> None:
-    samples = 5
+@pytest.mark.parametrize("pipelines", [1, 2, 4])
+def test_the_timer_counts_the_cycles_of_a_batch_on_several_pipelines(pipelines: int) -> None:
+    batch_size = 8
+    samples = batch_size // pipelines
     layers = (LayerShape(2, 3, 1), LayerShape(3, 1, 1))
-    pipeline = simulation.interpreted(LearnerPipeline(layers, samples=samples))
+    pipeline = simulation.interpreted(LearnerPipeline(layers, pipelines=pipelines, samples=samples))
     given = {"x": np.zeros((samples, 2), np.int64), "y": np.zeros((samples, 1), np.int64)}
-    run = pipeline.run({"samples_0": given}, {f"updated_{n}": layer.words for n, layer in enumerate(layers)})
+    run = pipeline.run(
+        {f"samples_{p}": given for p in range(pipelines)},
+        {f"updated_{n}": layer.words for n, layer in enumerate(layers)},
+    )
+    first = min(int(run.input_cycles[f"samples_{p}"][0]) for p in range(pipelines))
     last = max(int(run.output_cycles[f"updated_{n}"][-1]) for n in range(len(layers)))
-    update = max(layer.words for layer in layers) + adam_latency(samples)
-    assert timed(Pass(layers), (samples, update)) == [last - int(run.input_cycles["samples_0"][0])]
+    update = max(layer.words for layer in layers) + adam_latency(batch_size)
+    assert timed(Pass(layers), (samples, update)) == [last - first]
 
 
 def layers(draw: Any, name: str, low: int) -> tuple[LayerShape, ...]:

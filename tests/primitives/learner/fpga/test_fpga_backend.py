@@ -15,6 +15,7 @@ from primitives.graph.interpreter import ReferenceExecutable
 from primitives.learner import UnsupportedOperationError, trace
 from primitives.learner.fpga import LANES, fpga_backend
 from primitives.learner.fpga.fpga_backend import FpgaExecutable
+from primitives.learner.fpga.pipeline_executable import PipelineExecutable
 from primitives.learner.graph_learner import step_graph
 from tests.primitives.learner.graph_cases import make
 
@@ -216,6 +217,21 @@ def test_options_of_the_core_choose_the_core_and_exclude_the_pipeline() -> None:
         ({"design": "cores"}, "core, pipeline"),
     ):
         with pytest.raises(ValueError, match=f"design: found .*; allowed: {allowed}$"):
+            learner.create(ddpg, backend="fpga", batch_size=8, **options)
+
+
+def test_a_learner_has_as_many_pipelines_as_requested(monkeypatch: pytest.MonkeyPatch) -> None:
+    ddpg = make("ddpg", torch.float32)
+    monkeypatch.setattr(fpga_backend, "core_formula_cycles", lambda graph: 1)  # by itself it has the core
+    made = learner.create(ddpg, backend="fpga", batch_size=8, pipelines=4)
+    assert isinstance(made.executable, PipelineExecutable)
+    assert made.executable.design.pipelines == 4
+    for options, words in (
+        ({"design": "core", "pipelines": 2}, "pipelines: found 2; allowed: None with the design core"),
+        ({"side": 8, "pipelines": 2}, "design: found 'pipeline'; allowed: core"),
+        ({"pipelines": 3}, "pipelines: found 3; allowed: 1, 2, 4, 8"),
+    ):
+        with pytest.raises(ValueError, match=words):
             learner.create(ddpg, backend="fpga", batch_size=8, **options)
 
 

@@ -77,6 +77,33 @@ def test_the_designs_are_the_fastest_of_each_dp() -> None:
     assert designs({"q": (4, 64, 64, 2)}, 24, replace(available(U200), luts=1)) == []
 
 
+def test_a_number_of_pipelines_has_its_fastest_design() -> None:
+    algorithm, board = dqn(), U200
+    found = {count: best_design(algorithm, 32, board, pipelines=count) for count in (1, 2, 4, 8, 16)}
+    for count, design in found.items():
+        assert (design.pipelines, design.samples) == (count, 32 // count)
+        assert design.resources.fits(available(board))
+    assert best_design(algorithm, 32, board) == min(found.values(), key=lambda one: one.formula_cycles)
+
+
+def test_a_number_of_pipelines_that_does_not_fit_is_refused_with_the_scarce_resources() -> None:
+    with pytest.raises(
+        ValueError, match=r"pipelines: found 3; allowed: 1, 2, 4, 8, which divide a batch of 24"
+    ):
+        best_design(dqn(), 24, U200, pipelines=3)
+    limit = available(U200)
+    one = pipeline.smallest_design({"q": (4, 256, 2)}, 32, 1).resources
+    for name, said in (("dsps", "DSPs"), ("luts", "LUTs"), ("flip_flops", "flip-flops")):
+        least = replace(limit, **{name: getattr(one, name)})
+        wide = create("dqn", observation_shape=(4,), action_size=2, network={"hidden": (256,)})
+        with pytest.raises(ValueError, match=f"pipelines: found 2; allowed: 1 on the .*{said} of") as refused:
+            best_design(wide, 32, U200, least, pipelines=2)
+        assert str(refused.value).count(" of ") == 1, "no other resource is too small"
+        assert best_design(wide, 32, U200, least).pipelines == 1
+    with pytest.raises(ValueError, match=r"a pipeline would need .* LUTs of 1"):
+        best_design(dqn(), 32, U200, replace(limit, luts=1), pipelines=2)
+
+
 def test_balanced_layers_take_no_longer_than_asked() -> None:
     for slowest in (257, 300, 1000, 65_792, 10**6):
         layers = balanced((11, 256, 256, 3), slowest)

@@ -49,7 +49,7 @@ def test_cycles_are_the_step_s_times_the_steps(monkeypatch: pytest.MonkeyPatch) 
         one.step(batch())
         assert one.executable.cycles == count * 123
     assert len(asked) == 1
-    assert asked[0][1:] == (BATCH_SIZE, fpga_backend.catalogue.device("u50"))
+    assert asked[0][1:] == (BATCH_SIZE, fpga_backend.catalogue.device("u50"), design.pipelines)
     assert one.executable.clock_hz == fpga_backend.DEVICES["u50"]
 
 
