@@ -73,13 +73,14 @@ def run(  # noqa: PLR0913 (a command: its options)
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")] = 0,
     threads: Annotated[int, typer.Option("--threads", min=1, help="Threads of the learner.")] = 1,
     streams: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--streams",
             min=1,
-            help="Streams of a learner on OpenCL, each with a part of every batch (PRL 4.2.1).",
+            help="Streams of a learner, each with a part of every batch (PRL 4.2.1): command queues on OpenCL, "
+            "pipelines on the simulated FPGA.",
         ),
-    ] = 1,
+    ] = None,
     actors: Annotated[
         int | None, typer.Option("--actors", help="Environments; the workload's own number when left out.")
     ] = None,

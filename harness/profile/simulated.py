@@ -10,12 +10,17 @@ There are two learners. `learner.step` runs on one systolic core (PPO), which ex
 design, for the algorithms that MAP uses it for. A mapping uses the faster of the two (`fpga_backend.design_of`):
 `as_mapped` renames the rows accordingly, for predictions.
 
+`learner.pipeline_step in N streams` is a step on N of MAP's pipelines, each with its part of the batch, for every N
+that fits the device: PRL's composer searches for the fastest number (PRL 5.1), as it does with the command queues of
+an OpenCL learner. `learner.pipeline_step` has the N that is fastest by MAP's formula.
+
 There are two replay managers: `sum_tree.sample` and so on have one sub-tree, simulated with its data, and those of
 `BANKED` as many as MAP's exploration chooses, simulated without. Mappings use the latter, and `as_mapped` renames them
 too.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil, log
 from typing import Any
@@ -49,6 +54,8 @@ from primitives.sum_tree import fpga_backend as sum_tree_backend
 SUITE = Suite.SIMULATED_PROFILE
 PREDICTIONS = Suite.SIMULATED_PREDICTION
 PIPELINE = "learner.pipeline_step"
+IN_PIPELINES = re.compile(rf"{re.escape(PIPELINE)} in (?P<streams>\d+) streams")
+"""Names of the gradient steps on a given number of MAP's pipelines."""
 CORE = "learner.core_step"
 """The name that `as_mapped` gives the systolic core's step if mappings use the pipeline instead."""
 BANKED = {f"sum_tree.{call}": f"sum_tree.banked_{call}" for call in ("sample", "update", "insert")}
@@ -152,8 +159,9 @@ def as_mapped(rows: Iterable[Measurement]) -> list[Measurement]:
     """Return rows of `profile` renamed such that predictions find the learner and the replay that mappings use.
 
     Predictions read the rows `learner.step`, `sum_tree.sample` and so on. If mappings use MAP's pipeline, its row gets
-    the name `learner.step`, and the row of the systolic core's step the name `CORE`. The rows of `BANKED` get the names
-    of the operations, and those of one sub-tree the names of `SINGLE`.
+    the name `learner.step`, and the row of the systolic core's step the name `CORE`; the rows of `IN_PIPELINES` get
+    the names `learner.step in N streams`. The rows of `BANKED` get the names of the operations, and those of one
+    sub-tree the names of `SINGLE`.
     """
     rows = list(rows)
     return [replace(row, primitive=name) for row, name in zip(rows, names_as_mapped(rows), strict=True)]
@@ -168,6 +176,11 @@ def names_as_mapped(rows: Sequence[Any]) -> list[str]:
     """
     used = {PIPELINE: {"learner.step": CORE, PIPELINE: "learner.step"}}
     used |= {banked: {call: SINGLE[call], banked: call} for call, banked in BANKED.items()}
+    used |= {
+        row.primitive: {row.primitive: row.primitive.replace(PIPELINE, "learner.step")}
+        for row in rows
+        if IN_PIPELINES.fullmatch(row.primitive)
+    }
     names = {
         (row.device, row.batch_size, old): new
         for row in rows
@@ -202,7 +215,7 @@ def profile(workload: Workload, batch_size: int, device: str, report: Report) ->
     report(1, 3, f"learner on {device}, systolic core")
     rows.append(_learner_row(workload, batch_size, device))
     report(2, 3, f"learner on {device}, pipeline")
-    rows.append(_pipeline_row(workload, batch_size, device))
+    rows += [_pipeline_row(workload, batch_size, device), *pipelined_rows(workload, batch_size, device)]
     report(3, 3, "done")
     return [*rows, *_peak_rows(workload, device)]
 
@@ -384,11 +397,40 @@ def _learner_row(workload: Workload, batch_size: int, device: str) -> Measuremen
     return replace(row, provenance=Provenance.MODELLED) if by_formula else row
 
 
-def _pipeline_row(workload: Workload, batch_size: int, device: str) -> Measurement:
-    algorithm = algorithm_of(workload)
+def pipelined_rows(workload: Workload, batch_size: int, device: str) -> Iterator[Measurement]:
+    """Yield the rows of a gradient step on each number of MAP's pipelines, for an algorithm that they run.
+
+    Args:
+        workload: gives the algorithm and its networks.
+        batch_size: transitions per gradient step, which the pipelines divide.
+        device: a key of `DEVICES`, such as "fpga:u200".
+
+    Yields:
+        A row for each number of pipelines that fits the device. The first number that does not fit has a row that is
+        not run, whose reason names the resources that are too few; larger numbers need more.
+    """
+    if pipeline.refusal(algorithm_of(workload)):
+        return
+    for count in pipeline.pipeline_counts(batch_size):
+        row = _pipeline_row(workload, batch_size, device, count)
+        yield row
+        if row.value is None:
+            return
+
+
+def _pipeline_row(
+    workload: Workload, batch_size: int, device: str, pipelines: int | None = None
+) -> Measurement:
+    """Return the row of a gradient step on a number of MAP's pipelines; None: that which is fastest by its formula."""
+    algorithm, board = algorithm_of(workload), catalogue.device(Target.parse(device).location)
+    name = PIPELINE if pipelines is None else f"{PIPELINE} in {pipelines} streams"
     if reason := pipeline.refusal(algorithm):
-        return _not_run(workload, batch_size, device, PIPELINE, reason)
-    step = pipeline.gradient_step(algorithm, batch_size, catalogue.device(Target.parse(device).location))
+        return _not_run(workload, batch_size, device, name, reason)
+    try:
+        pipeline.best_design(algorithm, batch_size, board, pipelines=pipelines)
+    except ValueError as error:
+        return _not_run(workload, batch_size, device, name, f"a larger device: {error}")
+    step = pipeline.gradient_step(algorithm, batch_size, board, pipelines)
     design = step.design
     whole = pipeline.accelerator_cycles(design, batch_size, workload.replay.capacity, workload.replay.fanout)
     details = {
@@ -404,7 +446,7 @@ def _pipeline_row(workload: Workload, batch_size: int, device: str) -> Measureme
         == fpga_backend.PIPELINE,
     }
     work = step_work(workload, batch_size)
-    return _row(workload, batch_size, device, PIPELINE, step.cycles, work, details)
+    return _row(workload, batch_size, device, name, step.cycles, work, details)
 
 
 def _not_run(workload: Workload, batch_size: int, device: str, primitive: str, needs: str) -> Measurement:

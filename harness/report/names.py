@@ -1,6 +1,7 @@
 """Names the timed operations for people: "replay sample, alongside the learner", not `beside_learner.sample`."""
 
 from harness.mapping.strategies.pearl24 import IN_STREAMS
+from harness.profile.simulated import IN_PIPELINES
 
 PARTS = {
     "actor.infer": "action inference",
@@ -67,6 +68,8 @@ def people_s_name(primitive: str) -> str:
         return PARTS[primitive]
     if found := IN_STREAMS.fullmatch(primitive):
         return f"{PARTS['learner.step']} in {found['streams']} streams"
+    if found := IN_PIPELINES.fullmatch(primitive):
+        return f"{PARTS['learner.step']} in {found['streams']} of the FPGA's pipelines"
     where, _, part = primitive.partition(".")
     if where in CONDITIONS and part in IN_A_LOOP:
         return f"{IN_A_LOOP[part]}, {CONDITIONS[where]}"

@@ -58,10 +58,9 @@ def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> No
         _check_hiding(options, task, mapping)
         compose.check_initial_priorities(task, mapping, options)
     check_learners(mapping, options.learners, processes, options.overlap, options.reallocate)
-    if options.streams > 1 and options.reallocate:
-        raise UserError(
-            task.name, "streams", options.streams, "1 with re-allocation, which splits batches itself"
-        )
+    if options.streams is not None and options.reallocate:
+        allowed = "none with re-allocation, which splits batches itself"
+        raise UserError(task.name, "streams", options.streams, allowed)
     check_streams(task, mapping, batch_size, options.streams)
     if options.learners > batch_size:
         raise UserError(task.name, "learners", options.learners, f"at most the batch size, {batch_size}")

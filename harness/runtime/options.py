@@ -42,7 +42,8 @@ class Options:
 
     Attributes:
         actors: number of environments stepped in turns; None: the workload's number.
-        streams: streams of a learner on OpenCL, command queues that each work on a part of every batch (PRL 4.2.1).
+        streams: streams of a learner, which each work on a part of every batch (PRL 4.2.1): command queues on OpenCL,
+            pipelines on the simulated FPGA; None: one queue, or the pipelines that MAP's exploration chooses.
         threads: threads of the learner: PyTorch's in this process, or the native learner's.
         processes: number of parallel processes that step the environments; 0: this process; None: chosen for the
             algorithm (on-policy, where nothing else runs meanwhile, one per thread).
@@ -73,7 +74,7 @@ class Options:
 
     actors: int | None = None
     threads: int = 1
-    streams: int = 1
+    streams: int | None = None
     processes: int | None = None
     envpool: bool = False
     native_environments: bool = False

@@ -382,8 +382,14 @@ def _piece(
 
 
 def _board_rows(item: Workload, batch_size: int, problem: Problem) -> Iterator[Measurement]:
-    """Yield the papers' primitives on the FPGA: cycles at its clock, and the storage at its memory's bandwidth."""
-    for row in simulated.as_mapped(simulated.profile(item, batch_size, BOARD, lambda *_: None)):
+    """Yield the papers' primitives on the FPGA: cycles at its clock, and the storage at its memory's bandwidth.
+
+    The rounds that are run have the learner's own number of pipelines, so its times in other numbers are left out.
+    """
+    every = simulated.profile(item, batch_size, BOARD, lambda *_: None)
+    for row in simulated.as_mapped(
+        row for row in every if not simulated.IN_PIPELINES.fullmatch(row.primitive)
+    ):
         yield replace(
             row, suite=SUITE, device=FPGA.device, details={**row.details, "target": str(FPGA), "board": BOARD}
         )

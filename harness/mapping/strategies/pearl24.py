@@ -11,9 +11,10 @@ its link as well as its bytes, over two links if neither device is the host. `AS
 authors published it (CatherineMeng/HeteroRL, SysConfig/SysCon.py): without communication, and with the update
 overlapping with training.
 
-Each learner is used with its best number of streams, which work on parts of a batch in parallel (PRL 5.1). A learner
-that supports several streams has an entry `learner.step in N streams` for each profiled number, as well as
-`learner.step`, which is one stream. The learners of this project use one.
+Each learner is used with its best number of streams, which work on parts of a batch in parallel (PRL 4.2.1, 5.1): the
+command queues of an OpenCL learner, or the pipelines of a simulated FPGA's. A learner that supports several streams has
+an entry `learner.step in N streams` for each profiled number, as well as `learner.step`. That is one stream, unless
+there is an entry for one stream too; then its number is one of the profiled ones.
 """
 
 import re
@@ -133,7 +134,7 @@ def _shared(table: PerformanceTable, primitive: str, target: Target) -> Cell:
 
 def _learner_in_streams(table: PerformanceTable, problem: Problem, learner: Target) -> tuple[int, Cell]:
     """Return the number of streams with the shortest profiled step of a learner, and its cell."""
-    cells: dict[int, Cell] = {1: ("learner.step", learner)}
+    cells: dict[int, Cell] = {1: ("learner.step", learner)}  # replaced by an entry for one stream
     for entry in table:
         if entry.target == learner and (found := IN_STREAMS.fullmatch(entry.primitive)):
             cells[int(found["streams"])] = (entry.primitive, learner)

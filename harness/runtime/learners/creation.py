@@ -12,9 +12,13 @@ from harness.workloads.task import Task, algorithm_of
 from primitives import learner
 from primitives.algorithms.custom import CustomAlgorithm
 from primitives.backend import BackendUnavailableError
+from primitives.fpga.devices import catalogue
 from primitives.learner import Learner, UnsupportedOperationError
+from primitives.learner.fpga import pipeline
 from primitives.quantization.precision import DYNAMIC, FLOAT_32
 
+PIPELINED = "fpga"
+"""The learner backend whose pipelines are streams."""
 DELAY = 1000
 """Gradient steps after which a learner of precision "dynamic" narrows its activations. FIX does not state its
 number.
@@ -28,7 +32,7 @@ def learner_of(
     seed: np.random.SeedSequence,
     threads: int = 1,
     delay: int | None = None,
-    streams: int = 1,
+    streams: int | None = None,
     *,
     evaluating: bool = False,
 ) -> Learner:
@@ -41,7 +45,8 @@ def learner_of(
         threads: threads of a native learner. PyTorch's threads are set for the whole process; other backends choose
             their own.
         delay: gradient steps before a learner of precision "dynamic" narrows its activations; `DELAY` if None.
-        streams: streams of a learner on OpenCL.
+        streams: streams of a learner on OpenCL, or pipelines of one on the simulated FPGA; None: as many as it has by
+            itself.
         evaluating: whether actors also compute TD errors (`Algorithm.evaluating`).
 
     Raises:
@@ -50,7 +55,7 @@ def learner_of(
     check_streams(workload, mapping, batch_size, streams)
     first_seed = int(seed.generate_state(1)[0])
     algorithm = algorithm_of(workload, evaluating=evaluating)
-    if streams > 1:
+    if mapping.learner.backend == BACKEND and streams is not None and streams > 1:
         return StreamedLearner(
             algorithm,
             streams,
@@ -59,6 +64,8 @@ def learner_of(
             seed=first_seed,
         )
     own: dict[str, Any] = {"threads": threads} if mapping.learner.backend == "native" else {}
+    if mapping.learner.backend == PIPELINED and streams is not None:
+        own = {"pipelines": streams}
     made: Learner = created(
         mapping,
         "learner",
@@ -73,23 +80,43 @@ def learner_of(
     return made
 
 
-def check_streams(workload: Task, mapping: Mapping, batch_size: int, streams: int) -> None:
+def check_streams(workload: Task, mapping: Mapping, batch_size: int, streams: int | None) -> None:
     """Raise UserError if a mapping's learner cannot work in a number of streams.
+
+    If too many pipelines are requested for a simulated FPGA, the error names the resources that are too few.
 
     Args:
         workload: gives the algorithm; a program's own step cannot be cut at its gradients.
         mapping: gives the learner's backend.
         batch_size: transitions per gradient step.
-        streams: number of streams.
+        streams: number of streams; None: as many as the learner has by itself.
     """
+    if streams is None:
+        return
+    if mapping.learner.backend == PIPELINED:
+        _check_pipelines(workload, mapping, batch_size, streams)
+        return
     if streams == 1:
         return
     if mapping.learner.backend != BACKEND:
-        raise UserError(mapping, "streams", streams, f"1: only a learner on {BACKEND} has streams")
+        allowed = f"1: only a learner on {BACKEND} or {PIPELINED} has streams"
+        raise UserError(mapping, "streams", streams, allowed)
     if isinstance(algorithm_of(workload), CustomAlgorithm):
         raise UserError(workload.name, "streams", streams, "1 with a step of your own")
     if not 1 <= streams <= batch_size:
         raise UserError(workload.name, "streams", streams, f"1 to the batch size, {batch_size}")
+
+
+def _check_pipelines(workload: Task, mapping: Mapping, batch_size: int, pipelines: int) -> None:
+    """Raise UserError if a simulated FPGA cannot have a number of learner pipelines for a task."""
+    board = mapping.learner.location or next(iter(catalogue.clocks_hz()))
+    if board not in catalogue.clocks_hz():
+        return  # creating the learner fails, and names the boards
+    try:
+        pipeline.best_design(algorithm_of(workload), batch_size, catalogue.device(board), pipelines=pipelines)
+    except ValueError as error:
+        _, listed, allowed = str(error).partition("; allowed: ")
+        raise UserError(mapping, "streams", pipelines, allowed if listed else error) from error
 
 
 def delay_of(mapping: Mapping, delay: int | None) -> int | None:

@@ -61,7 +61,7 @@ def test_a_mapping_to_what_is_not_there_is_refused(
         (["--fusion", "step"], ("fusion: found step; allowed: none, replay",)),
         (["--deferred-insertion"], ("deferred_insertion: found True; allowed: False without overlap",)),
         (["--single-buffered"], ("single_buffered: found True; allowed: False without overlap",)),
-        (["--streams", "2"], ("streams: found 2; allowed: 1: only a learner on opencl has streams",)),
+        (["--streams", "2"], ("streams: found 2; allowed: 1: only a learner on opencl or fpga has streams",)),
         (["--streamed"], ("streamed: found True; allowed: False: only a learner on the simulated FPGA",)),
         (
             ["--ray", "local", "--single-buffered"],

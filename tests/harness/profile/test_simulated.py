@@ -23,6 +23,7 @@ from harness.workloads.task import algorithm_of
 from primitives import learner
 from primitives.fpga.cycles import difference_table
 from primitives.fpga.cycles import replay as replay_cycles
+from primitives.fpga.cycles.learner import Pass, pipeline_cycles
 from primitives.fpga.devices import catalogue
 from primitives.learner.fpga import LANES, fpga_backend, pipeline
 from primitives.learner.graph_learner import GraphLearner
@@ -158,6 +159,7 @@ def test_rows_are_checked_and_simulated(tmp_path: Path) -> None:
         *simulated.BANKED.values(),
         "learner.step",
         simulated.PIPELINE,
+        *(f"{simulated.PIPELINE} in {count} streams" for count in (1, 2, 4, 8, 16, 32)),
     ]
     for found in rows:
         by_formula = found.primitive == "learner.step"
@@ -275,10 +277,11 @@ def test_a_profile_has_the_replay_where_there_is_one_then_both_learners_and_the_
     monkeypatch.setattr(simulated, "banked_replay", lambda *arguments: [replace(tree, value=1.5)])
     monkeypatch.setattr(simulated, "_learner_row", lambda *arguments: row("learner.step", "fpga", 2.0))
     monkeypatch.setattr(simulated, "_pipeline_row", lambda *arguments: row("pipeline", "fpga", 3.0))
+    monkeypatch.setattr(simulated, "pipelined_rows", lambda *arguments: [row("pipelines", "fpga", 3.5)])
     monkeypatch.setattr(simulated, "_peak_rows", lambda *arguments: [row("roof", "fpga", 4.0)])
     said: list[tuple[float, float, str]] = []
     rows = simulated.profile(item, 8, "fpga:u200", lambda *progress: said.append(progress))
-    assert [r.value for r in rows] == [1.0, 1.5] * with_replay + [2.0, 3.0, 4.0]
+    assert [r.value for r in rows] == [1.0, 1.5] * with_replay + [2.0, 3.0, 3.5, 4.0]
     assert [(done, total) for done, total, _ in said] == [(0, 3)] * with_replay + [(1, 3), (2, 3), (3, 3)]
 
 
@@ -384,6 +387,54 @@ def test_several_sub_trees_are_not_run_without_the_tools(monkeypatch: pytest.Mon
     assert [(row.primitive, row.status, row.reason) for row in found] == [
         (name, "not_run", "needs no verilator") for name in simulated.BANKED.values()
     ]
+
+
+def by_the_closed_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passes take the cycles of the closed form, which a simulation must equal, without one."""
+    simulated_units = pytest.importorskip("primitives.fpga.cycles.simulated_units")
+
+    def cycles(work: Pass, *, samples: int, update: int) -> int:
+        return pipeline_cycles(work, samples=samples) + update
+
+    monkeypatch.setattr(simulated_units, "pass_cycles", cycles)
+
+
+@pytest.mark.skipif(not FPGA.available, reason=FPGA.reason)
+def test_prl_s_composer_chooses_among_the_numbers_of_pipelines_that_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    by_the_closed_form(monkeypatch)
+    item = workloads.load("cartpole-dqn")
+    rows = list(simulated.pipelined_rows(item, 256, "fpga:u200"))
+    names = [f"learner.pipeline_step in {count} streams" for count in (1, 2, 4, 8, 16)]
+    assert [r.primitive for r in rows] == names
+    *timed, too_many = rows
+    assert [r.details["pipelines"] for r in timed] == [1, 2, 4, 8]
+    assert {r.provenance for r in timed} == {Provenance.SIMULATED}
+    assert (too_many.status, too_many.value) == ("not_run", None)
+    assert "16 would need " in too_many.reason
+    assert "flip-flops of " in too_many.reason
+    own = simulated._pipeline_row(item, 256, "fpga:u200")
+    assert own.value in [r.value for r in timed]
+    fastest = min(timed, key=lambda r: r.details["cycles"])
+    assert fastest.value is not None
+    assert own.value is not None
+    assert fastest.value < own.value, "MAP's formula adds the pipelines' gradients one after another"
+    replay = [row(name, "fpga:u200", 1e-7) for name in ("sum_tree.sample", "sum_tree.update")]
+    core = row("learner.step", "fpga:u200", 1.0)
+    every = [replace(r, workload=item.name) for r in (*replay, core, own, *timed)]
+    made = simulated.predictions(item, 256, every, "fpga:u200")
+    (chosen,) = [r for r in made if r.backend == "pearl24" and r.details["chosen"]]
+    assert chosen.details["settings"] == {"streams": fastest.details["pipelines"]}
+    assert chosen.details["terms_s"]["learner"] == fastest.value
+
+
+def test_a_batch_that_the_core_learns_has_no_streams_for_mappings() -> None:
+    on_pipelines = row("learner.pipeline_step in 2 streams", "fpga:u200", 1e-6)
+    for details in ({}, {"mapped": False}):
+        rows = [replace(on_pipelines, details={**on_pipelines.details, **details})]
+        assert simulated.as_mapped(rows) == rows
+    assert list(simulated.pipelined_rows(workloads.load("hopper-ppo"), 64, "fpga:u200")) == []
 
 
 def test_an_algorithm_that_map_has_no_pipeline_for_has_no_row_of_one() -> None:

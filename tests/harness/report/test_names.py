@@ -14,6 +14,8 @@ from harness.report.names import people_s_name
         ("sum_tree.sample", "sum tree sample"),
         ("sum_tree.banked_insert", "sum tree insert, several sub-trees"),
         ("beside_learner.sample", "replay sample, alongside the learner"),
+        ("learner.step in 4 streams", "gradient step in 4 streams"),
+        ("learner.pipeline_step in 4 streams", "gradient step in 4 of the FPGA's pipelines"),
         ("cold_round.runtime", "the loop's own time, in the loop, caches cold"),
         ("unheard_of.sample", "unheard_of.sample"),
     ],

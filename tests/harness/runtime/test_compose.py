@@ -274,7 +274,7 @@ def test_a_learner_computes_with_one_thread_unless_more_are_asked_for(monkeypatc
         compose.compose(
             short("cartpole-dqn"), TORCH, batch_size=8, seed=1, local_storage=8, options=Options(**options)
         )
-    assert asked == [(1, None, 1), (2, None, 1), (1, 9, 1)]
+    assert asked == [(1, None, None), (2, None, None), (1, 9, None)]
 
 
 def test_an_environment_of_ones_own_is_made_as_it_is_and_not_looked_for_in_envpool():

@@ -345,7 +345,8 @@ def test_the_board_s_rows_are_its_cycles_and_copies_at_the_bandwidth_of_its_memo
 ) -> None:
     """Hopper's transition is 27 words of 4 bytes."""
     counted = training_row("fpga:u200", 1.0, suite="simulated_profile", details={"cycles": 9})
-    monkeypatch.setattr(simulated, "profile", lambda *arguments: [counted])
+    on_two = replace(counted, primitive="learner.pipeline_step in 2 streams")  # what no round is run with
+    monkeypatch.setattr(simulated, "profile", lambda *arguments: [counted, on_two])
     item = workloads.load("hopper-ddpg")
     board = platforms.load(simulated.DEVICES[plan.BOARD].platform).find("fpga")
     first, gather, insert = plan._board_rows(item, 32, Problem(32, 27))

@@ -102,6 +102,15 @@ def test_the_choice_takes_each_learner_with_its_best_streams() -> None:
     assert ("learner.step in 4 streams", Target.parse("torch:cuda")) in chosen.cells
 
 
+def test_a_learner_with_times_for_every_number_of_streams_has_one_of_these() -> None:
+    """The FPGA's own number of pipelines is 2, and 4 are faster; a tie with its own step is not one stream."""
+    rows = [*table({"fpga": 2e-4}, {"native": 3e-5}), *in_streams("fpga", {1: 9e-4, 2: 2e-4, 4: 1e-4})]
+    chosen = Pearl24().choose(PerformanceTable(rows), PROBLEM, PLATFORM)
+    assert (chosen.settings, chosen.terms_s["learner"]) == ({"streams": 4}, 1e-4)
+    rows.pop()
+    assert Pearl24().choose(PerformanceTable(rows), PROBLEM, PLATFORM).settings == {"streams": 2}
+
+
 def test_a_learner_that_is_slower_in_streams_works_in_one() -> None:
     rows = PerformanceTable(
         [*table({"torch:cuda": 1e-3}, {"native": 3e-5}), *in_streams("torch:cuda", {2: 1e-3, 4: 2e-3})]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from harness import workloads
 from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.runtime.learners import creation
@@ -15,6 +16,7 @@ from primitives import opencl_runtime
 from primitives.algorithms.custom import CustomAlgorithm
 from primitives.backend import BackendUnavailableError
 from primitives.learner.aware_training import FixedPointLearner
+from primitives.learner.fpga.pipeline_executable import PipelineExecutable
 from primitives.quantization import dynamic, fixed_16
 
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
@@ -91,6 +93,30 @@ def test_streams_are_those_of_the_options(short):
     training.close()
     alone = creation.learner_of(task, mapping, 8, np.random.SeedSequence(1))
     assert not isinstance(alone, StreamedLearner)
+
+
+FPGA = next(status for status in learners.backends() if status.name == "fpga")
+
+
+@pytest.mark.skipif(not FPGA.available, reason=FPGA.reason)
+def test_streams_of_a_simulated_fpga_are_its_pipelines(short):
+    mapping, task = Mapping.parse("fpga:u50-native-cpu"), short("cartpole-dqn")
+    made = creation.learner_of(task, mapping, 8, np.random.SeedSequence(1), streams=2)
+    assert isinstance(made.executable, PipelineExecutable)
+    assert (made.executable.design.pipelines, made.executable.design.samples) == (2, 4)
+    with pytest.raises(UserError, match="streams: found 3; allowed: 1, 2, 4, 8, which divide a batch of 8"):
+        creation.check_streams(task, mapping, 8, 3)
+
+
+def test_more_pipelines_than_a_board_holds_are_refused_with_the_resource_that_is_too_small():
+    task, mapping = workloads.load("hopper-ddpg"), Mapping.parse("fpga-native-cpu")
+    creation.check_streams(task, mapping, 256, 2)
+    with pytest.raises(
+        UserError, match=r"streams: found 4; allowed: 1, 2 on the AMD Alveo U200 .* flip-flops of 1,576,320"
+    ):
+        creation.check_streams(task, mapping, 256, 4)
+    with pytest.raises(UserError, match=r"streams: found 2; allowed: .*learner pipeline for ppo"):
+        creation.check_streams(workloads.load("hopper-ppo"), mapping, 256, 2)
 
 
 def test_a_step_of_one_s_own_has_no_streams():
