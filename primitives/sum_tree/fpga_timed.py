@@ -16,6 +16,7 @@ from primitives.sum_tree.fpga_tree import FpgaSumTree
 class TimedSumTree(FpgaSumTree):
     """A sum tree whose calls take the cycles of the simulated hardware, and give its results.
 
+    Whether a path comes from the request or from the buffer of the samples' paths changes no cycle: it has no buffer.
     The software's sums of quanta are exact: 2^53 quanta fit a float64, more than a tree's priorities add up to.
 
     Raises:
@@ -39,9 +40,9 @@ class TimedSumTree(FpgaSumTree):
         return self._contents.total
 
     def _find(self, prefix: NDArray[np.float64]) -> NDArray[np.int64]:
-        leaves = self._contents.find(self._fixed(prefix) * self._quantum)
+        leaves = self.last_found = self._contents.find(self._fixed(prefix) * self._quantum)
         self._time(leaves, np.arange(len(leaves)), writes=False)
-        return leaves
+        return leaves.copy()
 
     def _update(self, indices: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
         self._contents.update(indices, self._rounded(priorities) * self._quantum)

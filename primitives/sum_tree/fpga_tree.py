@@ -17,6 +17,9 @@ INTEGER_BITS, FRACTION_BITS = 12, 20
 TAG_BITS = 20
 """Bits of the number that identifies a request. With several banks (sub-trees), responses arrive out of order."""
 
+PATH_TAG_BITS = 12
+"""Bits of the number that identifies a sample on a single pipeline, which keeps the paths of the last 2^12 samples."""
+
 FORMS = ("wide", "narrow")
 
 
@@ -34,6 +37,9 @@ class PipelineOptions:
         clock_hz: clock frequency that converts cycles to seconds, Hz; by default the board's.
         contents: where the priorities are: in the simulated "hardware", or in "software" that answers like it, while
             the simulation only counts cycles (in the wide form).
+        remembers: whether an update of a leaf that was among the last samples takes its path from the pipeline's buffer
+            (MAP IV-D4), and not from the request. The cycles are the same. Only with one bank: the paths through
+            several banks are kept by the requester, as by the replay manager of MAP's accelerator.
     """
 
     form: str = "wide"
@@ -44,6 +50,7 @@ class PipelineOptions:
     device: str = "u200"
     clock_hz: float | None = None
     contents: str = "hardware"
+    remembers: bool = True
 
     def clock(self) -> float:
         """Return the clock frequency, Hz.
@@ -61,13 +68,47 @@ class PipelineOptions:
 
 
 @cache
-def _library(layout: Any, form: Any) -> Any:
+def _library(layout: Any, form: Any, remembers: bool) -> Any:
     """Return the simulation library of a pipeline."""
     from primitives.fpga import simulation
     from primitives.fpga.replay_pipeline import BankedLayout, BankedPipeline, ReplayPipeline
 
-    pipeline = BankedPipeline if isinstance(layout, BankedLayout) else ReplayPipeline
-    return simulation.built(pipeline(layout, form))
+    if isinstance(layout, BankedLayout):
+        return simulation.built(BankedPipeline(layout, form))
+    return simulation.built(ReplayPipeline(layout, form, remembers=remembers))
+
+
+class SampledPaths:
+    """Which samples' paths are in the buffer of a pipeline, by the leaves that they lead to (MAP IV-D4).
+
+    Samples are numbered in turn; the number of a sample, its tag, is also its place in the buffer.
+
+    Args:
+        capacity: leaves of the tree.
+        tag_bits: width of a tag.
+    """
+
+    def __init__(self, capacity: int, tag_bits: int) -> None:
+        self._leaf_of_tag = np.full(1 << tag_bits, -1, np.int64)
+        self._tag_of_leaf = np.zeros(capacity, np.int64)
+        self._next = 0
+
+    def tags(self, count: int) -> NDArray[np.int64]:
+        """Return the tags of the next `count` samples, (count,)."""
+        tags = (self._next + np.arange(count)) % len(self._leaf_of_tag)
+        self._next = (self._next + count) % len(self._leaf_of_tag)
+        return tags
+
+    def keep(self, tags: NDArray[np.int64], leaves: NDArray[np.int64]) -> None:
+        """Note which leaves samples with these tags found, both (B,); of equal tags the last one is kept."""
+        last = slice(max(0, len(tags) - len(self._leaf_of_tag)), None)
+        self._leaf_of_tag[tags[last]] = leaves[last]
+        self._tag_of_leaf[leaves[last]] = tags[last]
+
+    def of(self, leaves: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the tags of samples that found leaves, and whether their paths are in the buffer, (B,) each."""
+        tags = self._tag_of_leaf[leaves]
+        return tags, self._leaf_of_tag[tags] == leaves
 
 
 class FpgaSumTree(SumTree):
@@ -79,6 +120,8 @@ class FpgaSumTree(SumTree):
         cycles: clock cycles of all calls so far.
         banks, levels, bank_leaves: number of sub-trees, levels per sub-tree, leaves per sub-tree.
         clock_hz: assumed clock frequency.
+        remembered_updates: updates so far whose paths came from the pipeline's buffer of the samples' paths.
+        last_found: the leaves of the last `find` or `sample`.
     """
 
     backend = "fpga"
@@ -98,7 +141,7 @@ class FpgaSumTree(SumTree):
             needed += 1
         given = options.levels
         levels = needed if given is None else checked_integer("levels", given, needed, 32)
-        bank = PipelineLayout(self.fanout, levels, leaf_bits, TAG_BITS if self.banks > 1 else 1)
+        bank = PipelineLayout(self.fanout, levels, leaf_bits, TAG_BITS if self.banks > 1 else PATH_TAG_BITS)
         # The leaves are divided evenly among the banks; each bank uses its first leaves.
         self.levels, self.bank_leaves = levels, -(-self.capacity // self.banks)
         self._room = bank.leaves
@@ -107,6 +150,10 @@ class FpgaSumTree(SumTree):
         self.clock_hz = clock_hz
         self.last_call_cycles = 0
         self.cycles = 0
+        self.remembered_updates = 0
+        self.last_found = np.zeros(0, np.int64)
+        single = options.remembers and self.banks == 1
+        self._sampled = SampledPaths(self.capacity, bank.tag_bits) if single else None
         self._start(bank, options.form)
 
     def _start(self, bank: Any, form: str) -> None:
@@ -114,7 +161,7 @@ class FpgaSumTree(SumTree):
         from primitives.fpga.replay_pipeline import BankedLayout, Form
 
         self._layout = BankedLayout(self.banks, bank) if self.banks > 1 else bank
-        self._simulation = _library(self._layout, Form(form)).start()
+        self._simulation = _library(self._layout, Form(form), self._sampled is not None).start()
         last_path = bank.path_of(np.array([self.bank_leaves - 1]))[0]
         self._simulation.write("last_leaf", int(last_path))
 
@@ -139,15 +186,23 @@ class FpgaSumTree(SumTree):
         from primitives.fpga.replay_pipeline import Operation
 
         values = self._fixed(prefix)
-        path, _ = self._call(Operation.SAMPLE, np.zeros_like(values), values, np.arange(len(values)))
+        tags = np.zeros_like(values) if self._sampled is None else self._sampled.tags(len(values))
+        path, _ = self._call(Operation.SAMPLE, np.zeros_like(values), values, np.arange(len(values)), tags)
         bank, leaf = np.divmod(self._layout.leaf_of(path), self._room)
-        return bank * self.bank_leaves + leaf
+        self.last_found = bank * self.bank_leaves + leaf
+        if self._sampled is not None:
+            self._sampled.keep(tags, self.last_found)
+        return self.last_found.copy()
 
     def _update(self, indices: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
         from primitives.fpga.replay_pipeline import Operation
 
+        tags, remembered = None, None
+        if self._sampled is not None:
+            tags, remembered = self._sampled.of(indices)
+            self.remembered_updates += int(remembered.sum())
         # Writes to one leaf must use one lane to stay in order.
-        self._call(Operation.UPDATE, indices, self._rounded(priorities), indices)
+        self._call(Operation.UPDATE, indices, self._rounded(priorities), indices, tags, remembered)
 
     def _get(self, indices: NDArray[np.int64]) -> NDArray[np.floating]:
         from primitives.fpga.replay_pipeline import Operation
@@ -156,9 +211,18 @@ class FpgaSumTree(SumTree):
         return values * self._quantum
 
     def _call(
-        self, operation: Any, leaves: NDArray[np.int64], values: NDArray[np.int64], lanes: NDArray[np.int64]
+        self,
+        operation: Any,
+        leaves: NDArray[np.int64],
+        values: NDArray[np.int64],
+        lanes: NDArray[np.int64],
+        tags: NDArray[np.int64] | None = None,
+        remembered: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Send one request per leaf on lane `lanes % S`; return the responses' paths and values."""
+        """Send one request per leaf on lane `lanes % S`; return the responses' paths and values.
+
+        On one pipeline, requests have `tags`, and those that are `remembered` name no path.
+        """
         count = len(leaves)
         self.last_call_cycles = 0
         bank, leaf = np.divmod(leaves, self.bank_leaves)
@@ -172,7 +236,12 @@ class FpgaSumTree(SumTree):
             "value": values,
         }
         if self.banks == 1:
-            requests = fields | {"remembered": np.zeros(count, np.int64)}
+            known = np.zeros(count, np.bool_) if remembered is None else remembered
+            requests = fields | {
+                "remembered": known.astype(np.int64),
+                "path": np.where(known, 0, fields["path"]),
+            }
+            requests |= {} if tags is None else {"tag": tags}
             run = self._simulation.run({"requests": requests}, {"responses": count})
             path, value = run.outputs["responses"]["path"], run.outputs["responses"]["value"]
             self._count(run)

@@ -285,6 +285,8 @@ def replay_difference(
         leaves = tree.sample(batch_size, rng)
     else:
         leaves = rng.integers(0, tree.capacity, batch_size)
+        if tree.banks == 1 and len(tree.last_found) >= batch_size:
+            leaves = tree.last_found[:batch_size]  # their paths are in the pipeline's buffer (MAP IV-D4)
         tree.update(leaves, np.ones(batch_size))
     loads = np.bincount(leaves // tree.bank_leaves, minlength=tree.banks).tolist()
     # Reads and writes alternate here, so that each batch changes the phase.

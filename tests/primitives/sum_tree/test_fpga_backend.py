@@ -6,6 +6,7 @@ import pytest
 from primitives import sum_tree
 from primitives.fpga.cycles import replay
 from primitives.sum_tree.fpga_backend import FpgaSumTree, unavailable_reason
+from primitives.sum_tree.fpga_tree import SampledPaths
 
 pytestmark = pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason())
 
@@ -38,6 +39,46 @@ def test_calls_tell_their_cycles() -> None:
     assert tree.last_call_s == expected / 285e6
     assert tree.get([]).shape == (0,)
     assert tree.last_call_cycles == 0
+
+
+@pytest.mark.parametrize("form", ["wide", "narrow"])
+def test_remembered_paths_change_neither_results_nor_cycles(form: str) -> None:
+    """Also in updates that are late, in another order, of some samples, or of leaves that were never sampled."""
+    trees = [
+        create(60, form=form, integer_bits=12, fraction_bits=4, remembers=remembers)
+        for remembers in (True, False)
+    ]
+    rng = np.random.default_rng(2)
+    waiting = [np.arange(60)]
+    for number in range(12):
+        indices = rng.permutation(waiting.pop(0))[: 40 if number else None]
+        priorities = rng.integers(1, 90, len(indices)) / 16
+        for tree in trees:
+            tree.update(indices, priorities)
+        while len(waiting) < 2:  # batches that are sampled ahead
+            drawn = [tree.sample(50, np.random.default_rng(len(waiting) + number)) for tree in trees]
+            assert drawn[0].tolist() == drawn[1].tolist()
+            waiting.append(drawn[0])
+            assert trees[0].last_call_cycles == trees[1].last_call_cycles
+        assert trees[0].total == trees[1].total
+        assert trees[0].cycles == trees[1].cycles > 0
+    leaves = np.arange(60)
+    assert trees[0].get(leaves).tolist() == trees[1].get(leaves).tolist()
+    assert trees[0].remembered_updates == 11 * 40, "all but those of the first update"
+    assert trees[1].remembered_updates == 0
+
+
+def test_a_path_that_later_samples_have_overwritten_is_named_by_the_update() -> None:
+    paths = SampledPaths(capacity=9, tag_bits=2)
+    paths.keep(first := paths.tags(3), np.array([5, 6, 5]))
+    assert first.tolist() == [0, 1, 2]
+    tags, known = paths.of(np.array([5, 6, 7]))
+    assert (tags[:2].tolist(), known.tolist()) == ([2, 1], [True, True, False])
+    paths.keep(second := paths.tags(3), np.array([7, 8, 8]))
+    assert second.tolist() == [3, 0, 1]
+    assert paths.of(np.array([5, 6, 7, 8]))[1].tolist() == [True, False, True, True]
+    paths.keep(paths.tags(6), np.array([0, 1, 2, 3, 4, 5]))
+    assert paths.of(np.arange(9))[1].tolist() == [False, False, True, True, True, True, False, False, False]
 
 
 @pytest.mark.slow

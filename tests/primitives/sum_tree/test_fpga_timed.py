@@ -51,6 +51,19 @@ def test_several_sub_trees_agree_with_the_hardware() -> None:
     agree(*both(300, banks=3), batches=40)
 
 
+def test_paths_that_the_hardware_remembers_take_the_cycles_of_the_software() -> None:
+    """All updates but the first are of leaves that were just sampled."""
+    hardware, software = both(16)
+    indices = np.arange(16)
+    for number in range(5):
+        for tree in (hardware, software):
+            tree.update(indices, np.full(16, 1.0 + number))
+        assert software.last_call_cycles == hardware.last_call_cycles
+        indices, found = (tree.sample(16, np.random.default_rng(number)) for tree in (hardware, software))
+        assert indices.tolist() == found.tolist() == software.last_found.tolist()
+    assert (hardware.remembered_updates, software.cycles) == (4 * 16, hardware.cycles)
+
+
 def test_the_clock_gives_the_seconds() -> None:
     tree = sum_tree.create(16, backend="fpga", fanout=4, contents="software", clock_hz=1e6)
     tree.update([3], [1.0])

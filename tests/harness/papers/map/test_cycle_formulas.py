@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from harness.plan.tiers import TIERS
 from primitives.fpga.cycles import difference_table
 from primitives.fpga.cycles.learner import map_cycles
 from primitives.fpga.export import toolchain
+from primitives.sum_tree import fpga_backend
 from tests.harness.papers.rows import measurement
 from tests.harness.papers.test_verdicts import verdict
 
@@ -131,6 +133,24 @@ def test_rows_of_a_small_tree_are_cycles_by_formula_and_simulated() -> None:
     ]
     for row in found:
         assert row.value == row.details["formula_cycles"] + sum(row.details["reasons"].values())
+
+
+@pytest.mark.skipif(bool(toolchain.unavailable_reason()), reason=toolchain.unavailable_reason())
+def test_updates_take_their_paths_from_the_samples_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And have the cycles of updates that name their paths (MAP IV-D4)."""
+    made = []
+    create = fpga_backend.create
+
+    def simulated(remembers: bool) -> list[float | None]:
+        def keep(*arguments: Any, **options: Any) -> Any:
+            made.append(create(*arguments, **options, remembers=remembers))
+            return made[-1]
+
+        monkeypatch.setattr(fpga_backend, "create", keep)
+        return [row.value for row in cycle_formulas.replay_rows(4, 1, (5, 9), leaves=16)]
+
+    assert simulated(True) == simulated(False)
+    assert [tree.remembered_updates for tree in made] == [5 + 9, 0]
 
 
 @pytest.mark.skipif(bool(toolchain.unavailable_reason()), reason=toolchain.unavailable_reason())
