@@ -393,7 +393,7 @@ class TrainingLoop:
             "update",
             lambda: units.replay.update_priorities(indices, td_errors),
             learnt.ready_s,
-            {LEARNER: indices.nbytes + td_errors.nbytes},
+            {LEARNER: td_errors.nbytes},  # the replay management knows the rows, or their paths (MAP IV-D4)
         )
         self._spare.append(sample)
 

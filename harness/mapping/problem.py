@@ -12,8 +12,10 @@ from harness.workloads.task import algorithm_of, columns_of
 from primitives.algorithms import Algorithm
 
 WORD_BYTES = 4  # E and traffic are counted in 32-bit words (MAP VI-B step 3)
-INDEX_BYTES, WEIGHT_BYTES, PRIORITY_BYTES = 8, 4, 12
-"""Bytes that the runtime sends per item: its index, its importance weight, and its index with a TD error (together)."""
+INDEX_BYTES, WEIGHT_BYTES, TD_ERROR_BYTES, PRIORITY_BYTES = 8, 4, 4, 12
+"""Bytes that the runtime sends per item: its index, its importance weight, its TD error, and a new item's index with
+its priority (together). A TD error comes without an index, because the replay management keeps those of its samples.
+"""
 
 OVERLAPPED_GRADIENT_STEPS = 32
 """Gradient steps of an iteration with concurrent actors: many, so that the hand-over costs little, but few enough to

@@ -118,7 +118,7 @@ def test_every_call_knows_its_unit_its_inputs_and_when_they_are_ready():
         (RMM, "sample", 0.0, None),
         (STORAGE, "gather", 5.0, {RMM: 8}),
         (LEARNER, "learner", 6.0, {STORAGE: 100, RMM: 4}),
-        (RMM, "update", 7.0, {LEARNER: 16}),
+        (RMM, "update", 7.0, {LEARNER: 8}),
     ]
     assert clock.calls[7] == (LEARNER, "publish", 7.0, 1000), (
         "the weights are there when the learner has ended"

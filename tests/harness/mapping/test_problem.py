@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harness.mapping.problem import INDEX_BYTES, PRIORITY_BYTES, WEIGHT_BYTES, Problem
+from harness.mapping.problem import INDEX_BYTES, PRIORITY_BYTES, TD_ERROR_BYTES, WEIGHT_BYTES, Problem
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,7 @@ def test_a_workload_is_on_policy_where_it_has_a_trajectory() -> None:
 def test_an_item_s_index_weight_and_priority_have_the_sizes_that_the_replay_gives_them() -> None:
     index, number = np.dtype(np.int64).itemsize, np.dtype(np.float32).itemsize
     assert (index, number, index + number) == (INDEX_BYTES, WEIGHT_BYTES, PRIORITY_BYTES)
+    assert number == TD_ERROR_BYTES
 
 
 def test_unless_it_says_otherwise_a_workload_has_one_actor_and_trains_after_each_of_its_steps() -> None:

@@ -9,7 +9,7 @@ import pytest
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance
 from harness.mapping import Mapping
-from harness.mapping.problem import INDEX_BYTES, PRIORITY_BYTES, WEIGHT_BYTES
+from harness.mapping.problem import INDEX_BYTES, PRIORITY_BYTES, TD_ERROR_BYTES, WEIGHT_BYTES
 from harness.measure import full_speed
 from harness.runtime import clock
 from harness.runtime.compose import compose
@@ -147,7 +147,7 @@ def test_transfers_take_the_links_time(short):
     batch_bytes = 8 * (ITEM_BYTES + WEIGHT_BYTES)
     weights_bytes = sum(value.nbytes for value in made.learner.parameters().values())
     progress = made.advance(10)
-    step_s = LEARN_S + (batch_bytes + 8 * PRIORITY_BYTES + weights_bytes) / 1e-6
+    step_s = LEARN_S + (batch_bytes + 8 * TD_ERROR_BYTES + weights_bytes) / 1e-6
     assert progress.wall_s / progress.gradient_steps == pytest.approx(step_s, rel=1e-3)
     made.close()
 
@@ -155,7 +155,7 @@ def test_transfers_take_the_links_time(short):
 @pytest.mark.parametrize(
     ("learner", "rmm", "storage", "sent_bytes"),
     [
-        (True, False, "cpu", {"learner": 8 * (ITEM_BYTES + WEIGHT_BYTES), "update": 8 * PRIORITY_BYTES}),
+        (True, False, "cpu", {"learner": 8 * (ITEM_BYTES + WEIGHT_BYTES), "update": 8 * TD_ERROR_BYTES}),
         (
             True,
             False,
@@ -164,7 +164,7 @@ def test_transfers_take_the_links_time(short):
                 "write": ITEM_BYTES,
                 "gather": 8 * INDEX_BYTES,
                 "learner": 8 * WEIGHT_BYTES,
-                "update": 8 * PRIORITY_BYTES,
+                "update": 8 * TD_ERROR_BYTES,
             },
         ),
         (
@@ -175,7 +175,7 @@ def test_transfers_take_the_links_time(short):
                 "insert": PRIORITY_BYTES,
                 "gather": 8 * INDEX_BYTES,
                 "learner": 8 * WEIGHT_BYTES,
-                "update": 8 * PRIORITY_BYTES,
+                "update": 8 * TD_ERROR_BYTES,
             },
         ),
         (
@@ -185,7 +185,7 @@ def test_transfers_take_the_links_time(short):
             {
                 "insert": ITEM_BYTES + PRIORITY_BYTES,
                 "learner": 8 * (ITEM_BYTES + WEIGHT_BYTES),
-                "update": 8 * PRIORITY_BYTES,
+                "update": 8 * TD_ERROR_BYTES,
             },
         ),
         (True, True, "fpga", {"insert": ITEM_BYTES + PRIORITY_BYTES}),
@@ -312,7 +312,7 @@ def test_a_simulated_learners_weights_come_over_its_link(short, overlap):
     progress = made.advance(40)
     handed_over = 40 // max(1, overlap)
     assert progress.terms_s["publish"] == pytest.approx(handed_over * weights_s)
-    errors_s = 8 * PRIORITY_BYTES / 1e-6
+    errors_s = 8 * TD_ERROR_BYTES / 1e-6
     assert progress.wall_s == pytest.approx(40 * (LEARN_S + errors_s) + handed_over * weights_s, rel=1e-3)
     made.close()
 

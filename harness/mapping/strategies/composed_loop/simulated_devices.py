@@ -3,7 +3,14 @@
 from dataclasses import replace
 
 from harness.mapping.base import Platform, transfer_s
-from harness.mapping.problem import INDEX_BYTES, PRIORITY_BYTES, WEIGHT_BYTES, WORD_BYTES, Problem
+from harness.mapping.problem import (
+    INDEX_BYTES,
+    PRIORITY_BYTES,
+    TD_ERROR_BYTES,
+    WEIGHT_BYTES,
+    WORD_BYTES,
+    Problem,
+)
 from harness.mapping.strategies.composed_loop.displaced_caches import DisturbedPart
 from harness.mapping.strategies.composed_loop.lookup import CPU, JOINT, is_simulated
 from harness.mapping.strategies.composed_loop.pieces import Calls, ComposedRound
@@ -49,7 +56,7 @@ def with_simulated(
             sampled_s, gathered_s = (table.time_s(*cell) for cell in (calls[JOINT][0], (gather, CPU)))
             transfers_s[JOINT] = -min(sampled_s, gathered_s)
         transfers_s["learner"] += link_s(rmm, learner, batch * WEIGHT_BYTES)
-        transfers_s["update"] = link_s(learner, rmm, batch * PRIORITY_BYTES)
+        transfers_s["update"] = link_s(learner, rmm, batch * TD_ERROR_BYTES)
     if rmm != CPU:
         calls["sample"] = calls.pop(JOINT)
         for term in ("insert", "update"):  # a device's clock does not depend on the host's caches

@@ -42,7 +42,7 @@ def test_everything_on_a_simulated_device_pays_for_its_links_and_its_memory() ->
             "sample": 2e-3,
             "gather": (32 * 8 + 3200) / 4e6,
             "learner": 30e-3 + 3200 / 4e6 + 32 * 4 / 4e6,
-            "update": 4e-3 + 32 * 12 / 4e6,
+            "update": 4e-3 + 32 * 4 / 4e6,
             "loop": 13e-3 / 2,
         }
     )
@@ -60,7 +60,7 @@ def test_a_simulated_replay_beside_a_storage_on_the_host_has_it_gather_and_write
             "sample": 2e-3,
             "gather": 11e-3 + 32 * 8 / 2e6,
             "learner": 7e-3 + 32 * 4 / 2e6,
-            "update": 4e-3 + 32 * 12 / 1e6,
+            "update": 4e-3 + 32 * 4 / 1e6,
             "loop": 13e-3 / 2,
         }
     )
@@ -76,7 +76,7 @@ def test_a_simulated_learner_beside_a_replay_on_the_host_has_its_batch_brought()
             "insert": 8e-3 / 2,
             "sample and gather": 9e-3,
             "learner": 30e-3 + 3200 / 1e6 + 32 * 4 / 1e6,
-            "update": 10e-3 + 32 * 12 / 2e6,
+            "update": 10e-3 + 32 * 4 / 2e6,
             "loop": 13e-3 / 2,
         }
     )
@@ -95,7 +95,7 @@ def test_a_storage_beside_a_simulated_learner_gathers_for_a_replay_on_the_host()
         assert found.terms_s["sample and gather"] == pytest.approx(20e-3 - 11e-3)
         assert found.terms_s["gather"] == pytest.approx(32 * 8 / 1e6 + 3200 / 4e6)
         assert found.terms_s["learner"] == pytest.approx(30e-3 + 3200 / 4e6 + 32 * 4 / 1e6)
-        assert found.terms_s["update"] == pytest.approx(10e-3 + 32 * 12 / 2e6)
+        assert found.terms_s["update"] == pytest.approx(10e-3 + 32 * 4 / 2e6)
     assert predicted("fpga-native-fpga").terms_s["sample and gather"] == 0, "never less than nothing"
 
 
@@ -159,5 +159,5 @@ def test_a_device_s_clock_does_not_know_the_host_s_caches() -> None:
     }
     found = predicted("torch-fpga-cpu", profile=PerformanceTable([*PROFILE, *table(beside_s)]))
     assert found.terms_s["insert"] == pytest.approx((1e-3 + 2 * 12 / 1e6) / 2)
-    assert found.terms_s["update"] == pytest.approx(4e-3 + 32 * 12 / 1e6)
+    assert found.terms_s["update"] == pytest.approx(4e-3 + 32 * 4 / 1e6)
     assert found.terms_s["loop"] == pytest.approx((13e-3 + 1e-3) / 2), "the host's own loop does know them"
