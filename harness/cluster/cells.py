@@ -278,10 +278,10 @@ class ClusterPlan:
             chain.run = self._run_of(answer.machine)
             self._begun(chain)
             return False
-        if all(row.status == "failed" for row in answer.rows):
-            self._failed.append(cell.key)
         rows = [replace(row, details={**row.details, _NODE: answer.node}) for row in answer.rows]
         cell.store(chain.run, rows)
+        if cell.failed(chain.run):
+            self._failed.append(cell.key)
         return True
 
 
