@@ -73,5 +73,5 @@ def evaluate(frame: pd.DataFrame, only: str = "", everywhere: pd.DataFrame | Non
         UserError: no claim's key begins with `only`.
     """
     last = last_attempts(frame)
-    every = last if everywhere is None else last_attempts(everywhere)
+    every = last_attempts(frame if everywhere is None else everywhere, of_any_code=True)
     return [claim.evaluate(every if claim.everywhere else last) for claim in claims(only)]

@@ -64,7 +64,7 @@ def rows_of(frame: pd.DataFrame, experiment: Experiment, quantity: str = "", **e
     return [row for row in records(chosen) if detail(row, "experiment") == experiment]
 
 
-def last_attempts(frame: pd.DataFrame) -> pd.DataFrame:
+def last_attempts(frame: pd.DataFrame, *, of_any_code: bool = False) -> pd.DataFrame:
     """Return the measurements without those that a later measurement of the same thing replaced.
 
     A cell, a piece of the plan whose rows are stored together, may be measured again in the same run ("name#2"
@@ -73,10 +73,15 @@ def last_attempts(frame: pd.DataFrame) -> pd.DataFrame:
 
     Args:
         frame: stored measurements, one per row, as `Store.frame()` returns them.
+        of_any_code: whether a later revision's attempt replaces an earlier one's, so that each machine has one
+            attempt at each cell.
     """
     names = frame["cell"].str.split("#").str[0]
     measured = frame["run"].astype(str) + "/" + frame["cell"]
-    last = measured.groupby([frame["revision"], frame["fingerprint"], names]).transform("last")
+    apart = [frame["fingerprint"], names]
+    if not of_any_code:
+        apart.append(frame["revision"])
+    last = measured.groupby(apart).transform("last")
     return frame[measured == last]
 
 

@@ -40,7 +40,8 @@ def beside_baselines(everywhere: pd.DataFrame) -> Iterator[BesideBaseline]:
     """Yield the portability of this project and of other libraries (baselines), from comparisons on several machines.
 
     Args:
-        everywhere: the last measurements of every machine, one per row (`harness.papers.evidence.last_attempts`).
+        everywhere: the last measurements of every machine, one per row (`harness.papers.evidence.last_attempts` of any
+            code).
 
     Yields:
         One comparison per workload, batch size and library that at least two machines have run.

@@ -74,7 +74,7 @@ def portabilities(frame: pd.DataFrame, everywhere: pd.DataFrame) -> Iterator[Por
             found.mean,
             *_state(found.noisy),
         )
-    last = last_attempts(everywhere)
+    last = last_attempts(everywhere, of_any_code=True)
     for pair in beside_baselines(last):
         for system, mean in ((OURS, pair.ours), (pair.baseline, pair.theirs)):
             among = f"those with a comparison with {pair.baseline}"

@@ -44,7 +44,7 @@ def over_platforms(frame: pd.DataFrame) -> list[PlatformPortability]:
     Args:
         frame: the measurements of a whole store (`Store.frame()`), such as one made by `placerl merge`.
     """
-    rows = last_attempts(frame)
+    rows = last_attempts(frame, of_any_code=True)
     rows = rows[(rows["suite"] == Suite.VALIDATION) & (rows["quantity"] == "gradient_steps_per_s")]
     # An untrusted store may hold rates below 0.
     rows = rows[(rows["provenance"] == str(Provenance.MEASURED)) & ~(rows["value"] < 0)]

@@ -54,6 +54,15 @@ def test_each_machine_counts_with_its_best_mapping_that_was_there(tmp_path: Path
     assert (found.unsupported, found.noisy) == (0, False)
 
 
+def test_a_machine_counts_with_its_newest_code(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.sqlite") as store:
+        for revision, name, gps in (("old", "one", 1000.0), ("new", "one", 500.0), ("new", "other", 500.0)):
+            run = store.begin_run("quick", revision, MACHINE | {"fingerprint": name})
+            run.finish("validation/hopper-ddpg/256", [ran("native-native-cpu", gps)])
+        (found,) = over_platforms(store.frame())
+    assert found.mean.value == pytest.approx(256 * 500.0)
+
+
 def test_one_machine_alone_has_no_portability(tmp_path: Path) -> None:
     assert over_platforms(frame_of(tmp_path, single=[ran("native-native-cpu", 1.0)])) == []
 
