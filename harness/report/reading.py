@@ -12,7 +12,6 @@ from harness.report import machine_facts, performance, roofline, tables
 from harness.report.baseline_versions import baseline_versions
 from harness.report.content import Content
 from harness.report.reference import Reference, beside
-from harness.report.reference import last_attempts as last_measurements
 from harness.store.store import RunRecord, Store
 
 
@@ -58,7 +57,11 @@ def _beside_reference(store: Store, content: Content, references: Iterable[Refer
     reference = beside(run, references) if run else None
     if run is None or reference is None:
         return content
-    mine = [row for r in content.runs if _same_code(r, run) for row in last_measurements(store, r.id)]
+    frame = content.everything
+    others = [r.id for r in content.runs if _same_code(r, run) and r.key != reference.run.key]
+    last = last_attempts(frame[frame["run"].isin(others)])
+    cells = last[["run", "cell"]].drop_duplicates().itertuples(index=False)
+    mine = [row for number, cell in cells for row in store.measurements(run=int(number), cell=cell)]
     same = reference.run.fingerprint == run.fingerprint
     why_not = "" if same else "the reference was measured on another machine"
     return replace(

@@ -164,6 +164,22 @@ def test_only_last_attempts_are_compared_and_saved(tmp_path: Path) -> None:
     assert change.ratio.value == 1.0
 
 
+def test_a_later_run_replaces_what_it_measured_again_and_the_reference_itself_is_no_part(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "store.sqlite"
+    with Store.open(path) as made:
+        made.begin_run("standard", "new", sample.MACHINE).finish("cell", [samples_of(9.0)])
+    reference.save(path, "standard", tmp_path)
+    with Store.open(path) as made:
+        made.begin_run("quick", "new", sample.MACHINE).finish("cell", [samples_of(3.0)])
+        made.begin_run("bench", "new", sample.MACHINE).finish("cell", [samples_of(18.0)])
+    (change,) = reading.read(path, references=reference.load(tmp_path)).changes
+    assert change.before is not None
+    assert change.after is not None
+    assert (change.before.value, change.after.value) == (9.0, 18.0)
+
+
 def test_the_page_shows_what_changed(store: Path, tmp_path: Path) -> None:
     reference.save(store, "standard", tmp_path)
     later = tmp_path / "later.sqlite"
