@@ -50,6 +50,7 @@ DISTINGUISHING = (
     "devices",
     "fusion",
     "threads",
+    "precision",
     "precisions",
     "footprint_bytes",
     "primitives",
@@ -64,6 +65,8 @@ DISTINGUISHING = (
     "nodes",
     "shards",
     "broadcast",
+    "actors",
+    "learners",
 )
 """Keys of a row's details by which rows are kept apart: rows that differ in one of them are different quantities.
 
@@ -163,6 +166,9 @@ def _key(row: Measurement) -> Key:
         nested = row.details.get(name)
         if isinstance(nested, Mapping):
             parameters |= nested
+    cluster = row.details.get("cluster")
+    if isinstance(cluster, Mapping):  # not its restarts, which differ from run to run
+        parameters |= {name: cluster[name] for name in ("actors", "shards", "learners") if name in cluster}
     return Key(**own, parameters=", ".join(f"{name}={parameters[name]}" for name in sorted(parameters)))
 
 

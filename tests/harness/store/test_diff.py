@@ -117,6 +117,8 @@ def test_other_batch_sizes_units_and_devices_are_other_quantities():
         {"null": True},
         {"parameters": {"depth": 3}},
         {"footprint_bytes": 2**20},
+        {"precision": "bfloat16"},
+        {"cluster": {"actors": 8, "shards": 1, "learners": 1}},
         {"options": {"overlap": 16}},
         {"options": {"replay_beside": True, "presampled_batches": 4}},
         {"sharing": "owner"},
