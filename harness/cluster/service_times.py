@@ -44,7 +44,8 @@ def measure(workload: Workload, mapping: Mapping, cell_s: float, link_bytes_per_
     with connected("local"), tempfile.TemporaryDirectory(prefix="placerl-service-") as folder:
         writer_s = _writer_s(Path(folder) / "store.sqlite")
         call_s = _call_s()
-        training = ClusterTraining(workload, mapping, Size())
+        size = Size()
+        training = ClusterTraining(workload, mapping, size)
         try:
             training.warm_up()
             calls = training.calls
@@ -55,15 +56,15 @@ def measure(workload: Workload, mapping: Mapping, cell_s: float, link_bytes_per_
         finally:
             training.close()
 
-    def a_call(*terms: str) -> float:
-        return sum(told.terms_s.get(term, 0.0) for term in terms) / rounds + call_s
+    def a_call(*terms: str, calls_a_round: float = 1) -> float:
+        return sum(told.terms_s.get(term, 0.0) for term in terms) / (rounds * calls_a_round) + call_s
 
     return Service(
         cell_s=cell_s,
         writer_s=writer_s,
         collect_s=a_call("environment", "infer"),
         collected=vector_steps,
-        insert_s=a_call("insert"),
+        insert_s=a_call("insert", calls_a_round=size.actors / size.shards),
         sample_s=a_call("sample"),
         update_s=a_call("update"),
         call_s=call_s,

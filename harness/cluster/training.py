@@ -308,13 +308,17 @@ class ClusterTraining:
             self._take(self._pending.popleft())
 
     def _take(self, this: _Asked) -> None:
-        slowest: defaultdict[str, float] = defaultdict(float)  # roles of a kind run in parallel
+        """Wait for a round's calls, and add the seconds of each term in the role that spent most on it.
+
+        A role makes its calls one after another; roles of a kind run in parallel.
+        """
+        spent: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
         for (name, _), stats in zip(this, self._all(this), strict=True):
             self._note(name, stats)
             for term, seconds in stats.seconds.items():
-                slowest[term] = max(slowest[term], seconds)
-        for term, seconds in slowest.items():
-            self._seconds[term] += seconds
+                spent[term][name] += seconds
+        for term, by_role in spent.items():
+            self._seconds[term] += max(by_role.values())
 
     def _note(self, name: str, stats: CallStats) -> None:
         if self._processes.setdefault(name, stats.process) != stats.process:

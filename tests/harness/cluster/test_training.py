@@ -17,7 +17,7 @@ ray = pytest.importorskip("ray", reason="needs the extra 'cluster'")
 from harness import workloads  # noqa: E402
 from harness.cluster.connection import MACHINE, connected  # noqa: E402
 from harness.cluster.placement import Placement  # noqa: E402
-from harness.cluster.roles import mean_state  # noqa: E402
+from harness.cluster.roles import CallStats, mean_state  # noqa: E402
 from harness.cluster.training import ClusterTraining, Size, check, round_of  # noqa: E402
 from harness.core.errors import UserError  # noqa: E402
 from harness.mapping import Mapping  # noqa: E402
@@ -49,6 +49,18 @@ def test_a_round_keeps_the_ratio_of_environment_and_gradient_steps(environments,
     gradient_steps, vector_steps = round_of(environments, update_interval, learners)
     assert gradient_steps >= 1
     assert vector_steps * environments == gradient_steps * learners * update_interval
+
+
+def test_a_shards_inserts_of_a_round_add_up_and_shards_run_in_parallel():
+    def told(insert_s: float) -> CallStats:
+        return CallStats("process", "node", seconds={"insert": insert_s})
+
+    with without_ray():
+        training = ClusterTraining(cartpole(), NATIVE, Size(actors=4, shards=2), seed=1)
+        training._seconds.clear()
+        training._take([("shard 0", told(2.0)), ("shard 1", told(4.0)), ("shard 0", told(3.0))])
+        assert dict(training._seconds) == {"insert": 5.0}
+        training.close()
 
 
 def test_learners_go_on_from_the_mean_of_their_states():
