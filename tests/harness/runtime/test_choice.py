@@ -123,7 +123,7 @@ def test_learners_are_timed_with_the_threads_that_they_will_have(given, monkeypa
 @pytest.mark.parametrize("divided", [{"learners": 2}, {"reallocate": True, "processes": 2, "overlap": 1}])
 def test_where_batches_are_divided_only_learners_that_can_take_part(given, divided):
     asked = given(torch_learner=1.0)
-    assert str(composed(Options(**divided)).mapping.learner) == "torch"
+    assert str(composed(Options(**divided), actors=2).mapping.learner) == "torch"
     assert "learner.step native" not in asked
 
 
