@@ -44,8 +44,7 @@ def measure(workload: Workload, mapping: Mapping, cell_s: float, link_bytes_per_
     with connected("local"), tempfile.TemporaryDirectory(prefix="placerl-service-") as folder:
         writer_s = _writer_s(Path(folder) / "store.sqlite")
         call_s = _call_s()
-        size = Size()
-        training = ClusterTraining(workload, mapping, size)
+        training = ClusterTraining(workload, mapping, Size())
         try:
             training.warm_up()
             calls = training.calls
@@ -53,10 +52,11 @@ def measure(workload: Workload, mapping: Mapping, cell_s: float, link_bytes_per_
             rounds = (training.calls - calls) or 1
             weights_bytes = training.weights_bytes()
             steps, vector_steps = training.gradient_steps_a_round, training.environment_steps_an_actor
+            inserts = training.inserts_a_round
         finally:
             training.close()
 
-    def a_call(*terms: str, calls_a_round: float = 1) -> float:
+    def a_call(*terms: str, calls_a_round: int = 1) -> float:
         return sum(told.terms_s.get(term, 0.0) for term in terms) / (rounds * calls_a_round) + call_s
 
     return Service(
@@ -64,7 +64,7 @@ def measure(workload: Workload, mapping: Mapping, cell_s: float, link_bytes_per_
         writer_s=writer_s,
         collect_s=a_call("environment", "infer"),
         collected=vector_steps,
-        insert_s=a_call("insert", calls_a_round=size.actors / size.shards),
+        insert_s=a_call("insert", calls_a_round=inserts),
         sample_s=a_call("sample"),
         update_s=a_call("update"),
         call_s=call_s,

@@ -185,6 +185,11 @@ class ClusterTraining:
         return self._steps_a_call * len(self._learners)
 
     @property
+    def inserts_a_round(self) -> int:
+        """The number of actors whose transitions the busiest shard of the replay inserts in one round, one by one."""
+        return ceil(len(self._actors) / len(self._shards))
+
+    @property
     def environment_steps_an_actor(self) -> float:
         """The mean number of environment steps that one actor takes in one round of the training.
 
@@ -308,17 +313,17 @@ class ClusterTraining:
             self._take(self._pending.popleft())
 
     def _take(self, this: _Asked) -> None:
-        """Wait for a round's calls, and add the seconds of each term in the role that spent most on it.
+        """Wait for the results of a round, and add the time of the slowest role to each term.
 
-        A role makes its calls one after another; roles of a kind run in parallel.
+        The calls of one role run one after another, and roles of a kind run in parallel.
         """
-        spent: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+        of_roles: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
         for (name, _), stats in zip(this, self._all(this), strict=True):
             self._note(name, stats)
             for term, seconds in stats.seconds.items():
-                spent[term][name] += seconds
-        for term, by_role in spent.items():
-            self._seconds[term] += max(by_role.values())
+                of_roles[term][name] += seconds
+        for term, of_role in of_roles.items():
+            self._seconds[term] += max(of_role.values())
 
     def _note(self, name: str, stats: CallStats) -> None:
         if self._processes.setdefault(name, stats.process) != stats.process:

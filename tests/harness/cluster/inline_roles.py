@@ -5,6 +5,7 @@ promises: a training that uses nothing else of Ray comes out the same, bit by bi
 """
 
 import copy
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -64,3 +65,11 @@ def without_ray() -> Iterator[None]:
             patch.setattr(training, name, _Role(role))
         yield
     torch.set_num_threads(threads)
+
+
+@contextmanager
+def each_timed_part_takes_a_second() -> Iterator[None]:
+    """Have roles in this process read a clock that goes on by a second whenever it is read."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(roles, "perf_counter", itertools.count().__next__)
+        yield

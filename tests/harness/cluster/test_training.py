@@ -17,12 +17,12 @@ ray = pytest.importorskip("ray", reason="needs the extra 'cluster'")
 from harness import workloads  # noqa: E402
 from harness.cluster.connection import MACHINE, connected  # noqa: E402
 from harness.cluster.placement import Placement  # noqa: E402
-from harness.cluster.roles import CallStats, mean_state  # noqa: E402
+from harness.cluster.roles import mean_state  # noqa: E402
 from harness.cluster.training import ClusterTraining, Size, check, round_of  # noqa: E402
 from harness.core.errors import UserError  # noqa: E402
 from harness.mapping import Mapping  # noqa: E402
 from harness.runtime.units.unit import UnitError  # noqa: E402
-from tests.harness.cluster.inline_roles import without_ray  # noqa: E402
+from tests.harness.cluster.inline_roles import each_timed_part_takes_a_second, without_ray  # noqa: E402
 from tests.harness.runtime.rail_workload import dqn_on_a_rail  # noqa: E402
 from tests.majority import ALLOWED, error_bound, majority  # noqa: E402
 
@@ -49,18 +49,6 @@ def test_a_round_keeps_the_ratio_of_environment_and_gradient_steps(environments,
     gradient_steps, vector_steps = round_of(environments, update_interval, learners)
     assert gradient_steps >= 1
     assert vector_steps * environments == gradient_steps * learners * update_interval
-
-
-def test_a_shards_inserts_of_a_round_add_up_and_shards_run_in_parallel():
-    def told(insert_s: float) -> CallStats:
-        return CallStats("process", "node", seconds={"insert": insert_s})
-
-    with without_ray():
-        training = ClusterTraining(cartpole(), NATIVE, Size(actors=4, shards=2), seed=1)
-        training._seconds.clear()
-        training._take([("shard 0", told(2.0)), ("shard 1", told(4.0)), ("shard 0", told(3.0))])
-        assert dict(training._seconds) == {"insert": 5.0}
-        training.close()
 
 
 def test_learners_go_on_from_the_mean_of_their_states():
@@ -129,6 +117,22 @@ def test_dqn_learns_to_hold_the_middle():
     with without_ray():
         assert majority(map(learns, range(9)))
     assert not ray.is_initialized()
+
+
+@pytest.mark.parametrize(("actors", "shards", "inserts"), [(8, 1, 8), (8, 4, 2), (3, 2, 2), (1, 2, 1)])
+def test_the_inserts_of_a_round_into_one_shard_are_added_up(actors, shards, inserts):
+    """Each timed part of a call takes a second; only roles of a kind run side by side."""
+    with without_ray(), each_timed_part_takes_a_second():
+        training = ClusterTraining(cartpole(), NATIVE, Size(actors=actors, shards=shards, learners=2))
+        assert training.inserts_a_round == inserts
+        training.warm_up()
+        training.advance(5 * training.gradient_steps_a_round)  # the first rounds have nothing to update yet
+        rounds = training.calls
+        progress = training.advance(5 * training.gradient_steps_a_round)
+        rounds = training.calls - rounds
+        training.close()
+    assert progress.terms_s["insert"] == rounds * inserts
+    assert {progress.terms_s[term] for term in ("sample", "update", "learner")} == {rounds}
 
 
 # With one
