@@ -103,7 +103,8 @@ class CustomAlgorithm(base.Algorithm):
     ) -> base.StepResult:
         """Return the result of the user's step.
 
-        If the learner updates in place, the new values are copied into the old state.
+        If the learner updates in place, the new values are copied into the old state. A new leaf or an output may
+        be a leaf of the old state, or a view of one.
 
         Args:
             state: the state before the step.
@@ -112,11 +113,10 @@ class CustomAlgorithm(base.Algorithm):
         """
         new, told = self.step(state, dict(batch))
         rest = dict(told)
-        td_error = rest.pop("td_error")
         if self.updates is not PURE:
-            for old, leaf in zip(tree.flatten(state).values(), tree.flatten(new).values(), strict=True):
-                old.copy_(leaf)
+            rest = _overwrite(state, new, rest)
             new = state
+        td_error = rest.pop("td_error")
         return base.StepResult(new, rest, td_error)
 
     def acting_parameters(self, state: Any) -> Parameters:
@@ -157,3 +157,25 @@ class CustomAlgorithm(base.Algorithm):
         if self.discrete:
             return networks.choose(draws["random"], draws["action"], action)
         return networks.clip(action + self.exploration * draws["noise"], -1, 1)
+
+
+def _overwrite(state: Any, new: Any, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copy the leaves of the new state into the old state's tensors.
+
+    Leaves of the new state and outputs that share memory with the old state are cloned first, because the copies
+    overwrite it.
+
+    Returns:
+        The outputs, by name.
+    """
+    old, leaves = tree.flatten(state), tree.flatten(new)
+    overwritten = {leaf.untyped_storage().data_ptr() for leaf in old.values()}
+
+    def kept(leaf: Tensor) -> Tensor:
+        return leaf.clone() if leaf.untyped_storage().data_ptr() in overwritten else leaf
+
+    changed = {name: kept(leaf) for name, leaf in leaves.items() if leaf is not old[name]}
+    outputs = {name: kept(output) for name, output in outputs.items()}
+    for name, leaf in changed.items():
+        old[name].copy_(leaf)
+    return outputs
