@@ -94,7 +94,8 @@ class FusedSteps(OneCaller):
             raise ValueError(f"replay: found columns {sorted(columns)}; allowed: those with {name!r}")
         column = columns[name]
         as_it_is = str(column.dtype) == buffer.dtype
-        as_float = column.dtype == np.bool_ and buffer.dtype == "float32"
+        # As in `Learner.step`; the native steps convert booleans of one byte a row.
+        as_float = name == "terminated" and column.dtype == np.bool_ and buffer.dtype == "float32"
         if column.shape[1:] != buffer.shape[1:] or not (as_it_is or as_float):
             raise ValueError(
                 f"replay: found column {name!r} of {column.shape[1:]} {column.dtype}; "

@@ -134,3 +134,16 @@ def test_a_replay_with_other_columns_is_refused():
     without["observation"] = without["next_observation"] = FieldSpec((4,), np.float32)
     with pytest.raises(ValueError, match="'reward'"):
         FusedSteps(ConcurrentReplay(Storage(CAPACITY, without)), made)
+
+
+def boolean_observations():
+    """A replay of observations (4,) bool, and a learner that reads them as float32."""
+    _, made, rng = parts("dqn")
+    fields = transition_fields(FieldSpec((4,), np.bool_), FieldSpec((), np.int64))
+    return ConcurrentReplay(Storage(CAPACITY, fields)), made, rng
+
+
+def test_only_terminated_may_be_boolean():
+    replay, made, _ = boolean_observations()
+    with pytest.raises(ValueError, match=r"column 'observation' of \(4,\) bool; allowed: \(4,\) float32"):
+        FusedSteps(replay, made)

@@ -13,7 +13,16 @@ from primitives.learner.fused import FusedSteps
 from primitives.learner.relaxed import RelaxedSteps
 from primitives.replay import ConcurrentReplay, FieldSpec, Storage
 from primitives.replay.storage import transition_fields
-from tests.primitives.learner.fused.test_steps import BATCH, CAPACITY, ITEMS, PRECISIONS, SHAPES, items, parts
+from tests.primitives.learner.fused.test_steps import (
+    BATCH,
+    CAPACITY,
+    ITEMS,
+    PRECISIONS,
+    SHAPES,
+    boolean_observations,
+    items,
+    parts,
+)
 
 LIMIT_S = 120.0  # never waited for, unless something is broken
 
@@ -334,3 +343,9 @@ def test_wrong_arguments_are_refused():
     with pytest.raises(ValueError, match="td_errors: found shape"):
         relaxed.insert(rows_of(replay, 3), np.zeros(2))
     assert len(replay) == ITEMS
+
+
+def test_only_terminated_may_be_boolean():
+    replay, made, _ = boolean_observations()
+    with pytest.raises(ValueError, match=r"column 'observation' of \(4,\) bool; allowed: \(4,\) float32"):
+        RelaxedSteps(replay, made, 2)
