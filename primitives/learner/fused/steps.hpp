@@ -119,10 +119,13 @@ class Steps {
 
     void update(const Program &program, std::size_t td_output) {
         const auto *td_errors = reinterpret_cast<const float *>(program.outputs.at(td_output).place);
+        // With alpha = 0 even NaN and infinity give priorities of 1.
+        if (!executor_.kernels().all_finite(td_errors, static_cast<long>(priorities_.size())))
+            throw std::invalid_argument("td_errors: found NaN or infinity; allowed: finite numbers");
         for (std::size_t b = 0; b < priorities_.size(); ++b) {
             priorities_[b] = replay_.priority_of(double(td_errors[b]));
             if (!(priorities_[b] <= priority_max_))
-                throw std::invalid_argument("td_errors: found NaN, or a priority above the largest, " +
+                throw std::invalid_argument("td_errors: found a priority above the largest, " +
                                             std::to_string(priority_max_));
         }
         replay_.update(indices_.data(), priorities_.data(), batch_size_);

@@ -212,10 +212,13 @@ class ReplayManager {
         priorities_.clear();
         const int64_t capacity = replay_.capacity(), since = inserted_ - batch.inserted;
         const int64_t next = replay_.cursor(); // not the number of items: others may have inserted before
+        // With alpha = 0 even NaN and infinity give priorities of 1.
+        if (!all_finite_(batch.td_errors.data(), static_cast<long>(batch.td_errors.size())))
+            throw std::invalid_argument("td_errors: found NaN or infinity; allowed: finite numbers");
         for (std::size_t b = 0; b < batch.indices.size(); ++b) {
             const double priority = replay_.priority_of(double(batch.td_errors[b]));
             if (!(priority <= priority_max_))
-                throw std::invalid_argument("td_errors: found NaN, or a priority above the largest, " +
+                throw std::invalid_argument("td_errors: found a priority above the largest, " +
                                             std::to_string(priority_max_));
             // The row that was written last has age 0.
             const int64_t age = (next - 1 - batch.indices[b] + capacity) % capacity;

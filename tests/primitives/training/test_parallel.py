@@ -30,12 +30,12 @@ IDS = {"discrete": "CartPole-v1", "continuous": "ContinuousCartPole-v0"}
 IN_TURNS = Pacing(64, 1, 0)
 
 
-def replay_of(algorithm: Algorithm, capacity: int = 5000) -> ConcurrentReplay:
+def replay_of(algorithm: Algorithm, capacity: int = 5000, **options: Any) -> ConcurrentReplay:
     action = (
         FieldSpec((), np.int64) if algorithm.discrete else FieldSpec((algorithm.action_size,), np.float32)
     )
     observation = FieldSpec(algorithm.observation_shape, np.float32)
-    return ConcurrentReplay(Storage(capacity, transition_fields(observation, action)))
+    return ConcurrentReplay(Storage(capacity, transition_fields(observation, action)), **options)
 
 
 def training(
@@ -292,6 +292,16 @@ def test_a_number_that_is_not_finite_ends_the_run_and_is_named() -> None:
         made.run(50)
     first, last = made.state_dict(0), made.state_dict(1)
     assert all(np.array_equal(first[name], last[name]) for name in first)
+
+
+def test_a_td_error_that_is_not_finite_ends_the_run_with_equal_priorities() -> None:
+    made = training(replay=replay_of(CARTPOLE, alpha=0.0))
+    made.fill()
+    state = made.state_dict()
+    name = [name for name in state if name.startswith("q/") and name.endswith("bias")][-1]
+    made.load_state_dict(state | {name: np.full_like(state[name], np.inf)})
+    with pytest.raises(ValueError, match="td_errors: found NaN or infinity"):
+        made.run(50)
 
 
 def test_variants_repeat_with_the_shortest_period() -> None:

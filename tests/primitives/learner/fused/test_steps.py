@@ -105,6 +105,25 @@ def test_a_batch_that_is_not_finite_is_refused_and_the_state_is_unchanged():
         np.testing.assert_array_equal(made.parameters()[key], value)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_a_td_error_that_is_not_finite_is_refused(alpha, value):
+    """Also with alpha = 0, where each priority is 1."""
+    replay, made, rng = parts("dqn", alpha=alpha)
+    spoil(made, value)
+    with pytest.raises(ValueError, match="td_errors: found NaN or infinity"):
+        FusedSteps(replay, made).run(3, rng)
+    assert made.gradient_steps == 1
+    np.testing.assert_array_equal(replay.priorities(np.arange(ITEMS)), 1)
+
+
+def spoil(made, value):
+    """Write a number that is not finite into the last bias of a learner, so that all TD errors are not finite."""
+    state = made.state_dict()
+    name = [name for name in state if name.startswith("q/") and name.endswith("bias")][-1]
+    made.load_state_dict(state | {name: np.full_like(state[name], value)})
+
+
 def test_an_empty_replay_is_refused():
     _, made, rng = parts("dqn")
     fields = transition_fields(FieldSpec((4,), np.float32), FieldSpec((), np.int64))

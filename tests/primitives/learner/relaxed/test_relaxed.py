@@ -22,6 +22,7 @@ from tests.primitives.learner.fused.test_steps import (
     boolean_observations,
     items,
     parts,
+    spoil,
 )
 
 LIMIT_S = 120.0  # never waited for, unless something is broken
@@ -236,8 +237,18 @@ def test_a_td_error_that_is_too_large_is_raised_and_stays(beside):
         relaxed.drain()
 
     for _ in range(2):
-        with pytest.raises(ValueError, match="td_errors: found NaN, or a priority above"):
+        with pytest.raises(ValueError, match="td_errors: found a priority above the largest"):
             learn()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_td_error_that_is_not_finite_is_refused_with_equal_priorities(value):
+    replay, made, rng = parts("dqn", alpha=0.0)
+    spoil(made, value)
+    relaxed = RelaxedSteps(replay, made, 1)
+    relaxed.run(1, rng)
+    with pytest.raises(ValueError, match="td_errors: found NaN or infinity"):
+        relaxed.drain()
 
 
 @pytest.mark.parametrize("kind", ["fused", "relaxed"])
