@@ -40,8 +40,8 @@ class Steps {
           double priority_max, std::vector<Source> sources, std::vector<std::size_t> td_outputs)
         : replay_(replay), executor_(executor), batch_size_(batch_size), priority_max_(priority_max),
           sources_(std::move(sources)), td_outputs_(std::move(td_outputs)), indices_(std::size_t(batch_size)),
-          priorities_(std::size_t(batch_size)), outputs_(replay.columns().size()),
-          converted_(replay.columns().size()) {
+          priorities_(std::size_t(batch_size)), weights_(std::size_t(batch_size)),
+          outputs_(replay.columns().size()), converted_(replay.columns().size()) {
         for (std::size_t c = 0; c < replay.columns().size(); ++c)
             converted_[c].resize(std::size_t(batch_size) * replay.columns()[c].row_bytes);
     }
@@ -79,7 +79,7 @@ class Steps {
 
     // Straight into the program's inputs, but for booleans that the program takes as floats.
     void sample(const Program &program, sum_tree::Seed seed, double beta) {
-        float *weights = nullptr;
+        float *weights = weights_.data();
         for (std::size_t i = 0; i < sources_.size(); ++i) {
             const learner::Transfer &input = program.inputs[i];
             if (sources_[i].kind == Source::Kind::weight)
@@ -140,6 +140,7 @@ class Steps {
     int64_t taken_ = 0;
     std::vector<int64_t> indices_;
     std::vector<double> priorities_;
+    std::vector<float> weights_; // of an algorithm that reads none
     std::vector<char *> outputs_;
     std::vector<std::vector<char>> converted_; // a column's batch where it cannot go into an input as it is
 };

@@ -124,6 +124,29 @@ def spoil(made, value):
     made.load_state_dict(state | {name: np.full_like(state[name], value)})
 
 
+def test_an_algorithm_that_reads_no_weights_is_trained():
+    algorithm = algorithms.create("ppo", observation_shape=(5,), action_size=2, network={"hidden": (8,)})
+    fields = {
+        name: FieldSpec(tuple(shape[1:]), np.float32) for name, (shape, _) in algorithm.columns(BATCH).items()
+    }
+    both = []
+    for _ in range(2):
+        replay = ConcurrentReplay(Storage(CAPACITY, fields))
+        rng = np.random.default_rng(1)
+        replay.insert(
+            {name: rng.standard_normal((ITEMS, *f.shape), np.float32) for name, f in fields.items()}
+        )
+        both.append((replay, learner.create(algorithm, backend="native", batch_size=BATCH)))
+    (replay, made), (fused_replay, fused_made) = both
+    rng, fused_rng = np.random.default_rng(5), np.random.default_rng(5)
+    for _ in range(4):
+        sample = replay.sample(BATCH, rng)
+        replay.update_priorities(sample.indices, made.step(sample.batch).td_errors)
+    FusedSteps(fused_replay, fused_made).run(4, fused_rng)
+    for key, value in made.state_dict().items():
+        np.testing.assert_array_equal(fused_made.state_dict()[key], value)
+
+
 def test_an_empty_replay_is_refused():
     _, made, rng = parts("dqn")
     fields = transition_fields(FieldSpec((4,), np.float32), FieldSpec((), np.int64))
