@@ -264,19 +264,25 @@ class ConcurrentReplay {
             out[b] = tree_.priorities()[rows[b]];
     }
 
-    // From here to `thaw`, no row changes: inserts wait. For snapshots.
+    // From the end of this call to `thaw`, no row changes: inserts wait. For snapshots, of which several
+    // may be made at a time.
     void freeze() {
+        announce_freeze();
+        await_writers();
+    }
+    // The two parts of `freeze`: inserts that begin after the first wait; the second waits for the others.
+    void announce_freeze() { frozen_.fetch_add(1); }
+    void await_writers() {
         std::unique_lock tree_lock(tree_mutex_);
-        frozen_.store(true);
         const std::vector<Awaited> writers = other_writes(nullptr);
         tree_lock.unlock();
         wait_for(writers);
     }
     void thaw() {
-        frozen_.store(false);
+        frozen_.fetch_sub(1);
         frozen_.notify_all();
     }
-    bool frozen() const { return frozen_.load(); }
+    bool frozen() const { return frozen_.load() != 0; }
     // The row that the next item takes.
     int64_t cursor() const {
         std::lock_guard tree_lock(tree_mutex_);
@@ -301,9 +307,9 @@ class ConcurrentReplay {
     // Takes the next rows, out of reach of samplers and gathers (Algorithm 3, line 18).
     Write &claim(int64_t count) {
         std::unique_lock tree_lock(tree_mutex_);
-        while (frozen_.load()) {
+        while (const int snapshots = frozen_.load()) {
             tree_lock.unlock();
-            frozen_.wait(true);
+            frozen_.wait(snapshots);
             tree_lock.lock();
         }
         Write &write = idle_one(writes_);
@@ -416,7 +422,7 @@ class ConcurrentReplay {
     Tree tree_;
     mutable std::mutex tree_mutex_; // PAL's global tree lock: the tree, the ring, who reads and who writes
     mutable std::mutex leaf_mutex_; // PAL's last level lock: taken with the tree lock to write leaves
-    std::atomic<bool> frozen_{false};
+    std::atomic<int> frozen_{0}; // snapshots that are being made
     int64_t cursor_ = 0;
     std::atomic<int64_t> size_{0}, taken_{0};
     std::atomic<double> max_priority_{1.0};

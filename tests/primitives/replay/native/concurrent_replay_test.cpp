@@ -173,6 +173,7 @@ void stress(int64_t capacity, int64_t insert_max, int64_t batch_size, int rounds
         others.emplace_back(sample, i << 32);
     others.emplace_back(gather, uint64_t(6) << 32);
     others.emplace_back(freeze);
+    others.emplace_back(freeze); // the end of one snapshot does not end the other
     for (auto &thread : writers)
         thread.join();
     while (sampled < 10)
