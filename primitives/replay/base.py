@@ -238,6 +238,8 @@ class Replay(ABC):
                 raise ValueError(
                     f"out.{name}: found {found}; allowed: contiguous {np.dtype(dtype)} {(batch_size,)}"
                 )
+            if not array.flags.writeable:
+                raise ValueError(f"out.{name}: found a read-only array; allowed: one that can be written")
         return out
 
 

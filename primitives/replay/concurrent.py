@@ -177,9 +177,14 @@ class ConcurrentReplay(Replay):
         if out is not None:
             self._checked_out(out, batch_size)
             self.storage.check_out(out.batch, batch_size)
-        return self._native.sample(
-            operator.index(batch_size), rng, bool(stratified), beta, *(out or (None, None, None))
-        )
+        # The native call writes into plain arrays in a plain dict alone; other outputs are copied into.
+        found = self._native.sample(operator.index(batch_size), rng, bool(stratified), beta, None, None, None)
+        if out is not None and found is not False:
+            indices, weights, batch = found
+            out.indices[...], out.weights[...] = indices, weights
+            for name, column in batch.items():
+                out.batch[name][...] = column
+        return found
 
     def gather(
         self, indices: npt.ArrayLike, out: Mapping[str, npt.NDArray] | None = None
@@ -197,7 +202,12 @@ class ConcurrentReplay(Replay):
         if out is not None:
             self.storage.check_out(out, len(rows))
             out = dict(out)
-        gathered: dict[str, npt.NDArray] = self._native.gather(rows, out)
+        gathered: dict[str, npt.NDArray] | None = self._native.gather(rows, out)
+        if gathered is None and out is not None:  # an output that is no plain array
+            for name, column in self._native.gather(rows, None).items():
+                out[name][...] = column
+            return out
+        assert gathered is not None
         return gathered
 
     def priorities(self, indices: npt.ArrayLike) -> npt.NDArray[np.float64]:

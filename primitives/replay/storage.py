@@ -283,7 +283,7 @@ class Storage:
 
         Raises:
             TypeError: an array of another dtype than its column.
-            ValueError: other columns or shapes, or an array that is not C-contiguous.
+            ValueError: other columns or shapes, or an array that is not C-contiguous or is read-only.
         """
         if out.keys() != self.fields.keys():
             raise ValueError(f"out: found columns {sorted(out)}; allowed: exactly {sorted(self.fields)}")
@@ -293,6 +293,8 @@ class Storage:
                 raise ValueError(f"out[{name!r}]: found shape {array.shape}; allowed: C-contiguous {shape}")
             if array.dtype != np.dtype(field.dtype):
                 raise TypeError(f"out[{name!r}]: found dtype {array.dtype}; allowed: {np.dtype(field.dtype)}")
+            if not array.flags.writeable:
+                raise ValueError(f"out[{name!r}]: found a read-only array; allowed: one that can be written")
 
     def allocate(self, batch_size: int) -> dict[str, npt.NDArray]:
         """Return uninitialised arrays (batch_size, *shape) by column name, for the argument `out` of `gather`."""

@@ -1,4 +1,5 @@
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -83,6 +84,45 @@ def test_fills_the_arrays_given(rng: np.random.Generator) -> None:
     ):
         with pytest.raises((ValueError, TypeError), match="out"):
             replay.sample(6, rng, out=wrong)
+
+
+@pytest.mark.parametrize("kind", ["mapping", "subclass", "integer"])
+def test_outputs_that_are_no_plain_arrays_in_a_dict_are_filled(kind: str, tmp_path: Path) -> None:
+    replay, batch_size = make(), 5
+    replay.insert(numbered_batch(replay.storage, np.arange(8)))
+    out = replay.allocate(batch_size)
+    for column in out.batch.values():
+        column.fill(0)
+    if kind == "mapping":
+        out = out._replace(batch=OrderedDict(out.batch))
+    elif kind == "subclass":
+        out.batch["reward"] = np.memmap(tmp_path / "reward", np.float32, "w+", shape=(batch_size,))
+    else:
+        batch_size = np.int64(5)
+    expected = replay.sample(5, np.random.default_rng(3))
+    sample = replay.sample(batch_size, np.random.default_rng(3), out=out)
+    assert sample is out
+    np.testing.assert_array_equal(sample.indices, expected.indices)
+    np.testing.assert_array_equal(sample.weights, expected.weights)
+    for name, column in expected.batch.items():
+        np.testing.assert_array_equal(sample.batch[name], column)
+        out.batch[name].fill(0)
+    gathered = replay.gather(expected.indices, out.batch)
+    assert gathered["reward"] is out.batch["reward"]
+    assert_whole(gathered)
+
+
+@pytest.mark.parametrize("name", ["indices", "weights", "reward"])
+def test_a_read_only_output_is_refused_by_name(name: str) -> None:
+    replay = make()
+    replay.insert(numbered_batch(replay.storage, np.arange(8)))
+    out = replay.allocate(5)
+    (getattr(out, name) if name in out._fields else out.batch[name]).flags.writeable = False
+    rng = np.random.default_rng(3)
+    with pytest.raises(ValueError, match=rf"out.*{name}.*found a read-only array"):
+        replay.sample(5, rng, out=out)
+    assert rng.bit_generator.state == np.random.default_rng(3).bit_generator.state
+    assert replay.samples_drawn == 0
 
 
 def test_gathers_rows(rng: np.random.Generator) -> None:
