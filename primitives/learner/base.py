@@ -52,6 +52,62 @@ def refuse_discounts(columns: Container[str], algorithm: Algorithm) -> None:
         )
 
 
+class CheckedState(NamedTuple):
+    """A state that can be loaded without an error.
+
+    Attributes:
+        leaves: arrays of numbers of the algorithm's state by name, with its shapes; dtypes may differ.
+        gradient_steps: number of gradient steps taken.
+        generator: state of the generator of draws, as `torch.Generator.set_state` takes it; None if the state has none.
+    """
+
+    leaves: dict[str, np.ndarray]
+    gradient_steps: int
+    generator: torch.Tensor | None
+
+
+def checked_state(own: Mapping[str, np.ndarray], state: Mapping[str, Any]) -> CheckedState:
+    """Check the whole of a `state_dict`, so that nothing of a wrong one is loaded.
+
+    Args:
+        own: arrays of the learner's state by name.
+        state: the state to load. It may lack "generator".
+
+    Raises:
+        ValueError: a name is missing or unknown, a shape differs, or a value is not of the right kind.
+    """
+    expected = {name: leaf.shape for name, leaf in own.items()} | {"gradient_steps": ()}
+    for name in state.keys() - expected.keys() - {"generator"}:
+        raise ValueError(f"state: found {name!r}; allowed: the names of this algorithm's state_dict")
+    for name, shape in expected.items():
+        found = np.asarray(state[name]).shape if name in state else "nothing"
+        if found != shape:
+            raise ValueError(f"state[{name!r}]: found {found}; allowed: an array of shape {shape}")
+    leaves = {name: np.asarray(state[name]) for name in own}
+    for name, leaf in leaves.items():
+        if leaf.dtype.kind not in "biuf":
+            raise ValueError(f"state[{name!r}]: found dtype {leaf.dtype}; allowed: {own[name].dtype}")
+    try:
+        steps = int(state["gradient_steps"])
+    except (TypeError, ValueError, OverflowError):
+        found = state["gradient_steps"]
+        raise ValueError(f"state['gradient_steps']: found {found}; allowed: a whole number") from None
+    generator = _generator_state(state["generator"]) if "generator" in state else None
+    return CheckedState(leaves, steps, generator)
+
+
+def _generator_state(value: Any) -> torch.Tensor:
+    array = np.array(value)
+    try:
+        state = torch.from_numpy(array)
+        torch.Generator().set_state(state)
+    except (TypeError, RuntimeError):
+        raise ValueError(
+            f"state['generator']: found {array.shape} {array.dtype}; allowed: that of a state_dict"
+        ) from None
+    return state
+
+
 class Policy(Protocol):
     """An object with which actors in other threads and processes choose actions. It can be pickled.
 
@@ -241,7 +297,8 @@ class Learner(ABC):
         """Continue from a state that `state_dict` returned, of this or any other backend with the same algorithm.
 
         Raises:
-            ValueError: a name is missing or unknown, or a shape differs; the state is unchanged.
+            ValueError: a name is missing or unknown, a shape differs, or a value is not of the right kind; the state is
+                unchanged.
         """
 
     @abstractmethod

@@ -11,7 +11,7 @@ from primitives.algorithms import Algorithm, tree
 from primitives.graph.executable import Array, Executable
 from primitives.graph.graph import Graph
 from primitives.graph.trace import trace
-from primitives.learner.base import Learner, StepOutcome
+from primitives.learner.base import Learner, StepOutcome, checked_state
 from primitives.replay.device import DeviceBatch
 
 Compile = Callable[[Mapping[str, Graph]], Executable]
@@ -118,21 +118,15 @@ class GraphLearner(Learner):
         """Continue from a `state_dict` of the same algorithm, of this or any other backend.
 
         Raises:
-            ValueError: a name is missing or unknown, or a shape differs; the state is unchanged.
+            ValueError: a name is missing or unknown, a shape differs, or a value is not of the right kind; the state is
+                unchanged.
         """
-        own = self._leaves()
-        expected = {name: leaf.shape for name, leaf in own.items()} | {"gradient_steps": ()}
-        for name in state.keys() - expected.keys() - {"generator"}:
-            raise ValueError(f"state: found {name!r}; allowed: the names of this algorithm's state_dict")
-        for name, shape in expected.items():
-            found = np.asarray(state[name]).shape if name in state else "nothing"
-            if found != shape:
-                raise ValueError(f"state[{name!r}]: found {found}; allowed: an array of shape {shape}")
-        for name in own:
-            self.executable.write_state(f"state/{name}", state[name])
-        self.gradient_steps = int(state["gradient_steps"])
-        if "generator" in state:
-            self._generator.set_state(torch.from_numpy(np.array(state["generator"])))
+        checked = checked_state(self._leaves(), state)
+        for name, leaf in checked.leaves.items():
+            self.executable.write_state(f"state/{name}", leaf)
+        self.gradient_steps = checked.gradient_steps
+        if checked.generator is not None:
+            self._generator.set_state(checked.generator)
 
 
 def _outcome(outputs: dict[str, Array]) -> StepOutcome:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from primitives.algorithms import Algorithm, StepResult, checks, tree
-from primitives.learner.base import Learner, StepOutcome
+from primitives.learner.base import Learner, StepOutcome, checked_state
 from primitives.learner.torch.cuda_graph import CapturedStep
 from primitives.learner.torch.device_inputs import DeviceInputs
 from primitives.learner.torch.in_place import InPlaceUpdates, SplitUpdates
@@ -165,21 +165,18 @@ class TorchLearner(Learner):
         """Continue from a `state_dict` of the same algorithm, of this or any other backend.
 
         Raises:
-            ValueError: a name is missing or unknown, or a shape differs; the state is unchanged.
+            ValueError: a name is missing or unknown, a shape differs, or a value is not of the right kind; the state is
+                unchanged.
         """
-        own = tree.flatten(self._state)
-        expected = {name: tuple(leaf.shape) for name, leaf in own.items()} | {"gradient_steps": ()}
-        for name in state.keys() - expected.keys() - {"generator"}:
-            raise ValueError(f"state: found {name!r}; allowed: the names of this algorithm's state_dict")
-        for name, shape in expected.items():
-            found = np.asarray(state[name]).shape if name in state else "nothing"
-            if found != shape:
-                raise ValueError(f"state[{name!r}]: found {found}; allowed: an array of shape {shape}")
-        leaves = {name: torch.from_numpy(np.array(state[name])).to(leaf) for name, leaf in own.items()}
+        own = {name: leaf.cpu().numpy() for name, leaf in tree.flatten(self._state).items()}
+        checked = checked_state(own, state)
+        leaves = {
+            name: torch.from_numpy(np.array(leaf, own[name].dtype)) for name, leaf in checked.leaves.items()
+        }
         self._move(tree.unflatten(self._state, leaves))
-        self.gradient_steps = int(state["gradient_steps"])
-        if "generator" in state:
-            self._generator.set_state(torch.from_numpy(np.array(state["generator"])))
+        self.gradient_steps = checked.gradient_steps
+        if checked.generator is not None:
+            self._generator.set_state(checked.generator)
 
 
 def _device(name: str) -> torch.device:

@@ -77,6 +77,28 @@ def test_a_wrong_batch_is_an_error_and_changes_nothing(backend: str, fault: str)
 
 
 @pytest.mark.parametrize("backend", AVAILABLE)
+def test_a_wrong_state_is_an_error_and_changes_nothing(backend: str) -> None:
+    own, _ = pair("ddpg", backend)
+    before = own.state_dict()
+    other = learner.create(own.algorithm, backend=backend, batch_size=BATCH_SIZE, seed=4).state_dict()
+    last = list(other)[-3]
+    for key, value in {
+        "surplus": np.zeros(1),
+        next(iter(other)): np.zeros((1, 1)),
+        last: np.full(other[last].shape, "x"),
+        "gradient_steps": np.array(np.nan),
+        "generator": np.zeros(3, np.uint8),
+    }.items():
+        with pytest.raises(ValueError, match=f"state.*{key}"):
+            own.load_state_dict(other | {key: value})
+        for name, leaf in own.state_dict().items():
+            np.testing.assert_array_equal(leaf, before[name])
+    own.load_state_dict(other)
+    for name, leaf in own.state_dict().items():
+        np.testing.assert_array_equal(leaf, other[name])
+
+
+@pytest.mark.parametrize("backend", AVAILABLE)
 def test_a_device_that_the_backend_does_not_have_is_an_error(backend: str) -> None:
     with pytest.raises(ValueError, match="device: found 'tpu'"):
         learner.create(make("ddpg", torch.float32), backend=backend, device="tpu", batch_size=4)

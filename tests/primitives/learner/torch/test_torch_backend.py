@@ -269,10 +269,17 @@ def test_wrong_arguments_are_named(wrong, message):
 def test_a_wrong_state_changes_nothing(name):
     agent = make_learner(name)
     before = agent.state_dict()
+    other = make_learner(name, seed=1).state_dict()
+    last = list(other)[-3]
     for wrong in (
-        {key: value for key, value in before.items() if key != "gradient_steps"},
-        before | {"surplus": np.zeros(1)},
-        before | {next(iter(before)): np.zeros((1, 1))},
+        {key: value for key, value in other.items() if key != "gradient_steps"},
+        other | {"surplus": np.zeros(1)},
+        other | {next(iter(other)): np.zeros((1, 1))},
+        other | {last: np.full(other[last].shape, "x")},
+        other | {"gradient_steps": np.array(np.nan)},
+        other | {"generator": np.zeros(3, np.uint8)},
+        other | {"generator": other["generator"].astype(np.float32)},
+        other | {"generator": "x"},
     ):
         with pytest.raises(ValueError, match="state"):
             agent.load_state_dict(wrong)
