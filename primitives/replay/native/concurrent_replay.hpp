@@ -422,7 +422,7 @@ class ConcurrentReplay {
     Tree tree_;
     mutable std::mutex tree_mutex_; // PAL's global tree lock: the tree, the ring, who reads and who writes
     mutable std::mutex leaf_mutex_; // PAL's last level lock: taken with the tree lock to write leaves
-    std::atomic<int> frozen_{0}; // snapshots that are being made
+    std::atomic<int> frozen_{0};    // snapshots that are being made
     int64_t cursor_ = 0;
     std::atomic<int64_t> size_{0}, taken_{0};
     std::atomic<double> max_priority_{1.0};
