@@ -65,7 +65,9 @@ class NStepReturns:
             (float32), each (m, ...), m from 1 to n * E; None if none is complete.
 
         Raises:
-            ValueError: columns missing or unknown, or not E rows; state unchanged.
+            ValueError: columns missing or unknown, not E rows, a `next_observation` of another shape than
+                `observation`, or numbers that those of the first step would cut, such as floats after integers; state
+                unchanged.
         """
         arrays = self._checked(step)
         reward = arrays["reward"].astype(np.float64)
@@ -110,8 +112,15 @@ class NStepReturns:
             expected: tuple[int, ...] = (self.environments,)
             if name in self._started:
                 expected = self._started[name].shape[1:]
-            elif name in ("observation", "action", "next_observation"):
+            elif name in ("observation", "action"):
                 expected += array.shape[1:]
+            elif name == "next_observation":
+                expected += arrays["observation"].shape[1:]
             if array.shape != expected:
                 raise ValueError(f"step[{name!r}]: found shape {array.shape}; allowed: {expected}")
+            if name in self._started and not np.can_cast(array.dtype, self._started[name].dtype, "same_kind"):
+                first = self._started[name].dtype
+                raise ValueError(
+                    f"step[{name!r}]: found dtype {array.dtype}; allowed: as in the first step, {first}"
+                )
         return arrays

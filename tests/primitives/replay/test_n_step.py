@@ -106,3 +106,15 @@ def test_refuses_what_does_not_fit() -> None:
     del step["truncated"]
     with pytest.raises(ValueError, match="truncated"):
         returns.add(step)
+
+
+def test_later_steps_keep_their_numbers_or_are_refused() -> None:
+    returns = NStepReturns(1, GAMMA)
+    whole = a_step(0, [1.0], [False], [False])
+    whole |= {"observation": np.array([[0]]), "next_observation": np.array([[1]])}
+    assert returns.add(whole) is not None
+    with pytest.raises(ValueError, match=r"observation.*float64.*int64"):
+        returns.add(a_step(1, [1.0], [False], [False]))
+    with pytest.raises(ValueError, match="next_observation"):
+        returns.add(whole | {"next_observation": np.zeros((1, 2))})
+    assert rows(returns.add(whole)) == [(0, 1.0, 1, False, GAMMA)]
