@@ -98,12 +98,14 @@ class Source {
         return true;
     }
 
-    // NumPy draws with the GIL released but this lock held, so both are needed here.
-    Words words() {
-        acquire_();
-        const uint64_t first = bitgen_->next_uint64(bitgen_->state);
-        const uint64_t second = bitgen_->next_uint64(bitgen_->state);
-        release_();
+    // NumPy draws with the GIL released but this lock held, so both are needed here. While it waits for the
+    // lock, the GIL is free, and another thread may give this object another generator: hence the copy.
+    Words words() const {
+        const Source mine = *this;
+        mine.acquire_();
+        const uint64_t first = mine.bitgen_->next_uint64(mine.bitgen_->state);
+        const uint64_t second = mine.bitgen_->next_uint64(mine.bitgen_->state);
+        mine.release_();
         return {first, second};
     }
 

@@ -56,7 +56,9 @@ def create(
 
 
 class NativeSumTree(ExtensionSumTree):
-    """A sum tree in C++. Its calls hold the GIL from start to end, so that Python threads see each one as atomic.
+    """A sum tree in C++. Its calls hold the GIL, so that Python threads see each one as atomic.
+
+    Only `sample` releases the GIL, and only while it waits for the Generator's lock, before it reads the tree.
 
     `sample` seeds a vectorised xoshiro256++ with 128 bits from the Generator. The same Generator state gives the same
     random numbers on every instruction set, but not with another number of threads and not on other backends.
@@ -122,5 +124,9 @@ class NativeSumTree(ExtensionSumTree):
         return super().get(indices) if priorities is None else priorities
 
     def _sample(self, batch_size: int, rng: np.random.Generator, stratified: bool) -> NDArray[np.int64]:
-        indices: NDArray[np.int64] = self._tree.sample(batch_size, rng, stratified)
+        indices: NDArray[np.int64] | None = None
+        while indices is None:
+            # Also refused where another thread took the last priority while this one waited for the Generator's lock.
+            self._positive_total()
+            indices = self._tree.sample(batch_size, rng, stratified)
         return indices

@@ -23,11 +23,11 @@ constexpr size_t columns_max = 64;
 // The sources of the generators seen last: as a rule each thread has its own.
 class Sources {
   public:
-    // A copy, because another thread may replace it; null where `generator` is no numpy.random.Generator.
+    // Null where `generator` is no numpy.random.Generator.
     std::optional<Words> words(nb::handle generator) {
         for (Source &source : kept_)
             if (source.is(generator))
-                return Source(source).words();
+                return source.words();
         Source source;
         if (!source.use(generator))
             return {};

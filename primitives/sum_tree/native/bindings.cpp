@@ -22,7 +22,8 @@ using namespace numpy;
 Seed seed_from(Words words) { return {{words.first, words.second}}; }
 
 // Each call answers None or False, having done nothing, where an argument is not exactly what it takes: the
-// Python class then converts it or says what is wrong. The GIL is held throughout, so each call is atomic.
+// Python class then converts it or says what is wrong. Each call is atomic, as it holds the GIL; `sample`
+// lets it go only while it waits for the generator's lock, before it reads the tree.
 template <typename Real>
 class Tree {
   public:
@@ -61,7 +62,10 @@ class Tree {
         const int in_parts = PyObject_IsTrue(stratified.ptr());
         if (in_parts < 0)
             nb::raise_python_error();
-        tree_.sample(seed_from(source_.words()), in_parts, data<int64_t>(indices), count);
+        const Seed seed = seed_from(source_.words());
+        if (!(tree_.total() > 0)) // another thread may have taken the last priority during the wait
+            return nb::none();
+        tree_.sample(seed, in_parts, data<int64_t>(indices), count);
         return indices;
     }
 
