@@ -124,9 +124,10 @@ class NativeSumTree(ExtensionSumTree):
         return super().get(indices) if priorities is None else priorities
 
     def _sample(self, batch_size: int, rng: np.random.Generator, stratified: bool) -> NDArray[np.int64]:
-        indices: NDArray[np.int64] | None = None
-        while indices is None:
-            # Also refused where another thread took the last priority while this one waited for the Generator's lock.
+        indices: NDArray[np.int64] | None = self._tree.sample(batch_size, rng, stratified)
+        while (
+            indices is None
+        ):  # another thread took the last priority during the wait for the Generator's lock
             self._positive_total()
             indices = self._tree.sample(batch_size, rng, stratified)
         return indices

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -232,6 +234,49 @@ def test_snapshots_are_those_of_the_plain_replay(tmp_path: Path, rng: np.random.
     np.testing.assert_array_equal(got.batch["frame"], expected.batch["frame"])
     with pytest.raises(ValueError, match="alpha"):
         make(20, alpha=0.1).load(tmp_path / "replay")
+
+
+SAVE_AND_INSERT = """
+import sys, threading, time
+import numpy as np
+from primitives.replay import ConcurrentReplay, FieldSpec, Storage
+items = 1 << 21
+replay = ConcurrentReplay(Storage(items, {"x": FieldSpec((), np.int8)}))
+rows, ones = np.arange(items), np.ones(items)
+replay.insert({"x": rows.astype(np.int8)})
+for _ in range(4):
+    update = threading.Thread(target=replay.update_priorities, args=(rows, ones))
+    save = threading.Thread(target=replay.save, args=sys.argv[1:])
+    for thread in (update, save):
+        thread.start()
+        time.sleep(0.002)
+    replay.insert({"x": np.zeros(1, np.int8)})
+    update.join()
+    save.join()
+print(len(replay))
+"""
+
+
+def test_a_small_insert_never_waits_for_a_save_with_the_gil(tmp_path: Path) -> None:
+    """A long update has the tree's lock, for which first a save and then an insert wait; the save needs the GIL."""
+    command = [sys.executable, "-P", "-c", SAVE_AND_INSERT, str(tmp_path / "replay")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == (f"{1 << 21}\n", "")
+
+
+def test_the_first_of_two_saves_to_end_does_not_let_inserts_begin(tmp_path: Path) -> None:
+    replay = make()
+    replay.insert(numbered_batch(replay.storage, np.arange(3)))
+    replay._native.freeze()
+    replay.save(tmp_path / "replay")
+    insert = threading.Thread(target=replay.insert, args=[numbered_batch(replay.storage, [3])])
+    insert.start()
+    insert.join(0.05)
+    assert insert.is_alive()
+    assert len(replay) == 3
+    replay._native.thaw()
+    insert.join(30)
+    assert len(replay) == 4
 
 
 @pytest.mark.parametrize("release_from_lines", [0, 60, 1 << 60], ids=["released", "mixed", "held"])
