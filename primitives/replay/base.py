@@ -14,6 +14,7 @@ from primitives.replay.storage import Storage
 
 _SNAPSHOT_FORMAT = 1
 _COLUMN = "column/"
+_INT64, _FLOAT32 = np.dtype(np.int64), np.dtype(np.float32)
 
 
 class PriorityTree(Protocol):
@@ -115,7 +116,8 @@ class Replay(ABC):
             The batch; `out` if it was given.
 
         Raises:
-            TypeError, ValueError: a batch size below 1, nothing to sample, or an `out` that does not fit.
+            TypeError, ValueError: a batch size below 1, nothing to sample, or an `out` that does not fit; the state
+                of the replay and of `rng` is unchanged.
         """
 
     def allocate(self, batch_size: int) -> Sample:
@@ -229,17 +231,15 @@ class Replay(ABC):
             raise ValueError("sample: found an empty replay buffer; allowed: at least one item")
 
     def _checked_out(self, out: Sample | None, batch_size: int) -> Sample:
-        """Return `out`, or new arrays if it is None; the storage checks the columns."""
+        """Return `out`, checked before any random number is drawn, or new arrays if it is None."""
         if out is None:
             return self.allocate(batch_size)
-        for name, array, dtype in (("indices", out.indices, np.int64), ("weights", out.weights, np.float32)):
-            if array.dtype != dtype or array.shape != (batch_size,) or not array.flags.c_contiguous:
-                found = f"{array.dtype} {array.shape}"
-                raise ValueError(
-                    f"out.{name}: found {found}; allowed: contiguous {np.dtype(dtype)} {(batch_size,)}"
-                )
-            if not array.flags.writeable:
-                raise ValueError(f"out.{name}: found a read-only array; allowed: one that can be written")
+        for name, array, dtype in (("indices", out.indices, _INT64), ("weights", out.weights, _FLOAT32)):
+            if array.dtype != dtype or array.shape != (batch_size,) or not array.flags.carray:
+                found = f"{array.dtype} {array.shape}{'' if array.flags.writeable else ', read-only'}"
+                allowed = f"{dtype} {(batch_size,)}, contiguous, aligned and writeable"
+                raise ValueError(f"out.{name}: found {found}; allowed: {allowed}")
+        self.storage.check_out(out.batch, batch_size)
         return out
 
 

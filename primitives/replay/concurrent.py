@@ -174,16 +174,14 @@ class ConcurrentReplay(Replay):
             raise ValueError(f"batch_size: found {batch_size}; allowed: at least 1")
         if not isinstance(rng, np.random.Generator):
             raise TypeError(f"rng: found {type(rng).__name__}; allowed: numpy.random.Generator")
+        filled: tuple[Any, Any, Any] = (None, None, None)
         if out is not None:
             self._checked_out(out, batch_size)
-            self.storage.check_out(out.batch, batch_size)
-        # The native call writes into plain arrays in a plain dict alone; other outputs are copied into.
-        found = self._native.sample(operator.index(batch_size), rng, bool(stratified), beta, None, None, None)
-        if out is not None and found is not False:
-            indices, weights, batch = found
-            out.indices[...], out.weights[...] = indices, weights
-            for name, column in batch.items():
-                out.batch[name][...] = column
+            indices, weights = np.asarray(out.indices), np.asarray(out.weights)
+            filled = indices.view(np.int64), weights.view(np.float32), _plain(out.batch)
+        found = self._native.sample(operator.index(batch_size), rng, bool(stratified), beta, *filled)
+        if found is None:
+            raise TypeError(f"out: found {out}; allowed: arrays that `allocate` returns")
         return found
 
     def gather(
@@ -203,12 +201,11 @@ class ConcurrentReplay(Replay):
             self.storage.check_out(out, len(rows))
             out = dict(out)
         gathered: dict[str, npt.NDArray] | None = self._native.gather(rows, out)
-        if gathered is None and out is not None:  # an output that is no plain array
-            for name, column in self._native.gather(rows, None).items():
-                out[name][...] = column
-            return out
-        assert gathered is not None
-        return gathered
+        if gathered is None:
+            gathered = self._native.gather(np.array(rows, np.int64), None if out is None else _plain(out))
+            if gathered is None:
+                raise TypeError(f"out: found {out}; allowed: arrays that `storage.allocate` returns")
+        return gathered if out is None else out
 
     def priorities(self, indices: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return the current priorities of rows (PAL IV-A3, priority retrieval); 0 for a row that is being written.
@@ -219,18 +216,22 @@ class ConcurrentReplay(Replay):
         Returns:
             (B,) float64.
         """
-        priorities: npt.NDArray[np.float64] = self._native.priorities(as_indices(indices, self._native.taken))
+        rows = as_indices(indices, self._native.taken)
+        priorities: npt.NDArray[np.float64] | None = self._native.priorities(rows)
+        if priorities is None:  # not aligned, or C's other integer of 64 bits
+            priorities = self._native.priorities(np.array(rows, np.int64))
+            assert priorities is not None
         return priorities
 
     def update_priorities(self, indices: npt.ArrayLike, td_errors: npt.ArrayLike) -> None:
         self._check_process()
         if not self._native.update(indices, td_errors):
-            rows = as_indices(indices, self._native.taken)
+            rows = np.array(as_indices(indices, self._native.taken), np.int64)
             if not self._native.update(rows, self._checked(td_errors, len(rows))):
                 raise ValueError(f"td_errors: found a priority above the largest, {self._priority_max:.4g}")
 
     def _checked(self, td_errors: npt.ArrayLike, batch_size: int) -> npt.NDArray[np.float64]:
-        array = np.ascontiguousarray(as_td_errors(td_errors, batch_size))
+        array = np.array(as_td_errors(td_errors, batch_size))  # a copy is contiguous and aligned
         largest = float(np.abs(array).max(initial=0.0))
         if (largest + self.epsilon) ** self.alpha > self._priority_max:
             raise ValueError(
@@ -272,3 +273,8 @@ class ConcurrentReplay(Replay):
         priorities = padded(arrays["priority"], self.storage.capacity)
         if not self._native.restore(size, cursor, max_priority, samples_drawn, priorities):
             raise ValueError(f"priority: found NaN or out of range; allowed: 0 to {self._priority_max:.4g}")
+
+
+def _plain(columns: Mapping[str, npt.NDArray]) -> dict[str, npt.NDArray]:
+    """Return the same memory as the native calls take it: an exact dict of exact ndarrays."""
+    return {name: np.asarray(column) for name, column in columns.items()}

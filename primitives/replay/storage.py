@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+_INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
+
 
 @dataclass(frozen=True)
 class FieldSpec:
@@ -62,16 +64,15 @@ def as_indices(indices: npt.ArrayLike, limit: int) -> npt.NDArray[np.int64]:
         ValueError: not one-dimensional, or an index out of range.
     """
     array = np.asarray(indices)
+    # The usual case. Viewed as unsigned, a negative index is above every limit: one pass checks both bounds.
+    usual = array.dtype is _INT64 and array.ndim == 1 and array.flags.c_contiguous
+    if usual and (not array.size or np.maximum.reduce(array.view(_UINT64)) < limit):
+        return array
     if array.dtype.kind not in "iu":
         raise TypeError(f"indices: found dtype {array.dtype}; allowed: integers")
     if array.ndim != 1:
         raise ValueError(f"indices: found shape {array.shape}; allowed: (B,)")
-    if array.dtype == np.int64 and array.flags.c_contiguous:
-        # Viewed as unsigned, a negative index is above every limit: one pass checks both bounds.
-        inside = not array.size or array.view(np.uint64).max() < limit
-    else:
-        inside = not array.size or (array.min() >= 0 and array.max() < limit)
-    if not inside:
+    if array.size and (array.min() < 0 or array.max() >= limit):
         raise ValueError(f"indices: found {array.min()} to {array.max()}; allowed: 0 to {limit - 1}")
     return np.ascontiguousarray(array, np.int64)
 
@@ -113,6 +114,7 @@ class Storage:
             if dtype.hasobject or dtype.itemsize == 0:
                 raise TypeError(f"fields[{name!r}]: found dtype {dtype}; allowed: dtypes of fixed size")
         self.fields = dict(fields)
+        self._layouts = [(name, field.shape, np.dtype(field.dtype)) for name, field in fields.items()]
         self.capacity = int(capacity)
         self.size = 0
         self.cursor = 0
@@ -287,14 +289,16 @@ class Storage:
         """
         if out.keys() != self.fields.keys():
             raise ValueError(f"out: found columns {sorted(out)}; allowed: exactly {sorted(self.fields)}")
-        for name, field in self.fields.items():
-            array, shape = out[name], (batch_size, *field.shape)
+        for name, item_shape, dtype in self._layouts:
+            array, shape = out[name], (batch_size, *item_shape)
+            if array.dtype is dtype and array.shape == shape and array.flags.carray:
+                continue  # the usual case, with one look at the flags: contiguous, aligned and writeable
             if array.shape != shape or not array.flags.c_contiguous:
                 raise ValueError(f"out[{name!r}]: found shape {array.shape}; allowed: C-contiguous {shape}")
-            if array.dtype != np.dtype(field.dtype):
-                raise TypeError(f"out[{name!r}]: found dtype {array.dtype}; allowed: {np.dtype(field.dtype)}")
+            if array.dtype != dtype:
+                raise TypeError(f"out[{name!r}]: found dtype {array.dtype}; allowed: {dtype}")
             if not array.flags.writeable:
-                raise ValueError(f"out[{name!r}]: found a read-only array; allowed: one that can be written")
+                raise ValueError(f"out[{name!r}]: found a read-only array; allowed: a writeable one")
 
     def allocate(self, batch_size: int) -> dict[str, npt.NDArray]:
         """Return uninitialised arrays (batch_size, *shape) by column name, for the argument `out` of `gather`."""

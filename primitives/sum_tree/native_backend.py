@@ -125,9 +125,7 @@ class NativeSumTree(ExtensionSumTree):
 
     def _sample(self, batch_size: int, rng: np.random.Generator, stratified: bool) -> NDArray[np.int64]:
         indices: NDArray[np.int64] | None = self._tree.sample(batch_size, rng, stratified)
-        while (
-            indices is None
-        ):  # another thread took the last priority during the wait for the Generator's lock
+        while indices is None:  # another thread took the last priority during the wait for the Generator
             self._positive_total()
             indices = self._tree.sample(batch_size, rng, stratified)
         return indices

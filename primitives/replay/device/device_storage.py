@@ -267,13 +267,9 @@ class DeviceStorage(Storage):
             ValueError: an index out of range, or `out` with other columns or shapes.
         """
         rows = as_indices(indices, self.size)
-        batch = out if isinstance(out, DeviceBatch) else DeviceBatch(self, len(rows))
-        if batch._storage is not self or batch.batch_size != len(rows):
-            raise ValueError(
-                f"out: found a batch of shape {batch.batch_size}; allowed: {len(rows)} items of this storage"
-            )
-        if out is not None and batch is not out:
+        if out is not None:
             self.check_out(out, len(rows))
+        batch = out if isinstance(out, DeviceBatch) else DeviceBatch(self, len(rows))
         with self._lock:
             for started in batch._started.values():  # which may still read the indices
                 self.memory.wait(started)
@@ -287,6 +283,25 @@ class DeviceStorage(Storage):
         for name, array in out.items():
             array[...] = batch[name]
         return dict(out)
+
+    def check_out(self, out: Mapping[str, npt.NDArray], batch_size: int) -> None:
+        """Check that a batch can be passed to `gather` as `out`.
+
+        Args:
+            out: a `DeviceBatch`, or arrays on the host by column name.
+            batch_size: B, the number of items to gather.
+
+        Raises:
+            TypeError: an array of another dtype than its column.
+            ValueError: a batch of another size or storage, other columns or shapes, or an array that is not
+                C-contiguous or is read-only.
+        """
+        if not isinstance(out, DeviceBatch):
+            super().check_out(out, batch_size)
+        elif out._storage is not self or out.batch_size != batch_size:
+            raise ValueError(
+                f"out: found a batch of shape {out.batch_size}; allowed: {batch_size} items of this storage"
+            )
 
     def release(self, batch: Mapping[str, npt.NDArray]) -> None:
         """Say that a batch will not be read again before `gather` fills it again.

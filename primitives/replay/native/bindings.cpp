@@ -115,12 +115,12 @@ class Replay {
     double max_priority() const { return replay_.max_priority(); }
     int64_t samples_drawn() const { return samples_drawn_.load(); }
     Parts parts() { return {&replay_, &samples_drawn_, priority_max_}; }
-    // Snapshots: the GIL is free while writers finish, but not before inserts are told to wait. An insert asks
-    // with the GIL whether to let it go while it waits; were it told afterwards, it would wait with the GIL.
+    // Snapshots: the GIL is free while writers finish. Inserts are held before it is free, so that one that
+    // found the replay not frozen, and therefore keeps the GIL, is over before: it would wait with the GIL.
     void freeze() {
-        replay_.announce_freeze();
+        replay_.hold_inserts();
         nb::gil_scoped_release free;
-        replay_.await_writers();
+        replay_.wait_for_inserts();
     }
     void thaw() { replay_.thaw(); }
 

@@ -264,25 +264,24 @@ class ConcurrentReplay {
             out[b] = tree_.priorities()[rows[b]];
     }
 
-    // From the end of this call to `thaw`, no row changes: inserts wait. For snapshots, of which several
-    // may be made at a time.
+    // From here to as many calls of `thaw`, no row changes: inserts wait. For snapshots.
     void freeze() {
-        announce_freeze();
-        await_writers();
+        hold_inserts();
+        wait_for_inserts();
     }
-    // The two parts of `freeze`: inserts that begin after the first wait; the second waits for the others.
-    void announce_freeze() { frozen_.fetch_add(1); }
-    void await_writers() {
+    void thaw() {
+        if (frozen_.fetch_sub(1) == 1)
+            frozen_.notify_all();
+    }
+    bool frozen() const { return frozen_.load(); }
+    // The two parts of `freeze`: first no insert begins any more, without a wait; then those at work finish.
+    void hold_inserts() { frozen_.fetch_add(1); }
+    void wait_for_inserts() {
         std::unique_lock tree_lock(tree_mutex_);
         const std::vector<Awaited> writers = other_writes(nullptr);
         tree_lock.unlock();
         wait_for(writers);
     }
-    void thaw() {
-        frozen_.fetch_sub(1);
-        frozen_.notify_all();
-    }
-    bool frozen() const { return frozen_.load() != 0; }
     // The row that the next item takes.
     int64_t cursor() const {
         std::lock_guard tree_lock(tree_mutex_);
@@ -307,7 +306,7 @@ class ConcurrentReplay {
     // Takes the next rows, out of reach of samplers and gathers (Algorithm 3, line 18).
     Write &claim(int64_t count) {
         std::unique_lock tree_lock(tree_mutex_);
-        while (const int snapshots = frozen_.load()) {
+        while (const int32_t snapshots = frozen_.load()) {
             tree_lock.unlock();
             frozen_.wait(snapshots);
             tree_lock.lock();
@@ -420,9 +419,9 @@ class ConcurrentReplay {
     const std::vector<Column> columns_;
     const Options options_;
     Tree tree_;
-    mutable std::mutex tree_mutex_; // PAL's global tree lock: the tree, the ring, who reads and who writes
-    mutable std::mutex leaf_mutex_; // PAL's last level lock: taken with the tree lock to write leaves
-    std::atomic<int> frozen_{0};    // snapshots that are being made
+    mutable std::mutex tree_mutex_;  // PAL's global tree lock: the tree, the ring, who reads and who writes
+    mutable std::mutex leaf_mutex_;  // PAL's last level lock: taken with the tree lock to write leaves
+    std::atomic<int32_t> frozen_{0}; // freezes without their `thaw` yet: snapshots may overlap
     int64_t cursor_ = 0;
     std::atomic<int64_t> size_{0}, taken_{0};
     std::atomic<double> max_priority_{1.0};

@@ -4,6 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -88,43 +89,63 @@ def test_fills_the_arrays_given(rng: np.random.Generator) -> None:
             replay.sample(6, rng, out=wrong)
 
 
-@pytest.mark.parametrize("kind", ["mapping", "subclass", "integer"])
-def test_outputs_that_are_no_plain_arrays_in_a_dict_are_filled(kind: str, tmp_path: Path) -> None:
-    replay, batch_size = make(), 5
-    replay.insert(numbered_batch(replay.storage, np.arange(8)))
-    out = replay.allocate(batch_size)
-    for column in out.batch.values():
-        column.fill(0)
-    if kind == "mapping":
-        out = out._replace(batch=OrderedDict(out.batch))
-    elif kind == "subclass":
-        out.batch["reward"] = np.memmap(tmp_path / "reward", np.float32, "w+", shape=(batch_size,))
-    else:
-        batch_size = np.int64(5)
-    expected = replay.sample(5, np.random.default_rng(3))
-    sample = replay.sample(batch_size, np.random.default_rng(3), out=out)
-    assert sample is out
-    np.testing.assert_array_equal(sample.indices, expected.indices)
-    np.testing.assert_array_equal(sample.weights, expected.weights)
-    for name, column in expected.batch.items():
-        np.testing.assert_array_equal(sample.batch[name], column)
-        out.batch[name].fill(0)
-    gathered = replay.gather(expected.indices, out.batch)
-    assert gathered["reward"] is out.batch["reward"]
-    assert_whole(gathered)
+@pytest.fixture
+def memmaps(tmp_path: Path) -> Callable[[dict], dict]:
+    def made(arrays: dict) -> dict:
+        return {
+            name: np.memmap(tmp_path / name, array.dtype, "w+", shape=array.shape) if array.size else array
+            for name, array in arrays.items()
+        }
+
+    return made
 
 
-@pytest.mark.parametrize("name", ["indices", "weights", "reward"])
-def test_a_read_only_output_is_refused_by_name(name: str) -> None:
+def test_fills_what_is_no_exact_dict_of_exact_arrays(rng: np.random.Generator, memmaps) -> None:
     replay = make()
-    replay.insert(numbered_batch(replay.storage, np.arange(8)))
-    out = replay.allocate(5)
-    (getattr(out, name) if name in out._fields else out.batch[name]).flags.writeable = False
-    rng = np.random.default_rng(3)
-    with pytest.raises(ValueError, match=rf"out.*{name}.*found a read-only array"):
-        replay.sample(5, rng, out=out)
-    assert rng.bit_generator.state == np.random.default_rng(3).bit_generator.state
-    assert replay.samples_drawn == 0
+    replay.insert(numbered_batch(replay.storage, np.arange(5)))
+    plain = replay.allocate(6)
+    for out in (
+        plain._replace(batch=OrderedDict(plain.batch)),
+        plain._replace(batch=MappingProxyType(plain.batch)),
+        plain._replace(batch=memmaps(plain.batch)),
+        plain._replace(**memmaps({"indices": plain.indices, "weights": plain.weights})),
+        plain._replace(indices=np.empty(6, np.longlong)),
+    ):
+        out.batch["number"][:], out.indices[:], out.weights[:] = -1, -1, -1
+        assert replay.sample(6, rng, out=out) is out
+        assert out.indices.min() >= 0
+        assert (out.weights == 1).all()
+        np.testing.assert_array_equal(out.batch["number"], out.indices)
+        assert_whole(out.batch)
+    assert replay.samples_drawn == 5
+
+
+@pytest.mark.parametrize("name", ["indices", "weights", "number"])
+def test_refuses_arrays_that_cannot_be_written(rng: np.random.Generator, name: str) -> None:
+    replay = make()
+    replay.insert(numbered_batch(replay.storage, np.arange(5)))
+    out, before = replay.allocate(6), rng.bit_generator.state
+    getattr(out, name, out.batch.get(name)).flags.writeable = False
+    with pytest.raises(ValueError, match=f"out.*{name}.*read-only"):
+        replay.sample(6, rng, out=out)
+    if name in out.batch:
+        with pytest.raises(ValueError, match=f"out.*{name}.*read-only"):
+            replay.gather(np.arange(5).repeat(2)[:6], out.batch)
+    assert (replay.samples_drawn, rng.bit_generator.state) == (0, before)
+
+
+def test_gathers_into_subclasses_and_from_odd_indices(memmaps) -> None:
+    replay = make()
+    replay.insert(numbered_batch(replay.storage, np.arange(10, 14)))
+    out = memmaps(replay.storage.allocate(3))
+    batch = replay.gather([3, 0, 3], out)
+    assert batch["number"] is out["number"]
+    np.testing.assert_array_equal(out["number"], [13, 10, 13])
+    unaligned = np.zeros(17, np.uint8)[1:].view(np.int64)
+    for indices in (unaligned, np.zeros(2, np.longlong)):
+        np.testing.assert_array_equal(replay.gather(indices)["number"], [10, 10])
+        np.testing.assert_array_equal(replay.priorities(indices), replay.priorities([0, 0]))
+        replay.update_priorities(indices, unaligned.view(np.float64))
 
 
 def test_gathers_rows(rng: np.random.Generator) -> None:

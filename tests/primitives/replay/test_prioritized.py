@@ -140,3 +140,16 @@ def test_refuses_a_tree_too_small_or_not_empty(storage: Storage, rng: np.random.
         PrioritizedReplay(storage, tree)
     with pytest.raises(ValueError, match="empty"):
         PrioritizedReplay(storage, FakeTree(8)).sample(1, rng)
+
+
+def test_a_refused_out_draws_nothing(replay: PrioritizedReplay, rng: np.random.Generator) -> None:
+    replay.insert(numbered_batch(replay.storage, np.arange(3)))
+    out, before = replay.allocate(4), rng.bit_generator.state
+    out.indices[:], out.weights[:] = -1, -1
+    with pytest.raises(ValueError, match="out"):
+        replay.sample(4, rng, out=out._replace(batch={"reward": out.batch["reward"]}))
+    out.batch["reward"].flags.writeable = False
+    with pytest.raises(ValueError, match=r"reward.*read-only"):
+        replay.sample(4, rng, out=out)
+    assert (out.indices.tolist(), out.weights.tolist()) == ([-1] * 4, [-1] * 4)
+    assert (replay.samples_drawn, rng.bit_generator.state) == (0, before)

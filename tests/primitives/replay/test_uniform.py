@@ -37,3 +37,12 @@ def test_update_priorities_checks_its_arguments_though_it_changes_nothing(storag
         replay.update_priorities([1], [3.0])
     with pytest.raises(ValueError, match="td_errors"):
         replay.update_priorities([0], [np.nan])
+
+
+def test_a_refused_out_draws_nothing(storage: Storage, rng: np.random.Generator) -> None:
+    replay = UniformReplay(storage)
+    replay.insert(numbered_batch(storage, [1, 2, 3]))
+    out, before = replay.allocate(4), rng.bit_generator.state
+    with pytest.raises(ValueError, match="out"):
+        replay.sample(4, rng, out=out._replace(batch={}))
+    assert rng.bit_generator.state == before

@@ -173,7 +173,6 @@ void stress(int64_t capacity, int64_t insert_max, int64_t batch_size, int rounds
         others.emplace_back(sample, i << 32);
     others.emplace_back(gather, uint64_t(6) << 32);
     others.emplace_back(freeze);
-    others.emplace_back(freeze); // the end of one snapshot does not end the other
     for (auto &thread : writers)
         thread.join();
     while (sampled < 10)
@@ -228,10 +227,29 @@ void alone() {
     }
 }
 
+// Of two freezes that overlap, the first `thaw` lets no insert begin: the other snapshot is still being
+// written.
+void overlapping_freezes() {
+    Storage storage(4);
+    ConcurrentReplay replay(4, storage.view(), 4, options);
+    Batch batch(1);
+    batch.fill(0, 1);
+    replay.freeze();
+    replay.freeze();
+    replay.thaw();
+    std::thread writer([&] { replay.insert(batch.in.data(), 1, nullptr); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    CHECK(replay.frozen() && replay.cursor() == 0);
+    replay.thaw();
+    writer.join();
+    CHECK(!replay.frozen() && replay.cursor() == 1);
+}
+
 } // namespace
 
 int main() {
     alone();
+    overlapping_freezes();
     stress(64, 8, 16, 8000);
     stress(1000, 50, 64, 2000);
     stress(7, 7, 5, 5000); // writers lap each other
