@@ -129,10 +129,9 @@ class OnPolicyTraining(OnPolicyLoop):
         minibatches = self._algorithm.minibatches(samples, self.learner.batch_size, self._rng)
         simulated = self._time.is_simulated(LEARNER)
         for _ in range(self._gradient_steps_each):
-            dealt = minibatches
+            work = partial(self._step_on_next, minibatches)
             if simulated:  # its seconds do not include the host's dealing
-                dealt = iter([self._time.call(HOST, "deal", partial(next, minibatches)).value])
-            work = partial(self._step_on_next, dealt)
+                work = partial(self._step, self._time.call(HOST, "deal", partial(next, minibatches)).value)
             made = self._time.call(LEARNER, "learner", work, 0.0, {HOST: self._batch_bytes})
             self._time.wait(made.ready_s)  # the decision to stop early depends on it
             self.gradient_steps += 1

@@ -167,9 +167,7 @@ class ActorPool(Actors):
         self._read = 0
         self.active = processes
         self._asked: tuple[int, int]  # actors, and steps of each of their environments
-        self._surplus = (
-            0  # environment steps requested so far in addition to those that `submit` was asked for
-        )
+        self._surplus = 0  # environment steps that the actors were asked for beyond those of `submit`
         self._episodes: list[Episode] = []
         self.environment_steps = 0
         self.environment_s = 0.0
