@@ -109,7 +109,11 @@ def run(  # noqa: PLR0913 (a command: its options)
     ] = None,
     presampled_batches: Annotated[
         int | None,
-        typer.Option("--presampled-batches", min=0, help="D, batches sampled ahead; 0 is the strict loop."),
+        typer.Option(
+            "--presampled-batches",
+            min=0,
+            help="D, batches sampled ahead; 0: none, as in all loops but relaxed.",
+        ),
     ] = None,
     overlap: Annotated[
         int, typer.Option("--overlap", min=0, help="Gradient steps in parallel with the actors; 0: in turns.")

@@ -1,7 +1,7 @@
 """Judges claims about mappings with a simulated device at two latencies of its link: none, and a high one.
 
 MAP states no latency for its link; 1 ms is what PRL's authors list for another board. Virtual time and predictions
-have none.
+charge none for a link whose latency the platform does not state.
 A validation's predictions state what they would be with a high latency (`mapping.predict.with_slow_links`), from which
 the rates of the runs that they describe follow. A verdict that is the same at both does not depend on the link.
 """

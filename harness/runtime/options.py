@@ -55,7 +55,7 @@ class Options:
             take turns.
         learners: number of processes that each differentiate a part of every batch (PAL V-B).
         reallocate: whether actors are moved to training and back while training runs (PRL Algorithm 1).
-        replay_beside: whether replay management and storage run in a thread parallel to the learner; needs D > 0.
+        replay_beside: whether replay management and storage run in a thread parallel to the learner.
         fusion: which calls are joined into one native call; None: as many as the mapping allows.
         threads_native: whether actors and learners are C++ threads (`harness.runtime.native_threads`); `processes`
             and `learners` are then numbers of threads.
