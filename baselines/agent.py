@@ -12,7 +12,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from job_loop import UnsupportedError, register_environments, versions
+from job_loop import CPU, UnsupportedError, register_environments, versions
 
 WARM_UP_GRADIENT_STEPS = 50
 # In this module, where a library that pickles its environments finds it by name.
@@ -28,12 +28,14 @@ class Agent(ABC):
         episode_returns: returns of the episodes that ended in the current job; a subclass appends to them.
         notes: where the library departs from the workload, and settings of its own, by subject.
         on_policy: whether the subclass learns from its latest samples alone, as PPO does.
+        devices: kinds of device that the subclass can put the library's networks on.
         learns_alone: whether the subclass can run learner and replay without environment steps.
         alone: whether the current job runs only learner and replay, without environment steps.
     """
 
     packages: tuple[str, ...] = ()
     on_policy = False
+    devices: tuple[str, ...] = (CPU,)
     learns_alone = False
     alone = False
 

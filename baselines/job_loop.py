@@ -14,6 +14,8 @@ import platform
 import sys
 import traceback
 
+CPU = "cpu"
+
 
 class UnsupportedError(Exception):
     """Raised if a job requires something that this library cannot do, such as an algorithm that it lacks."""
@@ -45,6 +47,7 @@ def _answers(make):
         job = json.loads(line)
         gradient_steps = job.pop("gradient_steps")
         try:
+            _check_device(job.get("device", CPU), make)
             if not job.get("environment", True):
                 _check_alone(job["workload"]["algorithm"]["name"], make)
             flushes = job.get("flush_subnormals", False)
@@ -70,6 +73,13 @@ def _flush_subnormals():
         raise UnsupportedError("subnormal numbers: PyTorch cannot flush them on this processor")
 
 
+def _check_device(device, make):
+    """Raise `UnsupportedError` if the library's networks cannot be on a device."""
+    kinds = getattr(make, "devices", (CPU,))
+    if device.partition(":")[0] not in kinds:
+        raise UnsupportedError(f"device: found {device}; allowed: {', '.join(kinds)}")
+
+
 def _check_alone(algorithm, make):
     """Raise `UnsupportedError` if learner and replay cannot run without an environment."""
     if algorithm == "ppo":
@@ -85,7 +95,8 @@ def serve(make):
         make: a class or function that creates the agent for a job; it gets the job without `gradient_steps`. The same
             agent answers further jobs as long as they differ in `gradient_steps` only. The agent's
             `advance(gradient_steps)` continues training and returns the fields of a result. If `make` has a true
-            attribute `learns_alone`, it also accepts jobs without an environment (only replay and learner run).
+            attribute `learns_alone`, it also accepts jobs without an environment (only replay and learner run). Its
+            attribute `devices` has the kinds of device that it accepts jobs for; without it, that is the CPU alone.
     """
     output = _own_output()
     for answer in _answers(make):

@@ -5,8 +5,8 @@
 
 The worker trains DQN, DDPG, TD3, SAC or PPO with the workload's environment, network, hyper-parameters, replay
 capacity, learning starts and update interval. These settings favour SB3: no logging, the checks of `gymnasium.make`
-off, environments stepped in batches by its own `DummyVecEnv`, and the CPU as device. The result's `notes` say where
-SB3 departs from the workload.
+off, and environments stepped in batches by its own `DummyVecEnv`. Networks are on the job's device. The result's
+`notes` say where SB3 departs from the workload.
 """
 
 import math
@@ -80,16 +80,22 @@ class Training(Agent):
             (`harness/compare/protocol.py`).
 
     Raises:
-        UnsupportedError: SB3 has no such algorithm or network.
+        UnsupportedError: SB3 has no such algorithm or network, or PyTorch does not see the job's device.
     """
 
     packages = ("stable-baselines3", "ale-py", "Box2D")  # the last two provide environments, if installed
+    devices = ("cpu", "cuda")
     learns_alone = True
 
     def __init__(self, job: dict[str, Any]) -> None:
         super().__init__()
         workload = job["workload"]
         self.alone, self.batch_size = not job.get("environment", True), job["batch_size"]
+        self.device = job.get("device", "cpu")
+        count = torch.cuda.device_count()
+        seen = "cpu", *["cuda"] * (count > 0), *(f"cuda:{number}" for number in range(count))
+        if self.device not in seen:  # SB3 itself would fall back to the CPU without a word
+            raise UnsupportedError(f"device: found {self.device}; PyTorch sees {', '.join(seen)}")
         training = workload["training"]
         self.on_policy = workload["algorithm"]["name"] == "ppo"
         if workload["replay"]["prioritized"] and not self.on_policy:
@@ -153,7 +159,7 @@ class Training(Agent):
             train_freq=(self.vector_steps, "step"),
             gradient_steps=self.round_gradient_steps,
             seed=job["seed"],
-            device="cpu",
+            device=self.device,
         )
 
     def _dqn(self, algorithm: dict[str, Any], environments: DummyVecEnv, **common: Any) -> DQN:
@@ -244,7 +250,7 @@ class Training(Agent):
             target_kl=algorithm["target_kl"],
             policy_kwargs=policy_kwargs | {"log_std_init": algorithm["initial_log_std"]},
             seed=job["seed"],
-            device="cpu",
+            device=self.device,
         )
         self.minibatches = 0
         model.policy.optimizer.register_step_post_hook(self._count_minibatch)

@@ -56,6 +56,7 @@ class Training(worker.Training):
     """
 
     packages = ("sbx-rl", "stable-baselines3", "jax", "flax")
+    devices = ("cpu",)
     learns_alone = False
 
     def __init__(self, job: dict[str, Any]) -> None:

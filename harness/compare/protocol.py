@@ -80,6 +80,8 @@ class WorkerJob(BaseModel):
         environment: whether environments are stepped. If not, each gradient step consists of sampling a batch, the
             step itself and, if the replay is prioritised, the update of the priorities. The replay then keeps the
             transitions that it held when learning could start.
+        device: the device that the system's networks compute on: "cpu", or a CUDA device as PyTorch names it. This
+            project's own worker has its mapping instead. A worker whose library is not set up for the device refuses.
         flush_subnormals: whether the worker's thread treats subnormal numbers as zero (`torch.set_flush_denormal`),
             as this project's native learner always does.
     """
@@ -92,6 +94,7 @@ class WorkerJob(BaseModel):
     threads: int = Field(default=1, ge=1)
     gradient_steps: int = Field(ge=1)
     environment: bool = True
+    device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
     flush_subnormals: bool = False
 
 

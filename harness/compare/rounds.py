@@ -29,6 +29,7 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.core.suites import Suite
 from harness.mapping import Mapping
+from harness.mapping.assignments import CPU, CUDA
 from harness.measure import rows as summary_rows
 from harness.measure import statistics
 from harness.measure.conditions import conditions
@@ -104,6 +105,18 @@ def label(
     alone = "" if part is ComparedPart.TRAINING else f", {part} alone"
     with_what = f", this project with {ours}" if str(ours) else ""
     return f"{baseline}{alone}{with_what}" + (f", on {cores} core{'s' * (cores > 1)}" if cores else "")
+
+
+def networks_on(mapping: Mapping) -> str:
+    """Return the device on which a baseline's networks compute next to a mapping: "cpu", or the learner's CUDA device.
+
+    A learner on a CUDA device is compared with a library on that device, and never with one that was kept on the CPU.
+
+    Args:
+        mapping: where this project runs its learner, replay management and storage.
+    """
+    device = mapping.learner.device
+    return device if device.partition(":")[0] == CUDA else CPU
 
 
 @dataclass
@@ -212,12 +225,13 @@ def compare(
         settings: settings of every system and of the rounds.
 
     Returns:
-        Rows of suite `compare`, with the baseline in `details["baseline"]`: gradient and environment steps per
-        second of both systems (`details["part"]` is `ours` or `theirs`), returns of the episodes that ended in the
-        timed rounds, `throughput_ratio` (this project over the baseline, with `details["verdict"]`) and
-        `null_ratio` (this project over itself), and of this project the fraction of the time that each part of its
-        loop takes, summed over its threads. If both were trained to the same number of environment
-        steps, also `return_at_equal_steps` of both and `return_difference` (this project's minus the baseline's).
+        Rows of suite `compare`, with the baseline in `details["baseline"]` and the device of its networks in `device`
+        (`networks_on`): gradient and environment steps per second of both systems (`details["part"]` is `ours` or
+        `theirs`), returns of the episodes that ended in the timed rounds, `throughput_ratio` (this project over the
+        baseline, with `details["verdict"]`) and `null_ratio` (this project over itself), and of this project the
+        fraction of the time that each part of its loop takes, summed over its threads. If both were trained to the
+        same number of environment steps, also `return_at_equal_steps` of both and `return_difference` (this
+        project's minus the baseline's).
         A system that failed has one row of status `failed`, with its last lines in the details. A system that
         cannot do the workload, or can no longer be installed, has one row of status `not_run`, with the reason.
         If only replays are compared, also the transitions inserted, batches sampled and batches updated per
@@ -227,14 +241,6 @@ def compare(
         ValueError: training baselines and replay-only baselines are given together.
     """
     size = workload.training.batch_size if settings.batch_size is None else settings.batch_size
-    job = WorkerJob(
-        workload=workload.tables(),
-        batch_size=size,
-        seed=settings.seed,
-        threads=settings.threads,
-        gradient_steps=FIRST_JOB_STEPS,
-        environment=settings.environment,
-    )
     kinds = {registry.replay_alone(name) for name in baselines}
     if len(kinds) > 1:
         raise ValueError(
@@ -243,6 +249,15 @@ def compare(
     part = ComparedPart.TRAINING if settings.environment else ComparedPart.LEARNER_AND_REPLAY
     if kinds == {True}:
         part = ComparedPart.REPLAY
+    job = WorkerJob(
+        workload=workload.tables(),
+        batch_size=size,
+        seed=settings.seed,
+        threads=settings.threads,
+        gradient_steps=FIRST_JOB_STEPS,
+        environment=settings.environment,
+        device=CPU if part is ComparedPart.REPLAY else networks_on(mapping),
+    )
 
     def start() -> Worker:
         if part is ComparedPart.REPLAY:
@@ -424,7 +439,7 @@ class _Rows:
             "workload": self._workload,
             "primitive": str(self._part),
             "backend": backend,
-            "device": "cpu",
+            "device": self._theirs.job.device,
             "batch_size": self._batch_size,
             "quantity": quantity,
             "details": self._details | details,

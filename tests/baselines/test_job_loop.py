@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from harness.compare import registry
 
 WORKER = """
@@ -22,8 +24,8 @@ answer_jobs(answer)
 """
 
 
-def answers(tmp_path: Path, *lines: str) -> list[dict[str, Any]]:
-    (tmp_path / "worker.py").write_text(WORKER)
+def answers(tmp_path: Path, *lines: str, worker: str = WORKER) -> list[dict[str, Any]]:
+    (tmp_path / "worker.py").write_text(worker)
     (tmp_path / "library.py").write_text("def twice(number):\n    return 2 * number\n")
     done = subprocess.run(
         [sys.executable, str(tmp_path / "worker.py"), str(tmp_path / "library.py")],
@@ -45,3 +47,32 @@ def test_an_error_is_the_answer_to_its_job_and_the_next_is_done(tmp_path: Path) 
     assert missing == {"error": "KeyError: 'number'"}
     assert malformed["error"].startswith("JSONDecodeError: ")
     assert last == {"twice": 2}
+
+
+TRAINING_WORKER = """
+from job_loop import serve
+
+class Training:
+    %s
+    def __init__(self, job):
+        self.device = job.get("device", "cpu")
+
+    def advance(self, gradient_steps):
+        return {"device": self.device}
+
+serve(Training)
+"""
+
+
+@pytest.mark.parametrize(
+    ("devices", "allowed"), [("", ["cpu"]), ('devices = ("cpu", "cuda")', ["cpu", "cuda", "cuda:1"])]
+)
+def test_a_library_is_never_kept_on_another_device_than_asked_for(
+    tmp_path: Path, devices: str, allowed: list[str]
+) -> None:
+    asked = ["cpu", "cuda", "cuda:1"]
+    lines = [json.dumps({"gradient_steps": 1, "workload": {}, "device": device}) for device in asked]
+    found = answers(tmp_path, *lines, worker=TRAINING_WORKER % devices)
+    for device, answer in zip(asked, found, strict=True):
+        refused = {"error": f"device: found {device}; allowed: cpu"}
+        assert answer == ({"device": device} if device in allowed else refused)

@@ -55,6 +55,20 @@ def test_what_it_cannot_do_is_refused_with_its_reason(sb3):
     assert failure.value.kind is FailureKind.REFUSED
 
 
+def test_a_gpu_that_is_not_there_is_refused(sb3):
+    asked = job("cartpole-dqn").model_copy(update={"device": "cuda:99"})
+    with pytest.raises(WorkerFailure, match="cuda:99") as failure:
+        sb3.ask(asked, LIMIT_S)
+    assert failure.value.kind is FailureKind.REFUSED
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["cartpole-dqn", "hopper-ddpg"])
+def test_it_trains_on_a_gpu(sb3, name):
+    result = sb3.ask(job(name, 20).model_copy(update={"device": "cuda"}), LIMIT_S)
+    assert result.gradient_steps == 20
+
+
 @pytest.mark.parametrize("name", ["pong-dqn", "pong-ppo"])
 def test_pixels_go_through_its_nature_network(sb3, name):
     asked = job(name, 8)

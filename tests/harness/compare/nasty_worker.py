@@ -71,6 +71,8 @@ def main(what, *arguments):
             rate, slower, in_a_row = float(arguments[0]), float(arguments[1]), int(arguments[2])
             wall_s = job["gradient_steps"] / rate * (slower if number // in_a_row % 2 else 1)
             answer(gradient_steps=job["gradient_steps"], wall_s=wall_s * (1 + 1e-5 * number))
+        elif what == "device":  # of its networks, in a note
+            answer(gradient_steps=job["gradient_steps"], notes={"device": job["device"]})
         elif what == "slower":  # from job to job
             wall_s = job["gradient_steps"] / 1000 * (1 + 0.01 * number)
             answer(gradient_steps=job["gradient_steps"], wall_s=wall_s)

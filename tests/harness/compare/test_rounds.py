@@ -47,10 +47,10 @@ def systems(monkeypatch):
     return commands
 
 
-def compared(baselines, rounds=15, name="cartpole-dqn", progress=silent, **given):
+def compared(baselines, rounds=15, name="cartpole-dqn", progress=silent, mapping=MAPPING, **given):
     settings = compare.ComparisonSettings(rounds=rounds, **given)
     rows = compare.compare(
-        workloads.load(name), MAPPING, baselines, budget_s=0, progress=progress, settings=settings
+        workloads.load(name), mapping, baselines, budget_s=0, progress=progress, settings=settings
     )
     assert {row.suite for row in rows} <= {"compare"}
     return {(row.details["baseline"], row.backend, row.quantity): row for row in rows}
@@ -119,6 +119,23 @@ def test_a_small_part_of_the_time_need_not_be_known_exactly(systems, one, other,
     )  # fmt: skip
     (learner,) = (row for row in rows if row.details["part"] == "ours, learner, of the time")
     assert learner.status == status
+
+
+@pytest.mark.parametrize(
+    ("mapping", "device"),
+    [
+        ("native-native-cpu", "cpu"),
+        ("opencl-native-cpu", "cpu"),
+        ("native-cuda-cuda", "cpu"),
+        ("torch:cuda-native-cpu", "cuda"),
+        ("torch:cuda:1-cuda:1-cuda:1", "cuda:1"),
+    ],
+)
+def test_the_networks_of_a_library_are_on_the_gpu_of_our_learner(systems, mapping, device):
+    systems |= {"placerl": ["device"], "other": ["device"]}
+    rows = compared(["other"], rounds=5, mapping=Mapping.parse(mapping))
+    assert rows["other", "other", "gradient_steps_per_s"].details["notes"] == {"device": device}
+    assert {row.device for row in rows.values()} == {device}
 
 
 RETURNS = StepExtent(4000, seeds=3, budget_s=100)

@@ -244,7 +244,8 @@ def test_what_a_run_reads_of_watts_is_shown_beside_map_s_table_7(tmp_path: Path)
 def test_gains_over_rllib_where_both_have_a_gpu(word: str, outcome: Outcome, tmp_path: Path) -> None:
     details = {"baseline": "rllib", "verdict": word, "mapping": "torch:cuda-native-cpu"}
     here = compared(200.0, "faster", "rllib")
-    found = verdict("MAP-F14", tmp_path / "gpu", here, compared(3.0, word, details=details)).finding
+    both = compared(3.0, word, details=details, device="cuda")
+    found = verdict("MAP-F14", tmp_path / "gpu", here, both).finding
     assert found.outcome is outcome
     assert [n.value for n in found.ours] == [3.0]
     alone = verdict("MAP-F14", tmp_path / "cpu", here).finding

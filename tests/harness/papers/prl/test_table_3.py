@@ -138,9 +138,11 @@ def test_its_page_shows_the_rows_of_both_machines(tmp_path: Path) -> None:
 def test_gains_on_the_same_gpu(gain: float, word: str, outcome: Outcome, tmp_path: Path) -> None:
     key = "PRL-T3-same-hardware"
     details = {"baseline": "sb3", "verdict": word, "mapping": "torch:cuda-native-cpu"}
-    on_gpu = compared(gain, word, details=details)
+    on_gpu = compared(gain, word, details=details, device="cuda")
     assert verdict(key, tmp_path, on_gpu).finding.outcome is outcome
     assert verdict(key, tmp_path / "cpu", compared(1.3, "faster")).finding.outcome is Outcome.NOT_RUN
+    apart = compared(1.3, "faster", details=details)  # the library's networks on the CPU
+    assert verdict(key, tmp_path / "apart", apart).finding.outcome is Outcome.NOT_RUN
 
 
 def test_portability_over_machines_of_noisy_rates_gives_no_verdict(tmp_path: Path) -> None:
