@@ -136,18 +136,24 @@ class FixedPointLearner(GraphLearner):
         """Continue from a `state_dict` of the same algorithm, of a fixed-point learner or of one in floating point.
 
         Raises:
-            ValueError: a name is missing or unknown, or a shape differs.
+            ValueError: a name is missing or unknown, a shape differs, or a value is not of the right kind; the state is
+                unchanged.
         """
-        super().load_state_dict({k: v for k, v in state.items() if not k.startswith(_EXTREMES)})
-        self.fixed.restart_capture(
-            {
-                key.removeprefix(_EXTREMES): (int(pair[0]), int(pair[1]))
-                for key, pair in state.items()
-                if key.startswith(_EXTREMES)
-            }
-        )
+        extremes = {key: _extremes(key, pair) for key, pair in state.items() if key.startswith(_EXTREMES)}
+        super().load_state_dict({key: value for key, value in state.items() if key not in extremes})
+        self.fixed.restart_capture({key.removeprefix(_EXTREMES): pair for key, pair in extremes.items()})
         if self.precision.narrows and self.gradient_steps > self.precision.delay:
             self.fixed.quantise()
+
+
+def _extremes(key: str, pair: Array) -> tuple[int, int]:
+    """Return the smallest and the largest raw value of an operand that a `state_dict` has."""
+    found = np.asarray(pair)
+    if found.shape != (2,) or found.dtype.kind not in "iu" or found[0] > found[1]:
+        raise ValueError(
+            f"state[{key!r}]: found {found.tolist()}; allowed: two whole numbers, the smaller first"
+        )
+    return int(found[0]), int(found[1])
 
 
 def backends() -> tuple[str, ...]:

@@ -87,13 +87,28 @@ def checked_state(own: Mapping[str, np.ndarray], state: Mapping[str, Any]) -> Ch
     for name, leaf in leaves.items():
         if leaf.dtype.kind not in "biuf":
             raise ValueError(f"state[{name!r}]: found dtype {leaf.dtype}; allowed: {own[name].dtype}")
-    try:
-        steps = int(state["gradient_steps"])
-    except (TypeError, ValueError, OverflowError):
-        found = state["gradient_steps"]
-        raise ValueError(f"state['gradient_steps']: found {found}; allowed: a whole number") from None
+    steps = checked_count(state, "gradient_steps")
     generator = _generator_state(state["generator"]) if "generator" in state else None
     return CheckedState(leaves, steps, generator)
+
+
+def checked_count(state: Mapping[str, Any], name: str) -> int:
+    """Return a number of steps of a `state_dict`.
+
+    Args:
+        state: the state to load.
+        name: name of the number, such as "gradient_steps".
+
+    Raises:
+        ValueError: the value is not a whole number of at least 0.
+    """
+    try:
+        steps = int(state[name])
+    except (TypeError, ValueError, OverflowError):
+        steps = -1
+    if steps < 0:
+        raise ValueError(f"state[{name!r}]: found {state[name]}; allowed: a whole number of at least 0")
+    return steps
 
 
 def _generator_state(value: Any) -> torch.Tensor:

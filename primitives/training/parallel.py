@@ -25,7 +25,7 @@ from primitives.algorithms.custom import CustomAlgorithm
 from primitives.algorithms.dqn import DQN
 from primitives.graph.graph import Graph
 from primitives.learner.acting import exploring_graph
-from primitives.learner.base import refuse_discounts
+from primitives.learner.base import checked_count, checked_state, refuse_discounts
 from primitives.learner.graph_learner import step_graph
 from primitives.learner.native.executable import NativeExecutable
 from primitives.one_caller import OneCaller, one_at_a_time
@@ -243,19 +243,16 @@ class ParallelTraining(OneCaller):
         The replay is not part of the state; restore it separately.
 
         Raises:
-            ValueError: a name or a shape differs.
+            ValueError: a name or a shape differs, or a value is not of the right kind; the state is unchanged.
         """
         counts = ("gradient_steps", "environment_steps")
         own = {name.removeprefix("state/"): array for name, array in self._executables[0].state().items()}
         if set(state) != {*own, *counts}:
             raise ValueError(f"state: found {sorted(state)}; allowed: {sorted([*own, *counts])}")
-        for name, array in own.items():
-            if np.asarray(state[name]).shape != array.shape:
-                raise ValueError(
-                    f"state[{name!r}]: found {np.asarray(state[name]).shape}; allowed: {array.shape}"
-                )
-        self._write({name: np.asarray(state[name]) for name in own})
-        self._threads.restore(int(state["environment_steps"]), int(state["gradient_steps"]))
+        environment_steps = checked_count(state, "environment_steps")
+        checked = checked_state(own, {name: state[name] for name in (*own, "gradient_steps")})
+        self._write(checked.leaves)
+        self._threads.restore(environment_steps, checked.gradient_steps)
 
     def _write(self, leaves: Mapping[str, npt.NDArray]) -> None:
         for executable in self._executables:

@@ -115,6 +115,25 @@ def inputs_of(made: FixedPointLearner, rng: np.random.Generator) -> dict[str, np
     return inputs | {f"draws/{name}": value.numpy() for name, value in draws.items()}
 
 
+@pytest.mark.parametrize(
+    "pair", [np.zeros(1, np.int64), np.array([1.0, 2.0]), np.array([2, 1]), np.array("x")]
+)
+def test_wrong_ranges_are_an_error_and_change_nothing(pair: np.ndarray) -> None:
+    algorithm, precision = cases.algorithm("ddpg"), cases.PRECISIONS["dynamic"]
+    first, second = (
+        aware_training.create(algorithm, precision, batch_size=cases.BATCH_SIZE, seed=seed) for seed in (8, 9)
+    )
+    first.step(cases.batch(algorithm, np.random.default_rng(8)))
+    state, before = first.state_dict(), second.state_dict()
+    key = next(name for name in state if name.startswith("extremes/"))
+    with pytest.raises(ValueError, match=rf"state\['{key}'\]: found .*; allowed: two whole numbers"):
+        second.load_state_dict(state | {key: pair})
+    after = second.state_dict()
+    assert after.keys() == before.keys()
+    for name, value in before.items():
+        np.testing.assert_array_equal(after[name], value)
+
+
 def test_native_training_and_acting_go_on_from_a_checkpoint_to_the_last_bit() -> None:
     algorithm, precision = cases.algorithm("ddpg"), cases.PRECISIONS["dynamic"]
     rng = np.random.default_rng(8)

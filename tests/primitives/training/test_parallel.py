@@ -147,8 +147,23 @@ def test_a_training_is_resumed_from_its_state_and_its_replay(tmp_path: Path) -> 
     assert len(replay) == resumed.environment_steps
     with pytest.raises(ValueError, match="state: found"):
         resumed.load_state_dict({"q": np.zeros(1)})
-    with pytest.raises(ValueError, match=r"state\['adam/step'\]: found \(2,\); allowed: \(\)"):
-        resumed.load_state_dict(state | {"adam/step": np.zeros(2)})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "found"),
+    [
+        ("adam/step", np.zeros(2), r"\(2,\); allowed: an array of shape \(\)"),
+        ("adam/step", np.array("x"), "dtype <U1; allowed: "),
+        ("gradient_steps", np.array(np.nan), "nan; allowed: a whole number of at least 0"),
+        ("environment_steps", np.array(-1), "-1; allowed: a whole number of at least 0"),
+    ],
+)
+def test_a_wrong_state_is_an_error_and_changes_nothing(name: str, value: np.ndarray, found: str) -> None:
+    made, other = training(), training(seed=4)
+    before = made.state_dict()
+    with pytest.raises(ValueError, match=rf"state\['{name}'\]: found {found}"):
+        made.load_state_dict(other.state_dict() | {name: value})
+    assert all(np.array_equal(made.state_dict()[leaf], before[leaf]) for leaf in before)
 
 
 @pytest.fixture
