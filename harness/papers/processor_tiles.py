@@ -68,7 +68,8 @@ def faster_on_tiles(workload: str) -> Check:
         )
         if all(gain.above(1) for gain in gains):
             return Finding(Outcome.IN_KIND, gains, said)
-        refuted = any(gain.below(1) for gain in gains)
+        # The papers state no batch size, so that a slower one alone contradicts nothing.
+        refuted = all(gain.below(1) for gain in gains)
         return Finding(Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT, gains, said)
 
     return compare

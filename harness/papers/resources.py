@@ -10,7 +10,7 @@ import pandas as pd
 
 from harness.core.provenance import Provenance
 from harness.papers import discovery, published
-from harness.papers.base import Check, Finding, Outcome
+from harness.papers.base import Check, Finding, Outcome, by_a_model
 from harness.papers.number import Number
 from primitives.fpga.tools import counted
 from primitives.fpga.tools.counted import Counted
@@ -166,14 +166,16 @@ def rows() -> Iterator[tuple[Counted, list[Counterpart]]]:
         yield found, [item for item in every if item.shares[0].subject == name]
 
 
-def check(*beside: Counterpart) -> Check:
+def check(*beside: Counterpart, could_be: str) -> Check:
     """Return the check of some rows of a paper's table against the blocks of this project.
 
-    The outcome is "in kind" if every resource differs by at most a factor of 2 (`FACTOR`), and "not reproduced"
-    otherwise. There is no verdict if the paper leaves out what determines the resources (`Counterpart.unknown`).
+    The outcome is "consistent" if every resource differs by at most a factor of 2 (`FACTOR`): cells are counted, not
+    measured, before placement and in another design, so that they neither reproduce nor refute a table. There is no
+    verdict otherwise, or if the paper leaves out what determines the resources (`Counterpart.unknown`).
 
     Args:
         beside: the rows of the table, each with the blocks to compare it with.
+        could_be: a sentence that says what could explain a larger difference.
     """
 
     def compare(_: pd.DataFrame) -> Finding:
@@ -191,7 +193,7 @@ def check(*beside: Counterpart) -> Check:
             said += [f"{item.unknown}: two designs, not two counts of one."] if item.unknown else []
         if unknown:
             return Finding(Outcome.NO_VERDICT, tuple(ours), " ".join(said))
-        return Finding(Outcome.IN_KIND if alike else Outcome.NOT_REPRODUCED, tuple(ours), " ".join(said))
+        return by_a_model(alike, tuple(ours), " ".join(said), unknown=could_be)
 
     return compare
 
@@ -199,7 +201,7 @@ def check(*beside: Counterpart) -> Check:
 def _compared(item: Counterpart) -> tuple[list[Number], dict[str, float]]:
     found, stated = item.ours(), item.published()
     numbers = [
-        Number(f"{item.made_of}: {_WORDS[name][0]}", value, _WORDS[name][1], Provenance.SIMULATED, SOURCE)
+        Number(f"{item.made_of}: {_WORDS[name][0]}", value, _WORDS[name][1], Provenance.MODELLED, SOURCE)
         for name, value in found.items()
     ]
     return numbers, {name: value / stated[name] for name, value in found.items()}

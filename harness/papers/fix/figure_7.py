@@ -37,11 +37,7 @@ TRAINS = 1 - ALIKE
 FAILS = 0.5
 """A curve counts as failing to train if its share of the gain is below this, with its whole interval."""
 PUBLISHED_WORKLOAD, PUBLISHED_STEPS = "halfcheetah-ddpg", 1_000_000
-PAPERS_WORKLOADS = ("halfcheetah-ddpg", "hopper-ddpg-400-300", "swimmer-ddpg")
-"""The environments of FIX VI-B.
-
-If 16 bits suffice for an easier environment, that does not contradict the paper.
-"""
+"""The run of Fig. 7. What another environment or a shorter run shows does not contradict it."""
 
 Runs = dict[str, dict[int, Any]]
 """The rows of one workload, by curve and seed."""
@@ -110,7 +106,8 @@ def reward(frame: pd.DataFrame) -> Finding:
 
     Curves reach the same reward if they differ by at most 0.2 of the float curve's gain (`ALIKE`), with their whole
     intervals. The outcome is "reproduced" if in addition, in the paper's environment and number of steps, each
-    curve's whole interval is within that margin of Fig. 7's, that of 16 bits from the start as well.
+    curve's whole interval is within that margin of Fig. 7's, that of 16 bits from the start as well. Only that run can
+    contradict the figure.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
@@ -151,6 +148,7 @@ def _judged(name: str, runs: Runs, ours: list[Number], words: list[str]) -> Outc
     ours += share.values()
     words.append(f"of what floats gain, {_listed({curve: each.value for curve, each in share.items()})}.")
     words.append(_change(runs[DYNAMIC]))
+    papers_run = name == PUBLISHED_WORKLOAD and steps >= PUBLISHED_STEPS
     low = {curve: each.low or 0.0 for curve, each in share.items()}
     high = {curve: each.high or 0.0 for curve, each in share.items()}
     shares_read = published_shares()
@@ -166,11 +164,13 @@ def _judged(name: str, runs: Runs, ours: list[Number], words: list[str]) -> Outc
             f"{'Every' if as_published else 'Not every'} whole interval is within {ALIKE:.0%} of the floats' gain of "
             "Fig. 7's."
         )
-        papers_run = name == PUBLISHED_WORKLOAD and steps >= PUBLISHED_STEPS
         return Outcome.REPRODUCED if as_published and papers_run else Outcome.IN_KIND
-    contradicts = low[FIXED_16] >= TRAINS and name in PAPERS_WORKLOADS
-    fails = min(high[FIXED_32], high[DYNAMIC]) < FAILS
-    return Outcome.NOT_REPRODUCED if fails or contradicts else Outcome.NO_VERDICT
+    contradicts = low[FIXED_16] >= TRAINS or min(high[FIXED_32], high[DYNAMIC]) < FAILS
+    if contradicts and not papers_run:
+        words.append(
+            f"Fig. 7 is of {PUBLISHED_WORKLOAD} and {PUBLISHED_STEPS:,} steps, which this does not contradict."
+        )
+    return Outcome.NOT_REPRODUCED if contradicts and papers_run else Outcome.NO_VERDICT
 
 
 def _listed(shares: dict[str, float]) -> str:
@@ -267,7 +267,8 @@ def sweep(frame: pd.DataFrame) -> Finding:
     ours += share.values()
     if FIXED_16 not in share or not share[FIXED_16].below(FAILS):
         return Finding(Outcome.NO_VERDICT, tuple(ours), words)
-    if any(share[name].below(FAILS) for name in delays):
+    # FIX states no delay: one that fails contradicts nothing.
+    if all(share[name].below(FAILS) for name in delays):
         return Finding(Outcome.NOT_REPRODUCED, tuple(ours), words)
     trains = all(share[name].above(TRAINS) for name in delays)
     return Finding(Outcome.IN_KIND if trains else Outcome.NO_VERDICT, tuple(ours), words)

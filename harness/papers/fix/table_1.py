@@ -8,7 +8,7 @@ ELEMENTS = Counterpart(
     {"luts": "LUT", "flip_flops": "FF", "dsps": "DSP"},
     (Share("processing-element width=32 configurable=true", 512),),
     "the elements of two cores of 16 x 16 alone, with the same datapath; their row has 247 DSPs more than four for "
-    "every element, and FIX does not say whether it holds the adders of the columns and the accumulators",
+    "every element",
 )
 ADAM = Counterpart(
     "fix_table_1",
@@ -18,4 +18,5 @@ ADAM = Counterpart(
     "one weight a cycle in float32, seven products of two DSPs each",
     unknown="FIX names neither the format of its optimiser's numbers nor how many weights a cycle it updates",
 )
+ADDERS = "FIX does not say whether the row holds the adders of the columns and the accumulators."
 COUNTERPARTS = (ELEMENTS, ADAM)

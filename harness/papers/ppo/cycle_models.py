@@ -126,6 +126,25 @@ def published_throughput(benchmark: str, clock_mhz: float | None = None) -> gain
     return gains.PublishedThroughput(from_cell("ppo_table_2", row, column).value, clock_hz)
 
 
+PRINTED_TWICE = {"Pong": ("N=8", "T=128")}
+"""Columns of PPO Table 2 that print the same iteration with different throughputs (`PPO-T2-twice`)."""
+
+
+def over_every_print(gain: Number, benchmark: str) -> Number:
+    """Return a gain in throughput with the interval that the throughputs printed for its iteration span.
+
+    Args:
+        gain: the gain over `published_throughput`, to which it is proportional.
+        benchmark: "Hopper", "Humanoid" or "Pong".
+    """
+    if benchmark not in PRINTED_TWICE:
+        return gain
+    row = f"{benchmark}, Baselines, CPU-FPGA"
+    printed = [from_cell("ppo_table_2", row, column).value for column in PRINTED_TWICE[benchmark]]
+    ends = [gain.value * one / published_throughput(benchmark).samples_per_s for one in printed]
+    return replace(gain, low=min(ends), high=max(ends))
+
+
 def at_both_clocks(finding_at: Callable[[float | None], Finding]) -> Finding:
     """Return one finding from the findings at PPO's clock frequencies and at the placed clock.
 
@@ -164,7 +183,8 @@ def _blocked_layout(clock_mhz: float | None) -> Finding:
         busy_s = ppo.iteration_cycles(layers, iteration, side=side).total / throughput.clock_hz
         busy = 100 * busy_s * throughput.samples_per_s / iteration.samples
         title, source = f"{benchmark}: gain of the blocked layout", "over PPO Table 2's iteration"
-        stated_gains.append(_modelled(f"{title}, stalls as PPO states them", stated, "%", source))
+        gain = _modelled(f"{title}, stalls as PPO states them", stated, "%", source)
+        stated_gains.append(over_every_print(gain, benchmark))
         numbers += [
             stated_gains[-1],
             _modelled(f"{title}, stalls of the RTL in NS", gathered, "%", source),

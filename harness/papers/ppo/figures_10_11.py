@@ -49,8 +49,11 @@ def _speed_ups(
     training: list[Number] = []
     inference: list[Number] = []
     for iteration, item in found(frame, benchmark, device).items():
-        for part, name, made in (("learner", "training", training), ("infer", "inference", inference)):
-            samples = item.part_s(part) / item.accelerator_s(name)
+        for part_s, name, made in (
+            (item.part_s("learner"), "training", training),
+            (item.networks_s, "inference", inference),
+        ):
+            samples = part_s / item.accelerator_s(name)
             title = f"{iteration_name(benchmark, iteration)}: {name}, FPGA over {words}, at most"
             made.append(of_samples(title, samples, "ratio", item, Provenance.SIMULATED))
     return training, inference
@@ -115,6 +118,7 @@ def _parts_in_virtual_time(frame: pd.DataFrame) -> Gains:
     in training: it slows down training less than on the CPU.
     """
     gains: list[VirtualGain] = []
+    pairs: list[VirtualGain] = []
     for benchmark in MUJOCO:
         both = joined_of(frame, benchmark)
         trained: dict[PpoIteration, VirtualGain] = {}
@@ -132,8 +136,8 @@ def _parts_in_virtual_time(frame: pd.DataFrame) -> Gains:
             name = (
                 f"{iteration_name(benchmark, small)}: its gain in training over that with M={large.minibatch}"
             )
-            gains.append(gain_over(name, trained[small], trained[large]))
-    return bands(gains)
+            pairs.append(gain_over(name, trained[small], trained[large]))
+    return bands(gains, pairs)
 
 
 def pong_times(frame: pd.DataFrame) -> Finding:

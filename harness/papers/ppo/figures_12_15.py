@@ -177,7 +177,8 @@ def _blocked_layout(rows: Mapping[str, Any], clock_mhz: float | None) -> Finding
         whole += iteration.updates * (detail(row, "forward_cycles") + update["blocked"])
         gain = 100 * throughput.gain(iteration, saved)
         title = f"{benchmark}: gain of the blocked layout"
-        gains.append(_number(f"{title} in throughput", gain, [row], Provenance.PUBLISHED))
+        number = _number(f"{title} in throughput", gain, [row], Provenance.PUBLISHED)
+        gains.append(modelled.over_every_print(number, benchmark))
         numbers += [
             _number(f"{title} in BW and WU", 100 * (update["plain"] / update["blocked"] - 1), [row]),
             _number(f"{title}, were the accelerator all", 100 * saved / whole, [row]),

@@ -126,7 +126,7 @@ def gain_of(
 def _seconds(samples_s: npt.NDArray, provenance: Provenance, rows: tuple[int, ...]) -> Number:
     low = high = None
     if len(samples_s) >= statistics.FEWEST_SAMPLES:
-        low, high = statistics.interval(samples_s)
+        low, high = statistics.interval(samples_s, in_order=True)
     counted = f"{len(samples_s)} iterations"
     if provenance is Provenance.MODELLED:
         counted += " in virtual time, with transfers, objective and Adam"
@@ -154,21 +154,26 @@ class Gains(NamedTuple):
         numbers: the gains, both kinds.
         hold: for each statement whether it holds without latencies: whether the gain is above 1.
         hold_slow: the same with slow links.
+        pairs: number of the statements that compare two sizes of mini-batch.
     """
 
     numbers: Sequence[Number]
     hold: Sequence[bool]
     hold_slow: Sequence[bool]
+    pairs: int
 
 
-def bands(found: Sequence[VirtualGain]) -> Gains:
+def bands(found: Sequence[VirtualGain], pairs: Sequence[VirtualGain]) -> Gains:
     """Return gains that should be above 1, with their sensitivity to the links.
 
     Args:
-        found: the gains.
+        found: the gains of iterations, or of their parts.
+        pairs: the gains of small mini-batches over the gains of large ones.
     """
-    numbers = [number for gain in found for number in gain]
-    return Gains(numbers, [gain.quick.above(1.0) for gain in found], [gain.slow.above(1.0) for gain in found])
+    every = (*found, *pairs)
+    numbers = [number for gain in every for number in gain]
+    hold, slow = ([getattr(gain, kind).above(1.0) for gain in every] for kind in ("quick", "slow"))
+    return Gains(numbers, hold, slow, len(pairs))
 
 
 def judged(by_bounds: Finding, gains: Gains) -> Finding:
@@ -186,7 +191,12 @@ def judged(by_bounds: Finding, gains: Gains) -> Finding:
         f"objective on the host and Adam: {held} of {count} gains are above 1 without latencies, {slow} with "
         f"{slow_link().value:g} us a transfer (slow links). {UNKNOWN}"
     )
+    if not gains.pairs:
+        said += (
+            " Of no robot were two sizes of mini-batch run, so that what the statement says of them is open."
+        )
     ours = (*by_bounds.ours, *gains.numbers)
     if by_bounds.outcome is Outcome.NOT_REPRODUCED:
         return Finding(by_bounds.outcome, ours, said)
-    return Finding(Outcome.CONSISTENT if held == slow == count else Outcome.NO_VERDICT, ours, said)
+    agrees = gains.pairs and held == slow == count
+    return Finding(Outcome.CONSISTENT if agrees else Outcome.NO_VERDICT, ours, said)

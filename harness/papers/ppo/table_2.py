@@ -43,8 +43,8 @@ NEEDS_CUDA = "a CUDA device"
 CPU, GPU, FPGA = "cpu", "cuda", "fpga"
 SOURCE = "host timed, products simulated; upper bound: no transfers, no Adam or loss"
 BOUNDS = (
-    "A gain is an upper bound: no transfers, no Adam or loss, and dealing mini-batches, the host's work, is counted "
-    "as the accelerator's. It can refute a gain, not show one."
+    "A gain is an upper bound: no transfers, no Adam or loss, and what the host does to prepare the samples beside the "
+    "networks, and to deal mini-batches, is counted as the accelerator's. It can refute a gain, not show one."
 )
 
 
@@ -91,9 +91,18 @@ class Found(NamedTuple):
     def host_s(self) -> npt.NDArray:
         """Return the seconds that stay on the CPU if it has an accelerator, mostly environment steps.
 
-        There is one value per timed iteration.
+        Samples are prepared by both networks, which PPO 3 has on the accelerator. There is one value per timed
+        iteration.
         """
-        return self.wall_s - self.part_s("infer") - self.part_s("learner")
+        return self.wall_s - self.networks_s - self.part_s("learner")
+
+    @property
+    def networks_s(self) -> npt.NDArray:
+        """Return the seconds in which networks run forward, for actions and for the values of samples.
+
+        There is one value per timed iteration. Advantages, which the host computes, are in it too.
+        """
+        return self.part_s("infer") + self.part_s("prepare")
 
     @property
     def joined_s(self) -> npt.NDArray:
@@ -140,7 +149,7 @@ def of_samples(quantity: str, samples: npt.NDArray, unit: str, item: Found, prov
     """
     low = high = None
     if len(samples) >= statistics.FEWEST_SAMPLES:
-        low, high = statistics.interval(samples)
+        low, high = statistics.interval(samples, in_order=True)
     source = f"{len(samples)} iterations" + (f", {SOURCE}" if provenance is not Provenance.MEASURED else "")
     return Number(quantity, float(np.median(samples)), unit, provenance, source, low, high, item.rows)
 
@@ -283,8 +292,8 @@ def over_cpu(frame: pd.DataFrame) -> Finding:
     at_most = f": one that takes no time at all would gain at most {1 / host:.2f}x" if host > 0 else ""
     explanation = (
         "The published CPUs run TensorFlow under OpenAI Baselines or Spinning Up, which no longer install; here it is "
-        "this project's own learner, and inferences and training, all that the accelerator can save, are "
-        f"{min(shares):.0%} to {max(shares):.0%} of the iterations{at_most}. {BOUNDS} Of {len(refuted)} statements "
+        "this project's own learner. Inferences, preparing samples and training, all that the accelerator can save, "
+        f"are {min(shares):.0%} to {max(shares):.0%} of the iterations{at_most}. {BOUNDS} Of {len(refuted)} statements "
         f"about direction and order {sum(refuted)} are refuted; {sum(lower)} of {len(lower)} upper bounds are below "
         f"every published gain, which refutes these where all are. {cores_used_in_words(timed)}"
     )
@@ -316,6 +325,7 @@ def gains_in_virtual_time(frame: pd.DataFrame) -> Gains:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     made: list[VirtualGain] = []
+    pairs: list[VirtualGain] = []
     for benchmark in MUJOCO:
         both = joined_of(frame, benchmark)
         whole: dict[PpoIteration, VirtualGain] = {}
@@ -327,8 +337,8 @@ def gains_in_virtual_time(frame: pd.DataFrame) -> Gains:
         made += whole.values()
         for small, large in ends_of_minibatches({iteration: item for iteration, (item, _) in both.items()}):
             name = f"{iteration_name(benchmark, small)}: its gain over that with M={large.minibatch}"
-            made.append(gain_over(name, whole[small], whole[large]))
-    return bands(made)
+            pairs.append(gain_over(name, whole[small], whole[large]))
+    return bands(made, pairs)
 
 
 def platforms(frame: pd.DataFrame) -> Finding:

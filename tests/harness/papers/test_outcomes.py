@@ -66,7 +66,7 @@ OUTCOMES: dict[str, set[Outcome]] = {
     "MAP-T5": MODELLED,
     "MAP-T5-gains": MODELLED,
     "MAP-T6": COUNTED,
-    "MAP-T6-cells": ORDERED - {Outcome.NOT_REPRODUCED},
+    "MAP-T6-cells": MODELLED,
     "MAP-T6-parameters": COUNTED,
     "MAP-F14": ORDERED,
     "MAP-F14-CartPole": FACTOR,
@@ -121,7 +121,7 @@ OUTCOMES: dict[str, set[Outcome]] = {
     "PPO-5.2-choice": COUNTED,
     "PPO-5.2-clock": NOT_RUN,
     "PPO-5.3.1-shared": FACTOR,
-    "PPO-5.3.1-environment": FACTOR,
+    "PPO-5.3.1-environment": ORDERED,
     "PPO-3.1": COUNTED,
     "PPO-3.2-tiles": ORDERED,
     "PPO-F10": ITERATED,
@@ -140,7 +140,7 @@ OUTCOMES: dict[str, set[Outcome]] = {
     "FIX-F9": ORDERED,
     "FIX-F10": NOT_RUN,
     "FIX-F10-rate": MODELLED,
-    "FIX-T1": ORDERED - {Outcome.NO_VERDICT},
+    "FIX-T1": MODELLED,
     "FIX-T1-adam": {Outcome.NO_VERDICT, Outcome.NOT_RUN},
     "FIX-T2": MODELLED,
     "FIX-T2-normalised": STATED,
@@ -161,12 +161,11 @@ _TWO_CLOCKS = (
 )
 _TWO_DESIGNS = "Each row that it compares says what is unknown of the paper's design."
 NEVER: dict[str, dict[Outcome, str]] = {
-    "MAP-T6-cells": {Outcome.NOT_REPRODUCED: "Turned into no verdict: the table names no sizes."},
-    "PPO-T1-cells": dict.fromkeys((Outcome.IN_KIND, Outcome.NOT_REPRODUCED), _TWO_DESIGNS),
+    "PPO-5.3.1-environment": {Outcome.REPRODUCED: "Its two readings lie a factor of four or more apart."},
+    "PPO-T1-cells": {Outcome.CONSISTENT: _TWO_DESIGNS},
     "PPO-F14": dict.fromkeys((Outcome.REPRODUCED, Outcome.CONSISTENT), _TWO_CLOCKS),
     "PPO-F15": dict.fromkeys((Outcome.REPRODUCED, Outcome.CONSISTENT), _TWO_CLOCKS),
-    "FIX-T1": {Outcome.NO_VERDICT: "Nothing is unknown of the processing elements that it compares."},
-    "FIX-T1-adam": dict.fromkeys((Outcome.IN_KIND, Outcome.NOT_REPRODUCED), _TWO_DESIGNS),
+    "FIX-T1-adam": {Outcome.CONSISTENT: _TWO_DESIGNS},
 }
 """Outcomes that functions behind a check name and that the check of this claim cannot give, with the reason."""
 

@@ -42,6 +42,15 @@ def test_faster_steps_on_tiles_reproduce_it_in_kind_and_slower_ones_do_not(
 
 
 @pytest.mark.parametrize(("key", "workload"), CLAIMS)
+def test_one_batch_size_that_is_slower_contradicts_nothing(tmp_path: Path, key: str, workload: str) -> None:
+    small, large = (
+        steps(workload, 1e-3, 2e-3),
+        [replace(row, batch_size=512) for row in steps(workload, 1e-3, 0.4e-3)],
+    )
+    assert verdict(key, frame_of(tmp_path, *small, *large)).outcome == Outcome.NO_VERDICT
+
+
+@pytest.mark.parametrize(("key", "workload"), CLAIMS)
 def test_noise_gives_no_verdict(tmp_path: Path, key: str, workload: str) -> None:
     plain, tiled = steps(workload, 1e-3, 0.4e-3)
     noisy = replace(tiled, **TOO_FEW)

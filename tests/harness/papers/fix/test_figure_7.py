@@ -81,7 +81,7 @@ def test_two_seeds_have_no_interval_and_carry_no_verdict(verdict: Verdict) -> No
             [-200.0, -900, -190, -950, -195],
             Outcome.NO_VERDICT,
         ),  # its mean would be 60%, its interval tells nothing
-        ([-900.0, -910, -890, -905, -895], Outcome.NOT_REPRODUCED),
+        ([-900.0, -910, -890, -905, -895], Outcome.NO_VERDICT),  # fails, but not in Fig. 7's environment
     ],
 )
 def test_a_curve_is_judged_by_its_interval_over_seeds(
@@ -138,20 +138,28 @@ def test_a_dip_that_is_not_there_is_said(verdict: Verdict) -> None:
     assert "is not seen" in verdict(curves(LEARNS, FLAT)).explanation
 
 
+@pytest.mark.parametrize("dynamic", [DIPS, [*LEARNS[:5], *FLAT[5:]]])
+@pytest.mark.parametrize("fixed_16", [LEARNS, FLAT])
 @pytest.mark.parametrize(
-    ("name", "outcome"),
-    [("pendulum-ddpg", Outcome.NO_VERDICT), ("hopper-ddpg-400-300", Outcome.NOT_REPRODUCED)],
+    ("name", "steps", "papers_run"),
+    [
+        ("halfcheetah-ddpg", 1_000_000, True),
+        ("halfcheetah-ddpg", 125_000, False),
+        ("hopper-ddpg-400-300", 1_000_000, False),
+        ("pendulum-ddpg", 1_000_000, False),
+    ],
 )
-def test_16_bits_that_train_from_the_start_contradict_the_claim_in_its_environments(
-    verdict: Verdict, name: str, outcome: Outcome
+def test_only_the_run_of_figure_7_contradicts_it(
+    verdict: Verdict, name: str, steps: int, papers_run: bool, dynamic: list[float], fixed_16: list[float]
 ) -> None:
-    finding = verdict(curves(DIPS, LEARNS, name=name))
-    assert finding.outcome is outcome
-    assert "That 16 bits from the start fail is not seen." in finding.explanation
-
-
-def test_a_dynamic_curve_that_falls_and_stays_contradicts_it(verdict: Verdict) -> None:
-    assert verdict(curves([*LEARNS[:5], *FLAT[5:]], FLAT)).outcome is Outcome.NOT_REPRODUCED
+    """By 16 bits that train from the start, or by a dynamic curve that falls and stays."""
+    finding = verdict(curves(dynamic, fixed_16, name=name, steps=steps))
+    assert ("That 16 bits from the start fail is not seen." in finding.explanation) == (fixed_16 is LEARNS)
+    if dynamic is DIPS and fixed_16 is FLAT:
+        assert finding.outcome in (Outcome.IN_KIND, Outcome.REPRODUCED)
+    else:
+        assert finding.outcome is (Outcome.NOT_REPRODUCED if papers_run else Outcome.NO_VERDICT)
+        assert ("which this does not contradict" in finding.explanation) is not papers_run
 
 
 def test_floats_that_learn_nothing_leave_it_open(verdict: Verdict) -> None:
@@ -270,12 +278,12 @@ def swept(curves: dict[str, list[float]], seeds: int = 5, steps: int = SWEPT.ste
     ("late", "fixed_16", "outcome"),
     [
         (LEARNS, FLAT, Outcome.IN_KIND),
-        (FLAT, FLAT, Outcome.NOT_REPRODUCED),
+        (FLAT, FLAT, Outcome.NO_VERDICT),  # another delay trains, and FIX states none
         ([*LEARNS[:-1], -450.0], FLAT, Outcome.NO_VERDICT),  # 69%: neither trains nor fails
         ([*LEARNS[:-1], -352.0], FLAT, Outcome.IN_KIND),  # 81%
         ([*LEARNS[:-1], -368.0], FLAT, Outcome.NO_VERDICT),  # 79%
         ([*LEARNS[:-1], -592.0], FLAT, Outcome.NO_VERDICT),  # 51%
-        ([*LEARNS[:-1], -608.0], FLAT, Outcome.NOT_REPRODUCED),  # 49%
+        ([*LEARNS[:-1], -608.0], FLAT, Outcome.NO_VERDICT),  # 49%
         (LEARNS, [*LEARNS[:-1], -608.0], Outcome.IN_KIND),  # 16 bits fail at 49%
         (LEARNS, LEARNS, Outcome.NO_VERDICT),  # nothing to make up for
         (FLAT, LEARNS, Outcome.NO_VERDICT),
@@ -288,6 +296,15 @@ def test_the_delay_makes_up_for_16_bits_only_where_these_fail(
     finding = figure_7.sweep(frame_of(tmp_path, *rows))
     assert finding.outcome is outcome
     assert ("nothing to make up for" in finding.explanation) == (fixed_16 is LEARNS)
+
+
+@pytest.mark.parametrize(
+    ("last", "outcome"), [(-592.0, Outcome.NO_VERDICT), (-608.0, Outcome.NOT_REPRODUCED)]
+)
+def test_delays_that_all_fail_make_up_for_nothing(tmp_path: Path, last: float, outcome: Outcome) -> None:
+    """At 51% of the reward one may do, at 49% none does."""
+    rows = swept({FIXED_32: LEARNS, FIXED_16: FLAT, EARLY: FLAT, LATE: [*LEARNS[:-1], last]})
+    assert figure_7.sweep(frame_of(tmp_path, *rows)).outcome is outcome
 
 
 def test_one_seed_of_the_sweep_carries_no_verdict(tmp_path: Path) -> None:

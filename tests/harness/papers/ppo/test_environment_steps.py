@@ -66,27 +66,30 @@ def environment_rows(agents: int, longer: float) -> list[Measurement]:
 @pytest.mark.parametrize(
     ("longer", "outcome"),
     [
-        (8.0, Outcome.REPRODUCED),
-        (9.5, Outcome.REPRODUCED),
-        (9.8, Outcome.REPRODUCED),  # within a quarter of eight
-        (10.3, Outcome.IN_KIND),
-        (6.6, Outcome.REPRODUCED),
-        (6.2, Outcome.IN_KIND),
-        (11.0, Outcome.IN_KIND),
-        (5.0, Outcome.IN_KIND),
+        (8.0, Outcome.IN_KIND),  # a call takes 32 times as long
+        (6.6, Outcome.IN_KIND),
         (4.2, Outcome.IN_KIND),  # half of it
-        (3.8, Outcome.NOT_REPRODUCED),
         (4.0, Outcome.NO_VERDICT),
-        (3.0, Outcome.NOT_REPRODUCED),
+        (3.8, Outcome.NO_VERDICT),  # but a call 15 times
+        (2.0, Outcome.NO_VERDICT),
+        (1.02, Outcome.NO_VERDICT),  # a call takes 4.1 times as long
+        (0.95, Outcome.NOT_REPRODUCED),  # less than half of it by either reading
         (0.5, Outcome.NOT_REPRODUCED),
     ],
 )
-@pytest.mark.parametrize("agents", [1, 4])
-def test_steps_by_way_of_processes(agents: int, longer: float, outcome: Outcome, tmp_path: Path) -> None:
-    found = environment_steps.environment_step(frame_of(tmp_path, *environment_rows(agents, longer)))
+def test_a_step_is_a_call_or_its_share(longer: float, outcome: Outcome, tmp_path: Path) -> None:
+    found = environment_steps.environment_step(frame_of(tmp_path, *environment_rows(4, longer)))
     assert found.outcome is outcome
-    assert [number.value for number in found.ours] == pytest.approx([longer], rel=1e-3)
+    assert [number.value for number in found.ours] == pytest.approx([longer, 4 * longer], rel=1e-3)
     assert "within a factor of 1.25 of 8; in kind: at least 4 times as long" in found.explanation
+
+
+@pytest.mark.parametrize("longer", [8.0, 0.5])
+def test_a_single_environment_is_listed_and_not_judged(longer: float, tmp_path: Path) -> None:
+    found = environment_steps.environment_step(frame_of(tmp_path, *environment_rows(1, longer)))
+    assert found.outcome is Outcome.NOT_RUN
+    assert [number.value for number in found.ours] == pytest.approx([longer], rel=1e-3)
+    assert "at least 4 environments" in found.explanation
 
 
 @pytest.mark.parametrize("lacking", range(3))

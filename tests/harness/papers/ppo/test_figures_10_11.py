@@ -22,6 +22,15 @@ def test_times_of_mujoco(tmp_path: Path) -> None:
     assert finding("PPO-F10", tmp_path / "c").outcome is Outcome.NOT_RUN
 
 
+def test_values_of_samples_are_inferences_too(tmp_path: Path) -> None:
+    made = rows("Hopper", SMALL, 1.0, 0.7, 4.0, prepare_s=0.6)
+    found = finding("PPO-F10", tmp_path, made)
+    assert found.outcome is Outcome.NO_VERDICT
+    values = {number.quantity: number.value for number in found.ours}
+    name = "Hopper, N=16, T=512, M=64: inference, FPGA over CPU, at most"
+    assert values[name] == pytest.approx(1.3, rel=0.01)
+
+
 @pytest.mark.parametrize(
     ("infer_s", "learner_s", "outcome"),
     [

@@ -16,7 +16,9 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from harness import papers
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
+from harness.papers import gains_rule
 from harness.papers.base import Outcome, Verdict
+from harness.papers.number import Number, from_text
 from harness.papers.ppo import cycle_models, figures_12_15_cycles
 from harness.papers.ppo.cycle_models import published_throughput
 from harness.papers.ppo.figures_12_15_cycles import EXPERIMENTS
@@ -223,6 +225,19 @@ def test_published_throughputs_are_those_of_table_2_at_ppo_s_clocks() -> None:
         "Pong": (904, 300e6),
     }
     assert published_throughput("Pong", 64.5).clock_hz == pytest.approx(64.5e6)
+
+
+def test_a_gain_spans_the_throughputs_that_are_printed_for_one_iteration() -> None:
+    """Pong's stands in two columns of Table 2: 904 and 1,058 inferences per second."""
+    gain = Number("gain", 5.5, "%", Provenance.PUBLISHED)
+    pong = cycle_models.over_every_print(gain, "Pong")
+    assert (pong.value, pong.low) == (5.5, 5.5)
+    assert pong.high == pytest.approx(5.5 * 1058 / 904)
+    assert cycle_models.over_every_print(gain, "Hopper") is gain
+    printed = [(n.value, n.value) for n in from_text(*cycle_models.LAYOUT_GAINS)]
+    others = [Number("gain", value, "%", Provenance.PUBLISHED) for value in (24.0, 6.0)]
+    assert gains_rule.judged([*others, gain], printed) is Outcome.IN_KIND
+    assert gains_rule.judged([*others, pong], printed) is Outcome.NO_VERDICT, "perhaps more than Humanoid's"
 
 
 @pytest.mark.parametrize("key", ["PPO-F12", "PPO-F13"])

@@ -22,7 +22,9 @@ def test_iterations_of_different_runs_are_not_paired() -> None:
 
 def test_a_statement_holds_where_the_whole_interval_is_above_one() -> None:
     constant_s = np.full(6, 1.0)
-    found = bands([gain_of("gain", 3 * constant_s, constant_s, 4 * constant_s, ())])
-    assert (list(found.hold), list(found.hold_slow)) == ([True], [False])
-    few = bands([gain_of("gain", 3 * constant_s[:2], constant_s, constant_s, ())])
+    gain = gain_of("gain", 3 * constant_s, constant_s, 4 * constant_s, ())
+    found = bands([gain], [gain_over("pair", gain, gain)])
+    assert (list(found.hold), list(found.hold_slow)) == ([True, False], [False, False])
+    assert (found.pairs, len(found.numbers)) == (1, 4)
+    few = bands([gain_of("gain", 3 * constant_s[:2], constant_s, constant_s, ())], [])
     assert (list(few.hold), few.numbers[0].low) == ([False], None)

@@ -36,13 +36,14 @@ def finding(key: str) -> Finding:
 
 UNDECIDED = {
     "PPO-T1": "blocks of 18 Kbit",
+    "PPO-T2-trajectory": "does not say over which baseline",
     "PPO-T2-twice": "They may be two runs each",
     "PPO-T2-Pong": "does not say which columns",
     "PPO-T2-robots": "may be meant of the whole",
     "PPO-T2-minibatch": "smaller than every fall of the others",
     "PPO-T2-agents": "may be rounding",
 }
-CONSISTENT = ("PPO-T2-bases", "PPO-T2-trajectory", "PPO-T2-steps")
+CONSISTENT = ("PPO-T2-bases", "PPO-T2-steps")
 
 
 @pytest.mark.parametrize("key", UNDECIDED)
@@ -208,6 +209,11 @@ def test_an_end_of_a_range_is_the_printed_one_within_rounding(
         elif column == "T=256" and other != column:
             alter[row, other] = 0.7 * published.table(TABLE_2).value(row, other)
     alter[row, column] = published.table(TABLE_2).value(row, column) / changed
+    if key == "PPO-T2-trajectory":  # over the other baseline the gains are the same
+        table = published.table(TABLE_2)
+        for cell in table.cells:
+            if cell.row.endswith(", CPU") and cell.column.startswith("T="):
+                alter[f"{cell.row}-GPU", cell.column] = cell.value
     assert finding(key).outcome is outcome
 
 

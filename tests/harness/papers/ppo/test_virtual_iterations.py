@@ -150,7 +150,13 @@ def test_parts_in_virtual_time_are_judged(tmp_path: Path) -> None:
     assert values[f"{name}: training, FPGA over CPU, in virtual time, 1000 us a transfer"] == pytest.approx(
         slow, rel=0.02
     )
-    assert found.outcome is Outcome.CONSISTENT
+
+
+@pytest.mark.parametrize("key", ["PPO-T2-CPU", "PPO-F10"])
+def test_one_size_of_mini_batch_agrees_with_nothing_said_of_two(key: str, tmp_path: Path) -> None:
+    found = finding(key, tmp_path, rows("Hopper", SMALL, 0.0, 2.0, 53.7), joined(SMALL, 3.0))
+    assert found.outcome is Outcome.NO_VERDICT
+    assert "Of no robot were two sizes of mini-batch run" in found.explanation
 
 
 @pytest.mark.parametrize(
