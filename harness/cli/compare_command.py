@@ -48,7 +48,7 @@ def side_by_side(rows: Sequence[Measurement]) -> Table:
         parts = {row.details["part"]: row for row in group}
         found = {name: row for name, row in parts.items() if row.value is not None}
         rates, returns = (
-            [f"{found[part].value:.4g}" if part in found else "" for part in parts_of_both]
+            [_rate(found[part]) if part in found else "" for part in parts_of_both]
             for parts_of_both in (("theirs", "ours"), ("theirs, return", "ours, return"))
         )
         if ratio := found.get("throughput_ratio"):
@@ -59,6 +59,10 @@ def side_by_side(rows: Sequence[Measurement]) -> Table:
             reason = next((row.reason for row in parts.values() if row.value is None), "")
             table.add_row(baseline, *rates, "", "", *returns, reason)
     return table
+
+
+def _rate(row: Measurement) -> str:
+    return f"{row.value:.4g}" + (" (too noisy)" if row.status == "too_noisy" else "")
 
 
 def returns(rows: Sequence[Measurement]) -> list[str]:

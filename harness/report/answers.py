@@ -38,6 +38,7 @@ class FastestMapping:
         mappings: number of mappings that were run.
         next_mapping, next_rate: the fastest of the others.
         sure: how sure that is, in words: "best", or "no verdict" with the reason.
+        level: this mapping, and those that may be as fast.
         choice: what the default strategy chose from predictions alone: "this one", another mapping, or "" if unknown.
     """
 
@@ -50,6 +51,7 @@ class FastestMapping:
     next_mapping: str
     next_rate: Number
     sure: str
+    level: frozenset[str]
     choice: str
 
 
@@ -58,7 +60,7 @@ class AgainstLibraries:
     """How this project compares with Stable-Baselines3, and with the fastest other library, on one workload.
 
     Attributes:
-        sb3: the comparison with Stable-Baselines3; None if there is none.
+        sb3: the comparison of whole trainings with Stable-Baselines3, both as they are; None if there is none.
         fastest: the comparison with the library whose throughput is nearest to, or furthest above, this project's;
             None if that is Stable-Baselines3.
         others: number of libraries that were timed.
@@ -146,13 +148,17 @@ def fastest_mappings(content: Content) -> list[FastestMapping]:
 
 def _fastest(found: HeatMap, size: int) -> FastestMapping:
     rates = {mapping: rate for (mapping, at), rate in found.achieved.items() if at == size}
-    first, second, *_ = sorted(rates, key=lambda mapping: rates[mapping].value, reverse=True)
+    contenders = found.contenders(size)
+    first = found.best(size)
+    second = max(
+        sorted((contenders - {first}) or (rates.keys() - {first})), key=lambda other: rates[other].value
+    )
     chosen = found.chosen.get(size, "")
-    level = [mapping for mapping in rates if mapping != first and not _above(rates[first], rates[mapping])]
-    if {mapping for mapping in rates if (mapping, size) not in found.slower} == {first}:
+    level = {other for other in contenders - {first} if not _above(rates[first], rates[other])}
+    if contenders == {first}:
         sure = "best"  # the race between them dropped all others
     elif (first, size) in found.noisy:
-        sure = "no verdict: too noisy"
+        level, sure = contenders, "no verdict: too noisy"
     elif level:
         sure = f"no verdict: {', '.join(sorted(level))} may be as fast"
     else:
@@ -167,12 +173,13 @@ def _fastest(found: HeatMap, size: int) -> FastestMapping:
         second,
         rates[second],
         sure,
+        frozenset(level) | {first},
         "this one" if chosen == first else chosen,
     )
 
 
 def chosen_mappings(content: Content) -> list[ChosenMapping]:
-    """Return what the default strategy chose for each workload and batch size, on measured devices.
+    """Return what the default strategy chose for each workload and batch size, on measured devices, in float32.
 
     A choice that was made and run in a validation hides another one for the same workload and batch size.
 
@@ -181,7 +188,12 @@ def chosen_mappings(content: Content) -> list[ChosenMapping]:
     """
     chosen: dict[tuple[str, int], PredictedThroughput] = {}
     for p in content.predictions:
-        if p.strategy == DEFAULT_STRATEGY and HERE in p.chosen_among and p.batch_size is not None:
+        if (
+            p.strategy == DEFAULT_STRATEGY
+            and HERE in p.chosen_among
+            and p.batch_size is not None
+            and p.in_floats
+        ):
             key = (p.workload, p.batch_size)
             if key not in chosen or p.loop or not chosen[key].loop:
                 chosen[key] = p
@@ -194,7 +206,7 @@ def _is_fastest(chosen: PredictedThroughput, fastest: FastestMapping | None) -> 
         return "not run"
     if fastest is None:
         return "no verdict: no other mapping was run"
-    if fastest.mapping == chosen.mapping or fastest.sure != "best":
+    if chosen.mapping in fastest.level:
         return fastest.sure
     return f"not the best: {fastest.mapping} is faster"
 
@@ -256,7 +268,7 @@ def against_libraries(content: Content) -> list[AgainstLibraries]:
 
 
 def _against(workload: str, size: int | None, found: list[BaselineComparison]) -> AgainstLibraries:
-    with_sb3 = [c for c in found if c.baseline.partition(",")[0] == SB3]
+    with_sb3 = [c for c in found if c.baseline == SB3]
     fastest = min(found, key=lambda c: c.ratio.value if c.ratio else 0.0)
     sb3 = with_sb3[0] if with_sb3 else None
     libraries = {c.baseline.partition(",")[0] for c in found}

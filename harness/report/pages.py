@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -203,8 +204,17 @@ def _predictions(content: Content, _others: Sequence[Content]) -> dict[str, obje
     }
 
 
+def _by_workload(rows: Iterable[Any]) -> list[tuple[str, list[Any]]]:
+    """Return the rows of each workload, which may lie apart: each suite or command adds its own."""
+
+    def workload(row: Any) -> str:
+        return str(row.workload)
+
+    return [(name, list(group)) for name, group in groupby(sorted(rows, key=workload), key=workload)]
+
+
 def _libraries(content: Content, _others: Sequence[Content]) -> dict[str, object]:
-    by_workload = [(name, list(group)) for name, group in groupby(content.curves, key=lambda c: c.workload)]
+    by_workload = _by_workload(content.curves)
     return {
         "against": answers.against_libraries(content),
         "gains": plots.gains(content.comparisons) if any(c.ratio for c in content.comparisons) else None,
@@ -234,7 +244,7 @@ def _primitives(content: Content, _others: Sequence[Content]) -> dict[str, objec
         "last_episodes": LAST_EPISODES,
         "primitive_tables": primitive_tables(content.primitives),
         "rooflines": rooflines(content),
-        "roofline_tables": [(n, list(g)) for n, g in groupby(content.roofline, key=lambda p: p.workload)],
+        "roofline_tables": _by_workload(content.roofline),
     }
 
 

@@ -151,7 +151,8 @@ def heat_map(found: HeatMap) -> Markup:
     shares = np.full(shape, np.nan)
     for (mapping, size), number in found.achieved.items():
         place = found.mappings.index(mapping), found.batch_sizes.index(size)
-        shares[place] = number.value / found.achieved[found.best(size), size].value
+        # A mapping that was dropped as slower may have met faster rounds.
+        shares[place] = min(1.0, number.value / found.achieved[found.best(size), size].value)
     with mpl.rc_context(STYLE | {"axes.grid": False}):
         figure, axes = new_figure(2.6 + 0.95 * shape[1], 1.0 + 0.32 * shape[0])
         mesh = axes.pcolormesh(shares, cmap="cividis", vmin=0, vmax=1, edgecolor=GRID, linewidth=0.5)

@@ -8,6 +8,7 @@ per machine.
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.core.errors import UserError
 from harness.report import pages, reference
 from harness.report.content import Content
 from harness.report.files import write_atomically
@@ -26,9 +27,13 @@ def write(store: Path, folder: Path, references: Path | None = None) -> tuple[Pa
         The main page's path, and its contents.
 
     Raises:
-        UserError: the store does not exist, a reference is damaged, or the folder cannot be written.
+        UserError: the store does not exist, a reference is damaged, no other run than this one is a reference, or the
+            folder cannot be written.
     """
     first, *others = read_all(store, reference.load(references) if references else ())
+    if references and first.run and first.reference is None:
+        allowed = "a folder with a reference run other than this one, such as results/reference"
+        raise UserError("command line", "--compare", references, allowed)
     for content in others:
         _write_platform(folder / pages.PLATFORMS / content.slug, content, home="../../")
     return _write_platform(folder, first, others), first

@@ -96,7 +96,7 @@ def heat_maps(found: Iterable[PredictedThroughput]) -> Iterator[HeatMap]:
     has one map of the measured ones, and one that adds the simulated ones. If mappings were run with several forms of
     the training loop, the form that the default performance model describes is shown. Validations (run to check
     predictions) and separate trainings are never combined in one map; trainings are shown only if the validations
-    give no map.
+    give no map. Learners in fixed point, whose validations are apart, are in none.
 
     Args:
         found: the predictions with their achieved throughputs, from `predictions`.
@@ -104,7 +104,7 @@ def heat_maps(found: Iterable[PredictedThroughput]) -> Iterator[HeatMap]:
     default_loop = str(VALIDATED[DEFAULT_STRATEGY].loop)
     by_workload: dict[str, list[PredictedThroughput]] = {}
     for prediction in found:
-        if prediction.batch_size is not None:
+        if prediction.batch_size is not None and prediction.in_floats:
             by_workload.setdefault(prediction.workload, []).append(prediction)
     for rows in by_workload.values():
         validated = [p for p in rows if p.loop == default_loop]
@@ -154,7 +154,7 @@ def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> It
         by_place.setdefault(_place(row), []).append(row)
     for row in records(select(frame, suite=suite, quantity=quantity)):
         predicted = number(row, "predicted")
-        ran_so = [one for one in by_place.get(_place(row), ()) if _as_predicted(one, row)]
+        ran_so = [one for one in by_place.get(_place(row), ()) if _positive(one) and _as_predicted(one, row)]
         reached, status = _achieved(ran_so)
         slower = tuple(detail(ran_so[0], "clearly_slower_among") or ()) if len(ran_so) == 1 else ()
         error = None if reached is None else percent_above(predicted, reached, "error of the prediction")
@@ -172,6 +172,11 @@ def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> It
             status,
             slower,
         )
+
+
+def _positive(row: Any) -> bool:
+    """Return whether a rate is above 0, with its interval if it has one; a store of another program may hold others."""
+    return bool(row.value > 0 and not row.low <= 0)
 
 
 def _place(row: Any) -> tuple[str, int | None, str]:
@@ -344,11 +349,14 @@ def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
     keyed.sort(key=lambda item: item[0])
     for (workload, batch_size, baseline), group in groupby(keyed, key=lambda item: item[0]):
         found: dict[str, Number] = {}
+        noisy: set[str] = set()
         verdict, reason, returns = "", "", ""
         for row in _last_comparison([row for _, row in group]):
             part = _part(row)
             if not pd.isna(row.value):
                 found[part] = number(row, part)
+            if row.status == "too_noisy":
+                noisy.add(part)
             if pd.isna(row.value):  # a noisy rate leaves the verdict on the ratio as it is
                 verdict, reason = row.status.replace("_", " "), row.reason
             elif part == "throughput_ratio":
@@ -367,6 +375,7 @@ def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
             found.get("ours, return"),
             found.get("theirs, return"),
             returns,
+            tuple(sorted(noisy)),
         )
 
 

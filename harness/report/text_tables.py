@@ -126,7 +126,15 @@ def text_tables(content: Content) -> list[TextTable]:
                     c.workload,
                     _text(c.batch_size),
                     c.baseline,
-                    *(number_text(n, c.verdict) for n in (c.ours, c.theirs, c.ratio, c.null)),
+                    *(
+                        number_text(n, c.verdict) + _mark("too_noisy" if part in c.noisy else "ok")
+                        for n, part in (
+                            (c.ours, "ours"),
+                            (c.theirs, "theirs"),
+                            (c.ratio, "throughput_ratio"),
+                            (c.null, "null_ratio"),
+                        )
+                    ),
                     *(number_text(n, "not compared") for n in (c.our_return, c.their_return)),
                     c.verdict,
                 )

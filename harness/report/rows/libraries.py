@@ -20,6 +20,7 @@ class BaselineComparison:
         reason: why it failed or was not run; empty otherwise.
         our_return, their_return: mean return of both after the same number of environment steps.
         returns: the result of comparing these returns, or why they are not compared.
+        noisy: which of them are too noisy: "ours", "theirs" (the throughputs) and other parts of the comparison.
     """
 
     workload: str
@@ -34,6 +35,7 @@ class BaselineComparison:
     our_return: Number | None = None
     their_return: Number | None = None
     returns: str = ""
+    noisy: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,11 @@ class PredictedThroughput:
         """Return whether the mapping was run; the page shows predictions of such mappings first."""
         return self.achieved is not None
 
+    @property
+    def in_floats(self) -> bool:
+        """Return whether the learner is one in float32, whose precision a mapping does not state."""
+        return "[" not in self.mapping
+
 
 @dataclass(frozen=True)
 class HeatMap:
@@ -74,10 +79,26 @@ class HeatMap:
     chosen: Mapping[int, str]
     slower: frozenset[tuple[str, int]] = frozenset()
 
+    def contenders(self, batch_size: int) -> set[str]:
+        """Return the mappings that were not dropped as clearly slower; all of them if every one was.
+
+        Args:
+            batch_size: the column.
+        """
+        ran = {mapping for mapping, size in self.achieved if size == batch_size}
+        return {mapping for mapping in ran if (mapping, batch_size) not in self.slower} or ran
+
     def best(self, batch_size: int) -> str:
-        """Return the mapping with the highest throughput at a batch size, as text such as "torch-native-cpu"."""
-        column = {mapping: n.value for (mapping, size), n in self.achieved.items() if size == batch_size}
-        return max(column, key=column.__getitem__)
+        """Return the contender with the highest throughput at a batch size, as text such as "torch-native-cpu".
+
+        A mapping that was dropped was timed in the early rounds alone, in which all may have been faster.
+
+        Args:
+            batch_size: the column.
+        """
+        return max(
+            sorted(self.contenders(batch_size)), key=lambda mapping: self.achieved[mapping, batch_size].value
+        )
 
     @property
     def provenances(self) -> tuple[Provenance, ...]:

@@ -9,11 +9,12 @@ from harness.core.provenance import Provenance
 from harness.mapping import DEFAULT_STRATEGY
 from harness.mapping.choices import HERE, WITH_SIMULATED
 from harness.papers.number import Number
-from harness.report import answers
+from harness.report import answers, plots
 from harness.report.content import Content
 from harness.report.reading import read
 from harness.report.rows.libraries import BaselineComparison
 from harness.report.rows.mappings import PredictedThroughput
+from harness.report.tables import heat_maps
 from harness.store.store import Store
 from tests.harness.report import sample
 
@@ -94,6 +95,66 @@ def test_a_mapping_is_the_best_where_all_others_were_dropped_as_clearly_slower(
     )
     (found,) = answers.fastest_mappings(replace(made, predictions=predictions))
     assert (found.mapping, found.sure) == (A, sure)
+
+
+def test_a_mapping_that_was_dropped_in_faster_rounds_is_not_the_best(made: Content) -> None:
+    """A was dropped after five rounds; B went on into slower ones."""
+    dropped = replace(ran(A, rate(1000)), slower_among=(HERE,))
+    changed = replace(made, predictions=(dropped, ran(B, rate(900), chosen=True)))
+    (found,) = answers.fastest_mappings(changed)
+    assert (found.mapping, found.next_mapping, found.sure, found.choice) == (B, A, "best", "this one")
+    (chosen,) = answers.chosen_mappings(changed)
+    assert chosen.sure == "best"
+    (drawn,) = heat_maps(changed.predictions)
+    assert drawn.best(32) == B
+    assert "★" in str(plots.heat_map(drawn))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "noisy", "sure"),
+    [
+        (A, "", f"no verdict: {B} may be as fast"),
+        (B, "", f"no verdict: {B} may be as fast"),
+        (C, "", f"not the best: {A} is faster"),
+        (C, A, "no verdict: too noisy"),
+    ],
+)
+def test_a_choice_that_is_clearly_slower_is_not_the_best_however_close_two_others_are(
+    made: Content, chosen: str, noisy: str, sure: str
+) -> None:
+    predictions = tuple(
+        ran(mapping, rate(value), chosen=mapping == chosen, status="too_noisy" if mapping == noisy else "ok")
+        for mapping, value in ((A, 100), (B, 99), (C, 10))
+    )
+    (found,) = answers.chosen_mappings(replace(made, predictions=predictions))
+    assert found.sure == sure
+
+
+def test_learners_in_fixed_point_are_validated_apart_and_hide_no_other(made: Content) -> None:
+    fixed = "native[fixed32]-native-cpu"
+    predictions = (
+        ran(A, rate(1000), chosen=True),
+        ran(B, rate(900)),
+        replace(ran(fixed, rate(1040), chosen=True), slower_among=(HERE,)),
+    )
+    changed = replace(made, predictions=predictions)
+    (found,) = heat_maps(predictions)
+    assert found.mappings == (A, B)
+    (chosen,) = answers.chosen_mappings(changed)
+    assert (chosen.prediction.mapping, chosen.sure) == (A, "best")
+
+
+def test_a_part_of_a_training_is_no_comparison_with_sb3(made: Content) -> None:
+    ratio = Number("ratio", 9.0, "ratio", Provenance.MEASURED)
+    names = ("sb3, learner and replay alone", "sb3, this project with EnvPool", "sb3, subnormals flushed")
+    compared = tuple(
+        BaselineComparison("w", 32, name, ratio, None, None, None, "faster", "") for name in names
+    )
+    changed = replace(made, comparisons=compared)
+    assert answers.over_sb3(changed) is None
+    (found,) = answers.against_libraries(changed)
+    assert found.sb3 is None
+    assert found.fastest is compared[0]
 
 
 def test_the_sample_s_mappings_are_of_measured_devices_and_say_what_was_chosen(made: Content) -> None:

@@ -1,10 +1,12 @@
 """The pages of a report: what each shows, and what it leaves to others."""
 
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 
+from harness.core.errors import UserError
 from harness.report import answers, pages, reading, reference, site
 from harness.report.content import Content
 from harness.store.store import Store
@@ -25,7 +27,7 @@ def test_the_first_page_has_the_three_numbers_a_figure_and_a_bar_for_each_paper(
     assert f"<b>{errors.median_percent:.1f}%</b>" in numbers
     assert f"{errors.trainings} trainings" in numbers
     assert f"<b>{over.least:.3g} to {over.most:.3g}×</b>" in numbers
-    assert "1 with equal or better returns" in numbers
+    assert "1 faster with equal or better returns" in numbers
     assert (
         "not run: needs placerl validate" in numbers
     )  # no regret is stored in the loop of the default strategy
@@ -46,6 +48,38 @@ def test_the_first_page_says_of_each_choice_whether_it_is_the_fastest(content: C
     assert '<span class="badge best">best</span>' in at_32
     assert "not the best" in at_256
     assert "torch-native-cpu is faster" in at_256
+
+
+def test_a_noisy_rate_of_a_comparison_says_so(content: Content) -> None:
+    noisy = dataclasses.replace(content.comparisons[0], noisy=("theirs",))
+    page = pages.render(dataclasses.replace(content, comparisons=(noisy,)), "libraries")
+    ours, theirs = (
+        re.findall(f'<td data-label="{label}" class="right">(.*?)</td>', page)[0]
+        for label in ("This project", "Baseline")
+    )
+    assert "too noisy" in theirs
+    assert "too noisy" not in ours
+
+
+def test_rows_of_one_workload_that_lie_apart_share_a_table_and_a_plot(content: Content) -> None:
+    a, point = content.curves[0], content.roofline[0]
+    b = dataclasses.replace(a, workload="another")
+    apart = dataclasses.replace(
+        content, curves=(a, b, a), roofline=(point, dataclasses.replace(point, workload="b"), point)
+    )
+    assert [len(rows) for _, rows in pages._by_workload(apart.curves)] in ([1, 2], [2, 1])
+    page = pages.render(apart, "libraries")
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert len(pages._primitives(apart, ())["roofline_tables"]) == 2  # type: ignore[arg-type]
+
+
+def test_a_folder_without_another_reference_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    store, folder = sample.write(tmp_path / "store.sqlite"), tmp_path / "report"
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="--compare"):
+        site.write(store, folder, tmp_path / "empty")
+    assert not folder.exists()
 
 
 def test_a_prediction_that_was_not_run_is_counted_and_not_listed(content: Content) -> None:

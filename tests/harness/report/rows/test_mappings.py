@@ -269,3 +269,15 @@ def test_a_validated_choice_is_shown_with_what_it_lost(tmp_path: Path) -> None:
     assert found.slow_links == "another at 1,000 us a transfer"
     assert (found.strategy, found.mapping, found.best) == ("pal21", "torch-flat-cpu", "native-native-cpu")
     assert found.regret.value == 0.25
+
+
+@pytest.mark.parametrize(("rate", "low"), [(0.0, 0.0), (1.0, -1.0)])
+def test_a_rate_that_is_not_above_0_is_no_achievement(rate: float, low: float, tmp_path: Path) -> None:
+    """This program stores none; a store of another program may hold one, and errors are divided by rates."""
+    details = {"mapping": "native-native-cpu", "loop": "fused", "ran": "fused"}
+    rows = (
+        trained(rate, suite="validation", details=details, low=low),
+        predicted(100.0, suite="validation", quantity="predicted_gradient_steps_per_s", details=details),
+    )
+    (found,) = tables.predictions(frame_of(tmp_path, *rows))
+    assert (found.achieved, found.achieved_status) == (None, "not_run")
