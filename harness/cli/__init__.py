@@ -12,19 +12,22 @@ from typing import NoReturn
 import typer
 
 from harness.cli.app import app as _app
-from harness.core.errors import UserError
+from harness.core.errors import NotRunError, UserError
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C."""
 
 
 def run_app() -> None:
-    """Run the command that the process's arguments name, print a mistake in the input in one line, and exit."""
+    """Run the command that the process's arguments name, print in one line what it cannot do, and exit."""
     try:
         _app()
     except UserError as error:
         typer.echo(f"placerl: {error}", err=True)
         sys.exit(2)
+    except NotRunError as error:
+        typer.echo(f"placerl: not run: {str(error).removeprefix('not run: ')}", err=True)
+        sys.exit(1)
     except KeyboardInterrupt:
         _interrupted()
     except SystemExit as end:

@@ -48,5 +48,9 @@ def learn(
         out.print(learning.table(rows, highest))
     asked = {cell.key for cell in cells if cell.key.endswith("/summary")}
     made = [row for row in rows if learning.summary_key(row.workload, row.backend) in asked]
-    if len(made) < len(asked) or any(row.reason for row in made):
+    if (
+        len(made) < len(asked)
+        or any(row.reason for row in made)
+        or any(cell.failed(opened) for cell in cells)
+    ):
         raise typer.Exit(1)

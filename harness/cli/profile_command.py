@@ -44,13 +44,14 @@ def profile(
     size = item.training.batch_size
     run = begin(results, tier)
     title = f"{item.name}, batch size {size}"
-    if device is None:
-        print_rows(profiled(run, item, size, tier, precisions), title, as_json)
-        return
-    rows = simulated(run, item, size, device)
+    rows = (
+        profiled(run, item, size, tier, precisions) if device is None else simulated(run, item, size, device)
+    )
     print_rows(rows, title, as_json)
-    if not as_json:
+    if device is not None and not as_json:
         _print_cycles(rows)
+    if any(row.status == "failed" for row in rows):
+        raise typer.Exit(1)
 
 
 def _print_cycles(rows: list[Measurement]) -> None:

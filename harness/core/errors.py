@@ -75,3 +75,7 @@ class UserError(Exception):
     def __str__(self) -> str:
         line = f"{self.source}: {self.field}: found {self.found}; allowed: {self.allowed}"
         return f"{line}; did you mean {self.meant}?" if self.meant else line
+
+
+class NotRunError(Exception):
+    """The base class of errors that say why something cannot be run here; the command line prints them in one line."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import replace
 
-from harness.core.errors import UserError
+from harness.core.errors import NotRunError, UserError
 from harness.core.provenance import Provenance
 from harness.core.suites import Suite
 from harness.mapping import (
@@ -194,9 +194,20 @@ def _not_run(strategy: Strategy, workload: Workload, batch_size: int, needs: str
     )
 
 
+class NothingChosenError(NotRunError, LookupError):
+    """Raised if a strategy chose no mapping, with the reason that its rows state."""
+
+
 def chosen_mapping(rows: Iterable[Measurement], strategy: str = DEFAULT_STRATEGY) -> Mapping:
-    """Return the mapping that a strategy chose, from its prediction rows; LookupError if there is none."""
+    """Return the mapping that a strategy chose, from its prediction rows.
+
+    Raises:
+        NothingChosenError: it chose none.
+    """
+    why = f"no prediction of strategy {strategy} is stored"
     for row in rows:
         if row.backend == strategy and row.details.get("chosen"):
             return Mapping.parse(row.details["mapping"])
-    raise LookupError(f"no prediction of strategy {strategy} is stored")
+        if row.backend == strategy and row.status == "not_run":
+            why = f"{strategy} {row.reason.removeprefix('not run: ')}"
+    raise NothingChosenError(why)

@@ -10,13 +10,15 @@ from pathlib import Path, PurePosixPath
 
 import psutil
 
+from harness.core.errors import NotRunError
+
 PROCESS_BYTES = 2_500_000_000
 """Largest resident memory, in bytes, that a process may reach by measuring, without the files that it maps."""
 SHARE = 4
 """A measurement takes at most this fraction (one in 4) of the available memory."""
 
 
-class NotEnoughMemory(Exception):
+class NotEnoughMemory(NotRunError):
     """Raised if a measurement needs more memory than it may take here.
 
     The measurement's row is then stored with status "not_run" and with this message as the reason. The next run tries

@@ -11,6 +11,7 @@ import pytest
 from harness import workloads
 from harness.mapping import STRATEGIES
 from harness.measure.timed_case import Timing
+from harness.platforms.available_memory import NotEnoughMemory
 from tests.harness.cli.command_line import Placerl, refused
 from tests.harness.validate.achieved import unmoved
 
@@ -19,6 +20,31 @@ def test_an_unknown_workload_is_refused_with_the_known_ones(placerl: Placerl, tm
     results = tmp_path / "results"
     refused(placerl("map", "hoper-ddpg", "--results", str(results)), "hoper-ddpg", "hopper-ddpg")
     assert not results.exists()
+
+
+@pytest.mark.parametrize("command", ["map", "profile"])
+def test_too_little_memory_is_one_line_and_no_traceback(
+    placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise NotEnoughMemory("needs 4 GB")
+
+    monkeypatch.setattr("harness.profile.measured.measure.measure", full)
+    outcome = placerl(command, "cartpole-dqn", "--results", str(tmp_path))
+    assert outcome.status == 1
+    assert outcome.err.strip().splitlines()[-1] == "placerl: not run: needs 4 GB"
+    assert "Traceback" not in outcome.err
+
+
+def test_a_backend_that_fails_is_an_exit_status(
+    placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(cases: list[Any], protocol: object, progress: object) -> dict[str, Timing]:
+        names = [case.name for case in cases]
+        return {name: Timing(name, "failed", "check: wrong") for name in names}
+
+    monkeypatch.setattr("harness.profile.measured.measure.measure", measured)
+    assert placerl("profile", "cartpole-dqn", "--results", str(tmp_path)).status == 1
 
 
 @pytest.mark.parametrize("size", ["0", "-1", "100000000"])

@@ -17,11 +17,18 @@ from harness.platforms import this_machine
 from harness.platforms.available_memory import NotEnoughMemory
 from harness.store.cell import Cell
 from harness.store.store import Store
-from tests.harness.cli.command_line import Placerl
+from tests.harness.cli.command_line import Placerl, refused
 from tests.harness.papers.rows import profiled
 
 ROW = Measurement(suite="s", primitive="p", quantity="q", unit="s", provenance=Provenance.MEASURED, value=1.0)
 CELLS = [Cell(f"a/{number}", 60, lambda run, report: [ROW]) for number in range(3)]
+
+
+def test_an_empty_address_is_not_this_machine(placerl: Placerl, tmp_path: Path) -> None:
+    """As an unset variable of the shell leaves it."""
+    results = tmp_path / "results"
+    refused(placerl("reproduce", "--ray", "", "--results", str(results)), "--ray: found ''")
+    assert not results.exists()
 
 
 @pytest.mark.parametrize("arguments", [(), ("--ray", "local")])

@@ -8,12 +8,30 @@ from pathlib import Path
 import pytest
 
 from harness.cli import run_command
+from harness.mapping import DEFAULT_STRATEGY
 from harness.platforms.energy import EnergyMeter
 from harness.runtime import measured_run
 from harness.runtime.training import Progress, Training
 from harness.runtime.units.unit import UnitError
 from tests.harness.cli.command_line import Placerl, refused
-from tests.harness.papers.rows import trained
+from tests.harness.papers.rows import predicted, trained
+
+
+def test_a_workload_for_which_nothing_was_chosen_is_one_line_with_the_reason(
+    placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking = replace(
+        predicted(1.0, backend=DEFAULT_STRATEGY, details={}),
+        value=None,
+        low=None,
+        high=None,
+        status="not_run",
+        reason="needs: x",
+    )
+    monkeypatch.setattr(run_command, "predicted", lambda *_: [lacking])
+    outcome = placerl("run", "cartpole-dqn", "--results", str(tmp_path))
+    assert outcome.status == 1
+    assert outcome.err.strip().splitlines()[-1] == f"placerl: not run: {DEFAULT_STRATEGY} needs: x"
 
 
 @pytest.mark.parametrize(
