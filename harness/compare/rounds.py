@@ -13,30 +13,29 @@ the replays. The baseline's name in the rows shows this, and also features that 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from enum import StrEnum
+from dataclasses import asdict, dataclass
 from functools import partial
 from time import monotonic
 from typing import Any
 
-import numpy as np
-
 from harness.compare import equal_steps, registry
-from harness.compare.equal_steps import ComparedSide, Returns, StepExtent
-from harness.compare.protocol import FailureKind, Worker, WorkerFailure, WorkerJob, WorkerResult
+from harness.compare.comparison_rows import ComparisonRows
+from harness.compare.equal_steps import Returns, StepExtent
+from harness.compare.parts import FLUSHED, OURS, PLAIN, ComparedPart, OurSide, label
+from harness.compare.protocol import Worker, WorkerFailure, WorkerJob
+from harness.compare.system import System
 from harness.core.progress import Report, silent
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.core.suites import Suite
 from harness.mapping import Mapping
 from harness.mapping.assignments import CPU, CUDA
-from harness.measure import rows as summary_rows
 from harness.measure import statistics
 from harness.measure.conditions import conditions
 from harness.measure.turns import Rounds, in_rounds
 from harness.workloads import Workload
 
-OURS, NULL = "placerl", "placerl (null)"
+NULL = f"{OURS} (null)"
 START_LIMIT_S = 600.0  # some systems compile for the workload before they begin
 FIRST_JOB_STEPS = 20
 # long compared with one episode's reset; short, so that both sides of a pair find the machine in the same state
@@ -45,66 +44,6 @@ NOT_INSTALLABLE = {"sb3": {"openai-baselines": "OpenAI Baselines", "spinningup":
 """Systems of PPO Tables 1 and 2 that can no longer be installed, by the baseline that replaces them."""
 LATE_FACTOR = 20  # a job that takes this many times its expected seconds is taken to hang
 LEAST_LIMIT_S = 30.0
-REPLAY_CALLS = ("insert", "sample", "update")
-"""Calls of a replay whose seconds a worker reports (`WorkerResult.terms_s`) if replays alone are compared."""
-
-
-class ComparedPart(StrEnum):
-    """The part of a training that is compared: all of it, learner and replay, or the replay alone.
-
-    Rows with the results have it in their field `primitive`.
-    """
-
-    TRAINING = "training"
-    LEARNER_AND_REPLAY = "learner and replay"
-    REPLAY = "replay"
-
-
-FLUSHED = ", subnormals flushed"
-"""Added to the name of a baseline that flushes subnormal numbers."""
-
-
-@dataclass(frozen=True)
-class OurSide:
-    """Features that this project uses in a comparison and the other library does not; at most one of them.
-
-    Attributes:
-        envpool: whether EnvPool steps this project's environments.
-        native_environments: whether C++ code steps them.
-        threads_native: whether this project's actors and learner are C++ threads, on native environments; on one core,
-            one thread that does both in turns.
-    """
-
-    envpool: bool = False
-    native_environments: bool = False
-    threads_native: bool = False
-
-    def __str__(self) -> str:
-        words = {
-            "envpool": "EnvPool",
-            "native_environments": "native environments",
-            "threads_native": "C++ actors and learner",
-        }
-        return " and ".join(word for name, word in words.items() if getattr(self, name))
-
-
-PLAIN = OurSide()
-
-
-def label(
-    baseline: str, part: ComparedPart = ComparedPart.TRAINING, ours: OurSide = PLAIN, cores: int = 0
-) -> str:
-    """Return the name that a baseline has in the rows of a comparison.
-
-    Args:
-        baseline: the baseline's own name.
-        part: the part of the training that is compared; added to the name if it is not the whole training.
-        ours: the features that only this project uses, such as EnvPool, which are added too.
-        cores: number of cores that both systems are confined to, also added; 0 if they are not confined.
-    """
-    alone = "" if part is ComparedPart.TRAINING else f", {part} alone"
-    with_what = f", this project with {ours}" if str(ours) else ""
-    return f"{baseline}{alone}{with_what}" + (f", on {cores} core{'s' * (cores > 1)}" if cores else "")
 
 
 def networks_on(mapping: Mapping) -> str:
@@ -117,60 +56,6 @@ def networks_on(mapping: Mapping) -> str:
     """
     device = mapping.learner.device
     return device if device.partition(":")[0] == CUDA else CPU
-
-
-@dataclass
-class _System:
-    """One system under comparison, and its results so far.
-
-    Attributes:
-        name: `placerl` or the baseline's name, with `FLUSHED` if it flushes.
-        start: function that starts its worker.
-        job: its next job, with the number of gradient steps to take.
-        worker: the running worker; None before the start and after a failure.
-        failure: why it no longer runs.
-        start_s: seconds from its start to the end of its first job.
-        results: results of the timed rounds, one per round.
-        again: results of the second job of each round, for this project only.
-        timed: all of these results, in the order in which they were measured.
-    """
-
-    name: str
-    start: Callable[[], Worker]
-    job: WorkerJob
-    worker: Worker | None = None
-    failure: WorkerFailure | None = None
-    start_s: float = 0.0
-    results: list[WorkerResult] = field(default_factory=list)
-    again: list[WorkerResult] = field(default_factory=list)
-    timed: list[WorkerResult] = field(default_factory=list)
-
-    def ask(self, limit_s: float) -> WorkerResult | None:
-        """Have a job done; returns None once the system has failed."""
-        if self.failure:
-            return None
-        try:
-            if self.worker is None:
-                self.worker = self.start()
-            return self.worker.ask(self.job, limit_s)
-        except WorkerFailure as failure:
-            self.failure = failure
-            return None
-
-    def ask_timed(self, limit_s: float) -> WorkerResult | None:
-        """Have a job of the timed rounds done; returns None once the system has failed."""
-        if result := self.ask(limit_s):
-            self.timed.append(result)
-        return result
-
-    def side(self) -> ComparedSide:
-        """Return the side to train again, with the speed of its timed rounds."""
-        return ComparedSide.of(self.name, self.start, self.start_s, self.timed)
-
-    def size_jobs(self, result: WorkerResult, seconds: float) -> None:
-        """Make further jobs last about `seconds`, estimated from the last one."""
-        steps = max(1, round(seconds * result.gradient_steps / result.wall_s))
-        self.job = self.job.model_copy(update={"gradient_steps": steps})
 
 
 @dataclass(frozen=True)
@@ -264,12 +149,12 @@ def compare(
             return registry.own_replay_worker(settings.cpus)
         return registry.own_worker(str(mapping), cpus=settings.cpus, **asdict(settings.ours))
 
-    ours = _System(OURS, start, job)
+    ours = System(OURS, start, job)
     their_start = partial(registry.baseline_worker, cpus=settings.cpus)
-    theirs = [_System(name, partial(their_start, name), job) for name in baselines]
+    theirs = [System(name, partial(their_start, name), job) for name in baselines]
     flushing = job.model_copy(update={"flush_subnormals": True})
     theirs += [
-        _System(system.name + FLUSHED, system.start, flushing)
+        System(system.name + FLUSHED, system.start, flushing)
         for system in theirs
         if system.name in settings.flushed
     ]
@@ -299,7 +184,7 @@ def compare(
     }
     rows: list[Measurement] = []
     for system in theirs:
-        rows += _Rows(
+        rows += ComparisonRows(
             workload.name,
             size,
             ours,
@@ -340,13 +225,13 @@ def _stood_in_for(
     ]
 
 
-def _note_build_failure(systems: Sequence[_System], name: str, failure: WorkerFailure | None) -> None:
+def _note_build_failure(systems: Sequence[System], name: str, failure: WorkerFailure | None) -> None:
     for system in systems:
         if system.name.removesuffix(FLUSHED) == name:
             system.failure = failure
 
 
-def _end(systems: Sequence[_System]) -> None:
+def _end(systems: Sequence[System]) -> None:
     at_work = [system.worker for system in systems if system.worker]
     for worker in at_work:
         worker.hang_up()  # so that they all end at the same time
@@ -355,7 +240,7 @@ def _end(systems: Sequence[_System]) -> None:
 
 
 def _returns(
-    ours: _System, theirs: _System, part: ComparedPart, extent: StepExtent | None, report: Report
+    ours: System, theirs: System, part: ComparedPart, extent: StepExtent | None, report: Report
 ) -> Returns:
     """Return what both sides learn in the same number of environment steps, or why that is unknown."""
     if part is ComparedPart.LEARNER_AND_REPLAY:
@@ -371,7 +256,7 @@ def _returns(
     return equal_steps.compare(ours.side(), theirs.side(), ours.job, extent, report)
 
 
-def _warm_up(systems: Sequence[_System], report: Callable[[str], None]) -> None:
+def _warm_up(systems: Sequence[System], report: Callable[[str], None]) -> None:
     """Start the systems, and set the length of their jobs from a first job and a second one of the estimated
     length.
     """
@@ -385,7 +270,7 @@ def _warm_up(systems: Sequence[_System], report: Callable[[str], None]) -> None:
 
 
 def _rounds(
-    ours: _System, theirs: Sequence[_System], budget_s: float, rounds: int, report: Callable[[str], None]
+    ours: System, theirs: Sequence[System], budget_s: float, rounds: int, report: Callable[[str], None]
 ) -> None:
     """Run interleaved rounds until there are enough, the time is over, or no baseline is left."""
     limit_s = max(LEAST_LIMIT_S, LATE_FACTOR * JOB_S)
@@ -401,172 +286,3 @@ def _rounds(
             system.again = results[name]
         else:
             system.results = results[name]
-
-
-class _Rows:
-    """The rows of this project compared with one baseline."""
-
-    def __init__(
-        self,
-        workload: str,
-        batch_size: int,
-        ours: _System,
-        theirs: _System,
-        shared: dict[str, Any],
-        part: ComparedPart,
-        name: str,
-        returns: Returns,
-    ) -> None:
-        self._workload, self._batch_size = workload, batch_size
-        self._ours, self._theirs = ours, theirs
-        self._part, self._returns = part, returns
-        self._rate = "replay_cycles_per_s" if part is ComparedPart.REPLAY else "gradient_steps_per_s"
-        self._details = {"baseline": name} | shared
-
-    def all(self) -> list[Measurement]:
-        """Return both systems' rates and returns, and the ratio of their rates."""
-        rows: list[Measurement] = []
-        for part, system in (("ours", self._ours), ("theirs", self._theirs)):
-            rows += self._system(part, system)
-        if not self._ours.failure and not self._theirs.failure:
-            rows += [*self._learnt(), *self._ratios()]
-        return rows
-
-    def _common(self, backend: str, quantity: str, details: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields that every kind of row has."""
-        return {
-            "suite": Suite.COMPARE,
-            "workload": self._workload,
-            "primitive": str(self._part),
-            "backend": backend,
-            "device": self._theirs.job.device,
-            "batch_size": self._batch_size,
-            "quantity": quantity,
-            "details": self._details | details,
-        }
-
-    def _row(self, backend: str, quantity: str, details: dict[str, Any], **fields: Any) -> Measurement:
-        common = self._common(backend, quantity, details)
-        return Measurement(**common, provenance=Provenance.MEASURED, **fields)
-
-    def _system(self, part: str, system: _System) -> list[Measurement]:
-        details: dict[str, Any] = {"part": part}
-        if system.failure:
-            details |= {"kind": str(system.failure.kind), "last_lines": list(system.failure.last_lines)}
-            refused = system.failure.kind is FailureKind.REFUSED
-            reason = f"{system.name}: {system.failure}"
-            if refused:  # nothing is broken: the system cannot do what the workload requires
-                reason = f"not run: {system.name} cannot do it: {system.failure.detail}"
-            status = "not_run" if refused else "failed"
-            return [self._row(system.name, self._rate, details, status=status, reason=reason)]
-        results = system.timed
-        if not results:  # the other side failed before the first round
-            return []
-        first = results[0]
-        details |= {
-            "versions": first.versions,
-            "notes": first.notes,
-            "start_s": system.start_s,
-            "gradient_steps": sum(result.gradient_steps for result in results),
-            "environment_steps": sum(result.environment_steps for result in results),
-        }
-
-        def summary(quantity: str, samples: list[float], of: str = "", whole: float = 0.0) -> Measurement:
-            common = self._common(system.name, quantity, details | {"part": part + of})
-            return summary_rows.summary_row(samples, whole=whole, **common)
-
-        rows = [summary(self._rate, [result.gradient_steps / result.wall_s for result in results])]
-        if self._part is not ComparedPart.LEARNER_AND_REPLAY:
-            rates = [result.environment_steps / result.wall_s for result in results]
-            rows.append(summary("environment_steps_per_s", rates, ", environment"))
-        if self._part is ComparedPart.REPLAY:
-            for call in REPLAY_CALLS:
-                rates = [
-                    (result.environment_steps if call == "insert" else result.gradient_steps) / seconds
-                    for result in results
-                    if (seconds := result.terms_s.get(call, 0.0)) > 0
-                ]
-                if rates:
-                    rows.append(summary(f"{call}s_per_s", rates, f", {call}s"))
-        elif self._part is ComparedPart.TRAINING:
-            for term in dict.fromkeys(term for result in results for term in result.terms_s):
-                shares = [result.terms_s.get(term, 0.0) / result.wall_s for result in results]
-                rows.append(summary("fraction_of_time", shares, f", {term}, of the time", whole=1.0))
-        returns = [value for result in results for value in result.episode_returns]
-        if returns:
-            rows.append(self._returned(system.name, details | {"part": f"{part}, episodes"}, returns))
-        return rows
-
-    def _returned(self, backend: str, details: dict[str, Any], returns: list[float]) -> Measurement:
-        """Return the row of the episodes' returns. They may be negative, so a wide interval is not "too noisy"."""
-        low, high = None, None
-        if len(returns) >= statistics.FEWEST_SAMPLES:
-            low, high = statistics.interval(returns, in_order=True)
-        value = float(np.median(returns))
-        return self._row(
-            backend, "episode_return", details, value=value, low=low, high=high, samples=tuple(returns)
-        )
-
-    def _learnt(self) -> list[Measurement]:
-        """Return the mean return of both after the same number of environment steps, and their difference."""
-        returns = self._returns
-        rows = []
-        for part, system, side in (
-            ("ours", self._ours, returns.ours),
-            ("theirs", self._theirs, returns.theirs),
-        ):
-            if side and all(one.last for one in side):
-                details: dict[str, Any] = {
-                    "part": f"{part}, return",
-                    "seeds": [one.seed for one in side],
-                    "environment_steps": [one.environment_steps for one in side],
-                    "episodes": [len(one.last) for one in side],
-                }
-                samples = tuple(float(np.mean(one.last)) for one in side)
-                rows.append(
-                    self._mean(system.name, equal_steps.RETURN, details, equal_steps.mean(side), samples)
-                )
-        if not returns.reason:
-            details = {"part": equal_steps.DIFFERENCE, "environment_steps": returns.environment_steps}
-            rows.append(self._mean(OURS, equal_steps.DIFFERENCE, details, returns.difference()))
-        return rows
-
-    def _mean(
-        self,
-        backend: str,
-        quantity: str,
-        details: dict[str, Any],
-        mean: equal_steps.Mean,
-        samples: tuple[float, ...] = (),
-    ) -> Measurement:
-        low, high = mean.low, mean.high
-        return self._row(backend, quantity, details, value=mean.value, low=low, high=high, samples=samples)
-
-    def _ratios(self) -> list[Measurement]:
-        """Return this project's throughput over the baseline's, and over its own."""
-        outcome = statistics.compare(
-            _step_times_s(self._ours.results),
-            _step_times_s(self._theirs.results),
-            _step_times_s(self._ours.again),
-        )
-        parts = (("throughput_ratio", outcome.ratio), ("null_ratio", outcome.null))
-        details = {
-            "pairs": outcome.pairs,
-            "verdict": self._returns.verdict(outcome.verdict),
-            "why_no_verdict": outcome.reason,
-            "returns": str(self._returns),
-        }
-        rows = []
-        for quantity, times in parts:
-            if times is None:
-                unknown = {"status": "not_run", "reason": outcome.reason}
-                rows.append(self._row(OURS, quantity, details | {"part": quantity}, **unknown))
-                continue
-            common = self._common(OURS, quantity, details | {"part": quantity})
-            rows.append(summary_rows.gain(times, **common))
-        return rows
-
-
-def _step_times_s(results: Sequence[WorkerResult]) -> list[float]:
-    """Return seconds per gradient step in each round, including the whole loop."""
-    return [result.wall_s / result.gradient_steps for result in results]

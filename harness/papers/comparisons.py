@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from harness.compare.equal_steps import FASTER, NOT_COMPARED
-from harness.compare.rounds import ComparedPart
+from harness.compare.parts import ComparedPart
 from harness.core.suites import Suite
 from harness.mapping.assignments import CUDA
 from harness.papers.evidence import detail, number, records, select

@@ -11,7 +11,7 @@ from functools import cache
 
 from harness import papers, platforms, workloads
 from harness.compare import rounds
-from harness.compare.rounds import ComparedPart, OurSide, label
+from harness.compare.parts import ComparedPart, OurSide, label
 from harness.core.errors import UserError
 from harness.core.progress import Report, part
 from harness.core.provenance import Provenance

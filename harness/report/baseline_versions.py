@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.compare.rounds import OURS
+from harness.compare.parts import OURS
 from harness.papers.evidence import detail, records
 from harness.report.rows.libraries import BaselineVersions
 

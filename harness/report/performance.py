@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.compare.rounds import OURS
+from harness.compare.parts import OURS
 from harness.core.suites import Suite
 from harness.mapping import Loop
 from harness.papers.evidence import detail, last_attempts, mapping_of, noisy, number, records

@@ -27,6 +27,7 @@ from harness.cli.common import RESULTS, ResultsOption
 from harness.cli.compare_command import departures, returns
 from harness.compare import rounds
 from harness.compare.equal_steps import FASTER, NOT_COMPARED, StepExtent
+from harness.compare.parts import OurSide
 from harness.core.errors import UserError
 from harness.core.progress import Report
 from harness.core.row import Measurement
@@ -228,7 +229,7 @@ def measure(
     )
 
 
-def our_side(item: workloads.Workload, mapping: Mapping, native_environments: bool) -> rounds.OurSide:
+def our_side(item: workloads.Workload, mapping: Mapping, native_environments: bool) -> OurSide:
     """Return how this project trains a workload: with the whole loop in C++ if it can.
 
     PPO's iterations are native calls on native environments; other algorithms need a prioritised replay for that.
@@ -239,8 +240,8 @@ def our_side(item: workloads.Workload, mapping: Mapping, native_environments: bo
         native_environments: whether C++ steps this project's environments.
     """
     if native_environments and str(mapping) == native_threads.MAPPING and item.replay.prioritized:
-        return rounds.OurSide(threads_native=True)
-    return rounds.OurSide(native_environments=native_environments)
+        return OurSide(threads_native=True)
+    return OurSide(native_environments=native_environments)
 
 
 def judged(cell: TrainingCell, rows: Sequence[Measurement]) -> str:

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from harness.compare.parts import ComparedPart, label
 from harness.compare.registry import RLLIB
-from harness.compare.rounds import ComparedPart, label
 from harness.papers import charts
 from harness.papers.base import Finding, Outcome
 from harness.papers.charts import Panel

@@ -14,6 +14,7 @@ from harness.cli.bench import training_bench
 from harness.compare import equal_steps, registry
 from harness.compare import rounds as compare
 from harness.compare.equal_steps import StepExtent
+from harness.compare.parts import FLUSHED, OurSide
 from harness.compare.protocol import FailureKind, Worker, WorkerFailure
 from harness.core.progress import silent
 from harness.mapping import Mapping
@@ -306,7 +307,7 @@ def test_environments_of_envpool_are_no_secret(systems, monkeypatch):
     monkeypatch.setattr(
         registry, "own_worker", lambda mapping, **options: (asked.append(options), own(mapping))[1]
     )
-    rows = compared(["slow"], ours=compare.OurSide(envpool=True))
+    rows = compared(["slow"], ours=OurSide(envpool=True))
     assert {baseline for baseline, _, _ in rows} == {"slow, this project with EnvPool"}
     flags = {"envpool": True, "native_environments": False, "threads_native": False}
     assert asked == [flags | {"cpus": None}]
@@ -315,7 +316,7 @@ def test_environments_of_envpool_are_no_secret(systems, monkeypatch):
 def test_a_baseline_that_flushes_is_a_side_of_its_own(systems):
     systems |= {"placerl": ["rate", "2000", MANY], "slow": ["flushable", "500", "1000"]}
     rows = compared(["slow"], flushed=["slow"], returns=RETURNS)
-    flushed = "slow" + compare.FLUSHED
+    flushed = "slow" + FLUSHED
     assert rows["slow", "slow", "gradient_steps_per_s"].value == pytest.approx(500, rel=0.01)
     assert rows[flushed, flushed, "gradient_steps_per_s"].value == pytest.approx(1000, rel=0.01)
     assert rows[flushed, "placerl", "throughput_ratio"].value == pytest.approx(2, rel=0.1)

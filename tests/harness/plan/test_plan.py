@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness import papers, workloads
-from harness.compare.rounds import ComparedPart, label
+from harness.compare.parts import ComparedPart, label
 from harness.core.errors import UserError
 from harness.core.progress import Report, silent
 from harness.core.provenance import Provenance

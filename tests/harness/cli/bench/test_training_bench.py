@@ -10,8 +10,8 @@ from harness import workloads
 from harness.cli.bench import training_bench
 from harness.cli.bench.training_bench import CELLS, judged, lines, our_side
 from harness.compare import registry
+from harness.compare.parts import OurSide
 from harness.compare.protocol import Worker
-from harness.compare.rounds import OurSide
 from harness.mapping import Mapping
 from harness.store.store import Store
 from tests.harness.cli.command_line import Placerl, refused

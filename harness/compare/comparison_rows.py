@@ -1,0 +1,189 @@
+"""Turns the results of a comparison with one library into rows: rates, returns, and the ratio of the rates."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from harness.compare import equal_steps
+from harness.compare.equal_steps import Returns
+from harness.compare.parts import OURS, ComparedPart
+from harness.compare.protocol import FailureKind, WorkerResult
+from harness.compare.system import System
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.core.suites import Suite
+from harness.measure import rows as summary_rows
+from harness.measure import statistics
+
+REPLAY_CALLS = ("insert", "sample", "update")
+"""Calls of a replay whose seconds a worker reports (`WorkerResult.terms_s`) if replays alone are compared."""
+
+
+class ComparisonRows:
+    """The rows of this project compared with one baseline."""
+
+    def __init__(
+        self,
+        workload: str,
+        batch_size: int,
+        ours: System,
+        theirs: System,
+        shared: dict[str, Any],
+        part: ComparedPart,
+        name: str,
+        returns: Returns,
+    ) -> None:
+        self._workload, self._batch_size = workload, batch_size
+        self._ours, self._theirs = ours, theirs
+        self._part, self._returns = part, returns
+        self._rate = "replay_cycles_per_s" if part is ComparedPart.REPLAY else "gradient_steps_per_s"
+        self._details = {"baseline": name} | shared
+
+    def all(self) -> list[Measurement]:
+        """Return both systems' rates and returns, and the ratio of their rates."""
+        rows: list[Measurement] = []
+        for part, system in (("ours", self._ours), ("theirs", self._theirs)):
+            rows += self._system(part, system)
+        if not self._ours.failure and not self._theirs.failure:
+            rows += [*self._learnt(), *self._ratios()]
+        return rows
+
+    def _common(self, backend: str, quantity: str, details: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields that every kind of row has."""
+        return {
+            "suite": Suite.COMPARE,
+            "workload": self._workload,
+            "primitive": str(self._part),
+            "backend": backend,
+            "device": self._theirs.job.device,
+            "batch_size": self._batch_size,
+            "quantity": quantity,
+            "details": self._details | details,
+        }
+
+    def _row(self, backend: str, quantity: str, details: dict[str, Any], **fields: Any) -> Measurement:
+        common = self._common(backend, quantity, details)
+        return Measurement(**common, provenance=Provenance.MEASURED, **fields)
+
+    def _system(self, part: str, system: System) -> list[Measurement]:
+        details: dict[str, Any] = {"part": part}
+        if system.failure:
+            details |= {"kind": str(system.failure.kind), "last_lines": list(system.failure.last_lines)}
+            refused = system.failure.kind is FailureKind.REFUSED
+            reason = f"{system.name}: {system.failure}"
+            if refused:  # nothing is broken: the system cannot do what the workload requires
+                reason = f"not run: {system.name} cannot do it: {system.failure.detail}"
+            status = "not_run" if refused else "failed"
+            return [self._row(system.name, self._rate, details, status=status, reason=reason)]
+        results = system.timed
+        if not results:  # the other side failed before the first round
+            return []
+        first = results[0]
+        details |= {
+            "versions": first.versions,
+            "notes": first.notes,
+            "start_s": system.start_s,
+            "gradient_steps": sum(result.gradient_steps for result in results),
+            "environment_steps": sum(result.environment_steps for result in results),
+        }
+
+        def summary(quantity: str, samples: list[float], of: str = "", whole: float = 0.0) -> Measurement:
+            common = self._common(system.name, quantity, details | {"part": part + of})
+            return summary_rows.summary_row(samples, whole=whole, **common)
+
+        rows = [summary(self._rate, [result.gradient_steps / result.wall_s for result in results])]
+        if self._part is not ComparedPart.LEARNER_AND_REPLAY:
+            rates = [result.environment_steps / result.wall_s for result in results]
+            rows.append(summary("environment_steps_per_s", rates, ", environment"))
+        if self._part is ComparedPart.REPLAY:
+            for call in REPLAY_CALLS:
+                rates = [
+                    (result.environment_steps if call == "insert" else result.gradient_steps) / seconds
+                    for result in results
+                    if (seconds := result.terms_s.get(call, 0.0)) > 0
+                ]
+                if rates:
+                    rows.append(summary(f"{call}s_per_s", rates, f", {call}s"))
+        elif self._part is ComparedPart.TRAINING:
+            for term in dict.fromkeys(term for result in results for term in result.terms_s):
+                shares = [result.terms_s.get(term, 0.0) / result.wall_s for result in results]
+                rows.append(summary("fraction_of_time", shares, f", {term}, of the time", whole=1.0))
+        returns = [value for result in results for value in result.episode_returns]
+        if returns:
+            rows.append(self._returned(system.name, details | {"part": f"{part}, episodes"}, returns))
+        return rows
+
+    def _returned(self, backend: str, details: dict[str, Any], returns: list[float]) -> Measurement:
+        """Return the row of the episodes' returns. They may be negative, so a wide interval is not "too noisy"."""
+        low, high = None, None
+        if len(returns) >= statistics.FEWEST_SAMPLES:
+            low, high = statistics.interval(returns, in_order=True)
+        value = float(np.median(returns))
+        return self._row(
+            backend, "episode_return", details, value=value, low=low, high=high, samples=tuple(returns)
+        )
+
+    def _learnt(self) -> list[Measurement]:
+        """Return the mean return of both after the same number of environment steps, and their difference."""
+        returns = self._returns
+        rows = []
+        for part, system, side in (
+            ("ours", self._ours, returns.ours),
+            ("theirs", self._theirs, returns.theirs),
+        ):
+            if side and all(one.last for one in side):
+                details: dict[str, Any] = {
+                    "part": f"{part}, return",
+                    "seeds": [one.seed for one in side],
+                    "environment_steps": [one.environment_steps for one in side],
+                    "episodes": [len(one.last) for one in side],
+                }
+                samples = tuple(float(np.mean(one.last)) for one in side)
+                rows.append(
+                    self._mean(system.name, equal_steps.RETURN, details, equal_steps.mean(side), samples)
+                )
+        if not returns.reason:
+            details = {"part": equal_steps.DIFFERENCE, "environment_steps": returns.environment_steps}
+            rows.append(self._mean(OURS, equal_steps.DIFFERENCE, details, returns.difference()))
+        return rows
+
+    def _mean(
+        self,
+        backend: str,
+        quantity: str,
+        details: dict[str, Any],
+        mean: equal_steps.Mean,
+        samples: tuple[float, ...] = (),
+    ) -> Measurement:
+        low, high = mean.low, mean.high
+        return self._row(backend, quantity, details, value=mean.value, low=low, high=high, samples=samples)
+
+    def _ratios(self) -> list[Measurement]:
+        """Return this project's throughput over the baseline's, and over its own."""
+        outcome = statistics.compare(
+            _step_times_s(self._ours.results),
+            _step_times_s(self._theirs.results),
+            _step_times_s(self._ours.again),
+        )
+        parts = (("throughput_ratio", outcome.ratio), ("null_ratio", outcome.null))
+        details = {
+            "pairs": outcome.pairs,
+            "verdict": self._returns.verdict(outcome.verdict),
+            "why_no_verdict": outcome.reason,
+            "returns": str(self._returns),
+        }
+        rows = []
+        for quantity, times in parts:
+            if times is None:
+                unknown = {"status": "not_run", "reason": outcome.reason}
+                rows.append(self._row(OURS, quantity, details | {"part": quantity}, **unknown))
+                continue
+            common = self._common(OURS, quantity, details | {"part": quantity})
+            rows.append(summary_rows.gain(times, **common))
+        return rows
+
+
+def _step_times_s(results: Sequence[WorkerResult]) -> list[float]:
+    """Return seconds per gradient step in each round, including the whole loop."""
+    return [result.wall_s / result.gradient_steps for result in results]

@@ -1,0 +1,63 @@
+"""Says what a comparison covers: all of a training or a part of it, and with which features of this project."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+OURS = "placerl"
+"""The name of this project in the rows of comparisons."""
+FLUSHED = ", subnormals flushed"
+"""Added to the name of a baseline that flushes subnormal numbers."""
+
+
+class ComparedPart(StrEnum):
+    """The part of a training that is compared: all of it, learner and replay, or the replay alone.
+
+    Rows with the results have it in their field `primitive`.
+    """
+
+    TRAINING = "training"
+    LEARNER_AND_REPLAY = "learner and replay"
+    REPLAY = "replay"
+
+
+@dataclass(frozen=True)
+class OurSide:
+    """Features that this project uses in a comparison and the other library does not; at most one of them.
+
+    Attributes:
+        envpool: whether EnvPool steps this project's environments.
+        native_environments: whether C++ code steps them.
+        threads_native: whether this project's actors and learner are C++ threads, on native environments; on one core,
+            one thread that does both in turns.
+    """
+
+    envpool: bool = False
+    native_environments: bool = False
+    threads_native: bool = False
+
+    def __str__(self) -> str:
+        words = {
+            "envpool": "EnvPool",
+            "native_environments": "native environments",
+            "threads_native": "C++ actors and learner",
+        }
+        return " and ".join(word for name, word in words.items() if getattr(self, name))
+
+
+PLAIN = OurSide()
+
+
+def label(
+    baseline: str, part: ComparedPart = ComparedPart.TRAINING, ours: OurSide = PLAIN, cores: int = 0
+) -> str:
+    """Return the name that a baseline has in the rows of a comparison.
+
+    Args:
+        baseline: the baseline's own name.
+        part: the part of the training that is compared; added to the name if it is not the whole training.
+        ours: the features that only this project uses, such as EnvPool, which are added too.
+        cores: number of cores that both systems are confined to, also added; 0 if they are not confined.
+    """
+    alone = "" if part is ComparedPart.TRAINING else f", {part} alone"
+    with_what = f", this project with {ours}" if str(ours) else ""
+    return f"{baseline}{alone}{with_what}" + (f", on {cores} core{'s' * (cores > 1)}" if cores else "")

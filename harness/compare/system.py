@@ -1,0 +1,61 @@
+"""Keeps one system of a comparison, this project or another library: its worker process, its next job, its results."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from harness.compare.equal_steps import ComparedSide
+from harness.compare.protocol import Worker, WorkerFailure, WorkerJob, WorkerResult
+
+
+@dataclass
+class System:
+    """One system under comparison, and its results so far.
+
+    Attributes:
+        name: `placerl` or the baseline's name, with `FLUSHED` if it flushes.
+        start: function that starts its worker.
+        job: its next job, with the number of gradient steps to take.
+        worker: the running worker; None before the start and after a failure.
+        failure: why it no longer runs.
+        start_s: seconds from its start to the end of its first job.
+        results: results of the timed rounds, one per round.
+        again: results of the second job of each round, for this project only.
+        timed: all of these results, in the order in which they were measured.
+    """
+
+    name: str
+    start: Callable[[], Worker]
+    job: WorkerJob
+    worker: Worker | None = None
+    failure: WorkerFailure | None = None
+    start_s: float = 0.0
+    results: list[WorkerResult] = field(default_factory=list)
+    again: list[WorkerResult] = field(default_factory=list)
+    timed: list[WorkerResult] = field(default_factory=list)
+
+    def ask(self, limit_s: float) -> WorkerResult | None:
+        """Have a job done; returns None once the system has failed."""
+        if self.failure:
+            return None
+        try:
+            if self.worker is None:
+                self.worker = self.start()
+            return self.worker.ask(self.job, limit_s)
+        except WorkerFailure as failure:
+            self.failure = failure
+            return None
+
+    def ask_timed(self, limit_s: float) -> WorkerResult | None:
+        """Have a job of the timed rounds done; returns None once the system has failed."""
+        if result := self.ask(limit_s):
+            self.timed.append(result)
+        return result
+
+    def side(self) -> ComparedSide:
+        """Return the side to train again, with the speed of its timed rounds."""
+        return ComparedSide.of(self.name, self.start, self.start_s, self.timed)
+
+    def size_jobs(self, result: WorkerResult, seconds: float) -> None:
+        """Make further jobs last about `seconds`, estimated from the last one."""
+        steps = max(1, round(seconds * result.gradient_steps / result.wall_s))
+        self.job = self.job.model_copy(update={"gradient_steps": steps})
