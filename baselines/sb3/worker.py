@@ -115,6 +115,8 @@ class Training(Agent):
             self.model = self._model(job, environments)
             warm_up_steps = training["learning_starts"] + self._steps_for(WARM_UP_GRADIENT_STEPS)
         self.model.set_logger(Logger(folder=None, output_formats=[]))
+        if self.device != "cpu":
+            self.notes["device"] = str(self.model.device)
         self._run(warm_up_steps)
 
     def _steps_for(self, gradient_steps: int) -> int:
@@ -284,6 +286,8 @@ class Training(Agent):
                 self.learn(missing)
             else:
                 self._run(self._steps_for(missing))
+        if self.device != "cpu":
+            torch.cuda.synchronize(self.device)  # a step may return before the GPU is done
 
     def learn(self, gradient_steps: int) -> None:
         """Take gradient steps without environment steps, in one call of SB3's `train`.

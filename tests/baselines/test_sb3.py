@@ -67,6 +67,7 @@ def test_a_gpu_that_is_not_there_is_refused(sb3):
 def test_it_trains_on_a_gpu(sb3, name):
     result = sb3.ask(job(name, 20).model_copy(update={"device": "cuda"}), LIMIT_S)
     assert result.gradient_steps == 20
+    assert result.notes["device"].startswith("cuda")
 
 
 @pytest.mark.parametrize("name", ["pong-dqn", "pong-ppo"])

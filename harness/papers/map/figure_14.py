@@ -22,9 +22,7 @@ ALONE = tuple(
     for name in (*CARTPOLE, *OTHERS)
     for line in RLLIB
 )
-NEEDS_RLLIB_ON_GPU = (
-    "the baseline RLlib compared with a mapping with a learner on a CUDA device (`placerl compare`)"
-)
+NEEDS_RLLIB_ON_GPU = "RLlib with its networks on a CUDA device, for which its worker here is not set up"
 NEEDS_ALONE = (
     "gains over RLlib of learner and replay alone (`placerl compare WORKLOAD --alone`) of every workload"
 )

@@ -13,6 +13,7 @@ import pandas as pd
 from harness import workloads
 from harness.compare import registry, rounds
 from harness.compare.equal_steps import StepExtent
+from harness.compare.parts import ComparedPart, OurSide, label
 from harness.compare.registry import RLLIB
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
@@ -33,7 +34,7 @@ WORKLOADS = {"cartpole-dqn": 30_000, "ant-ddpg": 50_000}
 """Environment steps after which returns are compared, for each workload. PAL's DQN on LunarLander has no native
 environment: the cart-pole takes its place. After 10,000 steps Ant's returns are still near those of random actions."""
 TIERS = ("full",)
-OURS = rounds.OurSide(threads_native=True)
+OURS = OurSide(threads_native=True)
 ROUNDS_S = 30.0
 """Seconds of the timed rounds of one comparison."""
 RETURNS_S = {"cartpole-dqn": 240.0, "ant-ddpg": 600.0}
@@ -111,7 +112,7 @@ def measure(
             Measurement(
                 suite=Suite.COMPARE,
                 workload=name,
-                primitive=rounds.ComparedPart.TRAINING,
+                primitive=ComparedPart.TRAINING,
                 backend=baseline,
                 device="cpu",
                 batch_size=item.training.batch_size,
@@ -133,7 +134,7 @@ def label_of(baseline: str, cores: int) -> str:
         baseline: name of the library, such as "tianshou".
         cores: number of cores of both.
     """
-    return rounds.label(baseline, ours=OURS, cores=cores)
+    return label(baseline, ours=OURS, cores=cores)
 
 
 def convergence(frame: pd.DataFrame) -> Finding:

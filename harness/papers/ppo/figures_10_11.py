@@ -49,11 +49,8 @@ def _speed_ups(
     training: list[Number] = []
     inference: list[Number] = []
     for iteration, item in found(frame, benchmark, device).items():
-        for part_s, name, made in (
-            (item.part_s("learner"), "training", training),
-            (item.networks_s, "inference", inference),
-        ):
-            samples = part_s / item.accelerator_s(name)
+        for name, made in (("training", training), ("inference", inference)):
+            samples = item.part_s(*PARTS[name][1]) / item.accelerator_s(name)
             title = f"{iteration_name(benchmark, iteration)}: {name}, FPGA over {words}, at most"
             made.append(of_samples(title, samples, "ratio", item, Provenance.SIMULATED))
     return training, inference
@@ -124,12 +121,12 @@ def _parts_in_virtual_time(frame: pd.DataFrame) -> Gains:
         trained: dict[PpoIteration, VirtualGain] = {}
         for iteration, (item, there) in both.items():
             rows = tuple(sorted({*item.rows, int(there.row.Index)}))
-            for part, (_, term) in PARTS.items():
+            for part, (_, terms) in PARTS.items():
                 name = f"{iteration_name(benchmark, iteration)}: {part}, FPGA over CPU"
                 quick, slow = (
                     there.part_s(part, iteration, latency) for latency in (0.0, 1e-6 * slow_link().value)
                 )
-                gains.append(gain_of(name, item.part_s(term), quick, slow, rows))
+                gains.append(gain_of(name, item.part_s(*terms), quick, slow, rows))
                 if part == "training":
                     trained[iteration] = gains[-1]
         for small, large in ends_of_minibatches({iteration: item for iteration, (item, _) in both.items()}):
@@ -184,9 +181,9 @@ def _panel(frame: pd.DataFrame, benchmark: str) -> Panel:
     lines = []
     for device, words in ((CPU, "CPU"), (GPU, "GPU")):
         items = _most_alike(found(frame, benchmark, device))
-        for part, name in (("learner", "training"), ("infer", "inferences")):
+        for part, name in (("training", "training"), ("inference", "inferences")):
             points = [
-                (i.minibatch, of_samples(words, item.part_s(part), "s", item, Provenance.MEASURED))
+                (i.minibatch, of_samples(words, item.part_s(*PARTS[part][1]), "s", item, Provenance.MEASURED))
                 for i, item in items
             ]
             lines.append(charts.line(f"{name} on the {words}", points))

@@ -25,10 +25,10 @@ from primitives.fpga.cycles.ppo import PpoIteration
 
 DEVICE = "fpga:u200"
 PARTS = {
-    "training": (("learner", "learner_links", "deal", "objective"), "learner"),
-    "inference": (("infer", "infer_links", "draw"), "infer"),
+    "training": (("learner", "learner_links", "deal", "objective"), ("learner",)),
+    "inference": (("infer", "infer_links", "draw", "prepare"), ("infer", "prepare")),
 }
-"""The terms of each part in virtual time, and the term that it is on the CPU alone."""
+"""The terms of each part in virtual time, and those on the CPU alone, where the values of samples are in `prepare`."""
 TRANSFERS = {"training": 3, "inference": 2}
 """Transfers for a mini-batch, and for an inference (PPO 3)."""
 UNKNOWN = "The cycles are partly modelled, and the latency of a transfer is not known: this refutes nothing."

@@ -66,13 +66,14 @@ class Found(NamedTuple):
         """Return the seconds of the whole iteration on the device, one per timed iteration."""
         return np.array(self.timed.samples)
 
-    def part_s(self, name: str) -> npt.NDArray:
-        """Return the seconds of one part of the iteration on the device, one per timed iteration.
+    def part_s(self, *names: str) -> npt.NDArray:
+        """Return the seconds of parts of the iteration on the device, one per timed iteration.
 
         Args:
-            name: the part: "environment", "infer", "prepare" or "learner".
+            names: the parts: "environment", "infer", "prepare" and "learner".
         """
-        return np.array(detail(self.timed, "terms_s")[name])
+        terms = detail(self.timed, "terms_s")
+        return np.sum([terms[name] for name in names], axis=0)
 
     @property
     def parts_s(self) -> npt.NDArray:
@@ -91,18 +92,10 @@ class Found(NamedTuple):
     def host_s(self) -> npt.NDArray:
         """Return the seconds that stay on the CPU if it has an accelerator, mostly environment steps.
 
-        Samples are prepared by both networks, which PPO 3 has on the accelerator. There is one value per timed
-        iteration.
+        Samples are prepared by both networks, which PPO 3 has on the accelerator; the advantages, which the host
+        computes, are in the same part. There is one value per timed iteration.
         """
-        return self.wall_s - self.networks_s - self.part_s("learner")
-
-    @property
-    def networks_s(self) -> npt.NDArray:
-        """Return the seconds in which networks run forward, for actions and for the values of samples.
-
-        There is one value per timed iteration. Advantages, which the host computes, are in it too.
-        """
-        return self.part_s("infer") + self.part_s("prepare")
+        return self.wall_s - self.part_s("infer", "prepare", "learner")
 
     @property
     def joined_s(self) -> npt.NDArray:

@@ -97,7 +97,7 @@ CLAIMS = (
         "6.4",
         "More throughput also on the same CPU and GPU",
         from_text("PRL.same_hardware_gain_low", "PRL.same_hardware_gain_high"),
-        "a CUDA device, the baselines RLlib and SB3",
+        "a CUDA device, the baseline SB3",
         table_3.same_hardware,
         BESIDE_LIBRARIES,
     ),

@@ -38,7 +38,7 @@ def same_hardware(frame: pd.DataFrame) -> Finding:
     if not found:
         return Finding(
             Outcome.NOT_RUN,
-            needs="a CUDA device; SB3 or RLlib compared on it with a mapping with a learner on it",
+            needs="a CUDA device; SB3 compared on it with a mapping with a learner on it",
         )
     ours = tuple(gain.ratio for gain in found)
     faster, slower = (sum(gain.verdict == word for gain in found) for word in ("faster", "slower"))

@@ -152,6 +152,17 @@ def test_parts_in_virtual_time_are_judged(tmp_path: Path) -> None:
     )
 
 
+def test_values_of_samples_are_inferences_on_both_sides(tmp_path: Path) -> None:
+    """On the CPU they are in `prepare`, in virtual time in `infer`, and `prepare` has the advantages on both."""
+    (row,) = joined(SMALL, 3.0)
+    there = replace(row, details=row.details | {"terms_s": row.details["terms_s"] | {"prepare": [0.4] * 9}})
+    timed = rows("Hopper", SMALL, 0.0, 2.0, 53.7, prepare_s=1.0)
+    found = finding("PPO-F10", tmp_path, timed, [there])
+    values = {number.quantity: number.value for number in found.ours}
+    name = "Hopper, N=16, T=512, M=64: inference, FPGA over CPU, in virtual time"
+    assert values[name] == pytest.approx(3.0 / (0.6 + 0.4), rel=0.01)
+
+
 @pytest.mark.parametrize("key", ["PPO-T2-CPU", "PPO-F10"])
 def test_one_size_of_mini_batch_agrees_with_nothing_said_of_two(key: str, tmp_path: Path) -> None:
     found = finding(key, tmp_path, rows("Hopper", SMALL, 0.0, 2.0, 53.7), joined(SMALL, 3.0))
