@@ -28,7 +28,7 @@ from harness.mapping import Mapping
 from harness.measure import statistics
 from harness.measure.conditions import conditions
 from harness.measure.turns import Rounds, in_rounds
-from harness.papers.base import Finding, Outcome
+from harness.papers.base import Finding, Outcome, by_a_model
 from harness.papers.cells import TierLimits, claim_cell
 from harness.papers.evidence import detail, number, rows_of
 from harness.papers.slow_links import NOT_COUNTED
@@ -164,6 +164,12 @@ def hidden(frame: pd.DataFrame) -> Finding:
         f"in {slower}, beyond the noise. What it hides takes at most {max(shares, default=0):.2%} of an iteration. "
         f"{NOT_COUNTED} Streaming is modelled and not judged. The paper states no gain of its own for any of them."
     )
-    if judged and faster == len(judged):
+    everywhere = bool(judged) and faster == len(judged)
+    if all(
+        number.provenance is Provenance.MODELLED for number in ours
+    ):  # with the learner on the FPGA, as here
+        unknown = "The model does not know what else the accelerator's units wait for."
+        return by_a_model(everywhere, ours, said, unknown=unknown)
+    if everywhere:
         return Finding(Outcome.IN_KIND, ours, said)
     return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, ours, said)

@@ -88,7 +88,7 @@ OUTCOMES: dict[str, set[Outcome]] = {
     "PAL-VI-H": STATED,
     "PAL-VI-H-layout": ORDERED,
     "PRL-3.3.1": EITHER,
-    "PRL-3.3.2": ORDERED,
+    "PRL-3.3.2": EITHER,
     "PRL-F6": ORDERED,
     "PRL-F7": ORDERED,
     "PRL-F8": EITHER,

@@ -1,5 +1,6 @@
 """What PRL's runtime hides behind other work: verdicts from made-up rows, and rows from a real measurement."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,18 @@ def test_every_part_must_bring_throughput(
 
 def test_without_rows_nothing_is_judged(tmp_path: Path) -> None:
     assert section_3_3.hidden(frame_of(tmp_path)).outcome is Outcome.NOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("other", "outcome"),
+    [("faster", Outcome.CONSISTENT), ("slower", Outcome.NO_VERDICT), ("no verdict", Outcome.NO_VERDICT)],
+)
+def test_modelled_gains_neither_reproduce_nor_refute(other: str, outcome: Outcome, tmp_path: Path) -> None:
+    """Rows of a learner on the FPGA, as the experiment makes them."""
+    parts = zip(section_3_3.OFF, ("faster", other), strict=False)
+    rows = [replace(gain(part, verdict), provenance=Provenance.MODELLED) for part, verdict in parts]
+    assert len(rows) == 2
+    assert section_3_3.hidden(frame_of(tmp_path, *rows)).outcome is outcome
 
 
 @pytest.mark.slow
