@@ -1,4 +1,7 @@
-"""Defines the error for a user's mistake, which is shown as one line: file, field, what was found, what is allowed."""
+"""Defines the errors that the command line shows in one line.
+
+A user's mistake names file, field, what was found and what is allowed; what cannot be run here says why.
+"""
 
 import re
 from collections.abc import Iterable
