@@ -15,6 +15,8 @@ from harness.papers.number import Number, bounded_speedup, merge_rows
 USABLE = ("ok", "too_noisy")
 NEAR = 0.2
 """Largest relative difference at which a factor counts as the published one."""
+ERROR = "error of the prediction"
+"""Name of the quantity that `error_of` returns, in words."""
 
 
 def near(value: float, published: float) -> bool:
@@ -153,6 +155,31 @@ def number(row: Any, quantity: str) -> Number:
         optional(row.low),
         optional(row.high),
         (int(row.Index),),
+    )
+
+
+def error_of(prediction: Any, run: Any, quantity: str) -> Number:
+    """Return the error of a prediction that a validation stored with it, in percent, with its interval.
+
+    It is the median over rounds, each of which timed both the training and the calls from which it is predicted. So it
+    does not depend on how fast the core was, unlike the quotient of the two rows' values: the predicted one is of a
+    core at full speed, the achieved one is of the core as it was.
+
+    Args:
+        prediction: a row of predicted throughput whose details have an "error".
+        run: the row of the training that it describes.
+        quantity: name that the error gets, in words.
+    """
+    low, high = (detail(prediction, f"error_{end}") for end in ("low", "high"))
+    return Number(
+        quantity,
+        100 * detail(prediction, "error"),
+        "%",
+        weakest(Provenance(prediction.provenance), Provenance(run.provenance)),
+        "median over rounds of predicted / achieved - 1",
+        None if low is None else 100 * low,
+        None if high is None else 100 * high,
+        tuple(sorted((int(prediction.Index), int(run.Index)))),
     )
 
 

@@ -64,7 +64,7 @@ DRAWS = 9
 """Batches of each operation on several sub-trees, of which the one with the median cycles is stored."""
 SINGLE = {f"sum_tree.{call}": f"sum_tree.single_{call}" for call in ("sample", "update", "insert")}
 """The names that `as_mapped` gives the operations on one sub-tree if mappings use several."""
-CELL = "simulated"
+CELL = str(SUITE)
 """Prefix of the keys of the cells (units of work in a run) that make these rows; claims select them by it."""
 
 

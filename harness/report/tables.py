@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -13,7 +14,7 @@ from harness.core.provenance import Provenance, weakest
 from harness.core.row import Measurement
 from harness.core.suites import Suite
 from harness.mapping import DEFAULT_STRATEGY, VALIDATED, Loop
-from harness.papers.evidence import detail, mapping_of, number, records, select
+from harness.papers.evidence import ERROR, detail, error_of, mapping_of, number, records, select
 from harness.papers.number import Number, merge_rows, ratio
 from harness.plan.plan import PRECISION_PREDICTIONS
 from harness.profile.measured import PRECISION_SUITE as PRECISION_PROFILE
@@ -68,7 +69,8 @@ def predictions(frame: pd.DataFrame) -> Iterator[PredictedThroughput]:
 
     A mapping says where learner, replay management and storage run. A training with it counts only if it is as
     predicted: in a validation (run to check predictions) with the same form of the training loop, or a training
-    without options. Several trainings, such as those with several seeds, are pooled.
+    without options. Several trainings, such as those with several seeds, are pooled. A validation's prediction and its
+    error are of the training's own rounds (`evidence.error_of`).
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
@@ -155,9 +157,15 @@ def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> It
     for row in records(select(frame, suite=suite, quantity=quantity)):
         predicted = number(row, "predicted")
         ran_so = [one for one in by_place.get(_place(row), ()) if _positive(one) and _as_predicted(one, row)]
+        in_rounds = len(ran_so) == 1 and isinstance(detail(row, "error"), int | float)
         reached, status = _achieved(ran_so)
         slower = tuple(detail(ran_so[0], "clearly_slower_among") or ()) if len(ran_so) == 1 else ()
-        error = None if reached is None else percent_above(predicted, reached, "error of the prediction")
+        error = None
+        if reached is not None and in_rounds:
+            error = error_of(row, ran_so[0], ERROR)
+            predicted = _at_the_same_speed(predicted, reached, error)
+        elif reached is not None:
+            error = percent_above(predicted, reached, ERROR)
         among = detail(row, "chosen_among") or ([HERE] if detail(row, "chosen") else [])
         loop = str(detail(row, "ran") or detail(row, "loop") or "")
         yield PredictedThroughput(
@@ -172,6 +180,17 @@ def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> It
             status,
             slower,
         )
+
+
+def _at_the_same_speed(predicted: Number, achieved: Number, error: Number) -> Number:
+    """Return what the calls of a training's own rounds predict; the stored prediction is of a core at full speed."""
+    value, low, high = (
+        None if percent is None else achieved.value * (1 + percent / 100)
+        for percent in (error.value, error.low, error.high)
+    )
+    assert value is not None
+    source = "from calls timed in the training's own rounds"
+    return replace(predicted, value=value, source=source, low=low, high=high, rows=error.rows)
 
 
 def _positive(row: Any) -> bool:

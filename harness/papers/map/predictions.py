@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.core.provenance import Provenance, weakest
+from harness.core.provenance import Provenance
 from harness.core.suites import Suite
 from harness.mapping.strategies.map_tpds23 import MapTpds23
 from harness.papers.base import Finding, Outcome, by_a_model
-from harness.papers.evidence import detail, mapping_of, number, rate, records, select
+from harness.papers.evidence import ERROR, detail, error_of, mapping_of, number, rate, records, select
 from harness.papers.number import Number, from_text, shortfall
 
 RELAXED = "relaxed"
@@ -62,21 +62,6 @@ def _is_of_relaxed_loop(prediction: Any) -> bool:
     return detail(prediction, "error") is not None and detail(prediction, "ran") == RELAXED
 
 
-def _error(prediction: Any, run: Any) -> Number:
-    """Return the error that the validation stored: the median over rounds, in percent, and its interval."""
-    low, high = (detail(prediction, f"error_{end}") for end in ("low", "high"))
-    return Number(
-        f"{run.workload}, batch size {run.batch_size}, {mapping_of(run)}: error of the prediction",
-        100 * detail(prediction, "error"),
-        "%",
-        weakest(Provenance(prediction.provenance), Provenance(run.provenance)),
-        "median over rounds of predicted / achieved - 1",
-        None if low is None else 100 * low,
-        None if high is None else 100 * high,
-        tuple(sorted((int(prediction.Index), int(run.Index)))),
-    )
-
-
 def prediction_error(frame: pd.DataFrame) -> Finding:
     """Check MAP VI-B: the predicted throughput of a training is near the throughput that the training achieves.
 
@@ -89,7 +74,10 @@ def prediction_error(frame: pd.DataFrame) -> Finding:
     chosen = _chosen(frame)
     if not chosen:
         return Finding(Outcome.NOT_RUN, needs=NEEDS)
-    errors = [_error(prediction, run) for prediction, run in chosen]
+    errors = [
+        error_of(prediction, run, f"{run.workload}, batch size {run.batch_size}, {mapping_of(run)}: {ERROR}")
+        for prediction, run in chosen
+    ]
     outcome, said = _judged(errors, -limit, limit)
     said += f" of what was achieved; above 0 is a prediction too high. {_in_turn(chosen)}{_actors(chosen)}"
     achieved = [

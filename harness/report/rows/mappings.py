@@ -19,8 +19,10 @@ class PredictedThroughput:
         loop: form of the training loop, such as "fused" (`harness.mapping.Loop`), that was run or predicted; empty
             for a training that was not run to check predictions.
         predicted, achieved: gradient steps per second. The achieved throughput is the median if there are several
-            runs, for instance with several seeds.
-        error: by how many percent the prediction is above the achieved throughput.
+            runs, for instance with several seeds. The prediction is from calls timed in the training's own rounds if
+            it ran in a validation, and for a core at full speed otherwise.
+        error: by how many percent the prediction is above the achieved throughput; in a validation, the median over
+            rounds.
         predicted_status: "ok", or "too_noisy" if it was computed from times that are.
         achieved_status: "ok", "too_noisy" if one of its measurements is, or "not_run" if there is none.
         slower_among: sets of devices, as in `chosen_among`, with which the mapping is clearly slower than the fastest

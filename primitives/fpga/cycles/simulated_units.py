@@ -15,6 +15,7 @@ from primitives.fpga.cycles.gemm import best_dataflow
 from primitives.fpga.cycles.learner import Pass
 from primitives.fpga.cycles.simulated_once import SimulatedOnce
 from primitives.fpga.gemm.plan import GemmShape, blocks
+from primitives.fpga.simulation.base import LIMIT_CYCLES
 
 
 def _kept(module: str, sizes: Any, simulate: Callable[[], int]) -> int:
@@ -173,6 +174,11 @@ def sequence_cycles(words: int, latency: int) -> int:
     return _kept("vector.stream_sequencer", (words, latency), simulate)
 
 
+def stalled_after(expected_cycles: int) -> int:
+    """Return after how many cycles a simulation counts as stalled that a closed form expects to take so many."""
+    return max(LIMIT_CYCLES, 2 * expected_cycles)
+
+
 @remember
 def _pipeline_timer(topology: Any) -> Any:
     from primitives.fpga import simulation
@@ -189,13 +195,16 @@ def pass_cycles(work: Pass, *, samples: int, update: int) -> int:
         samples: samples per pipeline.
         update: cycles of the update.
     """
+    from primitives.fpga.cycles.learner import map_cycles
     from primitives.fpga.learner_pipeline.timer import command_fields, topology_of
 
+    expected = map_cycles(work, samples=samples, pipelines=1) + update
     fields = command_fields(work, samples=samples, update=update)
 
     def simulate() -> int:
         commands = {name: np.array([value]) for name, value in fields.items()}
-        run = _pipeline_timer(topology_of(work)).run({"commands": commands}, {"cycles": 1})
+        timer = _pipeline_timer(topology_of(work))
+        run = timer.run({"commands": commands}, {"cycles": 1}, limit_cycles=stalled_after(expected))
         return int(run.outputs["cycles"][0])
 
     others = {"loss": work.loss_cycles, "policy": work.policy}

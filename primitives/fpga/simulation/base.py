@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from primitives.fpga.simulation.ports import Port, Values, pack, unpack
 
+LIMIT_CYCLES = 100_000_000
+"""Cycles after which a design counts as stalled, unless a caller expects it to take longer."""
+
 
 class SimulationStalledError(RuntimeError):
     """A design did not deliver the expected outputs within the allowed cycles."""
@@ -92,7 +95,7 @@ class Simulation(ABC):
         *,
         gaps: Mapping[str, Sequence[int]] | None = None,
         ready: Mapping[str, Sequence[bool]] | None = None,
-        limit_cycles: int = 100_000_000,
+        limit_cycles: int = LIMIT_CYCLES,
     ) -> SimulatedRun:
         """Run the clock until the design has taken all inputs and has delivered all expected outputs.
 

@@ -74,9 +74,9 @@ def cell_of(row: Measurement) -> str:
         case "run":
             return f"run/{sized}/seed{details['seed']}"
         case "simulated_profile":
-            return f"simulated/{sized}/{row.device}"
+            return f"simulated_profile/{sized}/{row.device}"
         case "roofs":
-            return f"simulated/{row.workload}/32/{row.device}" if row.workload else "roofs/machine"
+            return f"simulated_profile/{row.workload}/32/{row.device}" if row.workload else "roofs/machine"
         case "validation":  # a board's peaks have no batch size
             return f"validation/{row.workload}/{row.batch_size or 32}"
         case suite:

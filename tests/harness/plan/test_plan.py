@@ -55,7 +55,7 @@ def test_the_plan_profiles_before_it_predicts_and_predicts_before_it_trains() ->
         "roofs/machine",
         "profile/cartpole-dqn/32",
         "prediction/cartpole-dqn/32",
-        "simulated/cartpole-dqn/32/fpga:u200",
+        "simulated_profile/cartpole-dqn/32/fpga:u200",
         "run/cartpole-dqn/32/seed0",
         "run/cartpole-dqn/32/seed1",
         "compare/cartpole-dqn/sb3",
@@ -547,7 +547,9 @@ def test_a_plan_profiles_each_batch_size_that_the_replay_holds_once() -> None:
         "profile/cartpole-dqn/32",
         f"profile/cartpole-dqn/{capacity}",
     ]
-    assert [key for key in keys if key.endswith("/replay")] == ["simulated/cartpole-dqn/64/fpga:u200/replay"]
+    assert [key for key in keys if key.endswith("/replay")] == [
+        "simulated_profile/cartpole-dqn/64/fpga:u200/replay"
+    ]
     own = [cell.key for cell in plan.plan(replace(TINY, own_batch_sizes=True))]
     assert {f"profile/cartpole-dqn/{size}" for size in CARTPOLE.training.batch_sizes} <= set(own)
 

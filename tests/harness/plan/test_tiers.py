@@ -8,6 +8,7 @@ import pytest
 from harness import workloads
 from harness.compare import registry
 from harness.compare.registry import RLLIB, TRAINED
+from harness.core.suites import Suite
 from harness.papers.ppo import table_2_iterations
 from harness.plan import plan
 from harness.plan.tiers import TIERS
@@ -51,6 +52,13 @@ def test_the_plan_knows_what_a_line_s_worker_trains(line: str) -> None:
 def test_no_cell_of_a_tier_has_another_ones_key(name: str) -> None:
     keys = [cell.key for cell in plan.plan(TIERS[name])]
     assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("name", TIERS)
+def test_the_row_of_a_failed_cell_is_of_a_suite_that_there_is(name: str) -> None:
+    for cell in plan.plan(TIERS[name]):
+        failed = cell.failure(ValueError("a failure"))
+        assert Suite(failed.suite).holds(failed.quantity), cell.key
 
 
 def reads_rows(cell: Cell) -> bool:

@@ -462,7 +462,7 @@ def test_without_the_tools_the_replay_alone_says_so_too(monkeypatch: pytest.Monk
 
 
 def test_the_key_of_a_cell_names_workload_size_and_device() -> None:
-    assert simulated.cell_key("hopper-ddpg", 32, "fpga:u50") == "simulated/hopper-ddpg/32/fpga:u50"
+    assert simulated.cell_key("hopper-ddpg", 32, "fpga:u50") == "simulated_profile/hopper-ddpg/32/fpga:u50"
 
 
 @pytest.mark.parametrize(

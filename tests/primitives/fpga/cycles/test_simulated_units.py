@@ -19,8 +19,15 @@ from primitives.fpga.cycles import simulated_units
 from primitives.fpga.cycles.convolution import MOVE_CYCLES
 from primitives.fpga.cycles.simulated_units import GemmUnit, sequence_cycles
 from primitives.fpga.gemm.plan import GemmShape
+from primitives.fpga.simulation.base import LIMIT_CYCLES
 
 BATCH_SIZE = 4
+
+
+def test_a_long_pass_is_no_stalled_one() -> None:
+    """Hopper's step at batch size 16384 takes 270 million cycles in two streams."""
+    assert simulated_units.stalled_after(1000) == LIMIT_CYCLES
+    assert simulated_units.stalled_after(LIMIT_CYCLES) == 2 * LIMIT_CYCLES
 
 
 def test_products_larger_than_the_memories_are_cut_into_parts_that_fit() -> None:
