@@ -50,6 +50,8 @@ BESIDE = (Loop.OVERLAPPED, Loop.RELAXED)
 """Loops in which the actors run in parallel with the rest."""
 LONG_CALL_S = 0.1
 """Length of a call, seconds, from which on it does not matter what the caches hold before the call."""
+SURELY_LONG_CALL_S = 1.0
+"""Length of a call, seconds, that no other loop makes shorter than `LONG_CALL_S`, so that none needs to be tried."""
 
 
 @dataclass
@@ -138,18 +140,17 @@ def training_case(
             else _off_policy(workload, problem, mapping, loop, shared)
         )
         run = TimedTraining(training)
-        if isinstance(
-            training, Training
-        ):  # the protocol warms up; `warm_up` would take too long with many large steps
-            if run.simulated:  # each of which is simulated
-                training.gradient_steps = 1
-            else:
-                training.take(1)
-        if problem.on_policy:
-            run.gradient_steps = run.advance().gradient_steps  # whole iterations
-        else:
+        if isinstance(training, Training):
             fused = runs.get(case_name(mapping, Loop.FUSED))
-            _size(run, problem, loop, step_s, fused.step_s if fused else 0.0)
+            other_loop_s = fused.step_s if fused else 0.0
+            surely_long = other_loop_s * _least_steps(run, problem, loop) > SURELY_LONG_CALL_S
+            if run.simulated:  # the protocol warms up; `warm_up` would simulate many large steps
+                training.gradient_steps = 1
+            elif not surely_long:
+                training.take(1)
+            _size(run, problem, loop, step_s or (other_loop_s if surely_long else 0.0), other_loop_s)
+        else:
+            run.gradient_steps = run.advance().gradient_steps  # whole iterations
         runs[name] = run
         return run
 
@@ -196,6 +197,12 @@ def case_name(mapping: Mapping | str, loop: Loop) -> str:
     return f"training {mapping}, {loop}"
 
 
+def _least_steps(run: TimedTraining, problem: Problem, loop: Loop) -> int:
+    """Return the gradient steps of the shortest call: of a round, or of all rounds that actors step at a time."""
+    rounds = problem.overlapped_rounds(run.simulated) if loop in BESIDE else 1
+    return problem.round_gradient_steps * rounds
+
+
 def _size(
     run: TimedTraining, problem: Problem, loop: Loop, step_s: float = 0.0, other_loop_s: float = 0.0
 ) -> None:
@@ -204,10 +211,7 @@ def _size(
     `step_s` are the seconds per gradient step if they are known, and `other_loop_s` those of the mapping in another
     loop; 0 if not.
     """
-    least = problem.round_gradient_steps
-    if loop in BESIDE:
-        least *= problem.overlapped_rounds(run.simulated)
-    run.gradient_steps = least
+    run.gradient_steps = least = _least_steps(run, problem, loop)
     if run.simulated:  # each step is simulated, and the device always takes the same time
         learns = simulated_s(run.training.learner)
         fewest = SIMULATED_LEARNER_GRADIENT_STEPS if learns else SIMULATED_GRADIENT_STEPS

@@ -601,3 +601,9 @@ def test_more_precisions_are_more_mappings_in_rows_of_their_own(monkeypatch: pyt
     assert row.details["precisions"] == ["fixed32", "dynamic"]
     assert cell.key == "precision_validation/cartpole-dqn/32/fixed32+dynamic"
     assert asked == [(), ("fixed32", "dynamic")]
+
+
+def test_pong_has_the_time_that_one_round_takes_however_short_the_tier_s_cells_are() -> None:
+    pong = {cell.key: cell.estimate_s for cell in plan.cells("full", 600) if cell.chain == "pong-dqn"}
+    assert pong == {f"validation/pong-dqn/{size}": plan.LEAST_S["pong-dqn", size] for size in (32, 64, 256)}
+    assert min(pong.values()) > 600

@@ -1,13 +1,15 @@
 """How many gradient steps a call of the case `training` takes, on a clock that the calls themselves move."""
 
+from itertools import count
 from types import SimpleNamespace
 
 import pytest
 
 from harness.core.provenance import Provenance
-from harness.mapping import Loop
+from harness.mapping import Loop, Mapping
 from harness.profile.cases import training
 from harness.profile.cases.training import TimedTraining
+from harness.runtime.training import Training
 
 STEP_S = 1e-4
 PROBLEM = SimpleNamespace(round_gradient_steps=1)
@@ -90,3 +92,36 @@ def test_an_expected_time_sets_the_length_of_a_call_without_trying(monkeypatch, 
     run = TimedTraining(stub)
     training._size(run, SimpleNamespace(round_gradient_steps=rounds), Loop.FUSED, step_s)
     assert (run.gradient_steps, run.long, stub.calls) == (steps, long, 0)
+
+
+class Begun(Training):
+    """A training that only counts the gradient steps that it is asked for."""
+
+    provenance = Provenance.MEASURED
+
+    def __init__(self):
+        self.asked = []
+
+    def take(self, gradient_steps):
+        self.asked.append(gradient_steps)
+
+    def advance(self, gradient_steps):
+        self.take(gradient_steps)
+        return SimpleNamespace(gradient_steps=gradient_steps, wall_s=1.0, terms_s={})
+
+
+@pytest.mark.parametrize(("fused_step_s", "tried"), [(0.04, False), (0.02, True), (0.0, True)])
+def test_no_call_is_tried_that_another_loop_shows_to_be_surely_long(monkeypatch, fused_step_s, tried):
+    """The actors of the overlapped loop step 32 rounds at a time: its shortest call takes 32 gradient steps."""
+    begun, seconds = Begun(), count()
+    monkeypatch.setattr(training, "perf_counter", lambda: next(seconds))
+    monkeypatch.setattr(training, "_off_policy", lambda *_: begun)
+    problem = SimpleNamespace(
+        round_gradient_steps=1, overlapped_rounds=lambda simulated: 32, on_policy=False, batch_size=32
+    )
+    mapping = Mapping.parse("native-native-cpu")
+    runs = {training.case_name(mapping, Loop.FUSED): TimedTraining(Begun(), step_s=fused_step_s)}
+    case = training.training_case(None, problem, mapping, runs, Loop.OVERLAPPED, parts=object())
+    run = case.case.setup()
+    assert bool(begun.asked) == tried
+    assert tried or (run.gradient_steps, run.long) == (32, True)
