@@ -16,6 +16,7 @@ Floats are used only in `exact_matmul`, as carriers of integers below 2^53, whic
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ Array = NDArray[Any]
 MAXIMUM_BITS = 32
 _EXACT_IN_BINARY64 = 1 << 53
 _LIMB_BITS = 16
+_LIMB = 1 << _LIMB_BITS
 
 
 class Stored(NamedTuple):
@@ -225,21 +227,31 @@ def exact_matmul(a: Array, b: Array) -> Array:
     terms = a.shape[-1]
     if terms > 1 << 20:
         raise ValueError(f"terms: found {terms} products in a sum; allowed: at most {1 << 20}")
-    if _magnitude(a) * _magnitude(b) * max(terms, 1) < _EXACT_IN_BINARY64:
-        return np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
-    kind: Any = np.int64 if _within_int64(a, b, max(terms, 1)) else object
+    a_most, b_most = _magnitude(a), _magnitude(b)
+    kind: Any = np.int64 if a_most * b_most * terms <= _LARGEST else object
+    # The smaller operand is split first: with its limbs the larger one is mostly exact as it is.
+    if a.size <= b.size:
+        left, right = _limbs(a, a_most, b_most * terms), _limbs(b, b_most, min(a_most, _LIMB) * terms)
+    else:
+        left, right = _limbs(a, a_most, min(b_most, _LIMB) * terms), _limbs(b, b_most, a_most * terms)
     total: Any = 0
-    for i, left in enumerate(_limbs(a)):
-        for j, right in enumerate(_limbs(b)):
-            part = np.matmul(left, right).astype(np.int64).astype(kind)
-            total = total + part * (1 << _LIMB_BITS * (i + j))
+    for (one, one_weight), (other, other_weight) in product(left, right):
+        part = np.matmul(one, other).astype(np.int64).astype(kind, copy=False)
+        total = total + part * (one_weight * other_weight)
     return np.asarray(total)
 
 
-def _limbs(values: Array) -> tuple[Array, Array]:
-    """Return (low, high) of 32-bit integers as float64: value = low + high 2^16, low in [0, 2^16)."""
-    wide = values.astype(np.int64)
-    return (wide & ((1 << _LIMB_BITS) - 1)).astype(np.float64), (wide >> _LIMB_BITS).astype(np.float64)
+def _limbs(values: Array, largest: int, factor: int) -> list[tuple[Array, int]]:
+    """Return the limbs of 32-bit integers as float64, each with its weight: value = sum of limb * weight.
+
+    There is one limb if values of magnitude `largest` times `factor` are exact in binary64, otherwise there are two:
+    low in [0, 2^16), and high.
+    """
+    if largest * factor < _EXACT_IN_BINARY64:
+        return [(values.astype(np.float64), 1)]
+    wide = values.astype(np.int64, copy=False)
+    low, high = wide & (_LIMB - 1), wide >> _LIMB_BITS
+    return [(low.astype(np.float64), 1), (high.astype(np.float64), _LIMB)]
 
 
 def add(a: Array, b: Array, fmt: Q) -> Stored:
