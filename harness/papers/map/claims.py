@@ -345,7 +345,6 @@ CLAIMS = (
         figure_14.ALONE,
         commands=(
             "placerl compare cartpole-ddpg --alone --baselines rllib_2_6_3 --batch-size 32",
-            "placerl compare cartpole-dqn --alone --baselines rllib --batch-size 32",
             "placerl compare hopper-ddpg --alone --baselines rllib_2_6_3 --batch-size 32",
             "placerl compare pong-dqn --alone --baselines rllib --batch-size 32",
             "placerl report",

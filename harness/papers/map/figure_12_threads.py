@@ -1,5 +1,6 @@
 """Times a sum tree's calls that divide a batch among threads (MAP VII-C, Fig. 12)."""
 
+import math
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,7 +16,6 @@ from harness.measure.protocol import Case, Protocol, measure
 from harness.papers.base import Finding, Outcome
 from harness.papers.cells import TierLimits, claim_cell
 from harness.papers.evidence import Paired, detail, paired, rows_of
-from harness.papers.gains_rule import interval
 from harness.papers.map.atomic_tree import AtomicSumTree
 from harness.papers.tree_layouts import check, priorities
 from harness.store.cell import Cell
@@ -34,6 +34,11 @@ The number of calls is fixed. A block whose length depends on the clock has more
 seems faster than it is: in blocks of 1 ms, 2 threads had 9 calls where one had 3, and seemed 2.5 times as fast.
 """
 _NEVER_S = 60.0  # longer than any block, so that only the number of calls ends it
+NEGLIGIBLE = 1.1
+"""Speedup of two threads over one up to which threads neither gain nor lose.
+
+MAP's "almost negligible" improvement (VII-C) has no number.
+"""
 NEEDS = "the experiment MAP-F12-threads: a sum tree's calls with one and with two threads, a core each"
 
 
@@ -189,8 +194,26 @@ def _scaling(frame: pd.DataFrame, call: str) -> list[Paired]:
     ]
 
 
+def _gains(scaled: Paired) -> bool:
+    """Return whether more threads are faster by a factor of more than `NEGLIGIBLE`, beyond the noise."""
+    return scaled.outcome.verdict == "faster" and _bounds(scaled)[0] > NEGLIGIBLE
+
+
+def _loses(scaled: Paired) -> bool:
+    """Return whether more threads are slower by a factor of more than `NEGLIGIBLE`, beyond the noise."""
+    return scaled.outcome.verdict == "slower" and _bounds(scaled)[1] < 1 / NEGLIGIBLE
+
+
+def _bounds(scaled: Paired) -> tuple[float, float]:
+    """Return the speedup's interval, widened by the noise; without an interval any speedup is possible."""
+    return scaled.beyond_noise or (0.0, math.inf)
+
+
 def threads_in_a_call(frame: pd.DataFrame) -> Finding:
     """Check MAP Fig. 12: more threads shorten the prefix sum index of a batch, but not its priority update.
+
+    MAP calls the update's improvement "almost negligible or negatively affected" (VII-C). Speedups up to `NEGLIGIBLE`
+    are no gain; that updates do not gain is shown only if their intervals exclude larger ones.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
@@ -199,17 +222,14 @@ def threads_in_a_call(frame: pd.DataFrame) -> Finding:
     if not finds or not updates:
         return Finding(Outcome.NOT_RUN, needs=NEEDS)
     ours = tuple(each.gain for each in (*finds, *updates))
-    found, updated = ([each.outcome.verdict for each in some] for some in (finds, updates))
+    gained, sped_up = (sum(map(_gains, some)) for some in (finds, updates))
     explanation = (
-        f"{max(THREADS)} threads find faster than one at {found.count('faster')} of {len(found)} batch sizes and "
-        f"update faster at {updated.count('faster')} of {len(updated)}, with MAP's own algorithms: finds only read, "
-        f"updates add to every level with atomics."
+        f"With {max(THREADS)} threads finds are more than {NEGLIGIBLE:g} times as fast at {gained} of {len(finds)} "
+        f"batch sizes and updates at {sped_up} of {len(updates)}, beyond the noise, with MAP's own algorithms: finds "
+        f"only read, updates add to every level with atomics."
     )
-    if "slower" in found or "faster" in updated:
+    if sped_up or any(map(_loses, finds)):
         return Finding(Outcome.NOT_REPRODUCED, ours, explanation)
-    if found.count("faster") < len(found):
-        return Finding(Outcome.NO_VERDICT, ours, explanation)
-    # That updates do not become faster is shown only if they gain clearly less than finds.
-    least = min(interval(each.gain)[0] for each in finds)
-    most = max(interval(each.gain)[1] for each in updates)
-    return Finding(Outcome.REPRODUCED if most < least else Outcome.NO_VERDICT, ours, explanation)
+    no_speedup = all(_bounds(each)[1] < NEGLIGIBLE for each in updates)
+    shown = gained == len(finds) and no_speedup
+    return Finding(Outcome.REPRODUCED if shown else Outcome.NO_VERDICT, ours, explanation)

@@ -137,7 +137,6 @@ def test_its_last_lines_say_how_many_timed_rows_are_too_noisy(
             "MAP-F14-CartPole",
             [
                 "placerl compare cartpole-ddpg --alone --baselines rllib_2_6_3 --batch-size 32",
-                "placerl compare cartpole-dqn --alone --baselines rllib --batch-size 32",
                 "placerl compare hopper-ddpg --alone --baselines rllib_2_6_3 --batch-size 32",
                 "placerl compare pong-dqn --alone --baselines rllib --batch-size 32",
             ],

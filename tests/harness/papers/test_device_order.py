@@ -23,7 +23,7 @@ def test_cycles_are_exact_and_a_time_without_an_interval_orders_nothing(tmp_path
         bare = [exact(row) if row.device == device else row for row in steps()]
         assert verdict("MAP-F11", tmp_path / device, *bare).finding.outcome is Outcome.NO_VERDICT
     rows = [
-        exact(row) if row.backend == "fpga" else row for row in replay("sum_tree.update", {32: 90, 64: 12})
+        exact(row) if row.backend == "fpga" else row for row in replay("sum_tree.update", {32: 90, 16384: 12})
     ]
     assert verdict("MAP-F12-update", tmp_path / "update", *rows).finding.outcome is Outcome.REPRODUCED
     bare = [exact(row) for row in rows]

@@ -56,7 +56,7 @@ OUTCOMES: dict[str, set[Outcome]] = {
     "MAP-F11-CartPole": ORDERED,
     "MAP-F12-sampling": FACTOR,
     "MAP-F12-GPU": ORDERED,
-    "MAP-F12-linear": ORDERED - {Outcome.NO_VERDICT},
+    "MAP-F12-linear": ORDERED,
     "MAP-F12-update": FACTOR,
     "MAP-F12-threads": FACTOR - {Outcome.IN_KIND},
     "MAP-F13": WITHIN,

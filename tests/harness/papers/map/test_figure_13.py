@@ -120,6 +120,41 @@ def test_replay_on_the_learner_s_gpu_costs_throughput(
     )
 
 
+@pytest.mark.parametrize("dropped", ["torch:cuda-flat-cpu", "torch:cuda-flat:cuda-cpu"])
+@pytest.mark.parametrize(
+    ("among", "loss"),
+    [(["here"], 30.0), (["here", "here and simulated"], 30.0), (["here and simulated"], None), ([], None)],
+)
+def test_a_mapping_that_a_race_dropped_is_not_the_fastest(
+    dropped: str, among: list[str], loss: float | None, tmp_path: Path
+) -> None:
+    """One that is slower than mappings to the simulated FPGA alone went on running."""
+    lucky = run(150.0, mapping=dropped)
+    rows = [
+        run(100.0, mapping="torch:cuda-native-cpu"),
+        run(70.0, mapping="torch:cuda-cuda-cpu"),
+        replace(lucky, details=dict(lucky.details) | {"clearly_slower_among": among}),
+    ]
+    found = verdict("MAP-F13-sharing", tmp_path, *rows).finding
+    counted = {"torch:cuda-flat-cpu": 100 * (1 - 70 / 150), "torch:cuda-flat:cuda-cpu": -50.0}[dropped]
+    assert [number.value for number in found.ours] == pytest.approx([counted if loss is None else loss])
+
+
+def test_a_cell_without_a_mapping_that_was_not_dropped_is_not_judged(tmp_path: Path) -> None:
+    dropped = run(10.0, mapping="torch:cuda-cuda-cpu")
+    rows = [
+        run(100.0, mapping="torch:cuda-native-cpu"),
+        replace(dropped, details=dict(dropped.details) | {"clearly_slower_among": ["here"]}),
+    ]
+    alone = verdict("MAP-F13-sharing", tmp_path / "alone", *rows).finding
+    assert (alone.outcome, alone.ours) == (Outcome.NO_VERDICT, ())
+    assert alone.explanation.endswith("was dropped as clearly slower: 1.")
+    rows += [run(100.0, 512, "torch:cuda-native-cpu"), run(70.0, 512, "torch:cuda-cuda-cpu")]
+    found = verdict("MAP-F13-sharing", tmp_path / "both", *rows).finding
+    assert (found.outcome, len(found.ours)) == (Outcome.REPRODUCED, 1)
+    assert found.explanation.endswith("was dropped as clearly slower: 1.")
+
+
 @pytest.mark.parametrize(
     ("size", "update_s", "outcome"),
     [
@@ -140,11 +175,58 @@ def test_cartpole_s_replay_behind_the_learner(
     assert [number.value for number in found.ours] == pytest.approx([0.2, 1e3 * update_s])
 
 
+def with_shares(
+    size: int, update_s: float, provenance: Provenance = Provenance.SIMULATED
+) -> list[Measurement]:
+    """CartPole's step of 1 ms with that provenance, its sampling of 0.2 ms and its update."""
+    times = {"learner.step": 1e-3, "sum_tree.sample": 2e-4, "sum_tree.update": update_s}
+    rows = [on("fpga", primitive, size, time_s, "cartpole-ddpg") for primitive, time_s in times.items()]
+    return [replace(rows[0], provenance=provenance), *rows[1:]]
+
+
+@pytest.mark.parametrize(
+    ("small_s", "update_s", "outcome"),
+    [(5e-4, 5e-4, Outcome.CONSISTENT), (5e-4, 9e-4, Outcome.NO_VERDICT), (9e-4, 5e-4, Outcome.CONSISTENT)],
+)
+def test_simulated_shares_at_sizes_that_are_not_judged_show_nothing(
+    small_s: float, update_s: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    rows = [*with_shares(256, small_s), *with_shares(16384, update_s, Provenance.MODELLED)]
+    found = verdict("MAP-F13-CartPole", tmp_path, *rows).finding
+    assert found.outcome is outcome
+    assert [number.value for number in found.ours] == pytest.approx([0.2, 1e3 * update_s])
+    assert "modelled, and so are the shares at: 16384." in found.explanation
+
+
+@pytest.mark.parametrize(
+    ("simulated_s", "modelled_s", "outcome"),
+    [
+        (5e-4, 5e-4, Outcome.IN_KIND),
+        (5e-4, 9e-4, Outcome.NO_VERDICT),  # the modelled share neither holds nor refutes
+        (9e-4, 5e-4, Outcome.NOT_REPRODUCED),
+        (9e-4, 9e-4, Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_of_the_judged_sizes_only_simulated_shares_refute(
+    simulated_s: float, modelled_s: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    rows = [*with_shares(4096, simulated_s), *with_shares(16384, modelled_s, Provenance.MODELLED)]
+    found = verdict("MAP-F13-CartPole", tmp_path, *rows).finding
+    assert found.outcome is outcome
+    assert len(found.ours) == 4
+
+
 @pytest.mark.parametrize(("update_s", "outcome"), [(5e-4, Outcome.CONSISTENT), (9e-4, Outcome.NO_VERDICT)])
 def test_shares_of_a_modelled_learner_reproduce_nothing(
     update_s: float, outcome: Outcome, tmp_path: Path
 ) -> None:
-    times = {"learner.step": 1e-3, "sum_tree.sample": 2e-4, "sum_tree.update": update_s}
-    rows = [on("fpga", primitive, 16384, time_s, "cartpole-ddpg") for primitive, time_s in times.items()]
-    rows[0] = replace(rows[0], provenance=Provenance.MODELLED)
+    rows = with_shares(16384, update_s, Provenance.MODELLED)
     assert verdict("MAP-F13-CartPole", tmp_path, *rows).finding.outcome is outcome
+
+
+def test_a_size_with_one_modelled_operation_is_modelled(tmp_path: Path) -> None:
+    sample, update = 1, 2
+    for name, at in (("sample", sample), ("update", update)):
+        rows = with_shares(16384, 9e-4)
+        rows[at] = replace(rows[at], provenance=Provenance.MODELLED)
+        assert verdict("MAP-F13-CartPole", tmp_path / name, *rows).finding.outcome is Outcome.NO_VERDICT

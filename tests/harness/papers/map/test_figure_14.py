@@ -55,6 +55,23 @@ def test_without_cartpole_s_gain_there_is_no_largest(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("gain", "word"), [(0.9, "slower"), (5.0, "faster"), (2000.0, "faster"), (300.0, "no verdict")]
+)
+def test_cartpole_with_another_algorithm_than_map_s_counts_for_nothing(
+    gain: float, word: str, tmp_path: Path
+) -> None:
+    """MAP trains CartPole with DDPG (Table III)."""
+    dqn = alone("cartpole-dqn", gain, word)
+    found = verdict(
+        "MAP-F14-CartPole", tmp_path / "both", alone("cartpole-ddpg", 300.0), dqn, *OTHERS
+    ).finding
+    assert (found.outcome, [n.value for n in found.ours]) == (Outcome.IN_KIND, [300.0, 9.0, 1.1])
+    found = verdict("MAP-F14-CartPole", tmp_path / "dqn", dqn, *OTHERS).finding
+    assert found.outcome is Outcome.NOT_RUN
+    assert "missing: CartPole's with DDPG" in found.needs
+
+
+@pytest.mark.parametrize(
     ("words", "outcome"),
     [
         (("faster", "faster"), Outcome.IN_KIND),
