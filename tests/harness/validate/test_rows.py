@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harness import platforms
+from harness.cli import validate_command
 from harness.compare.registry import JUDGED_FOR_PORTABILITY, trains
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
@@ -119,6 +120,27 @@ def test_what_was_achieved_is_gradient_steps_over_time_and_its_parts_are_terms_a
         "assignment": "cpu-cpu",
         "terms_s": {"step": 0.25},
     }
+
+
+@pytest.mark.parametrize(
+    ("mapping", "provenance"),
+    [
+        ("native-native-cpu", Provenance.MEASURED),
+        ("native-fpga-fpga", Provenance.SIMULATED),
+        ("fpga-native-cpu", Provenance.MODELLED),
+    ],
+)
+def test_what_a_mapping_achieved_is_of_its_backends_provenance(
+    mapping: str, provenance: Provenance, capsys: pytest.CaptureFixture[str]
+) -> None:
+    placement = Mapping.parse(mapping)
+    name = case_name(placement, Loop.FUSED)
+    timings = {name: Timing(name, "ok", "", unmoved(2.0), median_s=2.0, rounds=(0,))}
+    fields = {"workload": "hopper-ddpg", "batch_size": 32}
+    row = made.achieved(fields, placement, Loop.FUSED, timings, None, {}).row
+    assert (row.value, row.provenance) == (0.5, provenance)
+    marked = "0.5" if provenance is Provenance.MEASURED else f"0.5 ({provenance})"
+    assert validate_command._reached(row) == marked
 
 
 def test_what_could_not_be_run_has_no_rate_and_says_why() -> None:
