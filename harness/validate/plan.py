@@ -59,7 +59,7 @@ from harness.runtime.options import Fusion
 from harness.store.cell import Cell
 from harness.store.store import Run as StoredRun
 from harness.validate import rows as made
-from harness.validate.narrowing import Narrowing, races, slower_among
+from harness.validate.narrowing import Narrowing, dropped, races, slower_among
 from harness.validate.regret import regrets
 from harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, Profile
 from harness.workloads import Workload
@@ -333,6 +333,7 @@ def validate(
         )
     fields = {"workload": item.name, "batch_size": batch_size}
     details = {"replay_capacity": small.replay.capacity}
+    slower = dropped(run_races)
     ran = {
         (str(mapping), loop): made.achieved(
             fields,
@@ -340,7 +341,7 @@ def validate(
             loop,
             timings,
             runs.get(case_name(mapping, loop)),
-            details | {"clearly_slower_among": slower_among(run_races, mapping, loop)},
+            details | {"clearly_slower_among": slower_among(slower, mapping, loop)},
         )
         for mapping, loop in trainings
     }
@@ -358,7 +359,7 @@ def validate(
         *profile,
         *(one.row for one in ran.values()),
         *predicted,
-        *regrets(predicted, ran),
+        *regrets(predicted, ran, slower),
         *made.overheads(predicted, ran, overlapped, table, problem, platform),
         *made.portabilities(
             fields, in_turn, baselines or {}, item.algorithm.name, unsupported(item, precisions)
