@@ -362,7 +362,7 @@ def validate(
         *regrets(predicted, ran, slower),
         *made.overheads(predicted, ran, overlapped, table, problem, platform),
         *made.portabilities(
-            fields, in_turn, baselines or {}, item.algorithm.name, unsupported(item, precisions)
+            fields, in_turn, baselines or {}, item.algorithm.name, slower, unsupported(item, precisions)
         ),
     ]
 

@@ -6,8 +6,8 @@ machine changes its speed, a run and the pieces from which it is predicted (call
 round) still had the same speed. The error of a prediction is the median over the rounds, with its interval.
 """
 
+from collections.abc import Collection, Sequence
 from collections.abc import Mapping as MappingABC
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -38,6 +38,7 @@ from harness.measure.protocol import Timing
 from harness.profile.cases.training import TimedTraining, case_name
 from harness.runtime import simulated_tree, time_provenance
 from harness.runtime.options import Fusion
+from harness.validate.narrowing import Dropped
 
 SUITE = Suite.VALIDATION
 OVER_DEVICES = "device assignments"
@@ -330,21 +331,24 @@ def portabilities(
     ran: Sequence[Achieved],
     baselines: MappingABC[str, float],
     algorithm: str,
+    dropped: Dropped,
     unsupported: Sequence[Mapping] = (),
 ) -> list[Measurement]:
     """Return rows of PRL's performance portability over device assignments, of this project and of other libraries.
 
     A device assignment is a device for the learner and one for the replay management; several backends of one device
     are one assignment. Each system counts with the experiences per second of its best mapping (backends of learner,
-    replay management and storage) under each assignment.
+    replay management and storage) under each assignment. It is not one that was dropped, unless all of them were: a
+    dropped mapping has few rounds, and its median may be better only because the machine was faster in them.
 
     Args:
         fields: fields of the rows to make: "workload" and "batch_size".
-        ran: measured throughputs of this project's mappings in one form of the training loop.
+        ran: measured throughputs of this project's mappings in the fused loop.
         baselines: gradient steps per second of other libraries that ran on this workload and batch size, by name. A
             library that lacks an assignment has a portability of 0, whatever it reaches on the others; one that did
             not run has a row "not_run".
         algorithm: the workload's algorithm; libraries that do not have it are left out.
+        dropped: the mappings that each race dropped.
         unsupported: mappings of this machine that this project cannot run; an assignment with only such mappings
             counts as not supported.
     """
@@ -352,7 +356,7 @@ def portabilities(
     for devices, mine in ((HERE, [one for one in ran if one.measured]), (WITH_SIMULATED, list(ran))):
         if devices == WITH_SIMULATED and all(one.measured for one in ran):
             continue
-        best = _best_of_each(mine, unsupported)
+        best = _best_of_each(mine, unsupported, [dropped.get((Loop.FUSED, of), ()) for of in {HERE, devices}])
         if not best:
             continue
         details = {
@@ -385,14 +389,22 @@ def portabilities(
 
 
 def _best_of_each(
-    ran: Sequence[Achieved], unsupported: Sequence[Mapping]
+    ran: Sequence[Achieved], unsupported: Sequence[Mapping], dropped: Sequence[Collection[Mapping]]
 ) -> dict[Assignment, Achieved | None]:
-    """Return the fastest mapping that ran under each assignment; None if none of them ran."""
+    """Return the fastest mapping that ran under each assignment; None if none of them ran.
+
+    Where a simulated device is the fastest, its race may drop everything that is real; what the race of the real
+    devices kept still comes first.
+    """
+
+    def rank(one: Achieved) -> tuple[int, float]:
+        return -sum(one.mapping in slower for slower in dropped), one.row.value or 0.0
+
     best: dict[Assignment, Achieved | None] = {}
     for one in ran:
         choice = Assignment.of(one.mapping)
         known = best.setdefault(choice, None)
-        if one.row.value is not None and (known is None or one.row.value > (known.row.value or 0)):
+        if one.row.value is not None and (known is None or rank(one) > rank(known)):
             best[choice] = one
     return best | {choice: None for choice in map(Assignment.of, unsupported) if choice not in best}
 

@@ -153,14 +153,18 @@ def test_what_the_workload_cannot_run_under_is_no_choice_of_ours_either(
     assert set(lacking) < set(more)
     assert not set(lacking) & set(plan.mappings(item))
     fields = {"workload": "cartpole-dqn", "batch_size": 32}
-    ours, theirs, _ = made.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {"sb3": 5.0}, "dqn", lacking)
+    ours, theirs, _ = made.portabilities(
+        fields, [ran("torch-flat-cpu", 10.0)], {"sb3": 5.0}, "dqn", {}, lacking
+    )
     assert (ours.value, theirs.value) == (320, 160), "another backend of the device can"
     on_gpu = [Mapping.parse("torch:cuda-flat-cpu"), Mapping.parse("torch:cuda-cuda-cpu")]
-    ours, theirs, _ = made.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {"sb3": 5.0}, "dqn", on_gpu)
+    ours, theirs, _ = made.portabilities(
+        fields, [ran("torch-flat-cpu", 10.0)], {"sb3": 5.0}, "dqn", {}, on_gpu
+    )
     assert (ours.value, theirs.value) == (0, 0)
     assert ours.details["lacking"] == ["cuda-cpu", "cuda-cuda"]
     assert theirs.details["lacking"] == ["cuda-cuda"]
-    (alone, *_) = made.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {}, "dqn")
+    (alone, *_) = made.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {}, "dqn", {})
     assert alone.value == pytest.approx(320)
 
 

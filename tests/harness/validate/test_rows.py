@@ -283,7 +283,7 @@ def test_portability_counts_the_best_of_each_device_and_what_is_simulated_apart(
         ran("torch-native-cpu", 5.0),
         ran("fpga-fpga-fpga", 60.0, simulated=True),
     ]
-    rows = made.portabilities(FIELDS, found, {"sb3": 8.0}, "dqn")
+    rows = made.portabilities(FIELDS, found, {"sb3": 8.0}, "dqn", {})
     ours, both = (row for row in rows if row.backend == "placerl")
     assert (ours.value, ours.provenance, ours.details["devices"]) == (640, Provenance.MEASURED, HERE)
     assert ours.details["mappings"] == ["native-native-cpu"]
@@ -306,19 +306,43 @@ def test_portability_is_0_where_a_device_ran_nothing_and_none_where_no_device_di
     failed = replace(failed, row=replace(failed.row, value=None, status="failed", reason="wrong"))
     *_, both = (
         row
-        for row in made.portabilities(FIELDS, [ran("torch-flat-cpu", 10.0), failed], {}, "dqn")
+        for row in made.portabilities(FIELDS, [ran("torch-flat-cpu", 10.0), failed], {}, "dqn", {})
         if row.backend == "placerl"
     )
     assert (both.value, both.details["lacking"]) == (0, ["fpga-fpga"])
     assert both.details["mappings"] == ["torch-flat-cpu"]
-    assert made.portabilities(FIELDS, [], {}, "dqn") == []
+    assert made.portabilities(FIELDS, [], {}, "dqn", {}) == []
     simulated = [ran("fpga-fpga-fpga", 60.0, simulated=True)]
-    (ours, *_) = made.portabilities(FIELDS, simulated, {}, "dqn")
+    (ours, *_) = made.portabilities(FIELDS, simulated, {}, "dqn", {})
     assert (ours.value, ours.details["devices"]) == (32 * 60, WITH_SIMULATED), "nothing was measured"
 
 
+def test_portability_counts_a_dropped_mapping_only_where_all_were_dropped() -> None:
+    """The machine was fast in the few rounds of torch; the race with the simulated device drops all but that."""
+    found = [
+        ran("torch-flat-cpu", 30.0),
+        ran("native-native-cpu", 20.0),
+        ran("fpga-native-cpu", 4.0, simulated=True),
+        ran("fpga-flat-cpu", 5.0, simulated=True),
+        ran("fpga-fpga-fpga", 60.0, simulated=True),
+    ]
+    torch, native, *slow, _ = (one.mapping for one in found)
+    with_simulated = {(Loop.FUSED, WITH_SIMULATED): {torch, native, *slow}}
+    for dropped, fastest in (
+        ({}, [torch, torch]),
+        (with_simulated, [torch, torch]),
+        ({(Loop.FUSED, HERE): {torch}} | with_simulated, [native, native]),
+        ({(Loop.FUSED, WITH_SIMULATED): {torch}}, [torch, native]),
+        ({(Loop.RELAXED, HERE): {torch}}, [torch, torch]),
+    ):
+        rows = made.portabilities(FIELDS, found, {}, "dqn", dropped)
+        here, both = (row.details["mappings"] for row in rows if row.backend == "placerl")
+        assert here == [str(fastest[0])]
+        assert both == [str(fastest[1]), "fpga-flat-cpu", "fpga-fpga-fpga"]
+
+
 def test_baselines_that_do_not_have_the_algorithm_have_no_portability() -> None:
-    rows = made.portabilities(FIELDS, [ran("torch-flat-cpu", 10.0)], {}, "ddpg")
+    rows = made.portabilities(FIELDS, [ran("torch-flat-cpu", 10.0)], {}, "ddpg", {})
     names = {row.backend for row in rows}
     assert len(rows) == len(names), "all was measured, so that there is one portability of each"
     assert names == {"placerl", *(name for name in JUDGED_FOR_PORTABILITY if trains(name, "ddpg"))}
