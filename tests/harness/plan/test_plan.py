@@ -248,6 +248,7 @@ def test_the_chosen_mapping_is_that_of_the_last_prediction(run: Run) -> None:
         ({}, "compare/cartpole-dqn/sb3", CARTPOLE.training.batch_size),
         ({"batch_size": 64}, "compare/cartpole-dqn/sb3/64", 64),
         ({"environment": False}, None, CARTPOLE.training.batch_size),
+        ({"mapping": GIVEN}, "compare/cartpole-dqn/sb3/torch-native-cpu", CARTPOLE.training.batch_size),
     ],
 )
 def test_a_comparison_is_of_the_chosen_mapping_at_its_batch_size(
@@ -261,7 +262,8 @@ def test_a_comparison_is_of_the_chosen_mapping_at_its_batch_size(
     cell = plan.compare_cell(CARTPOLE, "sb3", replace(TINY, compare_s=17), **options)
     cell.measure(run, silent)
     ((arguments, named),) = asked
-    assert arguments == (CARTPOLE, (CHOSEN, size), ["sb3"])
+    given = options.get("mapping")
+    assert arguments == (CARTPOLE, given or (CHOSEN, size), ["sb3"])
     environment = options.get("environment", True)
     settings = named["settings"]
     assert (named["budget_s"], settings.batch_size, settings.environment) == (17, size, environment)
@@ -269,7 +271,7 @@ def test_a_comparison_is_of_the_chosen_mapping_at_its_batch_size(
     assert cell.key == (key or f"compare/cartpole-dqn/{label('sb3', part)}")
     assert cell.key != "compare/cartpole-dqn/sb3" or environment
     assert (cell.estimate_s, cell.baselines) == (17, ("sb3",))
-    assert cell.needs == (f"prediction/cartpole-dqn/{size}",)
+    assert cell.needs == (() if given else (f"prediction/cartpole-dqn/{size}",))
 
 
 def test_comparisons_that_failed_are_told_apart_in_a_report(
