@@ -61,7 +61,7 @@ from harness.store.store import Run as StoredRun
 from harness.validate import rows as made
 from harness.validate.narrowing import Narrowing, dropped, races, slower_among
 from harness.validate.regret import regrets
-from harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, Profile
+from harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, BaselineRates, Profile
 from harness.workloads import Workload
 from primitives.quantization.precision import FLOAT_32
 
@@ -153,7 +153,7 @@ def cell(item: Workload, batch_size: int, budget_s: float, precisions: Sequence[
             suite=Suite.COMPARE, workload=item.name, primitive="training", batch_size=batch_size
         )
         baselines = {
-            row.backend: row.value
+            (row.backend, row.device.partition(":")[0]): row.value
             for row in compared
             if row.quantity == "gradient_steps_per_s" and row.value and row.details.get("part") == "theirs"
         }
@@ -257,7 +257,7 @@ def validate(
     budget_s: float,
     report: Report,
     platform: Platform,
-    baselines: Mapping[str, float] | None = None,
+    baselines: BaselineRates | None = None,
     precisions: Sequence[str] = (),
 ) -> list[Measurement]:
     """Time every mapping and the calls that predict its throughput, and compare predictions with results.
@@ -272,7 +272,7 @@ def validate(
             rounds leave out what is clearly slower than the best (`harness.validate.narrowing`).
         report: called with the work done, the total work, and a text that names the current work.
         platform: this machine, as the performance models see it.
-        baselines: gradient steps per second of other libraries that ran on this workload and batch size, by name.
+        baselines: rates of other libraries that ran on this workload and batch size.
         precisions: numeric precisions of the learners in addition to float32, such as "bfloat16".
 
     Returns:

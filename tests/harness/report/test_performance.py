@@ -56,7 +56,11 @@ def rows(noisy: str = "", **baselines: float) -> Iterator[Measurement]:
         yield row
     yield validated("torch-native-cpu", 90.0, Loop.STRICT, **NOISY)
     yield from validation_rows.portabilities(
-        {"workload": "cartpole-dqn", "batch_size": SIZE}, ran, baselines, "dqn", {}
+        {"workload": "cartpole-dqn", "batch_size": SIZE},
+        ran,
+        {(name, "cpu"): gps for name, gps in baselines.items()},
+        "dqn",
+        {},
     )
 
 

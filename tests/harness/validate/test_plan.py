@@ -44,7 +44,7 @@ def rows() -> list[Measurement]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (plan, validation_rounds):
             patch.setattr(module, "fpga_unavailable_reason", lambda: "left out")
-        return plan.validate(item, 32, 1e-3, silent, platforms.of_this_machine(), {"sb3": 100.0})
+        return plan.validate(item, 32, 1e-3, silent, platforms.of_this_machine(), {("sb3", "cpu"): 100.0})
 
 
 def achieved_by(rows: list[Measurement]) -> dict[tuple[str, str], Measurement]:
@@ -154,12 +154,12 @@ def test_what_the_workload_cannot_run_under_is_no_choice_of_ours_either(
     assert not set(lacking) & set(plan.mappings(item))
     fields = {"workload": "cartpole-dqn", "batch_size": 32}
     ours, theirs, _ = made.portabilities(
-        fields, [ran("torch-flat-cpu", 10.0)], {"sb3": 5.0}, "dqn", {}, lacking
+        fields, [ran("torch-flat-cpu", 10.0)], {("sb3", "cpu"): 5.0}, "dqn", {}, lacking
     )
     assert (ours.value, theirs.value) == (320, 160), "another backend of the device can"
     on_gpu = [Mapping.parse("torch:cuda-flat-cpu"), Mapping.parse("torch:cuda-cuda-cpu")]
     ours, theirs, _ = made.portabilities(
-        fields, [ran("torch-flat-cpu", 10.0)], {"sb3": 5.0}, "dqn", {}, on_gpu
+        fields, [ran("torch-flat-cpu", 10.0)], {("sb3", "cpu"): 5.0}, "dqn", {}, on_gpu
     )
     assert (ours.value, theirs.value) == (0, 0)
     assert ours.details["lacking"] == ["cuda-cpu", "cuda-cuda"]
@@ -272,13 +272,17 @@ def test_the_board_s_mappings_come_after_those_of_this_machine(monkeypatch: pyte
 
 
 def test_a_cell_hands_on_the_baselines_that_were_compared_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def compared(backend: str, value: float | None, part: str = "theirs", **fields: Any) -> Measurement:
+    def compared(
+        backend: str, value: float | None, part: str = "theirs", device: str = "cpu", **fields: Any
+    ) -> Measurement:
         why = {"status": "failed", "reason": "wrong"} if value is None else {}
-        row = training_row("", 1.0, suite="compare", backend=backend, details={"part": part}, **fields)
+        row = training_row(device, 1.0, suite="compare", backend=backend, details={"part": part}, **fields)
         return replace(row, value=value, **why)
 
     stored = [
-        compared("sb3", 7.0),
+        compared("sb3", 6.0),
+        compared("sb3", 7.0),  # the last one counts
+        compared("sb3", 70.0, device="cuda:1"),
         compared("placerl", 9.0, "ours"),
         compared("rllib", None),
         compared("cleanrl", 3.0, quantity="episode_return"),
@@ -294,7 +298,8 @@ def test_a_cell_hands_on_the_baselines_that_were_compared_on_it(monkeypatch: pyt
     item = workloads.load("hopper-ddpg")
     made_of = plan.cell(item, 32, 5.0)
     run: Any = SimpleNamespace(measurements=measurements)
-    assert made_of.measure(run, silent) == [item, 32, 5.0, silent, "this machine", {"sb3": 7.0}, ()]
+    rates = {("sb3", "cpu"): 7.0, ("sb3", "cuda"): 70.0}
+    assert made_of.measure(run, silent) == [item, 32, 5.0, silent, "this machine", rates, ()]
     assert asked == {
         "suite": "compare",
         "workload": "hopper-ddpg",
@@ -421,7 +426,9 @@ def test_a_cell_measures_pieces_and_mappings_together_and_sets_predictions_besid
     item, said = workloads.load("cartpole-dqn"), []
     size = item.training.batch_size
     platform = platforms.load("map-tpds23")
-    rows = plan.validate(item, size, 900.0, lambda *progress: said.append(progress), platform, {"sb3": 50.0})
+    rows = plan.validate(
+        item, size, 900.0, lambda *progress: said.append(progress), platform, {("sb3", "cpu"): 50.0}
+    )
     assert said == [(3, 7, "interleaved rounds")]
     (protocol,) = protocols
     assert protocol.budget_s is not None

@@ -9,6 +9,7 @@ import pytest
 from harness import platforms
 from harness.cli import validate_command
 from harness.compare.registry import JUDGED_FOR_PORTABILITY, trains
+from harness.compare.rounds import networks_on
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.mapping import VALIDATED, Loop, Mapping, PerformanceTable, Problem, Target
@@ -283,7 +284,7 @@ def test_portability_counts_the_best_of_each_device_and_what_is_simulated_apart(
         ran("torch-native-cpu", 5.0),
         ran("fpga-fpga-fpga", 60.0, simulated=True),
     ]
-    rows = made.portabilities(FIELDS, found, {"sb3": 8.0}, "dqn", {})
+    rows = made.portabilities(FIELDS, found, {("sb3", "cpu"): 8.0}, "dqn", {})
     ours, both = (row for row in rows if row.backend == "placerl")
     assert (ours.value, ours.provenance, ours.details["devices"]) == (640, Provenance.MEASURED, HERE)
     assert ours.details["mappings"] == ["native-native-cpu"]
@@ -339,6 +340,48 @@ def test_portability_counts_a_dropped_mapping_only_where_all_were_dropped() -> N
         here, both = (row.details["mappings"] for row in rows if row.backend == "placerl")
         assert here == [str(fastest[0])]
         assert both == [str(fastest[1]), "fpga-flat-cpu", "fpga-fpga-fpga"]
+
+
+UNIFORM = [ran("torch-flat-cpu", 10.0), ran("torch:cuda-flat-cpu", 40.0)]
+"""A library has all these assignments."""
+
+
+def test_a_library_counts_on_each_device_with_its_rate_there() -> None:
+    rates = {("sb3", "cpu"): 2.0, ("sb3", "cuda"): 6.0, ("rllib", "cpu"): 5.0}
+    sb3, rllib = made.portabilities(FIELDS, UNIFORM, rates, "dqn", {})[1:]
+    assert (sb3.value, sb3.details["lacking"]) == (pytest.approx(32 * 3), [])
+    assert (rllib.backend, rllib.status) == ("rllib", "not_run")
+    more = [*UNIFORM, ran("torch:cuda-cuda-cpu", 1.0)]
+    rllib = made.portabilities(FIELDS, more, rates, "dqn", {})[2]
+    assert (rllib.value, rllib.details["lacking"]) == (0, ["cuda-cuda"]), "whatever its rate with CUDA is"
+
+
+COMPARE = "placerl compare cartpole-dqn --baselines sb3 --batch-size 32"
+ON_CPU, ON_CUDA = f"{COMPARE} --mapping torch-native-cpu", f"{COMPARE} --mapping torch:cuda-native-cpu"
+
+
+@pytest.mark.parametrize(
+    ("measured", "ones", "said"),
+    [
+        (["cpu"], UNIFORM, f"`{ON_CUDA}`"),
+        (["cuda"], UNIFORM, f"`{ON_CPU}`"),
+        ([], UNIFORM, f"`{ON_CPU}` and `{ON_CUDA}`"),
+        ([], UNIFORM[:1], f"`{COMPARE}`"),
+        ([], [*UNIFORM, ran("torch:cuda-cuda-cpu", 1.0)], f"`{COMPARE}`"),
+    ],
+)
+def test_a_library_without_a_rate_on_a_device_has_no_portability_and_says_what_measures_it(
+    measured: list[str], ones: list[Achieved], said: str
+) -> None:
+    rates = {("sb3", device): 2.0 for device in measured}
+    row = made.portabilities(FIELDS, ones, rates, "dqn", {})[1]
+    assert (row.backend, row.status, row.value) == ("sb3", "not_run", None)
+    assert row.reason == f"needs: {said} before it"
+
+
+@pytest.mark.parametrize("device", made.COMPARED_ON)
+def test_a_library_is_compared_on_the_device_that_its_portability_needs(device: str) -> None:
+    assert networks_on(Mapping.parse(made.COMPARED_ON[device])) == device
 
 
 def test_baselines_that_do_not_have_the_algorithm_have_no_portability() -> None:
