@@ -24,8 +24,9 @@ from harness.cli.common import (
 )
 from harness.core.errors import UserError
 from harness.core.progress import bar
+from harness.mapping import Mapping
 from harness.plan import plan, tiers
-from harness.runtime.compose import check_envpool
+from harness.runtime import compose
 from harness.runtime.options import is_on_policy
 from harness.store.peak_memory import recorded
 from harness.store.store import Measurement
@@ -100,6 +101,14 @@ def compare(  # noqa: PLR0913 (a command: its options)
     name: WorkloadArgument,
     named: Annotated[str, typer.Option("--baselines", help="Names joined by commas, or `all`.")] = "sb3",
     batch_size: BatchSizeOption = None,
+    mapping: Annotated[
+        str | None,
+        typer.Option(
+            "--mapping",
+            help="This project's LEARNER-RMM-STORAGE; what `placerl map` chose when left out. With a learner on a CUDA "
+            "device, such as `torch:cuda-native-cpu`, the libraries' networks are on it too, and else on the CPU.",
+        ),
+    ] = None,
     alone: Annotated[
         bool, typer.Option("--alone", help="Compare only learner and replay, without environment steps.")
     ] = False,
@@ -123,13 +132,24 @@ def compare(  # noqa: PLR0913 (a command: its options)
     """Train a workload here and in other libraries in interleaved rounds, and print the ratio of their throughput."""
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     names = named_baselines(named)
+    ours = None if mapping is None else Mapping.parse(mapping)
     _check(item, alone, envpool)
+    if ours:
+        compose.check(item, ours)
     opened = begin(results, tier)
-    predicted(opened, item, item.training.batch_size, tier)
+    if not ours:
+        predicted(opened, item, item.training.batch_size, tier)
     rows: list[Measurement] = []
     for baseline in names:
         cell = plan.compare_cell(
-            item, baseline, tier, batch_size, environment=not alone, envpool=envpool, flushed=flushed
+            item,
+            baseline,
+            tier,
+            batch_size,
+            environment=not alone,
+            envpool=envpool,
+            flushed=flushed,
+            mapping=ours,
         )
         with bar(cell.key) as report, recorded(opened):
             rows += plan.measure_now(opened, cell, report)
@@ -150,4 +170,4 @@ def _check(item: Workload, alone: bool, envpool: bool) -> None:
     if alone and envpool:
         raise UserError("command line", "--envpool", "--alone too", "one of them: there is no environment")
     if envpool:
-        check_envpool(item)
+        compose.check_envpool(item)

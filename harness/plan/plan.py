@@ -238,6 +238,7 @@ def compare_cell(
     environment: bool = True,
     envpool: bool = False,
     flushed: bool = False,
+    mapping: Mapping | None = None,
 ) -> Cell:
     """Return the cell (a unit of work of a run) that compares this project with another library on a workload.
 
@@ -252,15 +253,16 @@ def compare_cell(
         environment: whether environments are stepped; if not, only learner and replay are compared.
         envpool: whether EnvPool steps this project's environments.
         flushed: whether the library runs once more with subnormal numbers treated as zero.
+        mapping: this project's mapping; None: the one that the default strategy chooses from the run's predictions.
+            The library's networks are on the learner's CUDA device, or else on the CPU.
     """
     ours = OurSide(envpool=envpool)
     size = batch_size or item.training.batch_size
 
     def measure(run: Run, report: Report) -> list[Measurement]:
-        mapping = chosen_mapping(run, item, size)
         return rounds.compare(
             item,
-            mapping,
+            mapping or chosen_mapping(run, item, size),
             [baseline],
             budget_s=tier.compare_s,
             progress=report,
@@ -276,8 +278,8 @@ def compare_cell(
     part = ComparedPart.TRAINING if environment else ComparedPart.LEARNER_AND_REPLAY
     name = label(baseline, part, ours)
     key = f"compare/{item.name}/{name}" + (f"/{batch_size}" if batch_size else "")
-    key += "/flushed" if flushed else ""
-    needs = (_prediction_key(item, size),)
+    key += ("/flushed" if flushed else "") + (f"/{mapping}" if mapping else "")
+    needs = () if mapping else (_prediction_key(item, size),)
     estimate_s = tier.compare_s + (tier.returns.budget_s if tier.returns and environment else 0.0)
     cell = Cell(key, estimate_s, measure, item.name, (baseline,), needs=needs, batch_size=size, label=name)
     return _again_if_cut_short(cell)

@@ -26,6 +26,8 @@ from harness.profile.cases.validation_rounds import FPGA, provenance_of
 
 Costs = MappingABC[str, float]
 """The seconds that each case adds to a round, by its name."""
+Dropped = MappingABC[tuple[Loop, str], Collection[Mapping]]
+"""The mappings that a race dropped, by its loop and its set of devices (`HERE`, `WITH_SIMULATED`)."""
 
 
 @dataclass
@@ -58,9 +60,9 @@ class Race:
         """
         self._elimination.drop(rates)
 
-    def slower(self, mapping: Mapping) -> bool:
-        """Return whether a mapping was dropped, because it is clearly slower than the fastest one."""
-        return mapping in self.names and self.names[mapping] not in self._elimination.left
+    def dropped(self) -> frozenset[Mapping]:
+        """Return the mappings that were dropped, because they are clearly slower than the fastest one."""
+        return frozenset(one for one, name in self.names.items() if name not in self._elimination.left)
 
     def judged(self, rates: Rates) -> dict[str, int]:
         """Return the fastest case and the choices that are not judged yet, each with the rounds that it still needs."""
@@ -114,19 +116,24 @@ def races(
     return found
 
 
-def slower_among(run: Iterable[Race], mapping: Mapping, loop: Loop) -> list[str]:
-    """Return with which sets of devices (`HERE`, `WITH_SIMULATED`) a mapping is clearly slower than the fastest one.
+def dropped(run: Iterable[Race]) -> Dropped:
+    """Return the mappings that each race dropped.
 
     Args:
         run: the races, after the last round.
+    """
+    return {(race.loop, WITH_SIMULATED if race.simulated else HERE): race.dropped() for race in run}
+
+
+def slower_among(slower: Dropped, mapping: Mapping, loop: Loop) -> list[str]:
+    """Return with which sets of devices (`HERE`, `WITH_SIMULATED`) a mapping is clearly slower than the fastest one.
+
+    Args:
+        slower: the mappings that each race dropped.
         mapping: where learner, replay management and storage run.
         loop: the loop in which the mapping ran.
     """
-    return [
-        WITH_SIMULATED if race.simulated else HERE
-        for race in run
-        if race.loop is loop and race.slower(mapping)
-    ]
+    return [devices for (raced, devices), those in slower.items() if raced is loop and mapping in those]
 
 
 class Narrowing:

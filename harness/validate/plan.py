@@ -59,9 +59,9 @@ from harness.runtime.options import Fusion
 from harness.store.cell import Cell
 from harness.store.store import Run as StoredRun
 from harness.validate import rows as made
-from harness.validate.narrowing import Narrowing, races, slower_among
+from harness.validate.narrowing import Narrowing, dropped, races, slower_among
 from harness.validate.regret import regrets
-from harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, Profile
+from harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, BaselineRates, Profile
 from harness.workloads import Workload
 from primitives.quantization.precision import FLOAT_32
 
@@ -158,7 +158,7 @@ def cell(item: Workload, batch_size: int, budget_s: float, precisions: Sequence[
             suite=Suite.COMPARE, workload=item.name, primitive="training", batch_size=batch_size
         )
         baselines = {
-            row.backend: row.value
+            (row.backend, row.device.partition(":")[0]): row.value
             for row in compared
             if row.quantity == "gradient_steps_per_s" and row.value and row.details.get("part") == "theirs"
         }
@@ -262,7 +262,7 @@ def validate(
     budget_s: float,
     report: Report,
     platform: Platform,
-    baselines: Mapping[str, float] | None = None,
+    baselines: BaselineRates | None = None,
     precisions: Sequence[str] = (),
 ) -> list[Measurement]:
     """Time every mapping and the calls that predict its throughput, and compare predictions with results.
@@ -277,7 +277,7 @@ def validate(
             rounds leave out what is clearly slower than the best (`harness.validate.narrowing`).
         report: called with the work done, the total work, and a text that names the current work.
         platform: this machine, as the performance models see it.
-        baselines: gradient steps per second of other libraries that ran on this workload and batch size, by name.
+        baselines: rates of other libraries that ran on this workload and batch size.
         precisions: numeric precisions of the learners in addition to float32, such as "bfloat16".
 
     Returns:
@@ -338,6 +338,7 @@ def validate(
         )
     fields = {"workload": item.name, "batch_size": batch_size}
     details = {"replay_capacity": small.replay.capacity}
+    slower = dropped(run_races)
     ran = {
         (str(mapping), loop): made.achieved(
             fields,
@@ -345,7 +346,7 @@ def validate(
             loop,
             timings,
             runs.get(case_name(mapping, loop)),
-            details | {"clearly_slower_among": slower_among(run_races, mapping, loop)},
+            details | {"clearly_slower_among": slower_among(slower, mapping, loop)},
         )
         for mapping, loop in trainings
     }
@@ -363,10 +364,10 @@ def validate(
         *profile,
         *(one.row for one in ran.values()),
         *predicted,
-        *regrets(predicted, ran),
+        *regrets(predicted, ran, slower),
         *made.overheads(predicted, ran, overlapped, table, problem, platform),
         *made.portabilities(
-            fields, in_turn, baselines or {}, item.algorithm.name, unsupported(item, precisions)
+            fields, in_turn, baselines or {}, item.algorithm.name, slower, unsupported(item, precisions)
         ),
     ]
 

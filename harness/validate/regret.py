@@ -3,28 +3,37 @@
 A mapping says where learner, replay management and storage run; a validation runs all mappings.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from statistics import median
 from typing import Any, NamedTuple
 
 from harness.core.provenance import Provenance, weakest
 from harness.core.row import Measurement
 from harness.mapping import Loop
+from harness.mapping import Mapping as Placement
 from harness.mapping.metrics import regret
 from harness.measure import statistics
+from harness.validate.narrowing import Dropped
 from harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, Rounds, under
 
 
-def regrets(predicted: Sequence[Measurement], ran: Mapping[tuple[str, Loop], Achieved]) -> list[Measurement]:
+def regrets(
+    predicted: Sequence[Measurement], ran: Mapping[tuple[str, Loop], Achieved], dropped: Dropped
+) -> list[Measurement]:
     """Return one or two rows of regret per strategy: the fraction of the best throughput that its choice loses.
 
     A strategy is a performance model that chooses a mapping: where learner, replay management and storage run. The
     first row is of its choice among this machine's devices. The second is of its choice if it may also use the
-    simulated FPGA, and exists only if the FPGA was validated. A choice is compared with every mapping's throughput in
-    the strategy's loop (the order of calls that it predicts). The interval is that of the ratio by rounds. If it
-    contains 0 although another mapping's median was better, the difference is within the noise, and the verdict is
-    "no verdict", as it is for a choice that ran in fewer than 5 rounds. A strategy that chose nothing, or whose choice
-    has not run in its loop, is "not_run".
+    simulated FPGA, and exists only if the FPGA was validated.
+
+    A choice is compared with the best mapping in the strategy's loop (the order of calls that it predicts): of those
+    that the race of this loop and these devices did not drop, the one with the best median. A dropped mapping has few
+    rounds, and its median may be better only because the machine was faster in them. The loss and its interval are
+    those of the ratio in the rounds that timed both, also for a choice that was dropped. If the interval contains 0
+    although another mapping is the best, the difference is within the noise, and the verdict is "no verdict", as it is
+    for a choice that shared fewer than 5 rounds with the best. A strategy that chose nothing, or whose choice has not
+    run in its loop, is "not_run".
 
     MAP states no latency for its link, so runs with the simulated FPGA have none, and `slow_links` in the details says
     whether the strategy would make the same choice with the latency that is assumed, `latency_us` microseconds. If not,
@@ -33,6 +42,7 @@ def regrets(predicted: Sequence[Measurement], ran: Mapping[tuple[str, Loop], Ach
     Args:
         predicted: rows of the predictions, with the devices among which each was chosen.
         ran: measured throughput by (mapping as text, loop).
+        dropped: the mappings that each race dropped.
     """
     found = []
     for devices in (HERE, WITH_SIMULATED):
@@ -41,7 +51,7 @@ def regrets(predicted: Sequence[Measurement], ran: Mapping[tuple[str, Loop], Ach
             continue
         for strategy in dict.fromkeys(row.backend for row in predicted):
             if strategy in choices:
-                found.append(_of_choice(choices[strategy], devices, ran))
+                found.append(_of_choice(choices[strategy], devices, ran, dropped))
                 continue
             mine = [row for row in predicted if row.backend == strategy]
             unable = [row.reason for row in mine if row.value is None]
@@ -50,14 +60,17 @@ def regrets(predicted: Sequence[Measurement], ran: Mapping[tuple[str, Loop], Ach
     return found
 
 
-def _of_choice(row: Measurement, devices: str, ran: Mapping[tuple[str, Loop], Achieved]) -> Measurement:
+def _of_choice(
+    row: Measurement, devices: str, ran: Mapping[tuple[str, Loop], Achieved], dropped: Dropped
+) -> Measurement:
     loop = Loop(row.details["loop"])
     chosen = under(loop, row.device, ran)
     if chosen is None or chosen.row.value is None:
         why = f": {chosen.row.reason}" if chosen else ""
         return _not_run(row, devices, f"needs: {row.device}, which it chose, run under the {loop} loop{why}")
     mappings = dict.fromkeys(mapping for mapping, _ in ran)
-    return _regret(row, chosen, [one for mapping in mappings if (one := under(loop, mapping, ran))], devices)
+    others = [one for mapping in mappings if (one := under(loop, mapping, ran))]
+    return _regret(row, chosen, others, devices, dropped.get((loop, devices), ()))
 
 
 def _not_run(row: Measurement, devices: str, reason: str) -> Measurement:
@@ -82,11 +95,16 @@ def _fields(row: Measurement) -> dict[str, Any]:
     }
 
 
-def _regret(row: Measurement, chosen: Achieved, others: Iterable[Achieved], devices: str) -> Measurement:
+def _regret(
+    row: Measurement,
+    chosen: Achieved,
+    others: Iterable[Achieved],
+    devices: str,
+    dropped: Collection[Placement],
+) -> Measurement:
     every = devices == WITH_SIMULATED
     rivals = [one for one in others if one.row.value is not None and (every or one.measured)]
-    best = max(rivals, key=lambda one: one.row.value or 0.0)
-    value = regret(chosen.row.value or 0.0, [best.row.value or 0.0])
+    best = max(rivals, key=lambda one: (one.mapping not in dropped, one.row.value or 0.0))
     lost = kept(chosen.rounds) if best.mapping == chosen.mapping else loss(chosen.rounds, best.rounds)
     band = {}
     if every and (slow := row.details.get("slow_links")):
@@ -94,7 +112,7 @@ def _regret(row: Measurement, chosen: Achieved, others: Iterable[Achieved], devi
     return Measurement(
         **_fields(row),
         provenance=weakest(chosen.row.provenance, best.row.provenance),
-        value=value,
+        value=lost.value,
         low=lost.low,
         high=lost.high,
         details={
@@ -114,18 +132,20 @@ class Loss(NamedTuple):
     """The share of throughput that a choice loses against the best one, compared round by round.
 
     Attributes:
+        value: the median loss over the rounds that timed both; 0 if the choice was the faster one.
         low, high: the 95% interval of the loss; None with too few rounds, or if the choice is the best one.
         verdict: "best", "lost" or "no verdict".
         reason: why there is no verdict; empty otherwise.
     """
 
+    value: float
     low: float | None
     high: float | None
     verdict: str
     reason: str
 
 
-BEST = Loss(None, None, "best", "")
+BEST = Loss(0.0, None, None, "best", "")
 
 
 def kept(rounds: Rounds) -> Loss:
@@ -135,20 +155,27 @@ def kept(rounds: Rounds) -> Loss:
         rounds: gradient steps per second of the choice, by number of the round in which they were timed.
     """
     if len(rounds) < statistics.FEWEST_SAMPLES:
-        return Loss(None, None, "no verdict", f"{len(rounds)} rounds")
+        return Loss(0.0, None, None, "no verdict", f"{len(rounds)} rounds")
     return BEST
 
 
 def loss(chosen: Rounds, best: Rounds) -> Loss:
-    """Return the share of throughput that a choice loses against another one whose median was better.
+    """Return the share of throughput that a choice loses against the best one.
+
+    It is the loss in the rounds that timed both, because the machine's speed changes from round to round. If no round
+    did, it is computed from the two medians.
 
     Args:
         chosen, best: gradient steps per second of the two, by number of the round in which they were timed.
     """
     shared = sorted(set(best) & set(chosen))
+    ratios = [chosen[number] / best[number] for number in shared]
+    reached = median(ratios) if ratios else median(chosen.values()) / median(best.values())
+    value = regret(reached, [1.0])
     if len(shared) < statistics.FEWEST_SAMPLES:
-        return Loss(None, None, "no verdict", f"{len(shared)} rounds with both")
-    low, high = statistics.interval([1 - chosen[number] / best[number] for number in shared])
+        return Loss(value, None, None, "no verdict", f"{len(shared)} rounds with both")
+    low, high = statistics.interval([1 - ratio for ratio in ratios])
     if low > 0:
-        return Loss(low, high, "lost", "")
-    return Loss(low, high, "no verdict", f"the interval, {low:.1%} to {high:.1%}, holds 0")
+        return Loss(value, low, high, "lost", "")
+    why = "holds 0" if high >= 0 else "is below 0"
+    return Loss(value, low, high, "no verdict", f"the interval, {low:.1%} to {high:.1%}, {why}")

@@ -6,8 +6,8 @@ machine changes its speed, a run and the pieces from which it is predicted (call
 round) still had the same speed. The error of a prediction is the median over the rounds, with its interval.
 """
 
+from collections.abc import Collection, Sequence
 from collections.abc import Mapping as MappingABC
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -29,7 +29,7 @@ from harness.mapping import (
     Strategy,
     Target,
 )
-from harness.mapping.assignments import Assignment, baseline_supports
+from harness.mapping.assignments import CPU, CUDA, Assignment, baseline_supports
 from harness.mapping.choices import HERE, WITH_SIMULATED
 from harness.mapping.metrics import experiences_per_s, portability
 from harness.mapping.table import Cell
@@ -38,14 +38,18 @@ from harness.measure.protocol import Timing
 from harness.profile.cases.training import TimedTraining, case_name
 from harness.runtime import simulated_tree, time_provenance
 from harness.runtime.options import Fusion
+from harness.validate.narrowing import Dropped
 
 SUITE = Suite.VALIDATION
 OVER_DEVICES = "device assignments"
 """What a portability is averaged over: pairs of a device for the learner and one for the replay management."""
-
+COMPARED_ON = {CPU: "torch-native-cpu", CUDA: "torch:cuda-native-cpu"}
+"""Mappings with which `placerl compare` puts a library's networks on a device, by the device."""
 
 Rounds = MappingABC[int, float]
 """Values by number of the measurement's round."""
+BaselineRates = MappingABC[tuple[str, str], float]
+"""Gradient steps per second of other libraries, by name and by the device of their networks, "cpu" or "cuda"."""
 
 
 @dataclass(frozen=True)
@@ -328,23 +332,27 @@ def overheads(
 def portabilities(
     fields: MappingABC[str, Any],
     ran: Sequence[Achieved],
-    baselines: MappingABC[str, float],
+    baselines: BaselineRates,
     algorithm: str,
+    dropped: Dropped,
     unsupported: Sequence[Mapping] = (),
 ) -> list[Measurement]:
     """Return rows of PRL's performance portability over device assignments, of this project and of other libraries.
 
     A device assignment is a device for the learner and one for the replay management; several backends of one device
     are one assignment. Each system counts with the experiences per second of its best mapping (backends of learner,
-    replay management and storage) under each assignment.
+    replay management and storage) under each assignment. It is not one that was dropped, unless all of them were: a
+    dropped mapping has few rounds, and its median may be better only because the machine was faster in them.
 
     Args:
         fields: fields of the rows to make: "workload" and "batch_size".
-        ran: measured throughputs of this project's mappings in one form of the training loop.
-        baselines: gradient steps per second of other libraries that ran on this workload and batch size, by name. A
-            library that lacks an assignment has a portability of 0, whatever it reaches on the others; one that did
-            not run has a row "not_run".
+        ran: measured throughputs of this project's mappings in the fused loop.
+        baselines: rates of other libraries that ran on this workload and batch size. Each counts for the assignments
+            with the learner on its device. A library that lacks an assignment has a portability of 0, whatever it
+            reaches on the others; one that did not run, or lacks none and did not run on each device, has a row
+            "not_run".
         algorithm: the workload's algorithm; libraries that do not have it are left out.
+        dropped: the mappings that each race dropped.
         unsupported: mappings of this machine that this project cannot run; an assignment with only such mappings
             counts as not supported.
     """
@@ -352,7 +360,7 @@ def portabilities(
     for devices, mine in ((HERE, [one for one in ran if one.measured]), (WITH_SIMULATED, list(ran))):
         if devices == WITH_SIMULATED and all(one.measured for one in ran):
             continue
-        best = _best_of_each(mine, unsupported)
+        best = _best_of_each(mine, unsupported, [dropped.get((Loop.FUSED, of), ()) for of in {HERE, devices}])
         if not best:
             continue
         details = {
@@ -369,30 +377,56 @@ def portabilities(
         for baseline in JUDGED_FOR_PORTABILITY:
             if not trains(baseline, algorithm):
                 continue
-            theirs = baselines.get(baseline)
-            if theirs is None:
-                asked = f"{fields['workload']} --baselines {baseline} --batch-size {batch_size}"
-                why = f"needs: `placerl compare {asked}` before it"
+            theirs = {
+                device: experiences_per_s(gps, batch_size)
+                for (name, device), gps in baselines.items()
+                if name == baseline
+            }
+            lacking = [choice for choice in best if not baseline_supports(choice)]
+            learners = dict.fromkeys(choice.learner for choice in best if choice not in lacking)
+            missing = [] if lacking else [device for device in learners if device not in theirs]
+            if missing or not theirs:
+                why = _compared_before(fields, baseline, missing if len(learners) > 1 else [])
                 rows.append(_portability(fields, baseline, details, provenance, status="not_run", reason=why))
                 continue
-            has = experiences_per_s(theirs, batch_size)
-            values = [has if baseline_supports(choice) else None for choice in best]
-            lacks = {"lacking": [str(choice) for choice in best if not baseline_supports(choice)]}
-            rows.append(
-                _portability(fields, baseline, details | lacks, provenance, value=portability(values))
-            )
+            eps = [None if choice in lacking else theirs.get(choice.learner) for choice in best]
+            lacks = {"lacking": [str(choice) for choice in lacking]}
+            rows.append(_portability(fields, baseline, details | lacks, provenance, value=portability(eps)))
     return rows
 
 
+def _compared_before(fields: MappingABC[str, Any], baseline: str, devices: Sequence[str]) -> str:
+    """Return which comparisons a library's portability needs.
+
+    Args:
+        fields: "workload" and "batch_size".
+        baseline: the library.
+        devices: the devices on which it has no rate; empty: any will do.
+    """
+    command = (
+        f"placerl compare {fields['workload']} --baselines {baseline} --batch-size {fields['batch_size']}"
+    )
+    on = [f" --mapping {COMPARED_ON[device]}" for device in devices] or [""]
+    return "needs: " + " and ".join(f"`{command}{mapping}`" for mapping in on) + " before it"
+
+
 def _best_of_each(
-    ran: Sequence[Achieved], unsupported: Sequence[Mapping]
+    ran: Sequence[Achieved], unsupported: Sequence[Mapping], dropped: Sequence[Collection[Mapping]]
 ) -> dict[Assignment, Achieved | None]:
-    """Return the fastest mapping that ran under each assignment; None if none of them ran."""
+    """Return the fastest mapping that ran under each assignment; None if none of them ran.
+
+    Where a simulated device is the fastest, its race may drop everything that is real; what the race of the real
+    devices kept still comes first.
+    """
+
+    def rank(one: Achieved) -> tuple[int, float]:
+        return -sum(one.mapping in slower for slower in dropped), one.row.value or 0.0
+
     best: dict[Assignment, Achieved | None] = {}
     for one in ran:
         choice = Assignment.of(one.mapping)
         known = best.setdefault(choice, None)
-        if one.row.value is not None and (known is None or one.row.value > (known.row.value or 0)):
+        if one.row.value is not None and (known is None or rank(one) > rank(known)):
             best[choice] = one
     return best | {choice: None for choice in map(Assignment.of, unsupported) if choice not in best}
 

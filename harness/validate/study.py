@@ -36,7 +36,6 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.core.suites import Suite
 from harness.mapping import Prediction
-from harness.mapping.metrics import regret
 from harness.measure import statistics
 from harness.measure.halving import Heats, Standing, halve
 from harness.validate.regret import kept, loss
@@ -275,7 +274,7 @@ def _regret(
         name,
         choice,
         quantity="regret",
-        value=regret(median(able[choice]), [median(able[best])]),
+        value=lost.value,
         low=lost.low,
         high=lost.high,
         details={

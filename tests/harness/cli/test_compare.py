@@ -43,6 +43,8 @@ def test_an_unknown_baseline_is_refused(placerl: Placerl, tmp_path: Path) -> Non
         (("cartpole-ppo", "--alone"), ("--alone", "learns from a replay")),
         (("cartpole-dqn", "--alone", "--envpool"), ("--envpool", "no environment")),
         (("cartpole-ddpg", "--envpool"), ("envpool", "allowed")),
+        (("cartpole-dqn", "--mapping", "abacus-native-cpu"), ("abacus", "allowed")),
+        (("cartpole-dqn", "--mapping", "native"), ("native", "allowed")),
     ],
 )
 def test_what_cannot_be_compared_is_refused_first(

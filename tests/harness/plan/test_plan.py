@@ -1,52 +1,27 @@
-import json
-import signal
-import subprocess
-import sys
-import time
+"""Which cells a plan has, and what each of them measures."""
+
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from harness import papers, workloads
 from harness.compare.parts import ComparedPart, label
 from harness.core.errors import UserError
-from harness.core.progress import Report, silent
+from harness.core.progress import silent
 from harness.core.provenance import Provenance
-from harness.core.revision import CodeWatch
-from harness.core.row import Interrupted, Measurement
+from harness.core.row import Measurement
 from harness.mapping import DEFAULT_STRATEGY, Mapping
 from harness.plan import plan
-from harness.plan.tiers import TIERS, Tier
-from harness.platforms.available_memory import NotEnoughMemory
+from harness.plan.tiers import TIERS
 from harness.profile import simulated
 from harness.report import tables
 from harness.runtime.measured_run import Extent
 from harness.runtime.options import STRICT, Options
 from harness.store.cell import Cell
-from harness.store.crash_marker import MAX_CRASHES
 from harness.store.store import Run, Store
 from harness.workloads import Workload
 from tests.harness.papers.rows import claim_of
-
-MACHINE = {"fingerprint": "here"}
-TINY = Tier("tiny", ("cartpole-dqn",), (32,), profile_s=1, experiment_s=1, run_s=1, compare_s=1, seeds=2)
-
-
-def row(value: float) -> Measurement:
-    return Measurement(
-        suite="test",
-        primitive="nothing",
-        quantity="value",
-        unit="1",
-        provenance=Provenance.MEASURED,
-        value=value,
-    )
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    return Store.open(tmp_path / "store.sqlite").begin_run("tiny", "revision", MACHINE)
+from tests.harness.plan.tiny import TINY, row
 
 
 def test_the_plan_profiles_before_it_predicts_and_predicts_before_it_trains() -> None:
@@ -132,69 +107,6 @@ def test_a_claim_s_tier_is_the_first_that_measures_anything_for_it(
     key: str, at_least: str, expected: str
 ) -> None:
     assert plan.tier_for(claim_of(key), at_least) == expected
-
-
-def test_a_finished_cell_is_not_measured_again(run: Run) -> None:
-    calls = []
-
-    def measure(run: Run, report: Report) -> list[Measurement]:
-        calls.append(1)
-        return [row(1.0)]
-
-    for _ in range(2):
-        plan.execute(run, [Cell("a", 1, measure)], silent)
-    assert len(calls) == 1
-
-
-def test_a_cell_that_raises_is_stored_the_rest_goes_on_and_it_is_due_again(run: Run) -> None:
-    def broken(run: Run, report: Report) -> list[Measurement]:
-        raise RuntimeError("the disk is on fire")
-
-    cells = [Cell("run/a", 1, broken), Cell("run/b", 1, lambda run, report: [row(2.0)])]
-    plan.execute(run, cells, silent)
-    failed, fine = run.measurements()
-    assert (failed.status, failed.value) == ("failed", None)
-    assert "the disk is on fire" in failed.reason
-    assert fine.value == 2.0
-
-    mended = [replace(cells[0], measure=lambda run, report: [row(1.0)]), cells[1]]
-    plan.execute(run, mended, silent)
-    assert [item.value for item in run.measurements()] == [None, 2.0, 1.0]
-
-
-def test_a_cell_that_the_memory_does_not_hold_is_not_run_and_tried_again(run: Run) -> None:
-    """Another program may have held the memory."""
-    tried: list[str] = []
-
-    def measure(*_: object) -> list[Measurement]:
-        tried.append("once")
-        if len(tried) == 1:
-            raise NotEnoughMemory("needs 4.28 GB of memory; allowed: 0.07 GB")
-        return [row(1.0)]
-
-    cell = Cell("claim/large", 1, measure)
-    plan.execute(run, [cell], silent)
-    (missing,) = run.measurements()
-    assert (missing.status, missing.value, missing.reason) == (
-        "not_run",
-        None,
-        "needs 4.28 GB of memory; allowed: 0.07 GB",
-    )
-    assert cell.due(run)
-    for _ in range(2):
-        plan.execute(run, [cell], silent)
-        assert [found.value for found in cell.rows(run)] == [1.0]
-    assert len(tried) == 2
-
-
-@pytest.mark.parametrize("provenance", Provenance)
-def test_a_failure_is_of_the_kind_that_the_cell_would_have_told(provenance: Provenance, run: Run) -> None:
-    def broken(run: Run, report: Report) -> list[Measurement]:
-        raise RuntimeError("no hardware")
-
-    plan.execute(run, [Cell("profile/a", 1, broken, provenance=provenance)], silent)
-    (failed,) = run.measurements()
-    assert (failed.status, failed.provenance) == ("failed", provenance)
 
 
 def test_simulated_and_modelled_cells_say_so() -> None:
@@ -330,22 +242,13 @@ def test_the_chosen_mapping_is_that_of_the_last_prediction(run: Run) -> None:
         assert plan.chosen_mapping(run, CARTPOLE, 32) == mapping
 
 
-def test_what_is_stale_is_measured_again(run: Run) -> None:
-    measured: list[int] = []
-    cell = Cell(
-        "a", 1, lambda run, report: measured.append(1) or [row(1.0)], stale=lambda run: len(measured) < 2
-    )
-    for _ in range(3):
-        plan.execute(run, [cell], silent)
-    assert len(measured) == 2
-
-
 @pytest.mark.parametrize(
     ("options", "key", "size"),
     [
         ({}, "compare/cartpole-dqn/sb3", CARTPOLE.training.batch_size),
         ({"batch_size": 64}, "compare/cartpole-dqn/sb3/64", 64),
         ({"environment": False}, None, CARTPOLE.training.batch_size),
+        ({"mapping": GIVEN}, "compare/cartpole-dqn/sb3/torch-native-cpu", CARTPOLE.training.batch_size),
     ],
 )
 def test_a_comparison_is_of_the_chosen_mapping_at_its_batch_size(
@@ -359,7 +262,8 @@ def test_a_comparison_is_of_the_chosen_mapping_at_its_batch_size(
     cell = plan.compare_cell(CARTPOLE, "sb3", replace(TINY, compare_s=17), **options)
     cell.measure(run, silent)
     ((arguments, named),) = asked
-    assert arguments == (CARTPOLE, (CHOSEN, size), ["sb3"])
+    given = options.get("mapping")
+    assert arguments == (CARTPOLE, given or (CHOSEN, size), ["sb3"])
     environment = options.get("environment", True)
     settings = named["settings"]
     assert (named["budget_s"], settings.batch_size, settings.environment) == (17, size, environment)
@@ -367,7 +271,7 @@ def test_a_comparison_is_of_the_chosen_mapping_at_its_batch_size(
     assert cell.key == (key or f"compare/cartpole-dqn/{label('sb3', part)}")
     assert cell.key != "compare/cartpole-dqn/sb3" or environment
     assert (cell.estimate_s, cell.baselines) == (17, ("sb3",))
-    assert cell.needs == (f"prediction/cartpole-dqn/{size}",)
+    assert cell.needs == (() if given else (f"prediction/cartpole-dqn/{size}",))
 
 
 def test_comparisons_that_failed_are_told_apart_in_a_report(
@@ -422,121 +326,6 @@ def test_the_rows_of_one_simulated_device_and_what_was_timed_make_its_prediction
     ]
 
 
-def test_progress_goes_by_the_expected_seconds_and_each_cell_counts_for_one_at_least(run: Run) -> None:
-    said: list[tuple[float, float, str]] = []
-
-    def half(run: Run, report: Report) -> list[Measurement]:
-        report(1, 2, "half")
-        return [row(1.0)]
-
-    cells = [Cell("a", 0, half), Cell("b", 9, half), Cell("c", 0.5, half)]
-    plan.execute(run, cells, lambda *progress: said.append(progress))
-    assert said == [
-        (0, 11, "a"),
-        (0.5, 11, "a: half"),
-        (1, 11, "b"),
-        (5.5, 11, "b: half"),
-        (10, 11, "c"),
-        (10.5, 11, "c: half"),
-        (11, 11, "done"),
-    ]
-
-
-@pytest.mark.parametrize(("deaths", "status"), [(MAX_CRASHES - 1, "ok"), (MAX_CRASHES, "failed")])
-def test_a_cell_that_the_process_died_in_again_and_again_is_recorded_as_failed(
-    run: Run, deaths: int, status: str
-) -> None:
-    noted = run.path.with_name(f"{run.path.name}-in-hand")
-    noted.write_text(json.dumps({"cell": "run/a", "deaths": deaths}))
-    plan.execute(run, [Cell("run/a", 1, lambda run, report: [row(1.0)])], silent)
-    (found,) = run.measurements()
-    assert found.status == status
-    assert (f"died in it {deaths} times" in found.reason) == (status == "failed")
-
-
-def test_a_cell_that_is_interrupted_keeps_the_rows_that_it_has(run: Run) -> None:
-    def interrupted(rows: list[Measurement]) -> Cell:
-        def measure(run: Run, report: Report) -> list[Measurement]:
-            raise Interrupted(rows)
-
-        return Cell("run/a", 1, measure)
-
-    for rows in ([], [row(3.0)]):
-        with pytest.raises(KeyboardInterrupt):
-            plan.execute(run, [interrupted(rows)], silent)
-        assert [one.value for one in run.measurements()] == [one.value for one in rows]
-        assert interrupted([]).finished(run) == bool(rows)
-
-
-@pytest.fixture
-def working_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The code that the plan watches, of one file `code.py`."""
-    folder = tmp_path / "code"
-    folder.mkdir()
-    (folder / "code.py").write_text("1")
-    own = ["-c", "user.name=test", "-c", "user.email=test@example.invalid"]
-    for command in (["init"], ["add", "."], ["commit", "-m", "all"]):
-        subprocess.run(["git", *own, *command], cwd=folder, check=True, capture_output=True)
-    monkeypatch.setattr(plan, "CodeWatch", lambda: CodeWatch(folder))
-    return folder
-
-
-@pytest.mark.parametrize("raises", [None, ImportError, Interrupted])
-def test_a_run_whose_code_is_edited_stops_and_keeps_what_finished_before(
-    run: Run, working_copy: Path, raises: type[BaseException] | None
-) -> None:
-    def edited(run: Run, report: Report) -> list[Measurement]:
-        (working_copy / "code.py").write_text("2")
-        if raises is Interrupted:
-            raise Interrupted([row(2.0)])
-        if raises:
-            raise raises
-        return [row(2.0)]
-
-    cells = [
-        Cell("a", 1, lambda run, report: [row(1.0)]),
-        Cell("b", 1, edited),
-        Cell("c", 1, lambda run, report: [row(3.0)]),
-    ]
-    said = "code: revision: found .*edited.*; allowed: revision until .*finished cells are kept"
-    expected = pytest.raises(Interrupted) if raises is Interrupted else pytest.raises(UserError, match=said)
-    with expected:
-        plan.execute(run, cells, silent)
-    assert [one.value for one in run.measurements()] == [1.0]
-    assert not run.path.with_name(f"{run.path.name}-in-hand").exists()
-
-
-def test_a_cell_is_not_begun_with_code_that_was_edited_after_another_ended(
-    run: Run, working_copy: Path
-) -> None:
-    cells = [Cell(key, 1, lambda run, report: [row(1.0)]) for key in "ab"]
-    with pytest.raises(UserError, match="edited"):
-        plan.execute(run, cells, silent, lambda said: (working_copy / "code.py").write_text("2") and None)
-    assert run.cells() == ["a"]
-
-
-def test_rows_measured_now_are_not_stored_if_the_code_was_edited_meanwhile(
-    run: Run, working_copy: Path
-) -> None:
-    def edited(run: Run, report: Report) -> list[Measurement]:
-        (working_copy / "code.py").write_text("2")
-        return [row(1.0)]
-
-    with pytest.raises(UserError, match="edited"):
-        plan.measure_now(run, Cell("a", 1, edited), silent)
-    assert run.cells() == []
-
-
-def test_what_is_measured_now_is_measured_again_and_its_errors_are_the_caller_s(run: Run) -> None:
-    cell = Cell("a", 1, lambda run, report: [row(1.0)])
-    for number in (1, 2):
-        assert plan.measure_now(run, cell, silent) == [row(1.0)]
-        assert len(run.measurements()) == number
-    with pytest.raises(ZeroDivisionError):
-        plan.measure_now(run, Cell("a", 1, lambda run, report: 1 // 0), silent)
-    assert len(run.measurements()) == 2
-
-
 def test_a_plan_profiles_each_batch_size_that_the_replay_holds_once() -> None:
     capacity = CARTPOLE.replay.capacity
     tier = replace(
@@ -557,65 +346,3 @@ def test_a_plan_profiles_each_batch_size_that_the_replay_holds_once() -> None:
 def test_a_plan_validates_where_its_tier_gives_it_time() -> None:
     assert not [cell for cell in plan.plan(TINY) if cell.key.startswith("validation/")]
     assert [cell for cell in plan.plan(TIERS["standard"]) if cell.key.startswith("validation/")]
-
-
-SCRIPT = """
-import sys
-from harness.plan import plan as reproduce
-from harness.core.progress import silent
-from harness.store.store import Store
-from harness.plan.tiers import Tier
-
-tier = Tier("tiny", ("cartpole-dqn",), (32,), profile_s=1, experiment_s=1, run_s=1, compare_s=1, seeds=2)
-run = Store.open(sys.argv[1]).begin_run("tiny", "revision", {"fingerprint": "here"})
-print("begun", flush=True)
-cells = [cell for cell in reproduce.plan(tier) if not cell.key.startswith(("compare", "simulated", "claim/FIX"))]
-reproduce.execute(run, cells, silent)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_killed_at_any_moment_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    path = tmp_path / "store.sqlite"
-    finished: dict[str, str] = {}
-    for delay_s in (0.5, 2.5, 4.0, None):  # the last one is left to end by itself
-        process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(path)], stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        process.stdout.readline()
-        if delay_s is None:
-            assert process.wait(600) == 0
-        else:
-            # No cell is hit twice: all but the first death wait for a cell to finish.
-            while delay_s > 0.5 and process.poll() is None:
-                with Store.open(path) as store:
-                    (record,) = store.runs()
-                    if len(store.cells(record.id)) > len(finished):
-                        break
-                time.sleep(0.1)
-            time.sleep(0.5)
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-        with Store.open(path) as store:
-            (record,) = store.runs()
-            frame = store.frame(run=record.id)
-            now = dict(zip(frame["cell"], frame["finished_at"], strict=True))
-            assert now.items() >= finished.items(), "a finished cell was lost or measured again"
-            assert set(now) == set(store.cells(record.id)), "a cell without its rows"
-            finished = now
-    assert list(finished) == [
-        "roofs/machine",
-        "profile/cartpole-dqn/32",
-        "prediction/cartpole-dqn/32",
-        "run/cartpole-dqn/32/seed0",
-        "run/cartpole-dqn/32/seed1",
-        "claim/MAP-F12-threads",
-        "claim/MAP-T5",
-        "claim/PAL-F9-locks",
-        "claim/PAL-F9",
-        "claim/PAL-VI-H-layout",
-    ]
-    # What a machine may lack: a meter, or a second core for two threads and for PAL's split.
-    rest = frame[(frame["quantity"] != "throughput_per_watt") & (frame["cell"] != "claim/MAP-F12-threads")]
-    rest = rest[~rest["reason"].str.startswith("needs: cores: found 1")]
-    assert set(rest["status"]) <= {"ok", "too_noisy"}, rest["reason"].unique()

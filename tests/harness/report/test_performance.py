@@ -56,7 +56,11 @@ def rows(noisy: str = "", **baselines: float) -> Iterator[Measurement]:
         yield row
     yield validated("torch-native-cpu", 90.0, Loop.STRICT, **NOISY)
     yield from validation_rows.portabilities(
-        {"workload": "cartpole-dqn", "batch_size": SIZE}, ran, baselines, "dqn"
+        {"workload": "cartpole-dqn", "batch_size": SIZE},
+        ran,
+        {(name, "cpu"): gps for name, gps in baselines.items()},
+        "dqn",
+        {},
     )
 
 
@@ -67,7 +71,7 @@ def test_portability_is_asked_of_the_baselines_that_train_the_algorithm(
     row = validated("torch-native-cpu", 100.0)
     ran = [validation_rows.Achieved(Mapping.parse("torch-native-cpu"), Loop.FUSED, row, {})]
     fields = {"workload": "w", "batch_size": SIZE}
-    found = {one.backend for one in validation_rows.portabilities(fields, ran, {}, algorithm)}
+    found = {one.backend for one in validation_rows.portabilities(fields, ran, {}, algorithm, {})}
     assert found == {"placerl", "sb3", *lines}
 
 

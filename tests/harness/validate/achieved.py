@@ -1,6 +1,7 @@
 """What mappings achieved, made up, for the tests of a validation's rows."""
 
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.mapping import Loop, Mapping
 from harness.measure.statistics import Samples
+from harness.validate.narrowing import Dropped
 from harness.validate.regret import regrets
 from harness.validate.rows import Achieved
 
@@ -52,6 +54,8 @@ PACE = (1.0, 1.3, 0.8, 1.1, 0.9, 1.2, 1.0, 0.7, 1.05, 0.95)
 NEVER_FUSED = "native-flat-cpu"
 
 
-def regrets_of(chosen: Measurement, *found: Achieved) -> list[Measurement]:
-    """The regret of one strategy's choice among these."""
-    return regrets([chosen], {(str(one.mapping), one.loop): one for one in found})
+def regrets_of(
+    chosen: Measurement, *found: Achieved, dropped: Dropped = MappingProxyType({})
+) -> list[Measurement]:
+    """The regret of one strategy's choice among these, of which races dropped some."""
+    return regrets([chosen], {(str(one.mapping), one.loop): one for one in found}, dropped)

@@ -10,7 +10,7 @@ from harness.core.errors import UserError
 from harness.mapping import Loop, Mapping, Prediction, Problem, Target
 from harness.measure.statistics import FEWEST_SAMPLES
 from harness.profile.cases.training import case_name
-from harness.validate.narrowing import Narrowing, races, slower_among
+from harness.validate.narrowing import Narrowing, dropped, races, slower_among
 
 HERE, BOARD = SimpleNamespace(name="here"), SimpleNamespace(name="here and board")
 FAST, SLOW, OTHER = (Mapping.parse(f"{name}-native-cpu") for name in ("native", "torch", "opencl"))
@@ -124,11 +124,16 @@ def test_what_was_dropped_is_clearly_slower_among_the_devices_of_its_race():
     seconds = times({FAST: 1.0, SLOW: 5000.0, OTHER: 1.1, SIMULATED: 1e-3}, 1)
     for race in found:
         race.run({name: {number: 1 / s for number, s in by.items()} for name, by in seconds.items()})
-    slower = {mapping: slower_among(found, mapping, loop) for mapping, loop in trainings}
+    lost = dropped(found)
+    assert lost == {
+        (Loop.FUSED, "here"): {SLOW},
+        (Loop.FUSED, "here and simulated"): {FAST, SLOW, OTHER},
+    }
+    slower = {mapping: slower_among(lost, mapping, loop) for mapping, loop in trainings}
     assert slower[SLOW] == ["here", "here and simulated"]
     assert slower[FAST] == slower[OTHER] == ["here and simulated"]
     assert slower[SIMULATED] == []
-    assert slower_among(found, SLOW, Loop.RELAXED) == [], "it has no race in that loop"
+    assert slower_among(lost, SLOW, Loop.RELAXED) == [], "it has no race in that loop"
 
 
 @pytest.mark.parametrize(

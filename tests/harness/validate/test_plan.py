@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness import platforms, workloads
-from harness.cli import map_command, validate_command
+from harness.cli import validate_command
 from harness.core.errors import UserError
 from harness.core.progress import silent
 from harness.core.provenance import Provenance
@@ -28,14 +28,13 @@ from harness.measure.protocol import Case, Timing
 from harness.profile import simulated
 from harness.profile.cases import piece_cases, primitive_cases, validation_rounds
 from harness.profile.cases.shared_parts import SharedParts
-from harness.profile.cases.training import case_name
 from harness.runtime import compose
 from harness.runtime.options import Fusion
 from harness.validate import plan
 from harness.validate import rows as made
 from harness.validate.rows import HERE, WITH_SIMULATED
 from primitives.quantization.precision import FLOAT_32
-from tests.harness.validate.achieved import NEVER_FUSED, choice, ran, regrets_of, training_row, unmoved
+from tests.harness.validate.achieved import ran, training_row, unmoved
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +44,7 @@ def rows() -> list[Measurement]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (plan, validation_rounds):
             patch.setattr(module, "fpga_unavailable_reason", lambda: "left out")
-        return plan.validate(item, 32, 1e-3, silent, platforms.of_this_machine(), {"sb3": 100.0})
+        return plan.validate(item, 32, 1e-3, silent, platforms.of_this_machine(), {("sb3", "cpu"): 100.0})
 
 
 def achieved_by(rows: list[Measurement]) -> dict[tuple[str, str], Measurement]:
@@ -119,27 +118,6 @@ def test_regret_overhead_and_portability_are_those_of_the_mappings_that_ran(rows
 
 
 @pytest.mark.parametrize(
-    ("mapping", "provenance"),
-    [
-        ("native-native-cpu", Provenance.MEASURED),
-        ("native-fpga-fpga", Provenance.SIMULATED),
-        ("fpga-native-cpu", Provenance.MODELLED),
-    ],
-)
-def test_what_a_mapping_achieved_is_of_its_backends_provenance(
-    mapping: str, provenance: Provenance, capsys: pytest.CaptureFixture[str]
-) -> None:
-    placement = Mapping.parse(mapping)
-    name = case_name(placement, Loop.FUSED)
-    timings = {name: Timing(name, "ok", "", unmoved(2.0), median_s=2.0, rounds=(0,))}
-    fields = {"workload": "hopper-ddpg", "batch_size": 32}
-    row = made.achieved(fields, placement, Loop.FUSED, timings, None, {}).row
-    assert (row.value, row.provenance) == (0.5, provenance)
-    marked = "0.5" if provenance is Provenance.MEASURED else f"0.5 ({provenance})"
-    assert validate_command._reached(row) == marked
-
-
-@pytest.mark.parametrize(
     ("primitive", "target", "provenance"),
     [
         ("round.learn", "fpga", Provenance.MODELLED),
@@ -175,14 +153,18 @@ def test_what_the_workload_cannot_run_under_is_no_choice_of_ours_either(
     assert set(lacking) < set(more)
     assert not set(lacking) & set(plan.mappings(item))
     fields = {"workload": "cartpole-dqn", "batch_size": 32}
-    ours, theirs, _ = made.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {"sb3": 5.0}, "dqn", lacking)
+    ours, theirs, _ = made.portabilities(
+        fields, [ran("torch-flat-cpu", 10.0)], {("sb3", "cpu"): 5.0}, "dqn", {}, lacking
+    )
     assert (ours.value, theirs.value) == (320, 160), "another backend of the device can"
     on_gpu = [Mapping.parse("torch:cuda-flat-cpu"), Mapping.parse("torch:cuda-cuda-cpu")]
-    ours, theirs, _ = made.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {"sb3": 5.0}, "dqn", on_gpu)
+    ours, theirs, _ = made.portabilities(
+        fields, [ran("torch-flat-cpu", 10.0)], {("sb3", "cpu"): 5.0}, "dqn", {}, on_gpu
+    )
     assert (ours.value, theirs.value) == (0, 0)
     assert ours.details["lacking"] == ["cuda-cpu", "cuda-cuda"]
     assert theirs.details["lacking"] == ["cuda-cuda"]
-    (alone, *_) = made.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {}, "dqn")
+    (alone, *_) = made.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {}, "dqn", {})
     assert alone.value == pytest.approx(320)
 
 
@@ -290,13 +272,17 @@ def test_the_board_s_mappings_come_after_those_of_this_machine(monkeypatch: pyte
 
 
 def test_a_cell_hands_on_the_baselines_that_were_compared_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def compared(backend: str, value: float | None, part: str = "theirs", **fields: Any) -> Measurement:
+    def compared(
+        backend: str, value: float | None, part: str = "theirs", device: str = "cpu", **fields: Any
+    ) -> Measurement:
         why = {"status": "failed", "reason": "wrong"} if value is None else {}
-        row = training_row("", 1.0, suite="compare", backend=backend, details={"part": part}, **fields)
+        row = training_row(device, 1.0, suite="compare", backend=backend, details={"part": part}, **fields)
         return replace(row, value=value, **why)
 
     stored = [
-        compared("sb3", 7.0),
+        compared("sb3", 6.0),
+        compared("sb3", 7.0),  # the last one counts
+        compared("sb3", 70.0, device="cuda:1"),
         compared("placerl", 9.0, "ours"),
         compared("rllib", None),
         compared("cleanrl", 3.0, quantity="episode_return"),
@@ -312,7 +298,8 @@ def test_a_cell_hands_on_the_baselines_that_were_compared_on_it(monkeypatch: pyt
     item = workloads.load("hopper-ddpg")
     made_of = plan.cell(item, 32, 5.0)
     run: Any = SimpleNamespace(measurements=measurements)
-    assert made_of.measure(run, silent) == [item, 32, 5.0, silent, "this machine", {"sb3": 7.0}, ()]
+    rates = {("sb3", "cpu"): 7.0, ("sb3", "cuda"): 70.0}
+    assert made_of.measure(run, silent) == [item, 32, 5.0, silent, "this machine", rates, ()]
     assert asked == {
         "suite": "compare",
         "workload": "hopper-ddpg",
@@ -439,7 +426,9 @@ def test_a_cell_measures_pieces_and_mappings_together_and_sets_predictions_besid
     item, said = workloads.load("cartpole-dqn"), []
     size = item.training.batch_size
     platform = platforms.load("map-tpds23")
-    rows = plan.validate(item, size, 900.0, lambda *progress: said.append(progress), platform, {"sb3": 50.0})
+    rows = plan.validate(
+        item, size, 900.0, lambda *progress: said.append(progress), platform, {("sb3", "cpu"): 50.0}
+    )
     assert said == [(3, 7, "interleaved rounds")]
     (protocol,) = protocols
     assert protocol.budget_s is not None
@@ -473,109 +462,6 @@ def test_a_cell_measures_pieces_and_mappings_together_and_sets_predictions_besid
     assert [row.value for row in ours] == [pytest.approx(1000 * size)]
     theirs = [row for row in by["portability"] if row.backend == "sb3"]
     assert [row.value for row in theirs] == [50 * size]
-
-
-def off(error: float, low: float, high: float, device: str) -> Measurement:
-    """A prediction of the fused loop's own model that was so far off."""
-    details = {
-        "loop": "fused",
-        "ran": "fused",
-        "achieved_provenance": "measured",
-        "terms_s": {"learner": 2e-3},
-    }
-    details |= {"error": error, "error_low": low, "error_high": high, "term_errors": {"learner": error}}
-    quantity = "predicted_gradient_steps_per_s"
-    modelled = Provenance.MODELLED
-    return training_row(
-        device, 1.0, backend="composed-loop", quantity=quantity, provenance=modelled, details=details
-    )
-
-
-def test_a_reason_is_given_where_noise_does_not_explain_the_error(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [
-        off(0.2, 0.1, 0.3, "a"),
-        off(-0.2, -0.3, -0.1, "b"),
-        off(0.2, -0.1, 0.3, "c"),
-        off(0.04, 0, 0.1, "d"),
-    ]
-    validate_command._show_reasons(rows)
-    lines = capsys.readouterr().out.replace("\n  ", " ").splitlines()
-    explained = [line for line in lines if line.startswith("over 5%")]
-    assert [line.split(", ")[2] for line in explained] == ["a", "b"]
-    assert any(line.startswith("1 more may be over 5% or not") for line in lines)
-    assert not any(", d, " in line for line in lines)
-
-
-def test_regret_that_could_not_be_judged_is_counted_and_said(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = replace(choice(NEVER_FUSED, HERE, loop=Loop.OVERLAPPED), backend="map-tpds23")
-    (row,) = regrets_of(asked, ran(NEVER_FUSED, 100.0))
-    validate_command.show_strategies([row])
-    validate_command._show_line(row)
-    printed = capsys.readouterr().out
-    assert "Regret of the choices" in printed
-    assert "regret of map-tpds23: not run: needs: native-flat-cpu" in printed.replace("\n", " ")
-
-
-def test_what_slow_links_would_change_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = replace(choice(NEVER_FUSED, HERE, loop=Loop.FUSED), backend="composed-loop")
-    (lost,) = regrets_of(asked, ran(NEVER_FUSED, 100.0, loop=Loop.FUSED))
-    validate_command.show_strategies([lost])
-    assert "latency" not in capsys.readouterr().out
-    band = {"latency_us": 1000.0, "stays_chosen": False}
-    validate_command.show_strategies([replace(lost, details={**lost.details, "slow_links": band})])
-    said = " ".join(capsys.readouterr().out.split())
-    assert (
-        "with 1,000 us a transfer, which PRL's authors list for another board, 0 of 1 choices would be the same"
-        in said
-    )
-
-
-def test_predictions_and_regrets_of_our_own_model_are_summed_up_together(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    asked = replace(choice(NEVER_FUSED, HERE, loop=Loop.FUSED), backend="composed-loop")
-    (lost,) = regrets_of(asked, ran(NEVER_FUSED, 100.0, loop=Loop.FUSED))
-    assert lost.status == "ok"
-    missed = off(0.2, 0.1, 0.3, "a")
-    missed = replace(missed, details={**missed.details, "chosen_among": [HERE]})
-    validate_command.show_strategies([missed, lost])
-    printed = capsys.readouterr().out
-    assert "Errors of the predictions" in printed
-    assert "Regret of the choices" in printed
-    assert "over 5%" in printed
-
-
-def test_errors_of_too_few_rounds_are_counted_and_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
-    judged, few = (
-        replace(row, details={**row.details, "chosen_among": [HERE]})
-        for row in (off(0.2, 0.1, 0.3, "a"), off(30.0, 29.0, 31.0, "b"))
-    )
-    few = replace(few, details={k: v for k, v in few.details.items() if k not in ("error_low", "error_high")})
-    for rows, said in (([judged, few], "1 of 2"), ([few], "0 of 1")):
-        validate_command.show_strategies(rows)
-        printed = capsys.readouterr().out
-        table = printed[: printed.index("may be over")]
-        assert said in table
-        assert "3000" not in table.replace(",", "")
-        assert ("no verdict" in table) == (len(rows) == 1)
-
-
-def test_what_is_too_noisy_is_marked_where_it_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    noise: dict[str, Any] = {"status": "too_noisy", "reason": "its interval is 40% wide"}
-    details = {"loop": "fused", "terms_s": {}, "fusion": "", "slowest": "actors"}
-    reached = training_row("a", 120.0, details=details, **noise)
-    missed = replace(off(0.2, 0.1, 0.3, "a"), **noise)
-    missed = replace(missed, details={**missed.details, "chosen_among": []})
-    beyond = replace(reached, quantity="runtime_overhead", value=0.1)
-    validate_command.show_cell([reached, missed, beyond])
-    printed = capsys.readouterr().out.replace("\n", " ")
-    assert "120.0 (too noisy)" in " ".join(printed.split())
-    assert "~+20.0%" in printed
-    assert "10.0% (too noisy)" in printed
-    map_command._show_predictions(
-        [replace(missed, details={**missed.details, "mapping": "a", "chosen": False})], ""
-    )
-    assert "1.0 (too noisy)" in capsys.readouterr().out
 
 
 def test_more_precisions_are_more_mappings_in_rows_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

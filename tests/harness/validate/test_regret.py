@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from harness.core.provenance import Provenance
-from harness.mapping import Loop
+from harness.mapping import Loop, Mapping
 from harness.validate.regret import regrets
 from harness.validate.rows import HERE, WITH_SIMULATED
 from tests.harness.validate.achieved import NEVER_FUSED, PACE, choice, ran, regrets_of
@@ -40,6 +40,70 @@ def test_few_rounds_do_not_show_that_a_choice_is_the_best(rounds: int, verdict: 
     (row,) = regrets_of(choice("native-native-cpu", HERE), ours, other)
     assert (row.value, row.details["verdict"]) == (0, verdict)
     assert row.details["why_no_verdict"] == ("" if verdict == "best" else f"{rounds} rounds")
+
+
+FEW = (130.0, 130.0, 130.0)
+"""Rounds in which the machine was fast."""
+SLOWED = (131.0, 131.0, 131.0, *([100.0] * 7))
+"""The same rounds of a faster mapping, and later ones in which the machine was slow."""
+
+
+def test_a_mapping_that_the_race_dropped_is_not_the_best() -> None:
+    """Its median is higher, from rounds in which the machine was fast."""
+    ones = ran("native-native-cpu", *SLOWED), ran("torch-native-cpu", *FEW)
+    asked, out = choice("native-native-cpu", HERE), {Mapping.parse("torch-native-cpu")}
+    (row,) = regrets_of(asked, *ones)
+    assert row.details["best"] == "torch-native-cpu"
+    (row,) = regrets_of(asked, *ones, dropped={(Loop.FUSED, HERE): out})
+    assert (row.value, row.details["best"]) == (0, "native-native-cpu")
+    assert row.details["verdict"] == "best"
+
+
+@pytest.mark.parametrize("race", [(Loop.FUSED, WITH_SIMULATED), (Loop.STRICT, HERE)])
+def test_what_another_race_dropped_may_still_be_the_best(race: tuple[Loop, str]) -> None:
+    """A race of another loop, even if this mapping ran fused there too, or of other devices."""
+    ones = ran(NEVER_FUSED, *([200.0] * 5)), ran("torch-flat-cpu", *([100.0] * 5))
+    (row,) = regrets_of(choice("torch-flat-cpu", HERE), *ones, dropped={race: {Mapping.parse(NEVER_FUSED)}})
+    assert (row.value, row.details["best"]) == (0.5, NEVER_FUSED)
+
+
+def test_a_mapping_that_a_strict_race_dropped_is_not_the_best_there_though_it_ran_fused() -> None:
+    ones = ran(NEVER_FUSED, *([200.0] * 5)), ran("torch-flat-cpu", *([100.0] * 5))
+    (row,) = regrets_of(
+        choice("torch-flat-cpu", HERE, loop=Loop.STRICT),
+        *ones,
+        dropped={(Loop.STRICT, HERE): {Mapping.parse(NEVER_FUSED)}},
+    )
+    assert row.details["best"] == "torch-flat-cpu"
+
+
+def test_a_choice_that_was_dropped_loses_what_it_lost_in_the_rounds_that_both_had() -> None:
+    fast, slow = ran("native-native-cpu", *SLOWED), ran("torch-native-cpu", *FEW)
+    dropped = {(Loop.FUSED, HERE): {slow.mapping}}
+    (row,) = regrets_of(choice("torch-native-cpu", HERE), fast, slow, dropped=dropped)
+    assert row.value == pytest.approx(1 - 130 / 131), "its median is higher"
+    assert row.details["best"] == "native-native-cpu"
+    assert (row.details["verdict"], row.details["why_no_verdict"]) == ("no verdict", "3 rounds with both")
+    (row,) = regrets_of(choice("torch-native-cpu", HERE), slow, dropped=dropped)
+    assert (row.value, row.details["best"]) == (0, "torch-native-cpu"), "nothing else has a rate"
+
+
+def test_a_choice_that_was_faster_in_the_rounds_that_both_had_loses_nothing() -> None:
+    """The other one's median is better from rounds that the choice has not had."""
+    often = ran("native-native-cpu", *([100.0] * 5), *([200.0] * 6))
+    seldom = ran("torch-native-cpu", *([110.0] * 5))
+    (row,) = regrets_of(choice("torch-native-cpu", HERE), often, seldom)
+    assert (row.value, row.details["best"]) == (0, "native-native-cpu")
+    assert row.high == pytest.approx(-0.1)
+    assert row.details["why_no_verdict"] == "the interval, -10.0% to -10.0%, is below 0"
+
+
+def test_without_a_round_that_both_had_a_loss_is_that_of_the_medians() -> None:
+    fast = ran("native-native-cpu", *([100.0] * 5))
+    fast = replace(fast, rounds={number + 5: gps for number, gps in fast.rounds.items()})
+    (row,) = regrets_of(choice("torch-native-cpu", HERE), fast, ran("torch-native-cpu", 90, 80, 80, 70, 95))
+    assert (row.value, row.low) == (pytest.approx(0.2), None)
+    assert row.details["why_no_verdict"] == "0 rounds with both"
 
 
 def test_a_choice_among_what_is_here_is_not_judged_by_a_simulated_device() -> None:
@@ -135,7 +199,7 @@ def test_a_strategy_that_chose_here_alone_says_so_where_others_chose_with_the_si
     )
     among_none = replace(choice("torch-flat-cpu"), backend="other")
     found = {(NEVER_FUSED, Loop.FUSED): ran(NEVER_FUSED, 100.0)}
-    rows = regrets([among_none, both, here], found)
+    rows = regrets([among_none, both, here], found, {})
     assert [(row.backend, row.details["devices"], row.status) for row in rows] == [
         ("other", HERE, "ok"),
         ("a strategy", HERE, "ok"),

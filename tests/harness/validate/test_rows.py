@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from harness import platforms
+from harness.cli import validate_command
 from harness.compare.registry import JUDGED_FOR_PORTABILITY, trains
+from harness.compare.rounds import networks_on
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.mapping import VALIDATED, Loop, Mapping, PerformanceTable, Problem, Target
@@ -119,6 +121,27 @@ def test_what_was_achieved_is_gradient_steps_over_time_and_its_parts_are_terms_a
         "assignment": "cpu-cpu",
         "terms_s": {"step": 0.25},
     }
+
+
+@pytest.mark.parametrize(
+    ("mapping", "provenance"),
+    [
+        ("native-native-cpu", Provenance.MEASURED),
+        ("native-fpga-fpga", Provenance.SIMULATED),
+        ("fpga-native-cpu", Provenance.MODELLED),
+    ],
+)
+def test_what_a_mapping_achieved_is_of_its_backends_provenance(
+    mapping: str, provenance: Provenance, capsys: pytest.CaptureFixture[str]
+) -> None:
+    placement = Mapping.parse(mapping)
+    name = case_name(placement, Loop.FUSED)
+    timings = {name: Timing(name, "ok", "", unmoved(2.0), median_s=2.0, rounds=(0,))}
+    fields = {"workload": "hopper-ddpg", "batch_size": 32}
+    row = made.achieved(fields, placement, Loop.FUSED, timings, None, {}).row
+    assert (row.value, row.provenance) == (0.5, provenance)
+    marked = "0.5" if provenance is Provenance.MEASURED else f"0.5 ({provenance})"
+    assert validate_command._reached(row) == marked
 
 
 def test_what_could_not_be_run_has_no_rate_and_says_why() -> None:
@@ -261,7 +284,7 @@ def test_portability_counts_the_best_of_each_device_and_what_is_simulated_apart(
         ran("torch-native-cpu", 5.0),
         ran("fpga-fpga-fpga", 60.0, simulated=True),
     ]
-    rows = made.portabilities(FIELDS, found, {"sb3": 8.0}, "dqn")
+    rows = made.portabilities(FIELDS, found, {("sb3", "cpu"): 8.0}, "dqn", {})
     ours, both = (row for row in rows if row.backend == "placerl")
     assert (ours.value, ours.provenance, ours.details["devices"]) == (640, Provenance.MEASURED, HERE)
     assert ours.details["mappings"] == ["native-native-cpu"]
@@ -284,19 +307,85 @@ def test_portability_is_0_where_a_device_ran_nothing_and_none_where_no_device_di
     failed = replace(failed, row=replace(failed.row, value=None, status="failed", reason="wrong"))
     *_, both = (
         row
-        for row in made.portabilities(FIELDS, [ran("torch-flat-cpu", 10.0), failed], {}, "dqn")
+        for row in made.portabilities(FIELDS, [ran("torch-flat-cpu", 10.0), failed], {}, "dqn", {})
         if row.backend == "placerl"
     )
     assert (both.value, both.details["lacking"]) == (0, ["fpga-fpga"])
     assert both.details["mappings"] == ["torch-flat-cpu"]
-    assert made.portabilities(FIELDS, [], {}, "dqn") == []
+    assert made.portabilities(FIELDS, [], {}, "dqn", {}) == []
     simulated = [ran("fpga-fpga-fpga", 60.0, simulated=True)]
-    (ours, *_) = made.portabilities(FIELDS, simulated, {}, "dqn")
+    (ours, *_) = made.portabilities(FIELDS, simulated, {}, "dqn", {})
     assert (ours.value, ours.details["devices"]) == (32 * 60, WITH_SIMULATED), "nothing was measured"
 
 
+def test_portability_counts_a_dropped_mapping_only_where_all_were_dropped() -> None:
+    """The machine was fast in the few rounds of torch; the race with the simulated device drops all but that."""
+    found = [
+        ran("torch-flat-cpu", 30.0),
+        ran("native-native-cpu", 20.0),
+        ran("fpga-native-cpu", 4.0, simulated=True),
+        ran("fpga-flat-cpu", 5.0, simulated=True),
+        ran("fpga-fpga-fpga", 60.0, simulated=True),
+    ]
+    torch, native, *slow, _ = (one.mapping for one in found)
+    with_simulated = {(Loop.FUSED, WITH_SIMULATED): {torch, native, *slow}}
+    for dropped, fastest in (
+        ({}, [torch, torch]),
+        (with_simulated, [torch, torch]),
+        ({(Loop.FUSED, HERE): {torch}} | with_simulated, [native, native]),
+        ({(Loop.FUSED, WITH_SIMULATED): {torch}}, [torch, native]),
+        ({(Loop.RELAXED, HERE): {torch}}, [torch, torch]),
+    ):
+        rows = made.portabilities(FIELDS, found, {}, "dqn", dropped)
+        here, both = (row.details["mappings"] for row in rows if row.backend == "placerl")
+        assert here == [str(fastest[0])]
+        assert both == [str(fastest[1]), "fpga-flat-cpu", "fpga-fpga-fpga"]
+
+
+UNIFORM = [ran("torch-flat-cpu", 10.0), ran("torch:cuda-flat-cpu", 40.0)]
+"""A library has all these assignments."""
+
+
+def test_a_library_counts_on_each_device_with_its_rate_there() -> None:
+    rates = {("sb3", "cpu"): 2.0, ("sb3", "cuda"): 6.0, ("rllib", "cpu"): 5.0}
+    sb3, rllib = made.portabilities(FIELDS, UNIFORM, rates, "dqn", {})[1:]
+    assert (sb3.value, sb3.details["lacking"]) == (pytest.approx(32 * 3), [])
+    assert (rllib.backend, rllib.status) == ("rllib", "not_run")
+    more = [*UNIFORM, ran("torch:cuda-cuda-cpu", 1.0)]
+    rllib = made.portabilities(FIELDS, more, rates, "dqn", {})[2]
+    assert (rllib.value, rllib.details["lacking"]) == (0, ["cuda-cuda"]), "whatever its rate with CUDA is"
+
+
+COMPARE = "placerl compare cartpole-dqn --baselines sb3 --batch-size 32"
+ON_CPU, ON_CUDA = f"{COMPARE} --mapping torch-native-cpu", f"{COMPARE} --mapping torch:cuda-native-cpu"
+
+
+@pytest.mark.parametrize(
+    ("measured", "ones", "said"),
+    [
+        (["cpu"], UNIFORM, f"`{ON_CUDA}`"),
+        (["cuda"], UNIFORM, f"`{ON_CPU}`"),
+        ([], UNIFORM, f"`{ON_CPU}` and `{ON_CUDA}`"),
+        ([], UNIFORM[:1], f"`{COMPARE}`"),
+        ([], [*UNIFORM, ran("torch:cuda-cuda-cpu", 1.0)], f"`{COMPARE}`"),
+    ],
+)
+def test_a_library_without_a_rate_on_a_device_has_no_portability_and_says_what_measures_it(
+    measured: list[str], ones: list[Achieved], said: str
+) -> None:
+    rates = {("sb3", device): 2.0 for device in measured}
+    row = made.portabilities(FIELDS, ones, rates, "dqn", {})[1]
+    assert (row.backend, row.status, row.value) == ("sb3", "not_run", None)
+    assert row.reason == f"needs: {said} before it"
+
+
+@pytest.mark.parametrize("device", made.COMPARED_ON)
+def test_a_library_is_compared_on_the_device_that_its_portability_needs(device: str) -> None:
+    assert networks_on(Mapping.parse(made.COMPARED_ON[device])) == device
+
+
 def test_baselines_that_do_not_have_the_algorithm_have_no_portability() -> None:
-    rows = made.portabilities(FIELDS, [ran("torch-flat-cpu", 10.0)], {}, "ddpg")
+    rows = made.portabilities(FIELDS, [ran("torch-flat-cpu", 10.0)], {}, "ddpg", {})
     names = {row.backend for row in rows}
     assert len(rows) == len(names), "all was measured, so that there is one portability of each"
     assert names == {"placerl", *(name for name in JUDGED_FOR_PORTABILITY if trains(name, "ddpg"))}
