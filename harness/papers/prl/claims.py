@@ -54,9 +54,10 @@ CLAIMS = (
         "6.2, Fig. 7",
         "A gradient step is faster on the GPU than on the CPU, and fastest on the FPGA when it is small",
         (),
-        "a CUDA device and an FPGA learner (simulated)",
+        "a CUDA device and an FPGA learner (simulated), at small and large batch sizes",
         at_both_clocks(figures_6_7.gpu_over_cpu),
         device_times.reads("cartpole-dqn"),
+        commands=("placerl reproduce --only PRL-F7 --tier standard", "placerl report"),
         draw=figures_6_7.draw_learner,
     ),
     Claim(
