@@ -68,7 +68,7 @@ CLAIMS = (
         figure_8.NEEDS_MAPPINGS,
         at_both_latencies(figure_8.composition),
         ("validation",),
-        commands=figure_8.VALIDATE,
+        commands=figure_8.BOTH_SIZES,
         draw=figure_8.draw,
     ),
     Claim(
