@@ -89,7 +89,7 @@ CLAIMS = (
         from_text(
             "PRL.speedup_first_benchmark", "PRL.speedup_second_benchmark", "PRL.speedup_third_benchmark"
         ),
-        "the baseline Stable-Baselines3 or RLlib compared with this project",
+        "the baselines Stable-Baselines3 and RLlib compared with this project on PRL's benchmarks",
         table_3.libraries,
         BESIDE_LIBRARIES,
     ),
@@ -98,7 +98,7 @@ CLAIMS = (
         "6.4",
         "More throughput also on the same CPU and GPU",
         from_text("PRL.same_hardware_gain_low", "PRL.same_hardware_gain_high"),
-        "a CUDA device, the baseline SB3",
+        "a CUDA device, the baselines Stable-Baselines3 and RLlib on it",
         table_3.same_hardware,
         BESIDE_LIBRARIES,
     ),
