@@ -51,7 +51,7 @@ def tried_mappings(frame: pd.DataFrame) -> dict[tuple[str, int], dict[Assignment
         if detail(row, "loop") not in (None, "fused"):
             continue
         place = found.setdefault((row.workload, int(row.batch_size)), {})
-        place.setdefault(_assignment(row), []).append(row)
+        place.setdefault(assignment_of(row), []).append(row)
     return {
         place: {choice: min(some, key=_rank) for choice, some in by_choice.items()}
         for place, by_choice in found.items()
@@ -62,7 +62,13 @@ def _rank(row: Any) -> tuple[bool, int, float]:
     return bool(pd.isna(row.value)), races_lost(row), -row.value
 
 
-def _assignment(row: Any) -> Assignment:
+def assignment_of(row: Any) -> Assignment:
+    """Return the devices of learner and replay management in a training.
+
+    Args:
+        row: a stored measurement, one of those that `records` returns; without a stated assignment, OpenCL counts as
+            the CPU.
+    """
     if stated := detail(row, "assignment"):
         return Assignment.parse(stated)
     learner, replay, _ = mapping_of(row).split("-")
