@@ -134,6 +134,17 @@ def mapping_of(row: Any) -> str:
     return str(detail(row, "mapping") or row.device or row.backend)
 
 
+def races_lost(row: Any) -> int:
+    """Return in how many races of its validation a mapping was dropped, because another one was clearly faster.
+
+    A dropped mapping gets no further rounds, so that its median rests on few of them.
+
+    Args:
+        row: a row of a validation's throughputs, one of those that `records` returns.
+    """
+    return len(detail(row, "clearly_slower_among") or ())
+
+
 def optional(value: float) -> float | None:
     """Return a value of the frame of measurements as a float, or None if it is NaN."""
     return None if pd.isna(value) else float(value)

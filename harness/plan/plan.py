@@ -37,8 +37,8 @@ PRECISION_PREDICTIONS = Suite.PRECISION_PREDICTION
 MACHINE_PEAKS_S = 12.0  # including the set-up of the buffers
 SIMULATED_DEVICE = "fpga:u200"  # MAP's
 ALONE = {"cartpole-ddpg": "rllib_2_6_3", "hopper-ddpg": "rllib_2_6_3", "pong-dqn": "rllib"}
-"""MAP's workloads, each with the line of RLlib that has its algorithm: tiers that have all three also compare them without
-environment steps, only in learner and replay (MAP Fig. 14).
+"""MAP's workloads, each with the line of RLlib that has its algorithm: tiers that have all three also compare them
+without environment steps, only in learner and replay (MAP Fig. 14).
 """
 SIMULATED_S = 2.0  # seconds of a cell whose simulations are built: 0.6 to 3.5 s of one core in the quick tier
 SIMULATED_REPLAY_S = 1.5

@@ -12,6 +12,7 @@ from harness.core.provenance import Provenance
 from harness.core.row import Interrupted, Measurement
 from harness.core.suites import Suite
 from harness.mapping import Mapping
+from harness.mapping.assignments import Assignment
 from harness.mapping.metrics import per_watt
 from harness.measure import statistics
 from harness.measure.conditions import conditions
@@ -249,6 +250,7 @@ def measured(
     """
     details = {
         "mapping": str(setup.mapping),
+        "assignment": str(Assignment.of(setup.mapping)),
         "fusion": str(training.fusion),
         **simulated_tree.stated(training),
         "seed": setup.seed,

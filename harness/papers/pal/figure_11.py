@@ -11,11 +11,18 @@ from harness.papers.evidence import detail, number, records, select
 from harness.papers.number import from_text
 
 NEEDS_ADAPTERS = "`placerl bench adapters`: training in other libraries with this replay and with their own"
+LIBRARIES = ("tianshou", "pfrl", "rlpyt")
+"""The libraries into which PAL plugs its replay (VI-F); of rlpyt there is no pair here."""
+UNIFORM = "sb3"
+"""The library without a prioritised replay of its own; its gain does not count."""
 LEAST_GAIN = "tianshou"  # its replay is compiled (PAL VI-F)
 
 
 def plugged_in(frame: pd.DataFrame) -> Finding:
     """Check PAL Fig. 11: other libraries train faster with this project's replay than with their own.
+
+    One training that is slower refutes the statement. It holds only if every training that is planned and counts was
+    measured, and each of PAL's libraries among them.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
@@ -29,6 +36,8 @@ def plugged_in(frame: pd.DataFrame) -> Finding:
     if not counted:
         lacking = f" ({', '.join(missing)})" if last else ""
         return Finding(Outcome.NOT_RUN, tuple(ours), needs=f"{NEEDS_ADAPTERS}{lacking}")
+    uncounted = [name for name in missing if name.partition(" ")[0] != UNIFORM]
+    absent = [each for each in LIBRARIES if each not in {name.partition(" ")[0] for name in counted}]
     verdicts = [detail(row, "verdict") for row in counted.values()]
     faster, slower = verdicts.count("faster"), verdicts.count("slower")
     explanation = (
@@ -41,7 +50,9 @@ def plugged_in(frame: pd.DataFrame) -> Finding:
         )
     if missing:
         explanation += f" Not measured: {', '.join(missing)}."
-    if faster == len(counted):
+    if absent:
+        explanation += f" Without a training here, of the libraries that PAL names: {', '.join(absent)}."
+    if faster == len(counted) and not uncounted and not absent:
         as_published = all(
             at_least.value <= row.low and row.high <= at_most.value for row in counted.values()
         )

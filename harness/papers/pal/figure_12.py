@@ -1,6 +1,6 @@
 """Compares PAL Equation 5's split of cores between actors and learners with all splits that were run (VI-G, Fig. 12).
 
-The measurements are those of Fig. 10.
+The measurements are those of Fig. 10 (`figure_10_runs`).
 """
 
 from typing import TYPE_CHECKING
@@ -16,13 +16,13 @@ from harness.papers.number import Number, shortfall
 from harness.papers.pal.figure_10 import (
     MODELLED,
     NEEDS_CURVES,
-    TRAINING,
     cores_of,
     found_split,
     modelled,
     rows_of,
     workloads_of,
 )
+from harness.papers.pal.figure_10_runs import TRAINING
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -54,9 +54,10 @@ CLAIMS = (
         "6.2, Fig. 7",
         "A gradient step is faster on the GPU than on the CPU, and fastest on the FPGA when it is small",
         (),
-        "a CUDA device and an FPGA learner (simulated)",
+        "a CUDA device and an FPGA learner (simulated), at small and large batch sizes",
         at_both_clocks(figures_6_7.gpu_over_cpu),
         device_times.reads("cartpole-dqn"),
+        commands=("placerl reproduce --only PRL-F7 --tier standard", "placerl report"),
         draw=figures_6_7.draw_learner,
     ),
     Claim(
@@ -67,7 +68,7 @@ CLAIMS = (
         figure_8.NEEDS_MAPPINGS,
         at_both_latencies(figure_8.composition),
         ("validation",),
-        commands=figure_8.VALIDATE,
+        commands=figure_8.BOTH_SIZES,
         draw=figure_8.draw,
     ),
     Claim(
@@ -88,7 +89,7 @@ CLAIMS = (
         from_text(
             "PRL.speedup_first_benchmark", "PRL.speedup_second_benchmark", "PRL.speedup_third_benchmark"
         ),
-        "the baseline Stable-Baselines3 or RLlib compared with this project",
+        "the baselines Stable-Baselines3 and RLlib compared with this project on PRL's benchmarks",
         table_3.libraries,
         BESIDE_LIBRARIES,
     ),
@@ -97,7 +98,7 @@ CLAIMS = (
         "6.4",
         "More throughput also on the same CPU and GPU",
         from_text("PRL.same_hardware_gain_low", "PRL.same_hardware_gain_high"),
-        "a CUDA device, the baseline SB3",
+        "a CUDA device, the baselines Stable-Baselines3 and RLlib on it",
         table_3.same_hardware,
         BESIDE_LIBRARIES,
     ),

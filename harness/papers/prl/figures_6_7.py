@@ -20,6 +20,7 @@ from harness.papers.device_times import (
     times,
 )
 from harness.papers.number import Number, ratio
+from harness.papers.prl.benchmarks import missing_sizes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,9 +31,10 @@ WORKLOAD = "cartpole-dqn"
 def gpu_over_cpu(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
     """Check PRL Fig. 7: a gradient step is faster on the GPU than on the CPU, and on the FPGA if it is small.
 
-    The FPGA has to be fastest at the smallest batch size, and the GPU at the largest. PRL's learner on the FPGA is
-    copies of a pipeline with units for every layer (4.2.1), as MAP's is; of the simulated learners the faster one
-    counts (`learner_times`).
+    The FPGA has to be fastest at the smallest batch size, and the GPU at the largest. The sizes have to reach from a
+    small batch to a large one (`missing_sizes`): between 32 and 256 alone nothing is shown of large ones. PRL's learner
+    on the FPGA is copies of a pipeline with units for every layer (4.2.1), as MAP's is; of the simulated learners the
+    faster one counts (`learner_times`).
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
@@ -44,8 +46,8 @@ def gpu_over_cpu(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding
     if needs := lacking(found, CPU, GPU, FPGA):
         return Finding(Outcome.NOT_RUN, ours, needs=needs)
     sizes = shared_sizes(found)
-    if len(sizes) < 2:
-        return Finding(Outcome.NOT_RUN, ours, needs="two batch sizes on every device")
+    if needs := missing_sizes(sizes):
+        return Finding(Outcome.NOT_RUN, ours, needs=f"{needs}; the tier standard has both")
     first = {size: first_at(found, size) for size in sizes}
     two = {kind: found[kind] for kind in (CPU, GPU)}
     over_cpu = [first_at(two, size) for size in sizes]

@@ -10,14 +10,17 @@ from harness.compare.registry import JUDGED_FOR_PORTABILITY, RLLIB
 from harness.core.suites import Suite
 from harness.mapping.assignments import Assignment, baseline_supports
 from harness.papers.base import Finding, Outcome
-from harness.papers.comparisons import beside, gains, gains_on_gpu
+from harness.papers.comparisons import Gain, beside, gains, gains_on_gpu
 from harness.papers.evidence import detail, records, select
 from harness.papers.gains_rule import interval
 from harness.papers.number import Number, from_text, ratio
 from harness.papers.portability import beside_baselines, experiences, harmonic_mean
+from harness.papers.prl.benchmarks import WORKLOADS
 from harness.papers.prl.figure_8 import NEEDS_MAPPINGS, SECOND_DEVICE, tried_mappings
 
 LIBRARIES = ("sb3", *RLLIB)
+NAMES = {"sb3": "Stable-Baselines3", **dict.fromkeys(RLLIB, "RLlib")}
+"""The library of each baseline: of RLlib two versions train different algorithms."""
 BESIDE_LIBRARIES = beside(*LIBRARIES)
 NEEDS_PLATFORMS = (
     "runs of two machines in one store (`placerl merge`), each with a baseline compared with this project"
@@ -28,28 +31,67 @@ MERGE = (
 )
 
 
+def _on_benchmarks(frame: pd.DataFrame, found: tuple[Gain, ...]) -> dict[tuple[str, str], list[Gain]]:
+    """Return the gains on PRL's own benchmarks, by library and workload."""
+    judged: dict[tuple[str, str], list[Gain]] = {}
+    for gain in found:
+        (row,) = records(frame.loc[list(gain.ratio.rows)])
+        if row.workload in WORKLOADS:
+            judged.setdefault((NAMES[str(detail(row, "baseline"))], row.workload), []).append(gain)
+    return judged
+
+
+def _over_both(
+    frame: pd.DataFrame, found: tuple[Gain, ...], holds: Outcome, said: str, needs: str
+) -> Finding:
+    """Return the finding on whether throughput is higher than both libraries' on each of PRL's three benchmarks.
+
+    One comparison can refute the statement; only all of them can show it. Other workloads are listed and not judged.
+
+    Args:
+        frame: the stored measurements that the gains are from.
+        found: the gains over the libraries.
+        holds: the outcome if all benchmarks were compared with both libraries, and are faster.
+        said: text that follows the counts.
+        needs: what is missing if no benchmark was compared.
+    """
+    ours, judged = tuple(gain.ratio for gain in found), _on_benchmarks(frame, found)
+    if not judged:
+        return Finding(Outcome.NOT_RUN, ours, needs=needs)
+    words = [gain.verdict for some in judged.values() for gain in some]
+    missing = [
+        f"{library} on {workload}"
+        for workload in WORKLOADS
+        for library in dict.fromkeys(NAMES.values())
+        if (library, workload) not in judged
+    ]
+    said = (
+        f"On PRL's benchmarks faster in {words.count('faster')} of {len(words)} comparisons, slower in "
+        f"{words.count('slower')}. {said}"
+    )
+    if missing:
+        said += f" Missing for the statement on both libraries and all benchmarks: {', '.join(missing)}."
+    if "slower" in words:
+        return Finding(Outcome.NOT_REPRODUCED, ours, said)
+    shown = set(words) == {"faster"} and not missing
+    return Finding(holds if shown else Outcome.NO_VERDICT, ours, said)
+
+
 def same_hardware(frame: pd.DataFrame) -> Finding:
-    """Check PRL 6.4: this project's throughput is higher than that of other libraries on the same CPU and GPU.
+    """Check PRL 6.4: this project's throughput is higher than that of both libraries on the same CPU and GPU.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    found = gains_on_gpu(frame, "sb3", *RLLIB)
-    if not found:
-        return Finding(
-            Outcome.NOT_RUN,
-            needs="a CUDA device; SB3 compared on it with a mapping with a learner on it",
-        )
-    ours = tuple(gain.ratio for gain in found)
-    faster, slower = (sum(gain.verdict == word for gain in found) for word in ("faster", "slower"))
-    said = f"Faster in {faster} of {len(ours)} comparisons on a CUDA device, slower in {slower}."
+    found = gains_on_gpu(frame, *LIBRARIES)
     low, high = (
         1 + n.value / 100 for n in from_text("PRL.same_hardware_gain_low", "PRL.same_hardware_gain_high")
     )
-    if faster == len(ours):
-        as_published = all(low <= interval(n)[0] and interval(n)[1] <= high for n in ours)
-        return Finding(Outcome.REPRODUCED if as_published else Outcome.IN_KIND, ours, said)
-    return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, ours, said)
+    judged = [interval(gain.ratio) for some in _on_benchmarks(frame, found).values() for gain in some]
+    as_published = all(low <= least and most <= high for least, most in judged)
+    holds = Outcome.REPRODUCED if as_published else Outcome.IN_KIND
+    needs = f"a CUDA device; SB3 and RLlib compared with a mapping with a learner on it, on {', '.join(WORKLOADS)}"
+    return _over_both(frame, found, holds, "Both sides have their networks on a CUDA device.", needs)
 
 
 def over_devices(frame: pd.DataFrame) -> Finding:
@@ -156,17 +198,9 @@ def libraries(frame: pd.DataFrame) -> Finding:
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    found = gains(frame, *LIBRARIES)
-    if not found:
-        return Finding(
-            Outcome.NOT_RUN, needs="the baseline Stable-Baselines3 or RLlib compared with this project"
-        )
-    ours = tuple(gain.ratio for gain in found)
-    faster, slower = (sum(gain.verdict == word for gain in found) for word in ("faster", "slower"))
-    explanation = (
-        f"Faster in {faster} of {len(ours)} comparisons with SB3 and RLlib, slower in {slower}. Other machine than "
-        "the paper's, and SB3 has no prioritised replay: the factors are not comparable, the ordering is."
+    said = (
+        "Other machine than the paper's, and SB3 has no prioritised replay: the factors are not comparable, the "
+        "ordering is."
     )
-    if faster == len(ours):
-        return Finding(Outcome.IN_KIND, ours, explanation)
-    return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, ours, explanation)
+    needs = f"Stable-Baselines3 and RLlib compared with this project on {', '.join(WORKLOADS)}"
+    return _over_both(frame, gains(frame, *LIBRARIES), Outcome.IN_KIND, said, needs)

@@ -9,7 +9,7 @@ from harness.compare import adapters
 from harness.compare.adapters import GAIN, NULL, PAIRS, THROUGHPUT, Pair, _absent, _rows, measure
 from harness.compare.protocol import FailureKind, Worker, WorkerFailure
 from harness.core.row import Measurement
-from harness.papers import Outcome, claims
+from harness.papers import Finding, Outcome, claims
 from harness.store.store import Store
 
 DETAILS = {"version": "library 1", "note": "", "own_is_prioritised": True}
@@ -103,32 +103,62 @@ def rows_of(
     return _rows(Pair(library, algorithm), DETAILS | details, times_s)
 
 
+def plugged_in(folder: Path, rows: list[Measurement]) -> Finding:
+    (claim,) = (claim for claim in claims() if claim.key == "PAL-F11")
+    with Store.open(folder / "store.sqlite") as store:
+        store.begin_run("quick", "revision", {"fingerprint": "test-machine"}).finish("adapters", rows)
+        return claim.evaluate(store.frame()).finding
+
+
+def everywhere(last_s: float = 0.01) -> dict[str, list[Measurement]]:
+    """Rows of each pair that counts, twice as fast with this project's replay, and of rlpyt, which PAL names."""
+    pairs = [pair for pair in PAIRS if not pair.missing and pair.library != "sb3"]
+    made = {pair.name: rows_of(pair.library, 0.01, algorithm=pair.algorithm) for pair in pairs}
+    return made | {"rlpyt dqn": rows_of("rlpyt", last_s)}
+
+
 @pytest.mark.parametrize(
-    ("tianshou_s", "pfrl_s", "outcome"),
+    ("last_s", "outcome"),
     [
-        (0.01, 0.01, Outcome.REPRODUCED),
-        (0.01, 0.019, Outcome.IN_KIND),
-        (0.01, 0.004, Outcome.IN_KIND),  # 5 times as fast, where PAL gains 2.1 times at most
-        (0.01, 0.03, Outcome.NOT_REPRODUCED),
-        (0.01, 0.02, Outcome.NO_VERDICT),
+        (0.01, Outcome.REPRODUCED),
+        (0.019, Outcome.IN_KIND),
+        (0.004, Outcome.IN_KIND),  # 5 times as fast, where PAL gains 2.1 times at most
+        (0.03, Outcome.NOT_REPRODUCED),
+        (0.02, Outcome.NO_VERDICT),
     ],
 )
-def test_the_verdict_on_the_plugged_in_replay(
-    tianshou_s: float, pfrl_s: float, outcome: Outcome, tmp_path: Path
-) -> None:
+def test_the_verdict_on_the_plugged_in_replay(last_s: float, outcome: Outcome, tmp_path: Path) -> None:
+    found = plugged_in(tmp_path, [row for rows in everywhere(last_s).values() for row in rows])
+    assert found.outcome is outcome
+    assert [n.value for n in found.ours] == pytest.approx([*[2.0] * 5, 0.02 / last_s])
+    assert found.explanation.endswith("Not measured: sb3 dqn, sb3 ddpg."), "they do not count"
+
+
+@pytest.mark.parametrize("missing", everywhere())
+def test_the_replay_has_to_be_faster_in_every_library(missing: str, tmp_path: Path) -> None:
+    made = everywhere()
+    del made[missing]
+    found = plugged_in(tmp_path / "a", [row for rows in made.values() for row in rows])
+    assert found.outcome is Outcome.NO_VERDICT
+    assert missing.partition(" ")[0] in found.explanation.partition("Not measured")[2]
+    first = next(iter(made))
+    library, algorithm = first.split(" ")
+    made[first] = rows_of(library, 0.03, algorithm=algorithm)
+    slower = plugged_in(tmp_path / "b", [row for rows in made.values() for row in rows])
+    assert slower.outcome is Outcome.NOT_REPRODUCED, "one is enough to refute it"
+
+
+def test_what_was_not_measured_is_named(tmp_path: Path) -> None:
     sb3 = rows_of("sb3", 0.05, own_is_prioritised=False)
-    rows = [*rows_of("tianshou", tianshou_s), *rows_of("pfrl", pfrl_s), *sb3]
+    rows = [*rows_of("tianshou", 0.01), *rows_of("pfrl", 0.01), *sb3]
     rows.append(_absent(Pair("rllib", "dqn"), {}, "failed", "no network"))
-    (claim,) = (claim for claim in claims() if claim.key == "PAL-F11")
-    with Store.open(tmp_path / "store.sqlite") as store:
-        store.begin_run("quick", "revision", {"fingerprint": "test-machine"}).finish("adapters", rows)
-        frame = store.frame()
-    found = claim.evaluate(frame)
-    assert found.finding.outcome is outcome
-    assert [n.value for n in found.finding.ours] == pytest.approx([0.02 / tianshou_s, 0.02 / pfrl_s, 0.4])
-    assert "Stable-Baselines3" in found.finding.explanation
-    assert found.finding.explanation.endswith("Not measured: sb3 ddpg, tianshou ddpg, rllib dqn, rllib sac.")
-    alone = claim.evaluate(frame[frame["workload"] == "sb3 dqn"]).finding
+    found = plugged_in(tmp_path / "some", rows)
+    assert found.outcome is Outcome.NO_VERDICT
+    assert [n.value for n in found.ours] == pytest.approx([2.0, 2.0, 0.4])
+    assert "Stable-Baselines3" in found.explanation
+    assert "Not measured: sb3 ddpg, tianshou ddpg, rllib dqn, rllib sac." in found.explanation
+    assert found.explanation.endswith("of the libraries that PAL names: rlpyt.")
+    alone = plugged_in(tmp_path / "alone", sb3)
     assert alone.outcome is Outcome.NOT_RUN
     assert "(sb3 ddpg, tianshou dqn, tianshou ddpg, pfrl dqn, rllib dqn, rllib sac)" in alone.needs
     assert "failed: no network" in table(rows)

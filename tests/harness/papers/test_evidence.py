@@ -22,6 +22,7 @@ from harness.papers.evidence import (
     noisy,
     number,
     paired,
+    races_lost,
     rate,
     rows_of,
     select,
@@ -34,6 +35,18 @@ from tests.harness.papers.rows import MACHINE, TOO_FEW, frame_of, profiled, trai
 def row_of(folder: Path, made: Measurement) -> Any:
     (row,) = evidence.records(frame_of(folder, made))
     return row
+
+
+@pytest.mark.parametrize(
+    ("details", "lost"),
+    [
+        ({}, 0),
+        ({"clearly_slower_among": []}, 0),
+        ({"clearly_slower_among": ["here", "here and simulated"]}, 2),
+    ],
+)
+def test_a_mapping_lost_the_races_that_dropped_it(details: dict[str, Any], lost: int, tmp_path: Path) -> None:
+    assert races_lost(row_of(tmp_path, trained(1.0, details=details))) == lost
 
 
 @pytest.mark.parametrize(

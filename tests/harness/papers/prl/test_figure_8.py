@@ -62,21 +62,74 @@ def test_devices_whose_rates_a_formula_gives_reproduce_nothing(
     assert verdict("PRL-F8", tmp_path, *modelled).finding.outcome is outcome
 
 
-def test_a_modelled_rate_refutes_nothing_beside_measured_ones(tmp_path: Path) -> None:
-    def rows(large: list[Measurement]) -> list[Measurement]:
-        return [*grid(32, 1.2, 3.0), *large]
+def test_a_modelled_pair_decides_nothing_next_to_measured_ones(tmp_path: Path) -> None:
+    small, agrees, denies = grid(32, 1.2, 3.0), grid(2048, 3.0, 1.2), grid(2048, 1.2, 3.0)
 
-    def told(gains: tuple[float, float]) -> list[Measurement]:
-        return [replace(row, provenance=Provenance.MODELLED) for row in grid(2048, *gains)]
+    def modelled(rows: list[Measurement]) -> list[Measurement]:
+        return [replace(row, provenance=Provenance.MODELLED, workload="pong-dqn") for row in rows]
 
-    refuted = verdict("PRL-F8", tmp_path / "measured", *rows(grid(2048, 1.2, 3.0))).finding
+    for name, more in (("agrees", agrees), ("denies", denies)):
+        with_more = verdict("PRL-F8", tmp_path / f"both-{name}", *small, *agrees, *modelled(more)).finding
+        assert with_more.outcome is Outcome.IN_KIND
+        assert "decide nothing" in with_more.explanation
+        assert len(with_more.ours) == 6
+    refuted = verdict("PRL-F8", tmp_path / "refuted", *small, *denies, *modelled(agrees)).finding
     assert refuted.outcome is Outcome.NOT_REPRODUCED
-    denied = verdict("PRL-F8", tmp_path / "modelled", *rows(told((1.2, 3.0)))).finding
-    assert denied.outcome is Outcome.NO_VERDICT
-    assert "Modelled rates refute nothing" in denied.explanation
-    agrees = verdict("PRL-F8", tmp_path / "agrees", *rows(told((3.0, 1.2)))).finding
-    assert agrees.outcome is Outcome.IN_KIND
-    assert "refute" not in agrees.explanation
+    # Of one of the two sizes nothing is measured: a formula agrees with the statement, or it does not.
+    one = verdict("PRL-F8", tmp_path / "one", *small, *modelled(agrees)).finding
+    assert one.outcome is Outcome.CONSISTENT
+    unlike = verdict("PRL-F8", tmp_path / "unlike", *small, *modelled(denies)).finding
+    assert unlike.outcome is Outcome.NO_VERDICT
+    contradicted = verdict("PRL-F8", tmp_path / "contradicted", *grid(32, 3.0, 1.2), *modelled(agrees))
+    assert contradicted.finding.outcome is Outcome.NOT_REPRODUCED
+
+
+def test_rates_of_virtual_time_without_an_interval_are_not_exact(tmp_path: Path) -> None:
+    rows = [*grid(32, 3.0, 1.2), *grid(2048, 1.2, 3.0)]
+    few = [replace(row, provenance=Provenance.SIMULATED, **TOO_FEW) for row in rows]
+    assert verdict("PRL-F8", tmp_path, *few).finding.outcome is Outcome.NO_VERDICT
+
+
+def test_workloads_of_other_papers_are_not_judged(tmp_path: Path) -> None:
+    denies = [*grid(32, 3.0, 1.2), *grid(2048, 1.2, 3.0)]
+    others = [replace(row, workload=name) for row in denies for name in ("hopper-ddpg", "cartpole-ddpg")]
+    alone = verdict("PRL-F8", tmp_path / "alone", *others).finding
+    assert alone.outcome is Outcome.NOT_RUN
+    assert not alone.ours
+    assert (
+        "cartpole-dqn, mountaincar-ddpg or pong-dqn run up to batch size 32 and from batch size 512 on"
+        in (alone.needs)
+    )
+    both = verdict("PRL-F8", tmp_path / "both", *others, *grid(32, 1.2, 3.0), *grid(2048, 3.0, 1.2)).finding
+    assert both.outcome is Outcome.IN_KIND
+
+
+def test_a_mapping_that_its_race_dropped_counts_only_where_no_other_is_left(tmp_path: Path) -> None:
+    def dropped(row: Measurement, *among: str) -> Measurement:
+        return replace(row, details=row.details | {"clearly_slower_among": list(among)})
+
+    devices = "here", "here and simulated"
+    rows = [
+        dropped(mapped("native-native-cpu", 90.0, 32), devices[1]),
+        dropped(mapped("native-flat-cpu", 120.0, 32), *devices),  # few rounds: its median says little
+        dropped(mapped("torch:cuda-cuda-cpu", 20.0, 32), *devices),
+        dropped(mapped("torch:cuda-flat:cuda-cpu", 30.0, 32), *devices),  # slow devices: still an assignment
+        mapped("torch:cuda-native-cpu", 70.0, 32),
+        replace(
+            mapped("torch:cuda-flat-cpu", 1.0, 32),
+            value=None,
+            low=None,
+            high=None,
+            status="failed",
+            reason="no",
+        ),
+    ]
+    ((_, found),) = figure_8.tried_mappings(frame_of(tmp_path, *rows)).items()
+    assert {str(choice): row.value for choice, row in found.items()} == {
+        "cpu-cpu": 90.0,
+        "cuda-cuda": 30.0,
+        "cuda-cpu": 70.0,
+    }
 
 
 def test_backends_of_one_device_decide_nothing(tmp_path: Path) -> None:

@@ -82,12 +82,34 @@ def test_the_gpu_over_the_cpu_and_the_fpga_where_it_is_small(
     assert verdict("PRL-F7", tmp_path / "a", *rows).finding.outcome is outcome
     noisy = [replace(row, **TOO_FEW) if row.device == "cuda" else row for row in rows]
     assert verdict("PRL-F7", tmp_path / "noisy", *noisy).finding.outcome is Outcome.NO_VERDICT
-    assert verdict("PRL-F7", tmp_path / "one", *rows[::2]).needs == "two batch sizes on every device"
+    one = verdict("PRL-F7", tmp_path / "one", *rows[::2])
+    assert one.needs == "a batch size of at least 512 on every device (found: 32); the tier standard has both"
     assert (
         verdict("PRL-F7", tmp_path / "none", *rows[:2]).needs
         == "a CUDA device and FPGA primitives (simulated)"
     )
     assert verdict("PRL-F7", tmp_path / "cpu", *rows[2:]).needs == "the same on the CPU"
+
+
+@pytest.mark.parametrize("sizes", [(32, 256), (64, 4096), (32, 511)])
+def test_a_range_that_lacks_small_or_large_batches_shows_nothing(
+    sizes: tuple[int, int], tmp_path: Path
+) -> None:
+    """The CPU is the fastest at every size, which would refute the statement."""
+    times_s = {"cpu": (1e-5, 1e-4), "cuda": (1e-4, 2e-4), "fpga": (3e-5, 4e-3)}
+
+    def rows(of: tuple[int, int]) -> list[Measurement]:
+        return [
+            on(kind, "learner.step", size, time_s, "cartpole-dqn")
+            for kind, times in times_s.items()
+            for size, time_s in zip(of, times, strict=True)
+        ]
+
+    found = verdict("PRL-F7", tmp_path / "a", *rows(sizes)).finding
+    assert found.outcome is Outcome.NOT_RUN
+    assert f"(found: {sizes[0]}, {sizes[1]})" in found.needs
+    assert len(found.ours) == 6
+    assert verdict("PRL-F7", tmp_path / "b", *rows((32, 512))).finding.outcome is Outcome.NOT_REPRODUCED
 
 
 def test_prl_s_learner_on_the_fpga_is_a_pipeline(tmp_path: Path) -> None:

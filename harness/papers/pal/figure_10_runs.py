@@ -1,0 +1,262 @@
+"""Measures throughput over cores: of actors, of learners and of whole trainings (PAL Fig. 10 and 12).
+
+First the two curves of PAL's Equation 5 are measured (V-D): the environment steps per second that x cores collect,
+each with one actor thread, and the gradient steps per second that x cores take, each with one learner thread. Then
+whole trainings are run (VI-E, VI-G): on one core, where actor and learner take turns; on each number of cores, with
+the split that Equation 5 gives for the curves; and on the most cores with every split that divides environments and
+batch. Threads share both equally, so their numbers are multiples of 24 here, which every number of `CORES` divides.
+The threads are C++ threads on one replay (`primitives.training.parallel`), as many as a configuration has cores, to
+which they are pinned. All configurations of a phase take turns, one stretch of time each, in interleaved rounds. PAL's
+LunarLander has no native environment: the cart-pole takes its place.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+from harness import workloads
+from harness.core.progress import Report, part
+from harness.core.row import Measurement
+from harness.core.suites import Experiment, Suite
+from harness.mapping import Mapping
+from harness.mapping.strategies.actors_learners import allocate
+from harness.measure.conditions import conditions, pinned, usable_cores
+from harness.measure.rows import summary_row
+from harness.measure.turns import Rounds, in_rounds
+from harness.papers.cells import TierLimits, claim_cell
+from harness.runtime import native_threads
+from harness.runtime.native_threads import LEAD, ThreadedTraining
+from harness.runtime.options import Options
+from harness.runtime.training import Progress
+from harness.store.cell import Cell
+from harness.workloads import Workload
+
+EXPERIMENT = Experiment(
+    "PAL-F10", "actors and learners over cores", "environment_steps_per_s gradient_steps_per_s"
+)
+WORKLOADS = ("cartpole-dqn", "ant-ddpg")  # PAL VI-A
+TIERS = ("standard", "full")
+MAPPING = Mapping.parse(native_threads.MAPPING)
+CORES = (1, 2, 3, 4, 6, 8)  # PAL's machine has 8
+ACTORS = 24
+"""Environments, divided among the actor threads: a multiple of every number of `CORES`."""
+BATCH_SIZES = {"cartpole-dqn": 48, "ant-ddpg": 240}
+"""Transitions per gradient step of each workload, divided among the learner threads: multiples of every number of
+`CORES`. PAL states no batch size."""
+CAPACITY, STARTS = 20_000, 1_000
+"""Of every training's replay, and environment steps before it learns, so that filling takes no time."""
+STRETCHES = 9
+STRETCH_S = 0.5
+COLLECTION, CONSUMPTION, TRAINING = "collection", "consumption", "training"
+
+
+class Count(NamedTuple):
+    """The number of steps that a configuration took in one stretch of time, and the stretch's length in seconds."""
+
+    steps: int
+    wall_s: float
+
+
+class Subject(NamedTuple):
+    """A configuration that is running, and that is timed in turns with others.
+
+    Attributes:
+        kind: `COLLECTION` (actors alone), `CONSUMPTION` (learners alone) or `TRAINING` (both).
+        actor_cores, learner_cores: number of cores of each; 0 and 1 if actor and learner take turns on one core.
+        advance: works for about the given number of seconds, and returns the number of steps and the seconds taken.
+    """
+
+    kind: str
+    actor_cores: int
+    learner_cores: int
+    advance: Callable[[float], Count]
+
+
+def measure(
+    name: str, report: Report, stretches: int = STRETCHES, stretch_s: float = STRETCH_S
+) -> list[Measurement]:
+    """Measure the throughput of one workload over cores: of actors alone, of learners alone, and of whole trainings.
+
+    The first two give the curves that PAL's Equation 5 uses to split cores between actors and learners.
+
+    Args:
+        name: name of the workload.
+        report: called with the work done, the total work, and a text that names the current work.
+        stretches: stretches of time per configuration.
+        stretch_s: seconds per stretch.
+
+    Returns:
+        One measurement per configuration: `environment_steps_per_s` of the actors alone, `gradient_steps_per_s` of
+        the learners alone and of training. The details hold the numbers of cores.
+    """
+    item = workloads.load(name)
+    changes = (
+        ("training.actors", ACTORS),
+        ("training.batch_size", BATCH_SIZES[name]),
+        ("replay.capacity", CAPACITY),
+        ("training.learning_starts", STARTS),
+    )
+    for place, value in changes:
+        item = workloads.override(item, place, value, EXPERIMENT)
+    usable = len(usable_cores())
+    cores = [count for count in CORES if count <= usable and _divides(count, count, item)]
+    rows: list[Measurement] = []
+    with ExitStack() as stack:
+        curves = [_collection(item, count, stack) for count in cores]
+        curves += [_consumption(item, count, stack) for count in cores]
+        rows += _timed(item, curves, stretches, stretch_s, part(report, 0, 1, 2, f"{name}: the curves"))
+    with ExitStack() as stack:
+        runs = [_training(item, 0, 1, stack)]
+        runs += [_training(item, *split, stack) for split in splits(rows, item, cores)]
+        rows += _timed(item, runs, stretches, stretch_s, part(report, 1, 1, 2, f"{name}: training"))
+    return rows
+
+
+def splits(rows: Sequence[Measurement], item: Workload, cores: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the ways of dividing cores between actors and learners with which training is timed.
+
+    For each number of cores this is the division that PAL's Equation 5 chooses; for the largest number it is every
+    division. A division counts only if environments and batch can be divided equally among its threads.
+
+    Args:
+        rows: the measured throughputs of actors and of learners over cores.
+        item: the workload.
+        cores: the numbers of cores, ascending.
+
+    Returns:
+        Pairs (actor cores, learner cores), sorted.
+    """
+    collected, consumed = curve(rows, COLLECTION), curve(rows, CONSUMPTION)
+    interval = item.training.update_interval
+    found = {(count, total - count) for total in cores[-1:] for count in range(1, total)}
+    for total in cores:
+        if total >= 2:
+            chosen = allocate(collected, consumed, total, interval)
+            found.add((chosen.actor_cores, chosen.learner_cores))
+    return sorted(split for split in found if _divides(*split, item))
+
+
+def _divides(actors: int, learners: int, item: Workload) -> bool:
+    """Whether so many threads each get the same number of environments, or of a batch's transitions."""
+    return item.training.actors % actors == 0 and item.training.batch_size % learners == 0
+
+
+def curve(rows: Sequence[Measurement], kind: str) -> Callable[[int], float]:
+    """Return a function that gives the throughput on a number of cores.
+
+    Between measurements it stays at that of fewer cores: threads that share environments or batch unequally cannot be
+    run, so a further core is idle. Equation 5 then chooses only numbers of cores that were measured.
+
+    Args:
+        rows: the measured throughputs over cores.
+        kind: which of them: `COLLECTION` (actors alone) or `CONSUMPTION` (learners alone).
+    """
+    points = sorted(
+        (row.details["actor_cores"] + row.details["learner_cores"], row.value or 0.0)
+        for row in rows
+        if row.backend == kind
+    )
+    xs, ys = zip(*points, strict=True)
+    assert all(a < b for a, b in pairwise(xs))
+    return lambda cores: float(ys[max(0, bisect_right(xs, cores) - 1)])
+
+
+def _threads(
+    item: Workload, actors: int, learners: int, stack: ExitStack, lead: int = LEAD
+) -> ThreadedTraining:
+    options = Options(processes=actors, learners=learners, threads_native=True)
+    with pinned(_first(actors + learners)):
+        training = ThreadedTraining(item, MAPPING, options=options, lead=lead)
+        stack.callback(training.close)
+        training.warm_up()
+    return training
+
+
+def _adapting(kind: str, cores: tuple[int, int], advance: Callable[[int], Progress]) -> Subject:
+    """Return a subject whose stretches have about the asked length, from the rate of the last one."""
+    rate = 10.0
+
+    def steps_of(done: Progress) -> int:
+        return done.environment_steps if kind == COLLECTION else done.gradient_steps
+
+    def stretch(seconds: float) -> Count:
+        nonlocal rate
+        progress = advance(max(1, round(rate * seconds)))
+        rate = steps_of(progress) / progress.wall_s
+        return Count(steps_of(progress), progress.wall_s)
+
+    return Subject(kind, *cores, stretch)
+
+
+def _collection(item: Workload, cores: int, stack: ExitStack) -> Subject:
+    return _adapting(COLLECTION, (cores, 0), _threads(item, cores, 1, stack).collect)
+
+
+def _consumption(item: Workload, cores: int, stack: ExitStack) -> Subject:
+    return _adapting(CONSUMPTION, (0, cores), _threads(item, 1, cores, stack).learn)
+
+
+def _training(item: Workload, actor_cores: int, learner_cores: int, stack: ExitStack) -> Subject:
+    """Return a training; without cores of their own the actors take turns with the learner on its core."""
+    lead = LEAD if actor_cores else 0
+    training = _threads(item, max(1, actor_cores), learner_cores, stack, lead)
+    return _adapting(TRAINING, (actor_cores, learner_cores), training.advance)
+
+
+def _first(cores: int) -> list[int]:
+    return usable_cores()[:cores]
+
+
+def _timed(
+    item: Workload, subjects: Sequence[Subject], stretches: int, stretch_s: float, report: Report
+) -> list[Measurement]:
+    rates = in_rounds(
+        {number: partial(_rate, subject, stretch_s) for number, subject in enumerate(subjects)},
+        Rounds(stretches, warm_up=1),
+        report=report,
+    )
+    return [_row(item, subject, rates[number]) for number, subject in enumerate(subjects)]
+
+
+def _rate(subject: Subject, stretch_s: float) -> float:
+    """Return the steps per second of one stretch."""
+    with pinned(_first(subject.actor_cores + subject.learner_cores)):
+        done = subject.advance(stretch_s)
+    return done.steps / done.wall_s
+
+
+def _row(item: Workload, subject: Subject, rates: Sequence[float]) -> Measurement:
+    steps = "environment" if subject.kind == COLLECTION else "gradient"
+    return summary_row(
+        rates,
+        suite=Suite.CLAIM,
+        workload=item.name,
+        primitive="training",
+        backend=subject.kind,
+        device=str(MAPPING),
+        batch_size=item.training.batch_size,
+        quantity=f"{steps}_steps_per_s",
+        details={
+            "experiment": EXPERIMENT,
+            "actor_cores": subject.actor_cores,
+            "learner_cores": subject.learner_cores,
+            "update_interval": item.training.update_interval,
+            "conditions": conditions(),
+        },
+    )
+
+
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return the cells (pieces of the plan) that measure throughput over cores, one per workload.
+
+    The quick tier has none, because they would take too long.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
+    if tier.name not in TIERS:
+        return []
+    return [claim_cell(f"{EXPERIMENT}/{name}", 90.0, partial(measure, name)) for name in WORKLOADS]

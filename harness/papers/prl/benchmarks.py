@@ -1,0 +1,32 @@
+"""Lists what PRL evaluates: its benchmarks, and the batch sizes that its statements are about (PRL 6.1 to 6.3)."""
+
+from collections.abc import Collection
+
+from harness.papers.number import from_text
+
+WORKLOADS = ("cartpole-dqn", "mountaincar-ddpg", "pong-dqn")
+"""The workloads of PRL's three benchmarks; others show nothing of a statement about these."""
+LARGE_MODEL = "pong-dqn"
+"""The benchmark with convolutions: its model is large at every batch size."""
+SMALL, LARGE = (int(n.value) for n in from_text("PRL.small_batch", "PRL.large_batch"))
+"""Batch sizes up to which PRL calls a batch small, and from which on it calls it large (6.3)."""
+
+
+def missing_sizes(sizes: Collection[int]) -> str:
+    """Return a text that names the batch sizes that are missing for a statement over PRL's range; empty if none is.
+
+    PRL plots its primitives over "commonly used" batch sizes (6.2), and names the ends of its range only in 6.3. Sizes
+    that do not reach both ends show nothing of what changes between them.
+
+    Args:
+        sizes: the batch sizes that every compared device has.
+    """
+    needed = []
+    if not any(size <= SMALL for size in sizes):
+        needed.append(f"of at most {SMALL}")
+    if not any(size >= LARGE for size in sizes):
+        needed.append(f"of at least {LARGE}")
+    if not needed:
+        return ""
+    found = ", ".join(map(str, sorted(sizes))) or "none"
+    return f"a batch size {' and one '.join(needed)} on every device (found: {found})"
