@@ -86,7 +86,7 @@ def _print_answers(content: Content) -> None:
     if errors := answers.prediction_errors(content):
         typer.echo(
             f"Predictions of {DEFAULT_STRATEGY}: {errors.median_percent:.1f}% off in the median, {errors.within} of "
-            f"{errors.trainings} within {answers.WITHIN_PERCENT:g}% ({errors.provenance})."
+            f"{errors.trainings} within {answers.WITHIN_PERCENT:g}% ({errors.provenance});\n  {errors.certainty}."
         )
 
 

@@ -81,13 +81,22 @@ class PredictionErrors:
         median_percent: median of the absolute errors, percent.
         trainings: number of predictions that were run.
         within: how many of them are at most `WITHIN_PERCENT` off.
+        judged: how many of them were run in enough rounds for an interval of the error.
+        beyond: how many of those are more than `WITHIN_PERCENT` off with their whole interval.
         provenance: the weakest provenance among the errors.
     """
 
     median_percent: float
     trainings: int
     within: int
+    judged: int
+    beyond: int
     provenance: str
+
+    @property
+    def certainty(self) -> str:
+        """Return in words how many errors are larger than the machine's noise can explain."""
+        return f"{self.judged} have an interval, and {self.beyond} of these are clearly more than {WITHIN_PERCENT:g}% off"
 
 
 @dataclass(frozen=True)
@@ -290,6 +299,8 @@ def prediction_errors(content: Content) -> PredictionErrors | None:
         median(sizes),
         len(sizes),
         sum(size <= WITHIN_PERCENT for size in sizes),
+        sum(error.low is not None and error.high is not None for error in errors),
+        sum(error.above(WITHIN_PERCENT) or error.below(-WITHIN_PERCENT) for error in errors),
         str(weakest(*(error.provenance for error in errors))),
     )
 

@@ -77,7 +77,7 @@ def _answers(content: Content) -> Iterator[tuple[str, str]]:
         yield (
             "Was the prediction right?",
             f"{errors.median_percent:.1f}% off in the median of {errors.trainings} trainings, {errors.within} within "
-            f"{answers.WITHIN_PERCENT:g}% ({errors.provenance})",
+            f"{answers.WITHIN_PERCENT:g}% ({errors.provenance}); {errors.certainty}",
         )
     if regret := answers.regrets(content):
         yield (

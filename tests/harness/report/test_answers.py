@@ -192,8 +192,21 @@ def test_errors_are_the_default_strategy_s_and_absolute(made: Content) -> None:
     predictions = tuple(ran(f"m{at}", rate(1), error=error) for at, error in enumerate(errors))
     other = ran("m9", rate(1), strategy="map-tpds23", error=900)
     found = answers.prediction_errors(replace(made, predictions=(*predictions, other)))
-    assert found == answers.PredictionErrors(4.5, 4, 3, "modelled")
+    assert found == answers.PredictionErrors(4.5, 4, 3, 0, 0, "modelled")
     assert answers.prediction_errors(replace(made, predictions=(other,))) is None
+
+
+def test_an_error_is_clear_where_its_whole_interval_is(made: Content) -> None:
+    intervals = ((-30.0, -6.0), (-30.0, -4.0), (5.5, 9.0), (-1.0, 1.0), (None, None))
+    predictions = tuple(
+        replace(one, error=replace(one.error, low=low, high=high))
+        for low, high in intervals
+        if (one := ran("m", rate(1), error=10.0)).error
+    )
+    found = answers.prediction_errors(replace(made, predictions=predictions))
+    assert found
+    assert (found.trainings, found.judged, found.beyond) == (5, 4, 2)
+    assert found.certainty == "4 have an interval, and 2 of these are clearly more than 5% off"
 
 
 def test_portability_is_prl_s(made: Content) -> None:

@@ -164,6 +164,15 @@ def test_each_operation_is_held_against_the_same_on_the_cpu(tmp_path: Path) -> N
     assert verdict("PRL-F6", tmp_path, *rows).finding.outcome is Outcome.NOT_REPRODUCED
 
 
+def test_growth_between_small_batches_shows_nothing(tmp_path: Path) -> None:
+    rows = [
+        replace(row, batch_size={32: 32, 4096: 256}[row.batch_size or 0]) for row in operations(10, 2, 20)
+    ]
+    found = verdict("PRL-F6", tmp_path, *rows).finding
+    assert (found.outcome, len(found.ours)) == (Outcome.NOT_RUN, 6)
+    assert found.needs.startswith("a batch size of at least 512 on every device (found: 32, 256)")
+
+
 def test_growth_needs_two_sizes_and_rows_without_noise(tmp_path: Path) -> None:
     rows = operations(100, 2, 20)
     small = [row for row in rows if row.backend != "fpga" or row.batch_size == 32]
