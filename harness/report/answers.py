@@ -96,7 +96,8 @@ class PredictionErrors:
     @property
     def certainty(self) -> str:
         """Return in words how many errors are larger than the machine's noise can explain."""
-        return f"{self.judged} have an interval, and {self.beyond} of these are clearly more than {WITHIN_PERCENT:g}% off"
+        clear = f"{self.beyond} of these are clearly more than {WITHIN_PERCENT:g}% off"
+        return f"{self.judged} have an interval, and {clear}"
 
 
 @dataclass(frozen=True)
