@@ -24,9 +24,10 @@ from harness.cli.common import (
 )
 from harness.core.errors import UserError
 from harness.core.progress import bar
+from harness.core.provenance import Provenance
 from harness.mapping import Mapping
 from harness.plan import plan, tiers
-from harness.runtime import compose
+from harness.runtime import compose, time_provenance
 from harness.runtime.options import is_on_policy
 from harness.store.peak_memory import recorded
 from harness.store.store import Measurement
@@ -136,6 +137,10 @@ def compare(  # noqa: PLR0913 (a command: its options)
     _check(item, alone, envpool)
     if ours:
         compose.check(item, ours)
+        if time_provenance.of_mapping(ours) is not Provenance.MEASURED:
+            raise UserError(
+                "command line", "--mapping", mapping, "devices that are here: a library has no virtual time"
+            )
     opened = begin(results, tier)
     if not ours:
         predicted(opened, item, item.training.batch_size, tier)

@@ -48,7 +48,11 @@ PLAIN = OurSide()
 
 
 def label(
-    baseline: str, part: ComparedPart = ComparedPart.TRAINING, ours: OurSide = PLAIN, cores: int = 0
+    baseline: str,
+    part: ComparedPart = ComparedPart.TRAINING,
+    ours: OurSide = PLAIN,
+    cores: int = 0,
+    mapping: str = "",
 ) -> str:
     """Return the name that a baseline has in the rows of a comparison.
 
@@ -57,7 +61,10 @@ def label(
         part: the part of the training that is compared; added to the name if it is not the whole training.
         ours: the features that only this project uses, such as EnvPool, which are added too.
         cores: number of cores that both systems are confined to, also added; 0 if they are not confined.
+        mapping: this project's mapping if someone named it, also added: verdicts and headlines are of the mapping that
+            the predictions choose. Empty for that one.
     """
     alone = "" if part is ComparedPart.TRAINING else f", {part} alone"
-    with_what = f", this project with {ours}" if str(ours) else ""
+    features = " and ".join(filter(None, (str(ours), mapping)))
+    with_what = f", this project with {features}" if features else ""
     return f"{baseline}{alone}{with_what}" + (f", on {cores} core{'s' * (cores > 1)}" if cores else "")

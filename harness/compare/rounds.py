@@ -73,6 +73,7 @@ class ComparisonSettings:
         ours: features that only this project uses, such as EnvPool; a baseline keeps its own environments.
         returns: how long both systems are trained again to compare their returns; by default they are not compared.
         flushed: baselines that run once more, as further systems, with subnormal numbers treated as zero.
+        asked: whether someone named this project's mapping, instead of the predictions choosing it; the rows say so.
     """
 
     batch_size: int | None = None
@@ -84,6 +85,7 @@ class ComparisonSettings:
     ours: OurSide = PLAIN
     returns: StepExtent | None = None
     flushed: Sequence[str] = ()
+    asked: bool = False
 
 
 DEFAULTS = ComparisonSettings()
@@ -191,7 +193,13 @@ def compare(
             system,
             shared,
             part,
-            label(system.name, part, settings.ours, len(settings.cpus or ())),
+            label(
+                system.name,
+                part,
+                settings.ours,
+                len(settings.cpus or ()),
+                str(mapping) if settings.asked else "",
+            ),
             learnt[system.name],
         ).all()
     return rows + _stood_in_for(workload, size, baselines, shared)

@@ -272,13 +272,14 @@ def compare_cell(
                 ours=ours,
                 returns=tier.returns,
                 flushed=[baseline] if flushed else [],
+                asked=mapping is not None,
             ),
         )
 
     part = ComparedPart.TRAINING if environment else ComparedPart.LEARNER_AND_REPLAY
-    name = label(baseline, part, ours)
+    name = label(baseline, part, ours, mapping=str(mapping or ""))
     key = f"compare/{item.name}/{name}" + (f"/{batch_size}" if batch_size else "")
-    key += ("/flushed" if flushed else "") + (f"/{mapping}" if mapping else "")
+    key += "/flushed" if flushed else ""
     needs = () if mapping else (_prediction_key(item, size),)
     estimate_s = tier.compare_s + (tier.returns.budget_s if tier.returns and environment else 0.0)
     cell = Cell(key, estimate_s, measure, item.name, (baseline,), needs=needs, batch_size=size, label=name)

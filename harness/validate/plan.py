@@ -120,7 +120,7 @@ def cells(
 
     Args:
         tier: how much is measured: "quick", "standard" or "full", a key of `GRIDS`.
-        budget_s: seconds per cell; 0 means the value in `BUDGETS_S`.
+        budget_s: seconds per cell; 0 means the value in `BUDGETS_S`. A cell of `LEAST_S` gets no less than that.
         precisions: numeric precisions of the learners in addition to float32, such as "bfloat16".
         only: the workloads and batch sizes of the tier's grid that are validated; empty: all.
 

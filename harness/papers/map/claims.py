@@ -195,6 +195,7 @@ CLAIMS = (
         FPGA_AND_GPU,
         figure_12.sampling,
         device_times.reads("hopper-ddpg"),
+        commands=("placerl reproduce --only MAP-F12-sampling --tier standard", "placerl report"),
         draw=figure_12.draw,
     ),
     Claim(
@@ -205,6 +206,7 @@ CLAIMS = (
         "a CUDA device",
         figure_12.gpu_constant,
         ("profile/hopper-ddpg",),
+        commands=("placerl reproduce --only MAP-F12-GPU --tier standard", "placerl report"),
         draw=figure_12.draw,
     ),
     Claim(
@@ -225,6 +227,7 @@ CLAIMS = (
         FPGA_AND_GPU,
         figure_12.update,
         device_times.reads("hopper-ddpg"),
+        commands=("placerl reproduce --only MAP-F12-update --tier standard", "placerl report"),
         draw=figure_12.draw,
     ),
     Claim(

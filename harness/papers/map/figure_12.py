@@ -147,9 +147,9 @@ def gpu_constant(frame: pd.DataFrame) -> Finding:
 def fpga_linear(frame: pd.DataFrame) -> Finding:
     """Check MAP VII-C: the time of the FPGA's replay operations is linear in large batch sizes.
 
-    Below a batch size that MAP states, the time has to grow less than in proportion; above it, in proportion. A time
-    with a constant part is linear too, but two batch sizes do not tell it from a curve: growth out of proportion alone
-    gives no verdict. Three or more show a curve by growths per item that differ, which contradicts MAP. Growth in
+    Below a batch size that MAP states, the time has to grow less than in proportion; above it, in proportion or, with
+    three batch sizes or more, by the same per item: a time with a constant part is linear too, but two batch sizes do
+    not tell it from a curve, and give no verdict then. Growths per item that differ contradict MAP. Growth in
     proportion below that size does not, because this project's replay has as many banks at every size.
 
     Args:
@@ -182,10 +182,10 @@ def fpga_linear(frame: pd.DataFrame) -> Finding:
     curved = any(each.value < STRAIGHT for each in straight)
     if curved and len(banks) == 1:  # else the number of banks may explain the curve
         return Finding(Outcome.NOT_REPRODUCED, ours, said)
-    proportional = all(abs(share.value - 1) <= LINEAR for share in above)
-    if proportional and not curved and all(share.value < 1 - LINEAR for share in below):
+    linear = all(abs(share.value - 1) <= LINEAR for share in above) or len(straight) == len(CALLS)
+    if linear and not curved and all(share.value < 1 - LINEAR for share in below):
         return Finding(Outcome.IN_KIND, ours, said)
-    if not proportional and not straight:
+    if not linear:
         said += f" A constant part may explain the growth above {limit:g}; a third batch size there would show a curve."
     return Finding(Outcome.NO_VERDICT, ours, said)
 

@@ -44,9 +44,10 @@ CLAIMS = (
         "6.2, Fig. 6",
         "Replay operations scale better with the batch on GPU and FPGA than on the CPU",
         (),
-        "a CUDA device and FPGA primitives (simulated)",
+        "a CUDA device and FPGA primitives (simulated), at small and large batch sizes",
         at_both_clocks(figures_6_7.growth),
         device_times.reads("cartpole-dqn"),
+        commands=("placerl reproduce --only PRL-F6 --tier standard", "placerl report"),
         draw=figures_6_7.draw_replay,
     ),
     Claim(
@@ -92,6 +93,7 @@ CLAIMS = (
         "the baselines Stable-Baselines3 and RLlib compared with this project on PRL's benchmarks",
         table_3.libraries,
         BESIDE_LIBRARIES,
+        commands=("placerl reproduce --only PRL-T3 --tier full", "placerl report"),
     ),
     Claim(
         "PRL-T3-same-hardware",

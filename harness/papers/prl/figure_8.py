@@ -93,16 +93,20 @@ def _reached(frame: pd.DataFrame) -> dict[tuple[str, int], dict[Assignment, Numb
 def _spread(reached: dict[Assignment, Number], axis: str, name: str) -> Number | None:
     """Return how much the device on one axis changes throughput: largest over smallest, with the best other
     device.
+
+    Modelled rates count only if there are no two devices without: next to others they would leave the pair undecided.
     """
-    best: dict[str, Number] = {}
-    for choice, n in reached.items():
-        device = getattr(choice, axis)
-        if device not in best or n.value > best[device].value:
-            best[device] = n
-    if len(best) < 2:
-        return None
-    ordered = sorted(best.values(), key=lambda n: n.value)
-    return ratio(name, ordered[-1], ordered[0])
+    firm = {choice: n for choice, n in reached.items() if n.provenance is not Provenance.MODELLED}
+    for some in (firm, reached):
+        best: dict[str, Number] = {}
+        for choice, n in some.items():
+            device = getattr(choice, axis)
+            if device not in best or n.value > best[device].value:
+                best[device] = n
+        if len(best) > 1:
+            ordered = sorted(best.values(), key=lambda n: n.value)
+            return ratio(name, ordered[-1], ordered[0])
+    return None
 
 
 def composition(frame: pd.DataFrame) -> Finding:

@@ -65,7 +65,8 @@ def reallocation(frame: pd.DataFrame) -> Finding:
     for row in records(select(frame, suite=Suite.RUN, quantity="gradient_steps_per_s")):
         options = dict(detail(row, "options") or {})
         moves = bool(options.pop("reallocate", False))
-        place = row.workload, int(row.batch_size), mapping_of(row), json.dumps(options, sort_keys=True)
+        alike = json.dumps([options, (detail(row, "conditions") or {}).get("cores", ())], sort_keys=True)
+        place = row.workload, int(row.batch_size), mapping_of(row), alike
         found.setdefault(place, {}).setdefault(int(detail(row, "seed") or 0), {})[moves] = row
     gains: list[Number] = []
     others: list[Number] = []
@@ -107,8 +108,8 @@ def _next_to_an_accelerator(row: Any) -> bool:
 def _over_seeds(title: str, pairs: Sequence[tuple[Any, Any]]) -> Number:
     """Return the gain of re-allocation, the median over pairs of runs, each with the same seed.
 
-    It has an interval only if it can tell re-allocation from noise: with enough pairs, and not all runs of one kind
-    before those of the other.
+    It has an interval only if it can tell re-allocation from noise: with enough pairs, each of two runs of which one
+    followed the other.
 
     Args:
         title: name of the gain, in words.
@@ -117,7 +118,8 @@ def _over_seeds(title: str, pairs: Sequence[tuple[Any, Any]]) -> Number:
     numbers = [number(row, "run") for pair in pairs for row in pair]
     ratios = [moved.value / fixed.value for moved, fixed in pairs]
     moved, fixed = ([int(row.Index) for row in rows] for rows in zip(*pairs, strict=True))
-    apart = max(moved) < min(fixed) or max(fixed) < min(moved)
+    order = sorted([*moved, *fixed])
+    apart = any(abs(order.index(a) - order.index(b)) != 1 for a, b in zip(moved, fixed, strict=True))
     low, high = (None, None) if apart or len(pairs) < SEEDS else statistics.interval(ratios)
     provenance, source = weakest(*(n.provenance for n in numbers)), f"median over seeds: {len(pairs)}"
     return Number(title, median(ratios), "ratio", provenance, source, low, high, merge_rows(numbers))

@@ -90,7 +90,10 @@ def same_hardware(frame: pd.DataFrame) -> Finding:
     judged = [interval(gain.ratio) for some in _on_benchmarks(frame, found).values() for gain in some]
     as_published = all(low <= least and most <= high for least, most in judged)
     holds = Outcome.REPRODUCED if as_published else Outcome.IN_KIND
-    needs = f"a CUDA device; SB3 and RLlib compared with a mapping with a learner on it, on {', '.join(WORKLOADS)}"
+    needs = (
+        "a CUDA device; SB3 and RLlib, whose worker here is of the CPU alone, compared with a mapping with a learner "
+        f"on it, on {', '.join(WORKLOADS)}"
+    )
     return _over_both(frame, found, holds, "Both sides have their networks on a CUDA device.", needs)
 
 
@@ -147,19 +150,28 @@ def _portability(system: str, found: Mapping[Assignment, Any]) -> Number:
 def _libraries(
     frame: pd.DataFrame, tried: Mapping[tuple[str, int], Mapping[Assignment, Any]]
 ) -> dict[tuple[str, int], list[Number]]:
-    """Return the libraries' portability if they were run: 0 if they lack an assignment, else their rate."""
+    """Return the libraries' portability if they were run: 0 if they lack an assignment.
+
+    A rate is of the device on which it was measured. For a library that has every assignment and was not run on every
+    device, the mean is over those on which it was, and the number says so.
+    """
     rows = select(frame, suite=Suite.COMPARE, primitive="training", quantity="gradient_steps_per_s")
-    made: dict[tuple[str, int], list[Number]] = {}
+    rates: dict[tuple[tuple[str, int], str], dict[str, Number]] = {}
     for row in records(rows[rows["batch_size"].notna()]):
         place, baseline = (row.workload, int(row.batch_size)), str(detail(row, "baseline"))
-        if detail(row, "part") != "theirs" or baseline not in JUDGED_FOR_PORTABILITY or place not in tried:
-            continue
-        reached = experiences(row)
-        if not all(map(baseline_supports, tried[place])):
-            reached = replace(reached, value=0.0, low=None, high=None)
+        if detail(row, "part") == "theirs" and baseline in JUDGED_FOR_PORTABILITY and place in tried:
+            rates.setdefault((place, baseline), {})[row.device.partition(":")[0]] = experiences(row)
+    made: dict[tuple[str, int], list[Number]] = {}
+    for (place, baseline), by_device in rates.items():
         name = f"{baseline}, {place[0]}, batch size {place[1]}: portability over {len(tried[place])} device assignments"
-        found = {n.quantity: n for n in (*made.get(place, ()), replace(reached, quantity=name))}
-        made[place] = list(found.values())
+        reached: list[Number | None] = list(by_device.values())
+        if not all(map(baseline_supports, tried[place])):
+            reached.append(None)
+        elif by_device.keys() >= {choice.learner for choice in tried[place]}:
+            reached = [by_device[choice.learner] for choice in tried[place]]
+        else:
+            name += f", run on {' and '.join(sorted(by_device))} alone"
+        made.setdefault(place, []).append(replace(harmonic_mean(reached), quantity=name))
     return made
 
 

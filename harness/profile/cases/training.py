@@ -144,9 +144,10 @@ def training_case(
             fused = runs.get(case_name(mapping, Loop.FUSED))
             other_loop_s = fused.step_s if fused else 0.0
             surely_long = other_loop_s * _least_steps(run, problem, loop) > SURELY_LONG_CALL_S
-            if run.simulated:  # the protocol warms up; `warm_up` would simulate many large steps
+            # The protocol warms up; `warm_up` would take too long with many large steps.
+            if run.simulated or surely_long:
                 training.gradient_steps = 1
-            elif not surely_long:
+            else:
                 training.take(1)
             _size(run, problem, loop, step_s or (other_loop_s if surely_long else 0.0), other_loop_s)
         else:

@@ -45,6 +45,7 @@ def test_an_unknown_baseline_is_refused(placerl: Placerl, tmp_path: Path) -> Non
         (("cartpole-ddpg", "--envpool"), ("envpool", "allowed")),
         (("cartpole-dqn", "--mapping", "abacus-native-cpu"), ("abacus", "allowed")),
         (("cartpole-dqn", "--mapping", "native"), ("native", "allowed")),
+        (("cartpole-dqn", "--mapping", "native-fpga-cpu"), ("native-fpga-cpu", "virtual time")),
     ],
 )
 def test_what_cannot_be_compared_is_refused_first(

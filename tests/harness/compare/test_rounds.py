@@ -313,6 +313,14 @@ def test_environments_of_envpool_are_no_secret(systems, monkeypatch):
     assert asked == [flags | {"cpus": None}]
 
 
+def test_a_mapping_that_someone_named_is_no_headline(systems):
+    """Verdicts and headlines are of the baseline's plain name, with the mapping that the predictions choose."""
+    systems |= {"placerl": ["rate", "2000", MANY], "slow": ["rate", "1000", MANY]}
+    rows = compared(["slow"], asked=True)
+    assert {baseline for baseline, _, _ in rows} == {f"slow, this project with {MAPPING}"}
+    assert {backend for _, backend, _ in rows} == {"placerl", "slow"}
+
+
 def test_a_baseline_that_flushes_is_a_side_of_its_own(systems):
     systems |= {"placerl": ["rate", "2000", MANY], "slow": ["flushable", "500", "1000"]}
     rows = compared(["slow"], flushed=["slow"], returns=RETURNS)

@@ -248,7 +248,11 @@ def test_the_chosen_mapping_is_that_of_the_last_prediction(run: Run) -> None:
         ({}, "compare/cartpole-dqn/sb3", CARTPOLE.training.batch_size),
         ({"batch_size": 64}, "compare/cartpole-dqn/sb3/64", 64),
         ({"environment": False}, None, CARTPOLE.training.batch_size),
-        ({"mapping": GIVEN}, "compare/cartpole-dqn/sb3/torch-native-cpu", CARTPOLE.training.batch_size),
+        (
+            {"mapping": GIVEN},
+            "compare/cartpole-dqn/sb3, this project with torch-native-cpu",
+            CARTPOLE.training.batch_size,
+        ),
     ],
 )
 def test_a_comparison_is_of_the_chosen_mapping_at_its_batch_size(
@@ -267,6 +271,7 @@ def test_a_comparison_is_of_the_chosen_mapping_at_its_batch_size(
     environment = options.get("environment", True)
     settings = named["settings"]
     assert (named["budget_s"], settings.batch_size, settings.environment) == (17, size, environment)
+    assert settings.asked == (given is not None)
     part = ComparedPart.TRAINING if environment else ComparedPart.LEARNER_AND_REPLAY
     assert cell.key == (key or f"compare/cartpole-dqn/{label('sb3', part)}")
     assert cell.key != "compare/cartpole-dqn/sb3" or environment

@@ -181,7 +181,7 @@ def test_noise_carries_no_verdict_on_the_gpu_s_tree(tmp_path: Path) -> None:
         (20.0, 1.0, (8192,), Outcome.IN_KIND),
         (0.0, 1.0, (), Outcome.NO_VERDICT),  # in proportion everywhere, as the number of banks is the same
         (400.0, 1.0, (), Outcome.NO_VERDICT),  # a constant part: linear, yet 0.86 of proportion
-        (400.0, 1.0, (8192,), Outcome.NO_VERDICT),
+        (400.0, 1.0, (8192,), Outcome.IN_KIND),  # which a third size shows
         (20.0, 0.5, (), Outcome.NO_VERDICT),  # two sizes show no curve
         (20.0, 0.5, (8192,), Outcome.NOT_REPRODUCED),
         (20.0, 1.5, (8192,), Outcome.NOT_REPRODUCED),

@@ -62,6 +62,16 @@ def test_devices_whose_rates_a_formula_gives_reproduce_nothing(
     assert verdict("PRL-F8", tmp_path, *modelled).finding.outcome is outcome
 
 
+def test_a_modelled_device_hides_no_two_measured_ones(tmp_path: Path) -> None:
+    """The slowest learner is on the simulated FPGA, where its cycles are modelled."""
+    for size, rows in ((32, grid(32, 3.0, 1.2)), (2048, grid(2048, 1.2, 3.0))):
+        board = mapped("fpga-native-cpu", 1.0, size, provenance=Provenance.MODELLED)
+        other = grid(2048 if size == 32 else 32, 1.2, 3.0)
+        found = verdict("PRL-F8", tmp_path / str(size), *rows, board, *other).finding
+        assert found.outcome is Outcome.NOT_REPRODUCED
+        assert max(n.value for n in found.ours) == pytest.approx(3.0)
+
+
 def test_a_modelled_pair_decides_nothing_next_to_measured_ones(tmp_path: Path) -> None:
     small, agrees, denies = grid(32, 1.2, 3.0), grid(2048, 3.0, 1.2), grid(2048, 1.2, 3.0)
 

@@ -78,6 +78,13 @@ def test_runs_of_one_kind_before_the_other_s_may_be_of_another_speed(gain: float
         assert "took turns" in found.explanation
 
 
+def test_a_late_run_of_one_kind_makes_no_turns(tmp_path: Path) -> None:
+    """Without re-allocation seeds 0 to 3, then with it seeds 0 to 4, then without it seed 4."""
+    fixed, moved = pairs(*[1.25] * 5)[::2], pairs(*[1.25] * 5)[1::2]
+    found = verdict(REALLOCATION, tmp_path, *fixed[:4], *moved, fixed[4]).finding
+    assert (found.outcome, found.ours[0].low) == (Outcome.NO_VERDICT, None)
+
+
 @pytest.mark.parametrize(
     "more",
     [
@@ -111,8 +118,17 @@ def test_pong_s_model_is_large_at_any_batch(tmp_path: Path) -> None:
 
 def test_either_side_needs_the_cores(tmp_path: Path) -> None:
     rows = pairs(*[1.1] * 5)
-    rows[3].details["conditions"]["cores"] = [0, 1, 2]
+    for row in rows:
+        row.details["conditions"]["cores"] = [0, 1, 2]
     assert verdict(REALLOCATION, tmp_path, *rows).finding.outcome is Outcome.NOT_RUN
+
+
+def test_runs_on_other_cores_are_no_pair(tmp_path: Path) -> None:
+    rows = pairs(*[1.1] * 5)
+    rows[3].details["conditions"]["cores"] = list(range(8))
+    found = verdict(REALLOCATION, tmp_path, *rows).finding
+    assert found.outcome is Outcome.NO_VERDICT
+    assert found.ours[0].source == "median over seeds: 4"
 
 
 @pytest.mark.parametrize(

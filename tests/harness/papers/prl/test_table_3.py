@@ -34,6 +34,19 @@ def library(gps: float = 10.0) -> Measurement:
     return trained(gps, 64, suite="compare", workload="cartpole-dqn", details=details)
 
 
+def test_a_library_s_rate_is_of_its_device(tmp_path: Path) -> None:
+    """It has both assignments, and was run on the CPU alone, or on both devices."""
+    tried, here = [*ON_CPU, ON_GPU[0]], library(10.0)
+    alone = verdict(DEVICES, tmp_path / "alone", *tried, here).finding.ours[-1]
+    assert alone.value == pytest.approx(640)
+    assert alone.quantity.endswith("over 2 device assignments, run on cpu alone")
+    both = verdict(
+        DEVICES, tmp_path / "both", *tried, here, replace(library(30.0), device="cuda:0")
+    ).finding.ours[-1]
+    assert both.value == pytest.approx(2 / (1 / 640 + 1 / 1920))
+    assert both.quantity.endswith("over 2 device assignments")
+
+
 def failing(mapping: str) -> Measurement:
     return replace(
         mapped(mapping, 1.0, 64), value=None, low=None, high=None, status="failed", reason="no memory"

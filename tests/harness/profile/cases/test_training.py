@@ -100,7 +100,7 @@ class Begun(Training):
     provenance = Provenance.MEASURED
 
     def __init__(self):
-        self.asked = []
+        self.asked, self.gradient_steps = [], 0
 
     def take(self, gradient_steps):
         self.asked.append(gradient_steps)
@@ -124,4 +124,8 @@ def test_no_call_is_tried_that_another_loop_shows_to_be_surely_long(monkeypatch,
     case = training.training_case(None, problem, mapping, runs, Loop.OVERLAPPED, parts=object())
     run = case.case.setup()
     assert bool(begun.asked) == tried
-    assert tried or (run.gradient_steps, run.long) == (32, True)
+    assert tried or (run.gradient_steps, run.long, begun.gradient_steps) == (
+        32,
+        True,
+        1,
+    )  # above 0: no warm-up
