@@ -184,11 +184,10 @@ def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> It
 
 def _at_the_same_speed(predicted: Number, achieved: Number, error: Number) -> Number:
     """Return what the calls of a training's own rounds predict; the stored prediction is of a core at full speed."""
-    value, low, high = (
-        None if percent is None else achieved.value * (1 + percent / 100)
-        for percent in (error.value, error.low, error.high)
+    value = achieved.value * (1 + error.value / 100)
+    low, high = (
+        None if bound is None else achieved.value * (1 + bound / 100) for bound in (error.low, error.high)
     )
-    assert value is not None
     source = "from calls timed in the training's own rounds"
     return replace(predicted, value=value, source=source, low=low, high=high, rows=error.rows)
 

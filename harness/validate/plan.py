@@ -91,7 +91,10 @@ BUDGETS_S = {
 The quick grid takes at most 8 minutes; a round of Hopper takes several times as long as one of the cart-pole.
 """
 LEAST_S = {("pong-dqn", 32): 1200.0, ("pong-dqn", 64): 2400.0, ("pong-dqn", 256): 9600.0}
-"""Seconds that the set-up, the checks and one round of every mapping take where this is more than any tier gives.
+"""Estimated seconds of set-up, checks and one round of every mapping, where this is more than any tier gives.
+
+At batch size 32 the set-up and a part of the checks took more than 13 minutes on two cores of an AMD EPYC, when the
+simulated learner was half as fast; the larger sizes are in proportion.
 
 The simulated learner computes Pong's convolutions in the hardware's own number format, which takes seconds per gradient
 step, and every mapping with it is run in three loops.
