@@ -8,7 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from primitives.fpga.fixar import program
-from primitives.fpga.fixar.adam import TAU_FRACTION
+from primitives.fpga.fixar.adam import RATE_BITS, TAU_FRACTION
 from primitives.fpga.fixar.engine import SHIFT_BITS, LayerEngine, pass_layout
 from primitives.fpga.fixar.parameters import ParameterMemory, state_word
 from primitives.fpga.fixar.program import ScalarFunction, StepKind
@@ -40,7 +40,8 @@ class Fixar(wiring.Component):
 
     Ports:
         halves: In(1), activations have 16 bits (FIX Algorithm 1, after the quantisation delay). The scales then stay
-            what the largest activations made them. groups: In(16), of a batch: of one sample, or with `halves` of two.
+            what the largest activations made them. groups: In(16), of a batch, 1 or more: of one sample, or with
+            `halves` of two.
         critic_rate, actor_rate, epsilon: In, `adam.corrections` of this update. tau: In(16), in 2^-16.
         actor_error: In(signed(32)), -1 / B with 24 fraction bits. deviation: In(17), of the noise, in 2^-16.
             All of these are constant while `busy`.
@@ -67,8 +68,8 @@ class Fixar(wiring.Component):
             {
                 "halves": In(1),
                 "groups": In(GROUP_BITS),
-                "critic_rate": In(32),
-                "actor_rate": In(32),
+                "critic_rate": In(RATE_BITS),
+                "actor_rate": In(RATE_BITS),
                 "epsilon": In(24),
                 "tau": In(TAU_FRACTION),
                 "actor_error": In(signed(WORD_BITS)),

@@ -37,6 +37,7 @@ SQUARE_SHIFT = 10
 ROOT_BITS = SQUARE_BITS // 2
 QUOTIENT_BITS, QUOTIENT_FRACTION = 24, 16
 RATE_FRACTION = 40
+RATE_BITS = 32
 TAU_FRACTION = 16
 _LIFT = MEAN_FRACTION - GRADIENTS.fraction_bits  # of a gradient to a mean
 _NUMERATOR_LIFT = QUOTIENT_FRACTION + SQUARE_FRACTION // 2 - MEAN_FRACTION
@@ -53,10 +54,18 @@ def corrections(learning_rate: float, step: int, epsilon: float = 1e-8) -> tuple
         learning_rate: Adam's step size.
         step: number of the update, from 1.
         epsilon: Adam's; at least one unit of the root, 2^-24, is used.
+
+    Raises:
+        ValueError: the corrected rate is negative, or does not fit its 32 bits: it is 2^-8 or more.
     """
     root = math.sqrt(1 - (1 - 2.0**-SQUARE_SHIFT) ** step)
     bias = 1 - (1 - MEAN_GAIN / (1 << MEAN_GAIN_SHIFT)) ** step
     rate = round(learning_rate * root / bias * (1 << RATE_FRACTION))
+    if not 0 <= rate < 1 << RATE_BITS:
+        raise ValueError(
+            f"learning_rate: found {learning_rate}, which step {step} corrects to {rate / 2**RATE_FRACTION:.3g}; "
+            f"allowed: 0 or more, and corrected below {2.0 ** (RATE_BITS - RATE_FRACTION)}"
+        )
     return rate, max(1, round(epsilon * root * (1 << SQUARE_FRACTION // 2)))
 
 
@@ -122,7 +131,7 @@ class FixedAdamLane(wiring.Component):
                 "gradient": In(signed(WORD_BITS)),
                 "mean": In(signed(MEAN_BITS)),
                 "square": In(SQUARE_BITS),
-                "rate": In(32),
+                "rate": In(RATE_BITS),
                 "epsilon": In(24),
                 "new_mean": Out(signed(MEAN_BITS)),
                 "new_square": Out(SQUARE_BITS),

@@ -7,7 +7,7 @@ counts on a link that has every line ready, and takes every result at once.
 from primitives.fpga.fixar.engine import PassKind, pass_latency
 from primitives.fpga.fixar.parameters import UPDATE_LATENCY
 from primitives.fpga.fixar.program import ScalarFunction, SequencerStep, StepKind, train
-from primitives.fpga.fixar.shape import SAMPLES, FixarShape
+from primitives.fpga.fixar.shape import SAMPLES, FixarShape, groups_of
 
 SCALAR_CYCLES = 3  # of each result of the scalar unit
 
@@ -25,10 +25,7 @@ def step_cycles(shape: FixarShape, batch: int, *, halves: bool) -> dict[str, int
         lines from the host and results to it; "scalars": tanh and errors; "adam"; "control": one cycle for the
         command, and for each instruction.
     """
-    samples = SAMPLES if halves else 1
-    if batch < 1 or batch % samples:
-        raise ValueError(f"batch: found {batch}; allowed: a positive multiple of {samples}")
-    groups = batch // samples
+    samples, groups = SAMPLES if halves else 1, groups_of(batch, halves=halves)
     parts = dict.fromkeys(("products", "drains", "samples", "scalars", "adam", "control"), 0)
     parts["control"] = 1
     for step in train(shape):
@@ -53,7 +50,7 @@ def forward_cycles(shape: FixarShape, batch: int, *, halves: bool) -> int:
         for step in train(shape)
         if step.operation == StepKind.PASS and step.fields["kind"] == PassKind.FORWARD
     ]
-    return batch // samples * sum(_cycles(step, shape, samples)["products"] for step in passes)
+    return groups_of(batch, halves=halves) * sum(_cycles(step, shape, samples)["products"] for step in passes)
 
 
 def _cycles(step: SequencerStep, shape: FixarShape, samples: int) -> dict[str, int]:

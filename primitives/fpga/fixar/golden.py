@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga.fixar.adam import adam_golden, limited, rounded
+from primitives.fpga.fixar.adam import TAU_FRACTION, adam_golden, limited, rounded
 from primitives.fpga.fixar.scalar import DISCOUNT_FRACTION, ERROR_SHIFT
 from primitives.fpga.fixar.shape import (
     ACTIVATIONS,
@@ -43,7 +43,7 @@ class UpdateSettings:
 
     Attributes:
         critic_rate, actor_rate, epsilon: of `adam.corrections`.
-        tau: fraction by which the targets move, in 2^-16.
+        tau: fraction by which the targets move, in 2^-16; below 1.
         actor_error: -1 / B, in 2^-24.
     """
 
@@ -52,6 +52,11 @@ class UpdateSettings:
     epsilon: int
     tau: int
     actor_error: int
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a `tau` that its register does not hold."""
+        if not 0 <= self.tau < 1 << TAU_FRACTION:
+            raise ValueError(f"tau: found {self.tau}; allowed: 0 to {(1 << TAU_FRACTION) - 1}, in 2^-16")
 
 
 @dataclass

@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 from primitives.fpga.cartpole_agent.lane import saturated
 from primitives.fpga.export.platform import shared
 from primitives.fpga.export.ram import Ram
-from primitives.fpga.fixar.adam import MOMENT_LATENCY, STEP_LATENCY, TAU_FRACTION, FixedAdamLane
+from primitives.fpga.fixar.adam import MOMENT_LATENCY, RATE_BITS, STEP_LATENCY, TAU_FRACTION, FixedAdamLane
 from primitives.fpga.fixar.shape import MEAN_BITS, SQUARE_BITS, WORD_BITS, FixarShape
 from primitives.fpga.gemm.systolic_array import delayed
 
@@ -115,7 +115,7 @@ class ParameterMemory(wiring.Component):
                 "update": In(1),
                 "first": In(range(shape.words)),
                 "last": In(range(shape.words)),
-                "rate": In(32),
+                "rate": In(RATE_BITS),
                 "epsilon": In(24),
                 "tau": In(TAU_FRACTION),
                 "busy": Out(1),

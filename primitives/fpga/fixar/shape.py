@@ -32,6 +32,22 @@ SCALES = 5  # inputs, the actor's two hidden layers, the critic's
 LEAST_SHIFT, MOST_SHIFT = 2, 16  # with which 1 and the largest activation fit a code of 16 bits
 
 
+def groups_of(batch: int, *, halves: bool) -> int:
+    """Return the groups of samples in a batch: of one sample, or with 16-bit activations of two.
+
+    Args:
+        batch: B.
+        halves: whether activations have 16 bits.
+
+    Raises:
+        ValueError: the batch is empty, or its last group is not full.
+    """
+    samples = SAMPLES if halves else 1
+    if batch < 1 or batch % samples:
+        raise ValueError(f"batch: found {batch}; allowed: a positive multiple of {samples}")
+    return batch // samples
+
+
 @dataclass(frozen=True)
 class LayerPlace:
     """A fully connected layer with the places of its data.

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from primitives.fpga.fixar.accelerator import FixarCommand
 from primitives.fpga.fixar.golden import PARTS, GoldenFixar, RawBatch, UpdateSettings
-from primitives.fpga.fixar.shape import SAMPLES, FixarShape
+from primitives.fpga.fixar.shape import SAMPLES, FixarShape, groups_of
 from primitives.fpga.simulation.base import Simulation
 
 Integers = NDArray[np.int64]
@@ -93,11 +93,15 @@ class SimulatedFixar:
 
         Returns:
             The temporal difference errors, and the cycles from the command to the end of the last update.
+
+        Raises:
+            ValueError: the batch is empty, or with 16-bit activations odd.
         """
         batch = len(samples.reward)
+        groups = groups_of(batch, halves=self.halves)
         for name in ("critic_rate", "actor_rate", "epsilon", "tau", "actor_error"):
             self.simulation.write(name, getattr(settings, name))
-        self.simulation.write("groups", batch // (SAMPLES if self.halves else 1))
+        self.simulation.write("groups", groups)
         lines = stream_of(samples, self.shape, halves=self.halves)
         run = self.simulation.run(
             {"commands": np.array([FixarCommand.TRAIN]), "samples": lines}, {"errors": batch}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from primitives.fpga.cycles.simulated_once import SimulatedOnce
-from primitives.fpga.fixar.shape import SAMPLES, FixarShape, benchmark
+from primitives.fpga.fixar.shape import FixarShape, benchmark, groups_of
 from primitives.fpga.gemm.plan import blocks
 
 Size = tuple[str, int, int, bool]
@@ -39,7 +39,7 @@ def _simulate(sizes: Sequence[Any]) -> list[int]:
             models[network, side] = simulation.compiled(Fixar(shape, datapath=False))
         model = models[network, side]
         model.write("halves", int(halves))
-        model.write("groups", batch // SAMPLES if halves else batch)
+        model.write("groups", groups_of(batch, halves=halves))
         lines = np.zeros((lines_read(shape, batch), side), np.int64)
         model.run({"commands": np.array([FixarCommand.TRAIN]), "samples": lines}, {"errors": batch})
         while model.read("busy"):

@@ -30,11 +30,22 @@ REGISTERS = RegisterMap(
         *COMMON,
         Register("command", 0x10, "rw", 2, description="What `start` begins: 0 train, 1 act, 2 dump."),
         Register("halves", 0x14, "rw", 1, description="Activations have 16 bits, and groups two samples."),
-        Register("groups", 0x18, "rw", GROUP_BITS, reset=1, description="Groups of samples in a batch."),
-        Register("critic_rate", 0x1C, "rw", description="Adam's corrected rate of the critic, in 2^-40."),
-        Register("actor_rate", 0x20, "rw", description="Adam's corrected rate of the actor, in 2^-40."),
-        Register("epsilon", 0x24, "rw", 24, reset=1, description="Adam's corrected epsilon, in 2^-24."),
-        Register("tau", 0x28, "rw", TAU_FRACTION, description="How far targets move, in 2^-16."),
+        Register(
+            "groups", 0x18, "rw", GROUP_BITS, reset=1, description="Groups of samples in a batch, 1 or more."
+        ),
+        Register(
+            "critic_rate",
+            0x1C,
+            "rw",
+            description="Adam's corrected rate of the critic, in 2^-40, below 2^-8.",
+        ),
+        Register(
+            "actor_rate", 0x20, "rw", description="Adam's corrected rate of the actor, in 2^-40, below 2^-8."
+        ),
+        Register(
+            "epsilon", 0x24, "rw", 24, reset=1, description="Adam's corrected epsilon, in 2^-24, 1 or more."
+        ),
+        Register("tau", 0x28, "rw", TAU_FRACTION, description="How far targets move, in 2^-16, below 1."),
         Register("actor_error", 0x2C, "rw", description="-1 / B in two's complement, in 2^-24."),
         Register("deviation", 0x30, "rw", 17, description="Standard deviation of the noise, in 2^-16."),
         Register("cycles", 0x34, "ro", description="Cycles of the last training step or action."),

@@ -147,6 +147,13 @@ def test_an_action_with_noise_is_that_of_the_generators(tiny: Library) -> None:
     assert 0 < limited < 2 * draws
 
 
+def test_a_batch_that_does_not_fill_its_groups_is_refused(tiny: Library) -> None:
+    model = SimulatedFixar(tiny.start(), TINY)
+    model.quantise()
+    with pytest.raises(ValueError, match=r"^batch: found 3; allowed: a positive multiple of 2"):
+        model.train(batch(np.random.default_rng(0), TINY, 3), settings(1, 3))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_halfcheetah_takes_a_step_in_each_mode_with_data() -> None:

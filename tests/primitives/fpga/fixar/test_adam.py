@@ -73,3 +73,11 @@ def test_corrections_are_those_of_the_moments_bias() -> None:
     assert rate == pytest.approx(1e-3 * math.sqrt(2.0**-10) / (6554 / 65536) * 2**40, abs=1)
     assert epsilon == 1
     assert adam.corrections(1e-4, 100_000)[0] == pytest.approx(1e-4 * 2**40, abs=1)
+
+
+def test_a_rate_beyond_its_register_is_refused() -> None:
+    assert adam.corrections(0.01, 1)[0] < 1 << adam.RATE_BITS
+    with pytest.raises(
+        ValueError, match=r"^learning_rate: found 0\.01, .* to 0\.01; allowed: .* below 0\.00390625"
+    ):
+        adam.corrections(0.01, 10_000)

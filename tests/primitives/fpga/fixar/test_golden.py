@@ -1,5 +1,7 @@
 """The accelerator's golden model next to the project's fixed-point training in software, step by step."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -62,6 +64,12 @@ def settings(step: int) -> UpdateSettings:
     critic_rate, epsilon = corrections(1e-3, step)
     actor_rate, _ = corrections(1e-4, step)
     return UpdateSettings(critic_rate, actor_rate, epsilon, 328, -round(2**24 / SIZE))
+
+
+@pytest.mark.parametrize("tau", [-1, 1 << 16])
+def test_a_tau_beyond_its_register_is_refused(tau: int) -> None:
+    with pytest.raises(ValueError, match=f"^tau: found {tau}; allowed: 0 to 65535"):
+        replace(settings(1), tau=tau)
 
 
 def test_a_step_is_that_of_the_software_to_a_few_units_of_the_formats() -> None:
