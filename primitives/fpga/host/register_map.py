@@ -146,7 +146,9 @@ COMMON = (
             Field(
                 "start",
                 0,
-                description="Starts one run with the sizes in the registers, after the present one.",
+                description="Starts one run with the values in the registers, which must not change while "
+                "status.busy is 1. During a run one more start is kept for after it; events.done is then set "
+                "only after the last run.",
             ),
         ),
     ),

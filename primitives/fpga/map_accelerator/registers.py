@@ -76,7 +76,8 @@ REGISTERS = RegisterMap(
             0x3C,
             "pulse",
             2,
-            description="Sends weights on m_axis_weights, when the design is not busy.",
+            description="Sends weights on m_axis_weights. Only while status.busy is 0 and no weights are being sent; "
+            "otherwise it is lost.",
             fields=(
                 Field("weights", 0, description="Those of the trained network."),
                 Field("target", 1, description="Those of the target network."),

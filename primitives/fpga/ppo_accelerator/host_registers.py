@@ -64,7 +64,8 @@ REGISTERS = RegisterMap(
             0x30,
             "pulse",
             width=18,
-            description="Stores the step in step_word_0 and the following registers.",
+            description="Stores the step in step_word_0 and the following registers. Only while status.busy is 0; "
+            "otherwise it may be lost.",
             fields=(
                 Field("index", 0, 8, "Place in the program, from 0."),
                 OWNER,
@@ -76,7 +77,8 @@ REGISTERS = RegisterMap(
             0x34,
             "pulse",
             width=18,
-            description="Sends a block of weights, a row per transfer, to m_axis_weights.",
+            description="Sends a block of weights, a row per transfer, to m_axis_weights. One block at a time: what "
+            "is asked for before the last row of a block has been taken may be lost.",
             fields=(BLOCK, OWNER, Field("read", 17, 1, "Must be 1.")),
         ),
         *(
