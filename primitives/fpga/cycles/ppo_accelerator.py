@@ -6,11 +6,8 @@ rows take turns at Adam, which adds at most `update_rows` of the other network.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from primitives.fpga.cycles import gemm_float32
-from primitives.fpga.cycles.ppo import PpoIteration
 from primitives.fpga.gemm.arithmetic import FLOAT32
 from primitives.fpga.gemm.plan import GemmShape
 from primitives.fpga.ppo_accelerator.program import LayerStep, NetworkProgram
@@ -80,72 +77,3 @@ def update_rows(program: NetworkProgram, activation: str = "tanh") -> int:
     """
     wait = WAITS[activation]["UPDATE"] + 1
     return sum(rows(step, side=program.side) + wait for step in program.training(0) if step.kind == "UPDATE")
-
-
-@dataclass(frozen=True)
-class AcceleratorIteration:
-    """The cycles of the accelerator in one iteration of PPO (PPO 2.1), without the host's own work.
-
-    Attributes:
-        inference: of the forward passes of all agents' steps.
-        training: of the mini-batch updates: forward, backward and weight steps, with Adam.
-        transfers: of rows between host and accelerator, when nothing else runs.
-    """
-
-    inference: int
-    training: int
-    transfers: int
-
-    @property
-    def total(self) -> int:
-        """All cycles."""
-        return self.inference + self.training + self.transfers
-
-
-def transfer_rows(program: NetworkProgram, *, trains: bool) -> int:
-    """Return the rows of P words that cross the link for a batch: inputs and outputs, and in training the deltas.
-
-    Args:
-        program: the network's program.
-        trains: whether the batch is trained on.
-    """
-    inputs = program.activation_base(1) * program.side + 1  # with the packet's header
-    outputs = program.sizes[-1] * program.batch_blocks
-    last = len(program.sizes) - 1
-    deltas = (program.delta_base(last + 1) - program.delta_base(last)) * program.side + 1
-    return inputs + outputs + (deltas if trains else 0)
-
-
-def iteration_cycles(
-    networks: Sequence[NetworkProgram],
-    iteration: PpoIteration,
-    *,
-    link_bytes_per_cycle: Fraction | int,
-    activation: str = "tanh",
-) -> AcceleratorIteration:
-    """Return the accelerator's cycles in an iteration of PPO that trains policy and value network in every epoch.
-
-    Both networks run at the same time. In training the one that takes longer also waits for the other one's rows at
-    Adam, at most; this is counted in full. Transfers are not overlapped with runs, and go one after another.
-
-    Args:
-        networks: the programs of policy and value network; their `batch` is replaced.
-        iteration: agents, steps, mini-batch and epochs.
-        link_bytes_per_cycle: the link's rate; a row takes at least one cycle.
-        activation: "tanh" or "relu".
-    """
-    updates = iteration.epochs * iteration.samples // iteration.minibatch
-    row_cycles = max(Fraction(1), 4 * networks[0].side / Fraction(link_bytes_per_cycle))
-    inferring = [replace(program, batch=iteration.agents) for program in networks]
-    training = [replace(program, batch=iteration.minibatch) for program in networks]
-    inference = max(run_cycles(program.forward, program, activation) for program in inferring)
-    update = max(
-        run_cycles((*program.forward, *program.training(0)), program, activation)
-        + sum(update_rows(other, activation) for other in training if other is not program)
-        for program in training
-    )
-    crossing = iteration.steps * sum(transfer_rows(program, trains=False) for program in inferring)
-    crossing += updates * sum(transfer_rows(program, trains=True) for program in training)
-    return AcceleratorIteration(
-        inference * iteration.steps, update * updates, -int(-(crossing * row_cycles) // 1)
-    )
