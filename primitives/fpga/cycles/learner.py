@@ -111,18 +111,20 @@ def _ways(work: Pass) -> Iterator[tuple[list[int], int, int]]:
             yield way, HANDOVER_CYCLES * (len(begin) + len(back)) + LAST_CYCLES + more, policy
 
 
-def pipeline_cycles(work: Pass, *, samples: int) -> int:
+def pipeline_cycles(work: Pass, *, samples: int, interval: int = 1) -> int:
     """Return the hardware's cycles from the first sample taken to the start of the update, in closed form.
 
-    A path of stages takes the time of each stage once, and the slowest stage's time for every further sample. The
-    longest path counts.
+    A path of stages takes the time of each stage once, and the slowest stage's time, or the interval if that is longer,
+    for every further sample. The longest path counts.
 
     Args:
         work: the layers of the pass.
         samples: number of samples per pipeline.
+        interval: cycles after which the pipeline is offered another sample: DP if pipelines get theirs in turn.
     """
     return max(
-        sum(way) + handover + policy + (samples - 1) * max(way) for way, handover, policy in _ways(work)
+        sum(way) + handover + policy + (samples - 1) * max(interval, *way)
+        for way, handover, policy in _ways(work)
     )
 
 

@@ -1,8 +1,9 @@
 """The clock cycles of a gradient step of MAP's accelerator in closed form, which the tests compare with its RTL.
 
 A step draws B samples, computes the first importance weight, sends the batch through the pipelines, and updates all
-weights; the priorities' update overlaps. DDPG's batch is sent twice, for the critic and for the actor. With S banks the
-draw depends on how many samples each bank holds; the closed form is exact for one bank.
+weights; the priorities' update overlaps. DDPG's batch is sent twice, for the critic and for the actor. Pipelines get
+their samples in turn, one per cycle, so that one that is faster than DP cycles per sample waits. With S banks the draw
+depends on how many samples each bank holds; the closed form is exact for one bank.
 """
 
 from primitives.fpga.cycles import replay
@@ -40,7 +41,7 @@ def step_cycles(settings: AcceleratorSettings, batch_size: int) -> int:
     passes = gradient_step_passes(settings.layers, settings.actor)
     learning = [
         WEIGHT_LATENCY
-        + pipeline_cycles(work, samples=batch_size // settings.pipelines)
+        + pipeline_cycles(work, samples=batch_size // settings.pipelines, interval=settings.pipelines)
         + settings.pipelines
         - 1
         + update_cycles(work, adam_latency=target_latency())

@@ -203,8 +203,8 @@ def gradient_step(
 def accelerator_cycles(design: PipelineDesign, batch_size: int, capacity: int, fanout: int) -> int | None:
     """Return the clock cycles of a gradient step on MAP's whole accelerator: sampling, learning, new priorities.
 
-    They come from the closed form of `map_accelerator.timer`, which equals its RTL; one bank. The tree's levels hold at
-    least `capacity` transitions.
+    They come from the closed form of `map_accelerator.timer`, which its tests compare with the RTL of one to four
+    pipelines; one bank. The tree's levels hold at least `capacity` transitions.
 
     Args:
         design: the learner.

@@ -20,6 +20,8 @@ from tests.primitives.fpga.resettable import Resettable, reset
 
 CARTPOLE = AcceleratorSettings(layers_of(NETWORKS["cartpole"], 2))
 SMALL = AcceleratorSettings(layers_of(NETWORKS["small"], 1), largest_batch=8, levels=2)
+# A pipeline takes 3 cycles per sample, but gets one every 4 cycles.
+IN_TURN = replace(SMALL, layers=layers_of((1, 2, 2), 2), pipelines=4, largest_batch=16)
 DIVIDED = replace(SMALL, pipelines=2, banks=2, double=True)
 WITH_ACTOR = replace(
     SMALL, layers=layers_of((3, 2, 1), 1), actor=layers_of((2, 2, 1), 1), pipelines=2, banks=2
@@ -84,11 +86,13 @@ def check_that_sending_is_alone(settings: AcceleratorSettings, host: Accelerator
     "settings",
     [
         pytest.param(SMALL, marks=pytest.mark.slow),
+        pytest.param(replace(SMALL, pipelines=2), marks=pytest.mark.slow),
+        IN_TURN,
         DIVIDED,
         pytest.param(WITH_ACTOR, marks=pytest.mark.slow),
         pytest.param(LATE_TARGETS, marks=pytest.mark.slow),
     ],
-    ids=["small", "divided", "with actor", "late targets"],
+    ids=["small", "two pipelines", "in turn", "divided", "with actor", "late targets"],
 )
 def test_gradient_steps_are_the_golden_models_bit_by_bit(settings: AcceleratorSettings) -> None:
     host = AcceleratorHost(simulation.interpreted(MapAccelerator(settings)), settings)
