@@ -78,10 +78,14 @@ class AcceleratorSettings:
                 raise ValueError(
                     f"{name}: found {value}; allowed: {'a power of two' if powers else '1 or more'}"
                 )
-        if self.actor and (self.layers[-1].outputs != 1 or self.double or self.pair != self.layers[0].inputs):
+        if self.actor and self.double:
+            raise ValueError("double: found True; allowed with an actor: False")
+        if self.actor and self.layers[-1].outputs != 1:
+            raise ValueError(f"layers: found {self.layers[-1].outputs} outputs; allowed with an actor: 1")
+        if self.actor and self.pair != self.layers[0].inputs:
             raise ValueError(
                 f"actor: found {self.pair} numbers of a state and an action; allowed: the critic's inputs, "
-                f"{self.layers[0].inputs}, with one output and without double"
+                f"{self.layers[0].inputs}"
             )
         if self.largest_batch % self.pipelines:
             raise ValueError(

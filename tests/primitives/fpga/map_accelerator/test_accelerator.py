@@ -152,6 +152,10 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
         ValueError, match="actor: found 3 numbers of a state and an action; allowed: the crit"
     ):
         replace(WITH_ACTOR, layers=layers_of((4, 2, 1), 1))
+    with pytest.raises(ValueError, match=r"^layers: found 2 outputs; allowed with an actor: 1"):
+        replace(WITH_ACTOR, layers=layers_of((3, 2, 2), 1))
+    with pytest.raises(ValueError, match=r"^double: found True; allowed with an actor: False"):
+        replace(WITH_ACTOR, double=True)
     with pytest.raises(ValueError, match="found 8 outputs before 9 inputs"):
         AcceleratorSettings((LayerShape(4, 8, 1), LayerShape(9, 2, 1)))
 
