@@ -22,11 +22,15 @@ class HostedAccelerator(SimulatedAccelerator):
     Args:
         sizes: of the accelerator.
         engine: `compiled` (Verilator) or `interpreted` (Amaranth's own simulator, for tiny ones).
+
+    Attributes:
+        ready: in which cycles the host takes rows of outputs and weights: a pattern, repeated.
     """
 
     def __init__(self, sizes: AcceleratorSizes, *, engine: str = "compiled"):
         super().__init__(sizes, engine=engine, design=PpoAcceleratorTop(sizes))
         self.registers = HostAccess(self.simulation, REGISTERS)
+        self.ready: Sequence[bool] = [True]
 
     def _store(self, network: int, steps: Sequence[dict[str, Any]]) -> None:
         for index, step in enumerate(steps):
@@ -49,8 +53,8 @@ class HostedAccelerator(SimulatedAccelerator):
         found = []
         for block in blocks:
             self.registers.write(read_weights=int(block) | network << 16 | 1 << 17)
-            run = self.simulation.run({}, {"m_axis_weights": self.sizes.side})
-            found.append(_words(run.outputs["m_axis_weights"]["data"], self.sizes.side))
+            rows = self._taken({"m_axis_weights": self.sizes.side})["m_axis_weights"]
+            found.append(_words(rows["data"], self.sizes.side))
         return row_floats(np.concatenate(found), self.sizes.side)
 
     def _run(
@@ -61,10 +65,7 @@ class HostedAccelerator(SimulatedAccelerator):
         self.registers.write(events=1, runs=begins, **steps, control=1)
         found = {}
         if rows:
-            wanted: dict[str | tuple[str, ...], int] = {
-                f"m_axis_outputs_{unit}": count for unit, count in rows.items()
-            }
-            outputs = self.simulation.run({}, wanted).outputs
+            outputs = self._taken({f"m_axis_outputs_{unit}": count for unit, count in rows.items()})
             for unit in rows:
                 sent = outputs[f"m_axis_outputs_{unit}"]
                 assert sent["last"].tolist() == [0] * (rows[unit] - 1) + [1], (
@@ -74,6 +75,11 @@ class HostedAccelerator(SimulatedAccelerator):
         while not self.registers.read("events") & 1:
             self.simulation.step(100)
         return found, {network: self.registers.read(f"cycles_{network}") for network in runs}
+
+    def _taken(self, wanted: dict[str, int]) -> dict[str, Any]:
+        """Return the transfers of streams, of which the number is given, to a host that is ready as `ready` says."""
+        ready = dict.fromkeys(wanted, self.ready)
+        return self.simulation.run({}, dict(wanted.items()), ready=ready).outputs
 
     def _set(self, name: str, word: int) -> None:
         self.registers.write(**{name: word})

@@ -22,6 +22,18 @@ class StreamRuleError(RuntimeError):
     """A design withdrew or changed an item of an output stream that was offered and not yet taken."""
 
 
+def broken_rule(stream: str, cycle: int, *, withdrawn: bool) -> str:
+    """Return the message of a `StreamRuleError`.
+
+    Args:
+        stream: name of the output stream.
+        cycle: cycle of the run in which the item was no longer offered.
+        withdrawn: whether it was withdrawn, rather than changed.
+    """
+    change = "withdrawn" if withdrawn else "changed"
+    return f"{stream}: cycle {cycle}: found an item that was {change} before it was taken"
+
+
 @dataclass(frozen=True)
 class Feed:
     """The items for one input stream, as 32-bit words.
@@ -113,7 +125,7 @@ class Simulation(ABC):
             ValueError: a name is not a stream of that direction, or lengths differ.
             SimulationStalledError: the limit was reached.
             StreamRuleError: an output stream that is named did not keep valid and payload while its consumer was not
-                ready (AXI4-Stream 2.2.1). Only the interpreted simulation checks this.
+                ready (AXI4-Stream 2.2.1). The compiled simulation checks this until all expected items are delivered.
         """
         groups = [
             StreamGroup((names,) if isinstance(names, str) else tuple(names), count)

@@ -10,12 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from primitives.fpga.simulation import verilator_build
-from primitives.fpga.simulation.base import Feed, RawRun, Simulation, SimulationStalledError, StreamGroup
+from primitives.fpga.simulation.base import (
+    Feed,
+    RawRun,
+    Simulation,
+    SimulationStalledError,
+    StreamGroup,
+    StreamRuleError,
+    broken_rule,
+)
 from primitives.fpga.simulation.ports import ports_of
 
 _words_p = ctypes.POINTER(ctypes.c_uint32)
 _int64_p = ctypes.POINTER(ctypes.c_int64)
 _uint8_p = ctypes.POINTER(ctypes.c_uint8)
+WITHDRAWN = 1  # of harness.cpp
 
 
 class _Source(ctypes.Structure):
@@ -50,6 +59,7 @@ class _Sink(ctypes.Structure):
         ("ready", _uint8_p),
         ("period", ctypes.c_int64),
         ("cycles", _int64_p),
+        ("broken", ctypes.c_int64),
     )
 
 
@@ -157,6 +167,9 @@ class CompiledSimulation(Simulation):
         cycles = self._library.placerl_run(
             self._model, sources, len(sources), sinks, len(sinks), wanted, len(wanted), limit_cycles
         )
+        for name, sink in zip(room, sinks, strict=True):
+            if sink.broken:
+                raise StreamRuleError(broken_rule(name, cycles - 1, withdrawn=sink.broken == WITHDRAWN))
         if any(s.taken < s.count for s in sources) or any(g.delivered < g.wanted for g in wanted):
             progress = {name: (s.taken, s.count) for name, s in zip(feeds, sources, strict=True)}
             done = {group.names: (g.delivered, g.wanted) for group, g in zip(groups, wanted, strict=True)}

@@ -1,8 +1,10 @@
 // Drives a design that Verilator has turned into the class Vtop: whole batches of stream transfers in one
 // call. The design's ports come in `ports.inc`, one line each: PORT(member of Vtop, width in bits).
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "Vtop.h"
 #include "verilated.h"
@@ -105,7 +107,10 @@ struct Sink {
     const uint8_t *ready; // a pattern of `period` cycles
     int64_t period;
     int64_t *cycles; // out: when each item was delivered
+    int64_t broken;  // out: WITHDRAWN or CHANGED if that happened to an item before it was taken
 };
+
+enum { WITHDRAWN = 1, CHANGED = 2 };
 
 void *placerl_create() { return new Model; }
 void placerl_destroy(void *model) { delete static_cast<Model *>(model); }
@@ -125,7 +130,8 @@ void placerl_step(void *model, int64_t cycles) {
         static_cast<Model *>(model)->tick();
 }
 
-// Runs until every item is taken and delivered, or for `limit` cycles. Returns the cycles run.
+// Runs until every item is taken and delivered, until a sink is broken, or for `limit` cycles. Returns the
+// cycles run.
 int64_t placerl_run(void *model, Source *sources, int source_count, Sink *sinks, int sink_count,
                     Group *groups, int group_count, int64_t limit) {
     auto &m = *static_cast<Model *>(model);
@@ -141,8 +147,12 @@ int64_t placerl_run(void *model, Source *sources, int source_count, Sink *sinks,
                 return true;
         return false;
     };
+    // For each sink the item that was offered in the last cycle and not taken; empty if there is none.
+    std::vector<std::vector<uint32_t>> waiting(sink_count);
+    std::vector<uint32_t> item;
+    bool broken = false;
     int64_t cycle = 0;
-    for (; cycle < limit && unfinished(); ++cycle) {
+    for (; cycle < limit && !broken && unfinished(); ++cycle) {
         for (int i = 0; i < source_count; ++i) {
             const Source &s = sources[i];
             const bool offered = s.taken < s.count && waits[i] == 0;
@@ -171,12 +181,23 @@ int64_t placerl_run(void *model, Source *sources, int source_count, Sink *sinks,
         for (int i = 0; i < sink_count; ++i) {
             Sink &s = sinks[i];
             Group &group = groups[s.group];
-            const bool transfer = m.ports[s.port + 1].high() && m.ports[s.port + 2].high();
-            if (transfer && group.delivered < group.wanted) {
-                ++group.delivered;
-                m.ports[s.port].get(s.words + s.delivered * s.words_per_item);
-                s.cycles[s.delivered++] = cycle;
+            if (group.delivered == group.wanted)
+                continue;
+            const bool valid = m.ports[s.port + 1].high();
+            item.resize(valid ? s.words_per_item : 0);
+            if (valid)
+                m.ports[s.port].get(item.data());
+            if (!waiting[i].empty() && item != waiting[i]) {
+                s.broken = valid ? CHANGED : WITHDRAWN;
+                broken = true;
             }
+            if (valid && m.ports[s.port + 2].high()) {
+                ++group.delivered;
+                std::copy(item.begin(), item.end(), s.words + s.delivered * s.words_per_item);
+                s.cycles[s.delivered++] = cycle;
+                waiting[i].clear();
+            } else
+                waiting[i] = item;
         }
         m.top.clk = 1;
         m.top.eval();

@@ -18,6 +18,7 @@ from primitives.fpga.simulation.base import (
     SimulationStalledError,
     StreamGroup,
     StreamRuleError,
+    broken_rule,
 )
 from primitives.fpga.simulation.ports import ports_of
 
@@ -215,8 +216,7 @@ class _Sink:
     def transfer(self, context: Any, cycle: int) -> None:
         item = context.get(self._payload) if context.get(self._valid) else None
         if self._offered is not None and item != self._offered:
-            change = "withdrawn" if item is None else "changed"
-            self.broken = f"{self._name}: cycle {cycle}: found an item that was {change} before it was taken"
+            self.broken = broken_rule(self._name, cycle, withdrawn=item is None)
         taken = bool(context.get(self._ready))
         self._offered = None if taken else item
         if self.unfinished and item is not None and taken:

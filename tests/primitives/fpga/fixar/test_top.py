@@ -87,7 +87,8 @@ def test_a_host_trains_acts_and_reads_the_weights_through_registers_and_streams(
             control=1,
         )
         lines = stream_of(samples, SHAPE, halves=halves)
-        run = model.run({"s_axis_samples": axis(lines)}, {"m_axis_errors": 4})
+        stalls = {"m_axis_errors": [False, True, False]}
+        run = model.run({"s_axis_samples": axis(lines)}, {"m_axis_errors": 4}, ready=stalls)
         errors = run.outputs["m_axis_errors"]
         np.testing.assert_array_equal(
             np.asarray(errors["data"]).astype(np.uint32).view(np.int32), golden.step(samples, numbers)
@@ -110,7 +111,9 @@ def test_a_host_trains_acts_and_reads_the_weights_through_registers_and_streams(
         host.write(events=1)
     state = rng.integers(-(1 << 17), 1 << 17, (1, SHAPE.state))
     host.write(command=FixarCommand.ACT, control=1)
-    run = model.run({"s_axis_samples": axis(lines_of(state, 4, 1).reshape(-1, 4))}, {"m_axis_action": 1})
+    lines = lines_of(state, 4, 1).reshape(-1, 4)
+    stalls = {"m_axis_action": [False, False, True]}
+    run = model.run({"s_axis_samples": axis(lines)}, {"m_axis_action": 1}, ready=stalls)
     action = np.asarray(run.outputs["m_axis_action"]["data"]).astype(np.uint32).view(np.int32)
     np.testing.assert_array_equal(action.ravel(), golden.act(state)[0])
     shifts = host.read("shifts")

@@ -114,17 +114,19 @@ class Impatient(wiring.Component):
         return m
 
 
+@SIMULATORS
 @pytest.mark.parametrize("withdrawn", [True, False])
-def test_an_item_that_does_not_wait_for_its_consumer_is_found(withdrawn: bool) -> None:
-    always = simulation.interpreted(Impatient(withdrawn)).run({}, {"numbers": 8})
+def test_an_item_that_does_not_wait_for_its_consumer_is_found(withdrawn: bool, simulator: Any) -> None:
+    always = simulator(Impatient(withdrawn)).run({}, {"numbers": 8})
     assert len(always.outputs["numbers"]) == 8
     word = "withdrawn" if withdrawn else "changed"
     with pytest.raises(StreamRuleError, match=f"numbers: cycle 2: found an item that was {word} before"):
-        simulation.interpreted(Impatient(withdrawn)).run({}, {"numbers": 8}, ready={"numbers": [False]})
+        simulator(Impatient(withdrawn)).run({}, {"numbers": 8}, ready={"numbers": [False]})
 
 
-def test_an_item_may_follow_another_at_once() -> None:
-    run = simulation.interpreted(Impatient(False)).run({}, {"numbers": 4}, ready={"numbers": [False, True]})
+@SIMULATORS
+def test_an_item_may_follow_another_at_once(simulator: Any) -> None:
+    run = simulator(Impatient(False)).run({}, {"numbers": 4}, ready={"numbers": [False, True]})
     assert run.outputs["numbers"].tolist() == [0, 1, 2, 3]
 
 
