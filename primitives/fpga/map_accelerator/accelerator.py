@@ -41,9 +41,10 @@ def transition(settings: AcceleratorSettings) -> data.StructLayout:
 class MapAccelerator(wiring.Component):
     """Trains a Q network, or DDPG's actor and critic, on its own, between a host's writes to `registers.REGISTERS`.
 
-    After a reset it clears its sum tree in `timer.clear_cycles`. Meanwhile it takes at most one transition, and a run
-    that starts then ends without a step. The host must send all weights again; Adam's moments and the sums of gradients
-    then become 0, too. Runs are then as after the configuration of the device.
+    After a reset it clears its sum tree in `timer.clear_cycles`. Meanwhile it takes at most one transition, or two with
+    several banks. A run that starts then ends without a step; with several banks, once a transition was taken, it waits
+    for the cleared tree, then takes its steps. The host must send all weights again; Adam's moments and the sums of
+    gradients then become 0, too. Runs are then as after the configuration of the device.
 
     Args:
         settings: sizes.

@@ -3,9 +3,9 @@
 host = SimulatedAccelerator(sizes)
 host.load(0, program, weights)
 host.write_inputs(0, program, inputs)
-outputs = host.forward(0)            # z_L, (n_L, M)
+outputs, cycles = host.forward(0)  # [z_L, (n_L, M)], and the cycles by network
 host.write_deltas(0, program, deltas)
-host.train(0, learning_rate=3e-4, step=1)
+cycles = host.train(0, learning_rates=[3e-4], step=1)
 """
 
 from collections.abc import Sequence

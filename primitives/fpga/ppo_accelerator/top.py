@@ -1,6 +1,6 @@
 """PPO's accelerator with its host interface: AXI4-Lite registers, and AXI4-Streams of rows.
 
-Golden model: `golden.GoldenNetwork`; the host's part is `simulation.HostedAccelerator`.
+Golden model: `golden.GoldenNetwork`; the host's part is `hosted_simulation.HostedAccelerator`.
 """
 
 from typing import Any
