@@ -91,6 +91,22 @@ def test_a_bench_passes_on_verilator(tmp_path: Path) -> None:
     assert "PASS=2 FAIL=0" in done.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_an_accelerators_register_bench_passes_and_fails_on_another_reset_value(tmp_path: Path) -> None:
+    needs("iverilog", "make")
+    sizes = {"network": "small", "batch": "8", "fanout": "4", "levels": "2"}
+    module = export(BLOCKS["map-accelerator"], tmp_path, **sizes)
+    done = fusesoc(tmp_path, module, "sim")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "PASS=1 FAIL=0" in done.stdout
+    path = tmp_path / f"{module}_vectors.json"
+    vectors = json.loads(path.read_text())
+    next(register for register in vectors["registers"] if register["name"] == "batch")["reset"] ^= 1
+    path.write_text(json.dumps(vectors))
+    assert fusesoc(tmp_path, module, "sim").returncode != 0
+
+
 def test_a_block_with_registers_has_their_header_and_table(tmp_path: Path) -> None:
     export(SCALER, tmp_path)
     assert "#define SCALER_FACTOR_ADDRESS 0x10u" in (tmp_path / "scaler_registers.h").read_text()
