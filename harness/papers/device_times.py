@@ -3,7 +3,7 @@
 A primitive is an operation that is timed on its own: `learner.step`, `sum_tree.sample` or `sum_tree.update`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pandas as pd
 
@@ -142,6 +142,25 @@ def shared_sizes(found: dict[str, dict[int, Number]]) -> list[int]:
     """
     kinds = [kind for kind in (CPU, GPU, FPGA) if kind in found]
     return sorted(set.intersection(*(set(found[kind]) for kind in kinds))) if kinds else []
+
+
+def missing_sizes(sizes: Collection[int], small: int, large: int) -> str:
+    """Return a text that names the sizes that a statement on small and large batches lacks; empty if none is missing.
+
+    Args:
+        sizes: the batch sizes at which all that is compared has times.
+        small: the largest batch size that counts as small.
+        large: the least batch size that counts as large.
+    """
+    missing = []
+    if not any(size <= small for size in sizes):
+        missing.append(f"of at most {small}")
+    if not any(size >= large for size in sizes):
+        missing.append(f"of at least {large}")
+    if not missing:
+        return ""
+    found = ", ".join(map(str, sorted(sizes))) or "none"
+    return f"a batch size {' and one '.join(missing)} (found: {found})"
 
 
 def listed(found: dict[str, dict[int, Number]]) -> tuple[Number, ...]:

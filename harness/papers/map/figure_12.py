@@ -11,7 +11,18 @@ from harness.papers import charts
 from harness.papers.base import Finding, Outcome
 from harness.papers.clocks import REPLAY, at_both_clocks
 from harness.papers.device_order import exact
-from harness.papers.device_times import FPGA, GPU, WORDS, fastest, lacking, listed, panel, replay_times, times
+from harness.papers.device_times import (
+    FPGA,
+    GPU,
+    WORDS,
+    fastest,
+    lacking,
+    listed,
+    missing_sizes,
+    panel,
+    replay_times,
+    times,
+)
 from harness.papers.evidence import agrees, detail, records
 from harness.papers.number import Number, from_text, merge_rows, ratio
 
@@ -74,8 +85,8 @@ def _fpga_over_gpu(frame: pd.DataFrame, primitive: str, low_key: str, high_key: 
         ratio(f"batch size {size}: FPGA over GPU", found[GPU][size], exact(found[FPGA][size]))
         for size in sizes
     ]
-    if needs := _missing(sizes):
-        return Finding(Outcome.NOT_RUN, tuple(gains) or listed(found), needs=f"{needs}, on GPU and FPGA")
+    if needs := missing_sizes(sizes, SMALL, LARGE):
+        return Finding(Outcome.NOT_RUN, tuple(gains) or listed(found), needs=f"on GPU and FPGA {needs}")
     low, high = (n.value for n in from_text(low_key, high_key))
     crosses = low_key.endswith("gpu_over_fpga_high")
     low = 1 / low if crosses else low
@@ -101,20 +112,6 @@ def _plotted(*times: dict[int, Number]) -> list[int]:
     return sorted(size for size in set.intersection(*map(set, times)) if size <= LARGEST)
 
 
-def _missing(sizes: list[int]) -> str:
-    """Return a text that names the sizes that statements on small and large batches lack; empty if none is missing.
-
-    Args:
-        sizes: the batch sizes that have times, ascending.
-    """
-    missing = []
-    if not sizes or sizes[0] > SMALL:
-        missing.append(f"a batch size of at most {SMALL}")
-    if not sizes or sizes[-1] < LARGE:
-        missing.append(f"a batch size of at least {LARGE}")
-    return " and ".join(missing)
-
-
 def gpu_constant(frame: pd.DataFrame) -> Finding:
     """Check MAP Fig. 12: on the GPU, the prefix sum index takes constant time, and the update grows with the batch.
 
@@ -127,7 +124,7 @@ def gpu_constant(frame: pd.DataFrame) -> Finding:
     """
     found = {call: fastest(times(frame, WORKLOAD, call)).get(GPU, {}) for call in CALLS}
     sizes = _plotted(*found.values())
-    if needs := _missing(sizes):
+    if needs := missing_sizes(sizes, SMALL, LARGE):
         return Finding(Outcome.NOT_RUN, needs=f"{WORDS[GPU]}, for Hopper's sum tree {needs}")
     low, high = sizes[0], sizes[-1]
     sample, update = (

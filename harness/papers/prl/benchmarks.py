@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from harness.papers import device_times
 from harness.papers.number import from_text
 
 WORKLOADS = ("cartpole-dqn", "mountaincar-ddpg", "pong-dqn")
@@ -21,12 +22,5 @@ def missing_sizes(sizes: Collection[int]) -> str:
     Args:
         sizes: the batch sizes that every compared device has.
     """
-    needed = []
-    if not any(size <= SMALL for size in sizes):
-        needed.append(f"of at most {SMALL}")
-    if not any(size >= LARGE for size in sizes):
-        needed.append(f"of at least {LARGE}")
-    if not needed:
-        return ""
-    found = ", ".join(map(str, sorted(sizes))) or "none"
-    return f"a batch size {' and one '.join(needed)} on every device (found: {found})"
+    missing = device_times.missing_sizes(sizes, SMALL, LARGE)
+    return f"on every device {missing}" if missing else ""

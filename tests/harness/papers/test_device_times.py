@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness import papers, workloads
-from harness.papers import Outcome
+from harness.papers import Outcome, device_times
 from harness.plan import plan, tiers
 from harness.profile import simulated as simulated_profile
 from harness.store.store import Store
@@ -19,6 +19,21 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     assert found.verdict.startswith("not run: needs a CUDA device")
     assert len(found.finding.ours) == 2 * len(SIZES)
     assert "FPGA" in verdict("MAP-F11", tmp_path, *(row for row in steps() if row.device == "cuda")).needs
+
+
+@pytest.mark.parametrize(
+    ("sizes", "missing"),
+    [
+        ([2048, 8], ""),
+        ([8, 100], ""),
+        ([8, 99], "a batch size of at least 100 (found: 8, 99)"),
+        ([100, 9], "a batch size of at most 8 (found: 9, 100)"),
+        ([99, 9], "a batch size of at most 8 and one of at least 100 (found: 9, 99)"),
+        ([], "a batch size of at most 8 and one of at least 100 (found: none)"),
+    ],
+)
+def test_sizes_have_to_reach_from_a_small_batch_to_a_large_one(sizes: list[int], missing: str) -> None:
+    assert device_times.missing_sizes(sizes, 8, 100) == missing
 
 
 def test_the_reference_stands_for_no_device(tmp_path: Path) -> None:

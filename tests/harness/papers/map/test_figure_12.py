@@ -97,9 +97,9 @@ def test_the_update_is_always_faster_on_the_fpga(
 @pytest.mark.parametrize(
     ("sizes", "needs"),
     [
-        ((32, 256), "a batch size of at least 512"),
-        ((64, 16384), "a batch size of at most 32"),
-        ((256,), "a batch size of at most 32 and a batch size of at least 512"),
+        ((32, 256), "at least 512 (found: 32, 256)"),
+        ((64, 16384), "at most 32 (found: 64, 16384)"),
+        ((256,), "at most 32 and one of at least 512 (found: 256)"),
     ],
 )
 def test_what_lacks_of_small_and_large_batches_is_named(
@@ -107,7 +107,7 @@ def test_what_lacks_of_small_and_large_batches_is_named(
 ) -> None:
     primitive = f"sum_tree.{'sample' if key.endswith('sampling') else 'update'}"
     found = verdict(key, tmp_path, *replay(primitive, dict.fromkeys(sizes, 20.0))).finding
-    assert found.needs == f"{needs}, on GPU and FPGA"
+    assert found.needs == f"on GPU and FPGA a batch size of {needs}"
     assert [number.value for number in found.ours] == pytest.approx([20.0] * len(sizes))
 
 
@@ -119,7 +119,7 @@ def test_noise_on_the_gpu_carries_no_verdict_on_the_replay(key: str, tmp_path: P
     assert verdict(key, tmp_path / "gpu", *noisy).finding.outcome is Outcome.NO_VERDICT
     apart = [row for row in rows if (row.device, row.batch_size) not in (("cuda", 32), ("fpga:u200", 16384))]
     found = verdict(key, tmp_path / "apart", *apart)
-    assert found.needs == "a batch size of at most 32 and a batch size of at least 512, on GPU and FPGA"
+    assert found.needs == "on GPU and FPGA a batch size of at most 32 and one of at least 512 (found: none)"
     assert len(found.finding.ours) == 2, "the times, where no gain is known"
     assert verdict(key, tmp_path / "none", *rows[1::2]).needs == "a CUDA device"
 
@@ -153,7 +153,7 @@ def test_the_gpu_is_bound_by_launches_for_one_operation_alone(
 def test_the_gpu_s_operations_are_compared_over_the_same_batch_sizes(tmp_path: Path) -> None:
     rows = replay("sum_tree.sample", {32: 64, 2048: 1.1}) + replay("sum_tree.update", {32: 2, 16384: 2})
     found = verdict("MAP-F12-GPU", tmp_path / "apart", *rows).finding
-    assert found.needs == "a CUDA device, for Hopper's sum tree a batch size of at least 512"
+    assert found.needs == "a CUDA device, for Hopper's sum tree a batch size of at least 512 (found: 32)"
     rows += replay("sum_tree.update", {2048: 2, 65536: 2}) + replay("sum_tree.sample", {65536: 64})
     found = verdict("MAP-F12-GPU", tmp_path / "shared", *rows).finding
     assert [number.quantity for number in found.ours[:2]] == [

@@ -83,7 +83,7 @@ def test_the_gpu_over_the_cpu_and_the_fpga_where_it_is_small(
     noisy = [replace(row, **TOO_FEW) if row.device == "cuda" else row for row in rows]
     assert verdict("PRL-F7", tmp_path / "noisy", *noisy).finding.outcome is Outcome.NO_VERDICT
     one = verdict("PRL-F7", tmp_path / "one", *rows[::2])
-    assert one.needs == "a batch size of at least 512 on every device (found: 32); the tier standard has both"
+    assert one.needs == "on every device a batch size of at least 512 (found: 32); the tier standard has both"
     assert (
         verdict("PRL-F7", tmp_path / "none", *rows[:2]).needs
         == "a CUDA device and FPGA primitives (simulated)"
@@ -170,7 +170,7 @@ def test_growth_between_small_batches_shows_nothing(tmp_path: Path) -> None:
     ]
     found = verdict("PRL-F6", tmp_path, *rows).finding
     assert (found.outcome, len(found.ours)) == (Outcome.NOT_RUN, 6)
-    assert found.needs.startswith("a batch size of at least 512 on every device (found: 32, 256)")
+    assert found.needs.startswith("on every device a batch size of at least 512 (found: 32, 256)")
 
 
 def test_growth_needs_two_sizes_and_rows_without_noise(tmp_path: Path) -> None:
