@@ -17,7 +17,7 @@ from harness.papers.base import Finding, Outcome
 from harness.papers.cells import TierLimits
 from harness.papers.comparisons import gains
 from harness.papers.evidence import detail, records
-from harness.papers.prl.table_3 import LIBRARIES
+from harness.papers.prl.table_3 import LIBRARIES, NAMES
 from harness.papers.relaxed_training import Curve, Relaxation, RelaxedTask, keeps, runs_of, shares
 from harness.store.cell import Cell
 
@@ -66,7 +66,8 @@ def convergence(frame: pd.DataFrame) -> Finding:
     """Check PRL Fig. 9: throughput improves without a loss of reward, so that training converges faster.
 
     Every training has to be faster than each library's while it learns no less in the same steps, and re-allocating
-    actors to training has to keep the reward. One that is slower, learns less or loses reward refutes the statement.
+    actors to training has to keep the reward. One that is slower, learns less or loses reward refutes the statement;
+    only comparisons with both libraries of the figure show it.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
@@ -82,11 +83,9 @@ def convergence(frame: pd.DataFrame) -> Finding:
     if not found:
         return Finding(Outcome.NOT_RUN, ours, needs=NEEDS)
     faster, slower = (sum(gain.verdict == word for gain in found) for word in ("faster", "slower"))
-    less = sum(
-        row.status == "ok" and detail(row, "verdict") == LEARNS_LESS
-        for gain in found
-        for row in records(frame.loc[list(gain.ratio.rows)])
-    )
+    compared = [row for gain in found for row in records(frame.loc[list(gain.ratio.rows)])]
+    less = sum(row.status == "ok" and detail(row, "verdict") == LEARNS_LESS for row in compared)
+    missing = set(NAMES.values()) - {NAMES[str(detail(row, "baseline"))] for row in compared}
     said = (
         f"Of {len(found)} comparisons {faster} are faster and learn no less in the same steps, {slower} are slower, "
         f"and {less} are faster and learn less. "
@@ -98,9 +97,11 @@ def convergence(frame: pd.DataFrame) -> Finding:
         if loses
         else "What re-allocating actors costs in reward was not trained (claim/PRL-F9, tier standard)."
     )
+    if missing:
+        said += f" Not compared: {', '.join(sorted(missing))}."
     if slower or less or False in loses:
         return Finding(Outcome.NOT_REPRODUCED, ours, said)
-    holds = faster == len(found) and loses and all(loses)
+    holds = faster == len(found) and not missing and loses and all(loses)
     return Finding(Outcome.IN_KIND if holds else Outcome.NO_VERDICT, ours, said)
 
 

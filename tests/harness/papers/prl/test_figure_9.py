@@ -33,6 +33,8 @@ def trainings(final: float) -> list[Measurement]:
         (("faster", "faster"), 200.0, Outcome.NOT_REPRODUCED),  # half of the gain
         (("faster", "faster"), 360.0, Outcome.NO_VERDICT),  # about nine tenths of it
         (("faster", "faster"), None, Outcome.NO_VERDICT),  # re-allocation was not trained
+        (("faster",), 400.0, Outcome.NO_VERDICT),  # RLlib was not compared
+        (("slower",), 400.0, Outcome.NOT_REPRODUCED),
         ((), 400.0, Outcome.NOT_RUN),
     ],
 )
@@ -49,6 +51,7 @@ def test_faster_at_the_same_reward(
         assert "Stable-Baselines3 or RLlib" in found.needs
     else:
         assert f"{verdicts.count('faster')} are faster and learn no less" in found.explanation
+        assert ("Not compared: RLlib." in found.explanation) == (len(verdicts) < 2)
 
 
 def test_a_noisy_comparison_decides_nothing(tmp_path: Path) -> None:
