@@ -1,16 +1,20 @@
 """Cells of a run: their attempts, when they are finished, and the row of one that raised."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from harness.core.progress import Report, silent
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
+from harness.platforms import available_memory
 from harness.platforms.available_memory import NotEnoughMemory
 from harness.store.cell import Cell
 from harness.store.store import Run, Store
+from tests.harness.store.rows import row
 
 
 @pytest.fixture
@@ -19,19 +23,27 @@ def run(tmp_path: Path) -> Iterator[Run]:
         yield store.begin_run("tiny", "revision", {"fingerprint": "here"})
 
 
-def row(value: float) -> Measurement:
-    return Measurement(
-        suite="test",
-        primitive="nothing",
-        quantity="value",
-        unit="1",
-        provenance=Provenance.MEASURED,
-        value=value,
-    )
-
-
 FAILED = replace(row(1.0), value=None, status="failed", reason="made up")
 CELL = Cell("run/cartpole-dqn/32", 1, lambda run, report: [])
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_memory_is_given_back_after_a_measurement(
+    run: Run, monkeypatch: pytest.MonkeyPatch, raises: bool
+) -> None:
+    done: list[str] = []
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        done.append("measured")
+        if raises:
+            raise ZeroDivisionError
+        return [row(1.0)]
+
+    monkeypatch.setattr(available_memory, "release", lambda: done.append("released"))
+    cell = replace(CELL, measure=measure)
+    with pytest.raises(ZeroDivisionError) if raises else nullcontext():
+        assert cell.measured(run, silent) == [row(1.0)]
+    assert done == ["measured", "released"]
 
 
 def test_attempts_are_numbered_from_the_second_on(run: Run) -> None:
