@@ -20,7 +20,7 @@ from harness.platforms.available_memory import NotEnoughMemory
 from harness.store.cell import Cell
 from harness.store.crash_marker import MAX_CRASHES
 from harness.store.store import Run, Store
-from tests.harness.plan.tiny import row
+from tests.harness.store.rows import row
 
 
 def test_a_finished_cell_is_not_measured_again(run: Run) -> None:
