@@ -27,15 +27,15 @@ help:  ## list the targets
 
 $(VENV)/build-tools: constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "PlaceRL needs Python 3.11 or newer, found " + sys.version.split()[0] + "; set PYTHON=/path/to/python3.11")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV)
 	$(PIP) torch==2.13.0 numpy scikit-build-core nanobind cmake ninja
 	touch $@
 
-# An editable installation knows the modules by name: it is made anew when one comes or goes.
+# An editable installation knows the modules by name: it is made again when one comes or goes.
 $(VENV)/modules: $(VENV)/build-tools FORCE
 	@find primitives harness -name '*.py' | sort > $@.new; if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
-# torch is named again so that no resolver exchanges the CPU build for a newer one.
+# torch is named again so that no resolver exchanges the installed build for another one.
 $(VENV)/installed: $(VENV)/build-tools $(VENV)/modules $(NATIVE_SOURCES)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-build-isolation torch==2.13.0 --editable '.[$(EXTRAS)]'
 	touch $@
@@ -106,7 +106,7 @@ $(VENV)/bench-installed: $(VENV)/installed
 benchmark: $(VENV)/bench-installed  ## every primitive on every backend under pytest-benchmark
 	$(BIN)/python -m pytest tests/harness/cli/bench/speed_of_primitives.py
 
-asv: $(VENV)/bench-installed  ## the last two commits beside each other; fails on a regression
+asv: $(VENV)/bench-installed  ## the last two commits compared; fails on a regression
 	$(BIN)/placerl bench asv
 
 $(VENV)/mutation-installed: $(VENV)/installed
@@ -132,7 +132,7 @@ baselines: install  ## build the environments of all baselines; one that fails s
 
 # Does not install: that takes a network. GPU_PYTHON is an interpreter that has the extras gpu, harness and test; the
 # environment of SB3, which the quick tier compares with, is built before.
-# The parts are targets of their own for a machine that is lent by the minute; what a part has measured stays.
+# The parts are targets of their own for a machine that is available only for minutes at a time; what a part has measured stays.
 GPU_PYTHON ?= $(BIN)/python
 GPU_OUT = $(or $(OUT),results/gpu-check)
 GPU_PARTS := gpu-tests gpu-replay gpu-reproduce gpu-validate
@@ -156,20 +156,20 @@ gpu-reproduce: gpu-device
 gpu-validate: gpu-device
 	$(GPU_PYTHON) -P -m harness validate --tier $(TIER) --results $(GPU_OUT)
 
-bench-replay: install  ## every sum tree beside other libraries' in one interleaved table; OUT=folder
+bench-replay: install  ## every sum tree compared with other libraries' in one interleaved table; OUT=folder
 	$(BIN)/placerl bench replay --build $(if $(OUT),--out $(OUT))
 
 reproduce: install  ## run the main job and write the report; TIER=quick|standard|full
 	-$(BIN)/placerl baselines sb3
 	$(BIN)/placerl reproduce --tier $(TIER)
 
-bench-learner: install  ## gradient steps of every learner, beside PyTorch at its best, SB3 and RLtools; OUT=folder
+bench-learner: install  ## gradient steps of every learner, compared with PyTorch at its best, SB3 and RLtools; OUT=folder
 	$(BIN)/placerl bench learner --build $(if $(OUT),--out $(OUT))
 
-bench-quantization: install  ## gradient steps in fixed point of 32 and 16 bits, beside floats; OUT=folder
+bench-quantization: install  ## gradient steps in fixed point of 32 and 16 bits, compared with floats; OUT=folder
 	$(BIN)/placerl bench quantization $(if $(OUT),--out $(OUT))
 
-learn: install  ## train each algorithm beside Stable-Baselines3, five seeds; TIER=quick|standard|full
+learn: install  ## train each algorithm here and in Stable-Baselines3, five seeds; TIER=quick|standard|full
 	-$(BIN)/placerl baselines sb3
 	$(BIN)/placerl learn --tier $(TIER)
 
@@ -186,4 +186,4 @@ format: install  ## rewrite the sources in the project's format
 	$(BIN)/clang-format -i $(CPP_SOURCES)
 
 clean:  ## remove the virtual environments and builds (results stay)
-	rm -rf $(VENV) build baselines/*/.venv
+	rm -rf $(VENV) $(NEWEST) build baselines/*/.venv

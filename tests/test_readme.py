@@ -48,7 +48,7 @@ MENTIONED = sorted(
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 EXTRAS = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 IN_INSTALL = set(re.findall(r"^EXTRAS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[0].split(","))
-NO_INDEX = {"docs/install.md"}
+NO_INDEX = {"docs/install.md", "docs/gpu.md"}
 """Pages that say where `pip install placerl[X]` works: only where the package is installed, since no index has it."""
 
 
