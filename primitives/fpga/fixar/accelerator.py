@@ -30,8 +30,7 @@ class FixarCommand(IntEnum):
 class Fixar(wiring.Component):
     """Trains DDPG's actor and critic on groups of samples that the host streams. Golden model: `golden.GoldenFixar`.
 
-    It must start with memories of zeros, as after the configuration of the device, and then be given its weights by
-    `load`.
+    It must be given its weights by `load` first, and again after a reset; this also clears the sums of gradients.
 
     Args:
         shape: sizes of the accelerator.

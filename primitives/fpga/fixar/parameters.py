@@ -92,7 +92,7 @@ class ParameterMemory(wiring.Component):
         update: In(1), an update of words `first` to `last` begins. rate, epsilon, tau: In, as `adam` describes them,
             constant meanwhile. busy: Out(1), it goes on. Gradients are 0 afterwards.
         load: In(stream of state_word), the words of all blocks, one after another, from the first again after the last;
-            taken between updates and dumps.
+            taken between updates and dumps. The gradients of a loaded word become 0.
         dump: In(1), all words are to be sent. words: Out(stream of state_word). dumping: Out(1).
     """
 
@@ -272,6 +272,9 @@ class ParameterMemory(wiring.Component):
         ]
         place = Signal(range(self.shape.words))
         m.d.comb += place.eq(Mux(loads, loaded, places[written]))
+        # A reset within a step leaves sums of gradients, so that loading clears them, as an update does.
+        clears, cleared = Signal(), Signal(range(self.shape.words))
+        m.d.comb += [clears.eq(marks[1] | loads), cleared.eq(Mux(loads, loaded, places[1]))]
         for r in range(side):
             here = (loads | marks[written]) & (place[:row_bits] == r)
             for name, update, load in (
@@ -285,10 +288,10 @@ class ParameterMemory(wiring.Component):
                     memory.write_data.eq(Mux(loads, load.as_value(), update)),
                 ]
             gradient = banks["gradient"][r]
-            cleared = marks[1] & (places[1][:row_bits] == r)
+            cleared_here = clears & (cleared[:row_bits] == r)
             m.d.comb += [
-                gradient.write_enable.eq(self.write | cleared),
-                gradient.write_address.eq(Mux(marks[1], places[1] >> row_bits, self.write_block)),
-                gradient.write_data.eq(Mux(marks[1], 0, getattr(self, f"new_{r}").as_value())),
+                gradient.write_enable.eq(self.write | cleared_here),
+                gradient.write_address.eq(Mux(clears, cleared >> row_bits, self.write_block)),
+                gradient.write_data.eq(Mux(clears, 0, getattr(self, f"new_{r}").as_value())),
             ]
         return m

@@ -1,5 +1,7 @@
 """The whole accelerator next to its golden model: complete training steps, bit by bit."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
@@ -11,10 +13,11 @@ from primitives.fpga.fixar.adam import corrections
 from primitives.fpga.fixar.cycles import step_cycles
 from primitives.fpga.fixar.golden import PARTS, GoldenFixar, RawBatch, UpdateSettings
 from primitives.fpga.fixar.shape import FixarShape, benchmark
-from primitives.fpga.fixar.simulation import SimulatedFixar, words_of
+from primitives.fpga.fixar.simulation import SimulatedFixar, stream_of, words_of
 from primitives.fpga.simulation.base import SimulationStalledError
 from primitives.fpga.simulation.compiled_library import Library
 from primitives.fpga.vector.random_generator import GENERATORS, MEAN, seeds, xorshift_golden
+from tests.primitives.fpga.resettable import Resettable, reset
 
 pytestmark = pytest.mark.skipif(
     bool(simulation.unavailable_reason()), reason=simulation.unavailable_reason() or "-"
@@ -152,6 +155,28 @@ def test_a_batch_that_does_not_fill_its_groups_is_refused(tiny: Library) -> None
     model.quantise()
     with pytest.raises(ValueError, match=r"^batch: found 3; allowed: a positive multiple of 2"):
         model.train(batch(np.random.default_rng(0), TINY, 3), settings(1, 3))
+
+
+@pytest.mark.timeout(300)
+def test_a_step_after_a_reset_within_a_step_is_as_the_first() -> None:
+    shape = FixarShape(state=3, action=1, hidden=(3, 3), side=4)
+    rng = np.random.default_rng(6)
+    golden = GoldenFixar(shape)
+    golden.initialise(rng)
+    samples = batch(rng, shape, 2)
+    model = SimulatedFixar(simulation.interpreted(Resettable(Fixar(shape))), shape)
+    for _ in range(2):
+        model.load(golden)
+        stepped = deepcopy(golden)
+        errors, _ = model.train(samples, settings(1, 2))
+        np.testing.assert_array_equal(errors, stepped.step(samples, settings(1, 2)))
+        compare(model, stepped)
+        # The reset comes when the first sample's gradients have been added, and before Adam. A sample has four lines.
+        lines = stream_of(samples, shape, halves=False)[:8]
+        model.simulation.run({"commands": np.array([FixarCommand.TRAIN]), "samples": lines}, {"errors": 2})
+        assert model.simulation.read("busy")
+        reset(model.simulation)
+        assert not model.simulation.read("busy")
 
 
 @pytest.mark.slow
