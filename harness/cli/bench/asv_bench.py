@@ -73,7 +73,8 @@ def compared(folder: Path, before: str, after: str, only: str = "") -> dict[str,
         For each case, by name, the time on the commit `after` divided by that on `before`.
 
     Raises:
-        BrokenRun: asv made no comparison; or a case has a time on the first commit and none on the second.
+        BrokenRun: asv made no comparison; no case has a time on both commits; or a case has a time on the first
+            commit and none on the second.
     """
     command = [str(ASV), "continuous", "--factor", str(FACTOR), "--show-stderr"]
     command += [*(["--bench", only] if only else []), before, after]
@@ -95,11 +96,14 @@ def compared(folder: Path, before: str, after: str, only: str = "") -> dict[str,
         if (now_s := new_s[name]) is None:
             raise BrokenRun(f"{name}: no time on {after}")
         ratios[name] = now_s / time_s
+    if not ratios:
+        raise BrokenRun("no case has a time on both commits")
     return ratios
 
 
 def _whole(folder: Path, commit: str) -> str:
-    command = ["git", "rev-parse", commit]
+    """Return the full hash of a commit, also if an annotated tag names it: a tag has a hash of its own."""
+    command = ["git", "rev-parse", f"{commit}^{{commit}}"]
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
 
 
@@ -128,6 +132,9 @@ def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[s
 
     Returns:
         By the name of each such case, the geometric mean of its ratios.
+
+    Raises:
+        BrokenRun: a comparison failed (`compared`), or a case that looks slower got no time in a later one.
     """
     first = [name for name, ratio in compared(folder, before, after, only).items() if ratio > FACTOR]
     if not first:
@@ -137,6 +144,8 @@ def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[s
     again = [compared(folder, before, after, chosen) for _ in range(CONFIRMATIONS)]
     found = {}
     for name in first:
+        if not all(name in one for one in again):
+            raise BrokenRun(f"{name}: no time on {before} when it was measured again")
         ratios = [one[name] for one in again]
         mean, least = float(np.exp(np.log(ratios).mean())), least_ratio(ratios, FALSE_ALARM / len(first))
         each = " ".join(f"{ratio:.2f}" for ratio in ratios)

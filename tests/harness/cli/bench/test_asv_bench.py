@@ -61,6 +61,23 @@ def test_a_case_that_has_no_time_any_more_is_no_pass(
         asv_bench.compared(tmp_path, "a", "b")
 
 
+def test_no_case_in_common_is_no_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asv_that_writes(tmp_path, CHANGED, monkeypatch)
+    with pytest.raises(asv_bench.BrokenRun, match="no case has a time on both commits"):
+        asv_bench.compared(tmp_path, "a", "b")
+    keep(tmp_path, "a", None, 1.0)
+    keep(tmp_path, "b", 1.0)
+    with pytest.raises(asv_bench.BrokenRun, match="no case has a time on both commits"):
+        asv_bench.compared(tmp_path, "a", "b")
+
+
+def test_a_tag_names_the_commit_under_which_asv_stores_its_times(tmp_path: Path) -> None:
+    asv_check_bench._git(tmp_path, "init", "--quiet")
+    asv_check_bench._git(tmp_path, "commit", "--quiet", "--allow-empty", "-m", "first")
+    asv_check_bench._git(tmp_path, "tag", "-a", "v1", "-m", "annotated")
+    assert asv_bench._whole(tmp_path, "v1") == asv_check_bench._git(tmp_path, "rev-parse", "HEAD")
+
+
 Compare = Callable[..., dict[str, float]]
 
 
@@ -98,6 +115,13 @@ def test_only_what_is_slower_beyond_its_noise_counts(
     assert len(asked) == comparisons
     assert asked[0] == ""
     assert all("sample" in only for only in asked[1:])
+
+
+def test_a_slow_case_without_a_time_in_a_repetition_is_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared, _ = answering({SLOW: 2.0, "other": 2.0}, {SLOW: 2.0, "other": 2.0}, {SLOW: 2.0})
+    monkeypatch.setattr(asv_bench, "compared", compared)
+    with pytest.raises(asv_bench.BrokenRun, match="other: no time on a when"):
+        asv_bench.regressions(Path(), "a", "b")
 
 
 def runs_with(
