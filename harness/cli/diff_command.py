@@ -10,7 +10,7 @@ from rich.table import Table
 from harness.cli.app import app
 from harness.cli.common import JsonOption, out, print_json, store_path
 from harness.core.errors import UserError
-from harness.report.reference import last_attempts
+from harness.report.reference import last_attempts, runs_with_results
 from harness.store.diff import Difference, diff
 from harness.store.store import Measurement, RunRecord, Store
 
@@ -47,7 +47,7 @@ def _read(text: str) -> tuple[RunRecord, list[Measurement]]:
     path = Path(name if mark else text)
     with Store.open(store_path(path) if path.is_dir() else path, read_only=True) as store:
         runs = store.runs()
-        wanted = number if mark else str(runs[-1].id if runs else "")
+        wanted = number if mark else str(runs_with_results(store)[-1].id if runs else "")
         for run in runs:
             if str(run.id) == wanted:
                 return run, last_attempts(store, run.id)

@@ -11,12 +11,12 @@ from harness.papers.evidence import last_attempts
 from harness.report import machine_facts, performance, roofline, tables
 from harness.report.baseline_versions import baseline_versions
 from harness.report.content import Content
-from harness.report.reference import Reference, beside
+from harness.report.reference import Reference, beside, runs_with_results
 from harness.store.store import RunRecord, Store
 
 
 def platforms(runs: Iterable[RunRecord]) -> list[RunRecord]:
-    """Return the last run of each machine; the machine of the store's last run comes first."""
+    """Return the last of these runs of each machine; the machine of the last one comes first."""
     last = {run.fingerprint: run for run in runs}
     return sorted(last.values(), key=lambda run: run.id, reverse=True)
 
@@ -34,7 +34,7 @@ def read_all(path: Path, references: Iterable[Reference] = ()) -> list[Content]:
     references = list(references)
     with Store.open(path, read_only=True) as store:
         runs, frame = tuple(store.runs()), store.frame()
-        chosen = platforms(runs)
+        chosen = platforms(runs_with_results(store))
         contents = [arrange(frame, runs, run) for run in chosen] or [arrange(frame, runs, None)]
         return [_beside_reference(store, content, references) for content in contents]
 

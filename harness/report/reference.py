@@ -50,7 +50,7 @@ class Reference:
 
 
 def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
-    """Write the last run of a store as a reference, with which reports compare later runs.
+    """Write the last run of a store that holds results as a reference, with which reports compare later runs.
 
     Args:
         store: path of the store.
@@ -66,7 +66,7 @@ def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", name):
         raise UserError("command line", "name", name, "letters, digits, dots and hyphens")
     with Store.open(store, read_only=True) as opened:
-        runs = opened.runs()
+        runs = runs_with_results(opened)
         if not runs:
             raise UserError(store, "runs", "none", "a store with a run")
         rows = last_attempts(opened, runs[-1].id)
@@ -87,6 +87,19 @@ def load(folder: Path = FOLDER) -> list[Reference]:
         UserError: a file is damaged; the message names it.
     """
     return [_load(path) for path in sorted(folder.glob("*.json"), key=lambda path: path.stem)]
+
+
+def runs_with_results(store: Store) -> list[RunRecord]:
+    """Return the runs of a store that hold results, in the order in which they began; all runs if none holds any.
+
+    A run that was interrupted before its first measurement ended must not hide earlier results: it holds nothing, or
+    only its peak memory.
+
+    Args:
+        store: an open store.
+    """
+    runs, memory = store.runs(), f"{Suite.MEMORY}/"
+    return [r for r in runs if any(not cell.startswith(memory) for cell in store.cells(r.id))] or runs
 
 
 def last_attempts(store: Store, run: int) -> list[Measurement]:

@@ -59,6 +59,14 @@ def test_diff_says_which_way_each_quantity_went(placerl: Placerl, tmp_path: Path
     refused(placerl("diff", f"{tmp_path}#3", str(tmp_path)), "RUN", "#3", "1, 2")
 
 
+def test_diff_takes_the_last_run_that_holds_results(placerl: Placerl, tmp_path: Path) -> None:
+    stored(tmp_path, "r1", rate=1.0)
+    stored(tmp_path, "r2", rate=2.0)
+    with Store.open(tmp_path / "placerl.sqlite") as store:
+        store.begin_run("quick", "interrupted", {"fingerprint": "f"})
+    assert "better: 1, worse: 0, no verdict: 0" in placerl("diff", f"{tmp_path}#1", str(tmp_path)).out
+
+
 def test_diff_of_two_machines_gives_no_verdict(placerl: Placerl, tmp_path: Path) -> None:
     stored(tmp_path / "a", "r1", "laptop", rose=1.0)
     stored(tmp_path / "b", "r1", "server", rose=2.0)

@@ -11,7 +11,7 @@ from harness.core.errors import UserError
 from harness.core.row import Measurement
 from harness.report import pages, reading, reference
 from harness.store.store import Store
-from tests.harness.papers.rows import profiled
+from tests.harness.papers.rows import measurement, profiled
 from tests.harness.report import sample
 
 
@@ -162,6 +162,24 @@ def test_only_last_attempts_are_compared_and_saved(tmp_path: Path) -> None:
     (change,) = reading.read(tmp_path / "new.sqlite", references=[loaded]).changes
     assert change.ratio is not None
     assert change.ratio.value == 1.0
+
+
+@pytest.mark.parametrize("cells", [(), ("memory/quick/1",)], ids=["nothing", "its peak memory"])
+def test_a_run_that_was_interrupted_at_once_hides_no_results(cells: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    with Store.open(path) as made:
+        made.begin_run("quick", "measured", sample.MACHINE).finish("cell", [samples_of(1.0)])
+        interrupted = made.begin_run("quick", "interrupted", sample.MACHINE)
+        for cell in cells:
+            peak = {"suite": "memory", "primitive": "main process", "quantity": "peak_memory", "unit": "B"}
+            interrupted.finish(cell, [measurement(1e9, **peak)])
+    shown = reading.read(path)
+    assert shown.run is not None
+    assert (shown.run.revision, len(shown.runs), len(shown.primitives)) == ("measured", 2, 1)
+    reference.save(path, "standard", tmp_path)
+    (saved,) = reference.load(tmp_path)
+    assert saved.run.revision == "measured"
+    assert list(saved.measurements) == [samples_of(1.0)]
 
 
 def test_a_later_run_replaces_what_it_measured_again_and_the_reference_itself_is_no_part(
