@@ -13,8 +13,6 @@ CompareOption = Annotated[
     Path | None,
     typer.Option(
         "--compare",
-        exists=True,
-        file_okay=False,
         help="Folder of reference runs: one more page shows what changed since the one that fits best.",
     ),
 ]

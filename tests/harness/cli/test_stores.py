@@ -5,6 +5,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from harness import papers
 from harness.store.store import Store
 from tests.harness.cli.command_line import Placerl, refused, stored
@@ -46,6 +48,19 @@ def test_a_report_says_how_many_timed_rows_are_too_noisy(placerl: Placerl, tmp_p
 def test_a_report_of_no_run_is_refused(placerl: Placerl, tmp_path: Path) -> None:
     refused(placerl("report", "--results", str(tmp_path / "none")), "none")
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("place", ["nowhere", "file", "empty"])
+def test_a_report_compared_with_what_holds_no_reference_is_refused(
+    placerl: Placerl, tmp_path: Path, place: str
+) -> None:
+    stored(tmp_path / "results", "r1", rate=1.0)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("no folder")
+    compare = str(tmp_path / place)
+    outcome = placerl("report", "--results", str(tmp_path / "results"), "--compare", compare)
+    refused(outcome, f"--compare: found {compare}; allowed: a folder with a reference run")
+    assert not (tmp_path / "results" / "report").exists()
 
 
 def test_diff_says_which_way_each_quantity_went(placerl: Placerl, tmp_path: Path) -> None:
