@@ -75,7 +75,7 @@ def _print_answers(content: Content) -> None:
         MOST_MAPPINGS,
     )
     _print_table(
-        "Gradient steps/s over those of other libraries",
+        "Training speed over that of other libraries",
         ("workload", "batch size", "over Stable-Baselines3", "over the fastest other"),
         [
             (a.workload, str(a.batch_size or ""), _ratio(a.sb3), _ratio(a.fastest, named=True))

@@ -59,11 +59,13 @@ class FastestMapping:
 class AgainstLibraries:
     """How this project compares with Stable-Baselines3, and with the fastest other library, on one workload.
 
+    Whole trainings are compared, with both sides as they are.
+
     Attributes:
-        sb3: the comparison of whole trainings with Stable-Baselines3, both as they are; None if there is none.
-        fastest: the comparison with the library whose throughput is nearest to, or furthest above, this project's;
-            None if that is Stable-Baselines3.
-        others: number of libraries that were timed.
+        sb3: the comparison with Stable-Baselines3; None if there is none.
+        fastest: the comparison with the library, of those other than Stable-Baselines3, whose training speed is nearest
+            to, or furthest above, this project's; None if there is none.
+        others: number of libraries that were timed, Stable-Baselines3 included.
     """
 
     workload: str
@@ -265,11 +267,14 @@ def _above(one: Number, other: Number) -> bool:
 def against_libraries(content: Content) -> list[AgainstLibraries]:
     """Return the comparisons with other libraries that a reader asks for first, one line per workload and batch size.
 
+    Only whole trainings count, with both sides as they are.
+
     Args:
         content: contents of a report.
     """
     timed = sorted(
-        (c for c in content.comparisons if c.ratio is not None), key=lambda c: (c.workload, c.batch_size or 0)
+        (c for c in content.comparisons if c.ratio is not None and _as_they_are(c)),
+        key=lambda c: (c.workload, c.batch_size or 0),
     )
     return [
         _against(workload, size, list(group))
@@ -277,12 +282,18 @@ def against_libraries(content: Content) -> list[AgainstLibraries]:
     ]
 
 
+def _as_they_are(compared: BaselineComparison) -> bool:
+    """Return whether whole trainings were compared: a part of one, a feature or a number of cores follows a comma
+    (`harness.compare.parts.label`).
+    """
+    return "," not in compared.baseline
+
+
 def _against(workload: str, size: int | None, found: list[BaselineComparison]) -> AgainstLibraries:
-    with_sb3 = [c for c in found if c.baseline == SB3]
-    fastest = min(found, key=lambda c: c.ratio.value if c.ratio else 0.0)
-    sb3 = with_sb3[0] if with_sb3 else None
-    libraries = {c.baseline.partition(",")[0] for c in found}
-    return AgainstLibraries(workload, size, sb3, None if fastest is sb3 else fastest, len(libraries))
+    sb3 = next((c for c in found if c.baseline == SB3), None)
+    others = (c for c in found if c.baseline != SB3)
+    fastest = min(others, key=lambda c: c.ratio.value if c.ratio else 0.0, default=None)
+    return AgainstLibraries(workload, size, sb3, fastest, len(found))
 
 
 def prediction_errors(content: Content) -> PredictionErrors | None:

@@ -108,7 +108,7 @@ def text_tables(content: Content) -> list[TextTable]:
         _portability(content),
         TextTable(
             "comparisons",
-            "Gradient steps per second compared with other libraries",
+            "Throughput compared with other libraries",
             (
                 "workload",
                 "batch size",
