@@ -218,7 +218,13 @@ def _libraries(content: Content, _others: Sequence[Content]) -> dict[str, object
     return {
         "against": answers.against_libraries(content),
         "gains": plots.gains(content.comparisons) if any(c.ratio for c in content.comparisons) else None,
-        "curves": [plots.learning_curves(name, group, LAST_EPISODES) for name, group in by_workload],
+        "curves": [
+            (
+                plots.learning_curves(name, group, LAST_EPISODES),
+                sorted({str(c.last.provenance) for c in group}),
+            )
+            for name, group in by_workload
+        ],
         "last_episodes": LAST_EPISODES,
         "most_episodes": plots.MOST_EPISODES,
     }

@@ -246,7 +246,7 @@ def learning_curves(workload: str, curves: Sequence[TrainingCurve], window: int)
 
     Up to 400 episodes (`MOST_EPISODES`) are drawn faintly, with a line for the mean of the last `window` episodes. If
     there are more, the line is the mean over stretches of equally many environment steps, and a faint band shows the
-    5th to 95th percentile of the episodes in each stretch.
+    5th to 95th percentile of the episodes in each stretch. The legend states the provenances if there are several.
 
     Args:
         workload: name of the workload, for the title.
@@ -255,6 +255,7 @@ def learning_curves(workload: str, curves: Sequence[TrainingCurve], window: int)
     """
     with mpl.rc_context(STYLE):
         figure, axes = new_figure()
+        kinds = {curve.last.provenance for curve in curves}
         for index, curve in enumerate(curves):
             shade, steps, returns = colour(index), np.array(curve.environment_steps), np.array(curve.returns)
             if len(returns) > MOST_EPISODES:
@@ -272,6 +273,7 @@ def learning_curves(workload: str, curves: Sequence[TrainingCurve], window: int)
                 )
             means = [float(np.mean(of)) for of in some]
             label = curve.system if curve.seed is None else f"{curve.system}, seed {curve.seed}"
+            label += f" ({curve.last.provenance})" if len(kinds) > 1 else ""
             axes.plot(steps, means, color=shade, label=label, linestyle=LINES[index % SERIES])
         axes.set(title=workload, xlabel="environment steps", ylabel="episode return")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: thousands(value)))

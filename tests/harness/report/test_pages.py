@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import UserError
+from harness.core.provenance import Provenance
 from harness.report import answers, pages, reading, reference, site
 from harness.report.content import Content
 from harness.store.store import Store
@@ -74,6 +75,18 @@ def test_rows_of_one_workload_that_lie_apart_share_a_table_and_a_plot(content: C
     tables = pages._primitives(apart, ())["roofline_tables"]
     assert isinstance(tables, list)
     assert len(tables) == 2
+
+
+def test_learning_curves_state_their_provenances_and_each_series_where_they_differ(content: Content) -> None:
+    measured = content.curves[0]
+    last = dataclasses.replace(measured.last, provenance=Provenance.SIMULATED)
+    simulated = dataclasses.replace(measured, system="fpga-native-cpu", last=last)
+    alone = dataclasses.replace(simulated, workload="alone")
+    shown = dataclasses.replace(content, curves=(measured, simulated, alone))
+    page = pages.render(shown, "libraries")
+    captions = re.findall(r"Provenance: ([^.]*)\.</figcaption>", page)
+    assert captions == ["simulated", "measured, simulated"]
+    assert re.findall(r"seed 0 \((\w+)\)", page) == ["measured", "simulated"]
 
 
 def test_a_folder_without_another_reference_is_refused_before_anything_is_written(tmp_path: Path) -> None:
