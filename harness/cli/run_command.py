@@ -43,6 +43,8 @@ _ON_CLUSTER = ("actors", "processes", "learners")
 """Options that a training over Ray actors supports, of those of a training on this machine."""
 MOST_S, MOST_STEPS = 10**7, 10**12
 """Upper limits of a run: far more than anybody waits for, and finite."""
+MOST_SEED = 2**32 - 1
+"""The largest seed, as of the seeds that a workload lists (`harness.workloads.schema.Seed`)."""
 
 
 @app.command(
@@ -70,7 +72,7 @@ def run(  # noqa: PLR0913 (a command: its options)
             "--steps", min=1, max=MOST_STEPS, help="Gradient steps after the warm-up, instead of a time."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=MOST_SEED, help="Seed of everything random.")] = 0,
     threads: Annotated[int, typer.Option("--threads", min=1, help="Threads of the learner.")] = 1,
     streams: Annotated[
         int | None,

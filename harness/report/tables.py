@@ -36,20 +36,17 @@ def optional_size(value: Any) -> int | None:
     return None if pd.isna(value) else int(value)
 
 
-def _seed(row: Any) -> int | None:
-    seed = detail(row, "seed")
-    return None if seed is None else int(seed)
-
-
 def whole_detail(row: Any, name: str) -> int | None:
-    """Return an entry of a measurement's details as an integer; None if there is no entry or it is no integer.
+    """Return an entry of a measurement's details as an integer.
+
+    It is None if it is missing, no integer, or beyond the 64 bits of a column in a file.
 
     Args:
         row: a stored measurement, one of those that `harness.papers.evidence.records` returns.
         name: name of the entry, such as "seed".
     """
     value = detail(row, name)
-    return value if isinstance(value, int) else None
+    return value if isinstance(value, int) and -(2**63) <= value < 2**63 else None
 
 
 def percent_above(a: Number, b: Number, quantity: str) -> Number:
@@ -301,7 +298,11 @@ def training(frame: pd.DataFrame) -> Iterator[TrainingResult]:
         if row.quantity != "episode_return":
             result = number(row, row.quantity.replace("_", " "))
             yield TrainingResult(
-                row.workload, optional_size(row.batch_size), mapping_of(row), _seed(row), result
+                row.workload,
+                optional_size(row.batch_size),
+                mapping_of(row),
+                whole_detail(row, "seed"),
+                result,
             )
 
 
@@ -347,7 +348,9 @@ def curves(frame: pd.DataFrame) -> Iterator[TrainingCurve]:
             Provenance(row.provenance),
             rows=(int(row.Index),),
         )
-        yield TrainingCurve(row.workload, mapping_of(row), _seed(row), steps, row.samples, mean)
+        yield TrainingCurve(
+            row.workload, mapping_of(row), whole_detail(row, "seed"), steps, row.samples, mean
+        )
 
 
 def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:

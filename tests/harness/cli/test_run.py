@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from harness.cli import run_command
 from harness.mapping import DEFAULT_STRATEGY
@@ -13,6 +14,7 @@ from harness.platforms.energy import EnergyMeter
 from harness.runtime import measured_run
 from harness.runtime.training import Progress, Training
 from harness.runtime.units.unit import UnitError
+from harness.workloads.schema import Seed
 from tests.harness.cli.command_line import Placerl, refused
 from tests.harness.papers.rows import predicted, trained
 
@@ -76,6 +78,7 @@ def test_a_mapping_to_what_is_not_there_is_refused(
         (["--seconds", "inf"], ("--seconds", "less than or equal to 10000000")),
         (["--seconds", "nan"], ("--seconds", "nan")),
         (["--steps", "1" + "0" * 23], ("--steps", "less than or equal to 1000000000000")),
+        (["--seed", str(run_command.MOST_SEED + 1)], ("--seed", "less than or equal to 4294967295")),
         (["--fusion", "step"], ("fusion: found step; allowed: none, replay",)),
         (["--deferred-insertion"], ("deferred_insertion: found True; allowed: False without overlap",)),
         (["--single-buffered"], ("single_buffered: found True; allowed: False without overlap",)),
@@ -96,6 +99,13 @@ def test_options_that_nothing_can_give_are_refused(
     )
     refused(outcome, *words)
     assert not results.exists()
+
+
+def test_a_seed_on_the_command_line_has_the_limit_of_a_workload_s() -> None:
+    seed: TypeAdapter[int] = TypeAdapter(Seed)
+    assert seed.validate_python(run_command.MOST_SEED) == run_command.MOST_SEED
+    with pytest.raises(ValidationError):
+        seed.validate_python(run_command.MOST_SEED + 1)
 
 
 @pytest.mark.parametrize(

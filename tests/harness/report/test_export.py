@@ -277,6 +277,19 @@ def test_no_text_of_a_stranger_is_a_formula_in_csv(tmp_path: Path) -> None:
     assert list(kept["workload"]) == list(texts)
 
 
+def test_a_seed_that_no_file_holds_is_left_out(tmp_path: Path) -> None:
+    details = {"mapping": "torch-native-cpu", "seed": 10**20, "environment_step": [1, 2]}
+    returns = trained(1.5, quantity="episode_return", unit="1", samples=(1.0, 2.0), details=details)
+    with Store.open(tmp_path / "store.sqlite") as store:
+        run = store.begin_run("quick", "r", sample.MACHINE)
+        run.finish("a", [trained(120.0, details=details), returns])
+    export.write(tmp_path / "store.sqlite", tmp_path / "export")
+    for name in ("training", "throughput", "curves", "curve_summaries"):
+        seeds = pd.read_parquet(tmp_path / "export" / f"{name}.parquet")["seed"]
+        assert len(seeds), name
+        assert seeds.isna().all(), name
+
+
 def test_an_empty_store_has_files_with_columns(tmp_path: Path) -> None:
     with Store.open(tmp_path / "store.sqlite"):
         pass
