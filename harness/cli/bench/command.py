@@ -1,5 +1,6 @@
 """Holds what the benchmarks share: their options, the run that stores their rows, and their table."""
 
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from harness.core.errors import UserError
 from harness.core.progress import Report, bar
 from harness.plan import tiers
 from harness.plan.plan import measure_now
+from harness.report.files import write_atomically
 from harness.report.text_tables import TextTable, as_markdown
 from harness.store.cell import Cell
 from harness.store.store import Measurement, Run
@@ -36,7 +38,7 @@ class Session:
 
     @classmethod
     def begin(cls, out: Path, results: Path, tier: str) -> "Session":
-        """Open the store of results before anything is measured, so that a store that is in use is reported at once.
+        """Open the store of results and check the output folder, so that a mistake is reported before the measurement.
 
         Args:
             out: output folder of the table; created if it does not exist.
@@ -49,6 +51,8 @@ class Session:
         chosen = tiers.tier(tier)
         try:
             out.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=out):
+                pass  # the table itself is written after the measurement, which may take hours
         except OSError as error:
             raise UserError(out, "--out", error.strerror, "a folder that can be written") from error
         return cls(begin(results, chosen), out)
@@ -68,9 +72,25 @@ class Session:
 
         Args:
             text: the table in Markdown.
+
+        Raises:
+            UserError: the folder cannot be written any more.
         """
-        (self.out / "table.md").write_text(text, encoding="utf-8")
         typer.echo(text)
+        self.save(text)
+
+    def save(self, text: str) -> Path:
+        """Write the table to `table.md` in the folder `out`, and return the file's path.
+
+        Args:
+            text: the table in Markdown.
+
+        Raises:
+            UserError: the folder cannot be written any more.
+        """
+        path = self.out / "table.md"
+        write_atomically(path, lambda target: target.write_text(text, encoding="utf-8"))
+        return path
 
 
 def numbers(option: str, text: str) -> list[int]:

@@ -51,3 +51,20 @@ def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_stored(tmp_p
     with pytest.raises(UserError, match="--out"):
         Session.begin(tmp_path / "file", tmp_path / "results", "quick")
     assert not (tmp_path / "results").exists()
+
+
+def test_a_folder_that_takes_no_file_is_refused_before_anything_is_stored(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--out"):
+        Session.begin(Path("/proc/self"), tmp_path / "results", "quick")  # not even root creates a file there
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_table_that_cannot_be_written_any_more_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = Session.begin(tmp_path / "out", tmp_path / "results", "quick")
+    session.out.rmdir()
+    session.out.write_text("in the way")
+    with pytest.raises(UserError, match="a folder that can be written"):
+        session.write("the table")
+    assert capsys.readouterr().out == "the table\n"
