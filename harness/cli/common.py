@@ -244,6 +244,17 @@ def named_baselines(text: str, field: str = "--baselines", *, training: bool = F
     return names
 
 
+def exit_if_failed(failed: Sequence[str]) -> None:
+    """Name the cells (units of work) that failed, and exit with status 1; does nothing if none did.
+
+    Args:
+        failed: keys of the cells, which the next run of the same command measures again (`Cell.failed`).
+    """
+    if failed:
+        typer.echo(f"Failed, {len(failed)}: {', '.join(failed)}; the next run tries them again.", err=True)
+        raise typer.Exit(1)
+
+
 def print_json(data: Any) -> None:
     """Print data, such as dicts and lists, as one JSON document on standard output."""
     typer.echo(json.dumps(data, indent=2, default=str))

@@ -17,6 +17,7 @@ from harness.cli.common import (
     TierOption,
     begin,
     cluster_extra,
+    exit_if_failed,
     out,
     print_json,
     store_path,
@@ -76,9 +77,7 @@ def reproduce_command(
     else:
         failed = []
     write_report(results, as_json)
-    if failed:
-        typer.echo(f"Failed, {len(failed)}: {', '.join(failed)}; the next run tries them again.", err=True)
-        raise typer.Exit(1)
+    exit_if_failed(failed)
 
 
 def _say_nothing_is_measured(tier: Tier, only: str, chosen: Sequence[Claim]) -> None:

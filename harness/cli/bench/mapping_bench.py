@@ -20,7 +20,7 @@ import typer
 
 from harness.cli.bench.command import OutOption, Session, TierOption, section
 from harness.cli.bench.training_bench import SMALL, TrainingCell
-from harness.cli.common import RESULTS, ResultsOption
+from harness.cli.common import RESULTS, ResultsOption, exit_if_failed
 from harness.core.errors import UserError
 from harness.core.progress import Report, bar
 from harness.core.row import Measurement
@@ -269,7 +269,10 @@ def main(
     results_folder: ResultsOption = RESULTS,
     tier: TierOption = "quick",
 ) -> None:
-    """Find the best choice of many cells by running, and judge predictions and strategies by it (no GPU)."""
+    """Find the best choice of many cells by running, and judge predictions and strategies by it (no GPU).
+
+    Exit status 1 if a cell failed; the same command tries it again.
+    """
     processes = Processes(of_this_machine(), budget_s)
     chosen = cells_of(WORKLOADS, processes, cells)
     if not chosen:
@@ -293,5 +296,6 @@ def main(
         if row.quantity == "failure" or _for_want_of_cores(row)
     ]
     text = table(rows, failures, session.run.record)
-    (out / "table.md").write_text(text, encoding="utf-8")
-    typer.echo("\n".join([*summary(results(rows)), *failures[:5], f"Table: {out / 'table.md'}"]))
+    path = session.save(text)
+    typer.echo("\n".join([*summary(results(rows)), *failures[:5], f"Table: {path}"]))
+    exit_if_failed([cell.key for cell in chosen if cell.failed(session.run)])

@@ -19,7 +19,7 @@ import typer
 
 from harness import workloads
 from harness.cli.bench.command import OutOption, Session, TierOption, joined, section
-from harness.cli.common import RESULTS, ResultsOption
+from harness.cli.common import RESULTS, ResultsOption, exit_if_failed
 from harness.compare import learning, registry
 from harness.compare.learning import LearnedTask
 from harness.core.progress import Report, bar
@@ -171,7 +171,10 @@ def main(
     results: ResultsOption = RESULTS,
     tier: TierOption = "quick",
 ) -> None:
-    """Train with several mappings, by default in float32 and in bfloat16, and compare the returns over seeds."""
+    """Train with several mappings, by default in float32 and in bfloat16, and compare the returns over seeds.
+
+    Exit status 1 if a training failed; the same command tries it again.
+    """
     chosen = tuple(map(Mapping.parse, mappings.split(",")))
     studies = [
         Study(LearnedTask(name, steps, batch_size), chosen, tuple(range(seeds))) for name in names.split(",")
@@ -180,6 +183,8 @@ def main(
         for mapping in chosen:
             compose.check(workloads.load(study.task.workload), mapping)
     session = Session.begin(out, results, tier)
+    cells = [cell for study in studies for cell in study.cells()]
     with bar(SUITE) as report:
-        plan.execute(session.run, [cell for study in studies for cell in study.cells()], report)
+        plan.execute(session.run, cells, report)
     session.write(table([(study, study.summaries(session.run)) for study in studies]))
+    exit_if_failed([cell.key for cell in cells if cell.failed(session.run)])

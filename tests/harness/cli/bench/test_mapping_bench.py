@@ -69,7 +69,8 @@ def test_a_study_goes_on_where_it_stopped(
     asked = ("bench", "mapping", "--cells", "cartpole-dqn-8-8", "--results", str(tmp_path))
     asked += ("--out", str(tmp_path / "out"))
     first = placerl(*asked)
-    assert first.status == 0
+    assert first.status == 1
+    assert "cartpole-dqn-8-8/128/1-core; the next run tries them again." in first.err
     assert len(studied) == 10
     assert "9 cells; 9 finalists; 0 choices failed, 9 were predicted too slow to be run" in first.out
     assert "MemoryError: no memory" in first.out
@@ -82,6 +83,7 @@ def test_a_study_goes_on_where_it_stopped(
     broken.clear()
     second = placerl(*asked)
     assert studied[10:] == [("cartpole-dqn-8-8", 128, 1)], "the others are stored"
+    assert second.status == 0
     assert "10 cells; 10 finalists" in second.out
     placerl(*asked[:3], "cartpole-dqn-8-8/32/2", *asked[4:], "--again")
     assert studied[11:] == [("cartpole-dqn-8-8", 32, 2)]

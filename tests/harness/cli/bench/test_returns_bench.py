@@ -92,6 +92,19 @@ def test_the_command_states_the_returns(fake: None, placerl: Placerl, tmp_path) 
     assert (tmp_path / "out" / "table.md").read_text() in outcome.out
 
 
+def test_a_training_that_fails_is_named_and_is_status_1(
+    placerl: Placerl, tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dying = [sys.executable, "-c", "raise SystemExit(3)"]
+    monkeypatch.setattr(registry, "own_worker", lambda mapping: Worker(dying))
+    folders = ["--results", str(tmp_path), "--out", str(tmp_path / "out")]
+    options = ["--workloads", "cartpole-dqn", "--mappings", str(FLOAT), "--steps", "100", "--seeds", "1"]
+    outcome = placerl("bench", "returns", *options, *folders)
+    assert outcome.status == 1
+    assert f"Failed, 1: bench-returns/cartpole-dqn/own/100/{FLOAT}/seed0;" in outcome.err
+    assert "every seed failed" in outcome.out
+
+
 @pytest.mark.parametrize(
     ("option", "value"), [("--workloads", "nothing"), ("--mappings", "nothing"), ("--steps", "1")]
 )
