@@ -63,7 +63,7 @@ class TextTable:
 
 
 def number_text(number: Number | None, absent: str = "not run") -> str:
-    """Return a number as text: value, unit, interval and provenance.
+    """Return a number as text: value, unit, interval, provenance, and "suspect" if it is impossible.
 
     Args:
         number: the number, or None.
@@ -75,7 +75,8 @@ def number_text(number: Number | None, absent: str = "not run") -> str:
     space = "" if unit in ("", "%", "×", "/s") else " "
     interval = _interval(number, scale)
     shown = f"{format_value(number.value / scale, number.digits)}{space}{unit}"
-    return f"{' '.join(filter(None, (shown, interval)))} ({number.provenance})"
+    mark = ", suspect" if number.suspect else ""
+    return f"{' '.join(filter(None, (shown, interval)))} ({number.provenance}{mark})"
 
 
 def _interval(number: Number, scale: float = 1.0) -> str:

@@ -5,12 +5,15 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from harness.core.errors import UserError
+from harness.core.provenance import Provenance
+from harness.papers.number import Number
 from harness.report import export, text_tables
 from harness.report.baseline_versions import baseline_versions
 from harness.report.files import write_atomically
@@ -254,6 +257,12 @@ def test_published_numbers_say_what_they_are_and_that_they_are_published(tmp_pat
     assert any(cell.count("(published); ") > 1 for cell in published)
     for cell in published:
         assert cell == "not in the text" or (": " in cell and cell.endswith(" (published)")), cell
+
+
+def test_an_impossible_number_keeps_its_mark_in_text() -> None:
+    one = Number("speedup", 9.0, "ratio", Provenance.MEASURED)
+    assert text_tables.number_text(one) == "9× (measured)"
+    assert text_tables.number_text(replace(one, suspect="9 times on 2 cores")) == "9× (measured, suspect)"
 
 
 def test_no_text_of_a_stranger_is_a_formula_in_csv(tmp_path: Path) -> None:
