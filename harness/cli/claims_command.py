@@ -32,7 +32,7 @@ def claims_command(
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
-    """List the papers' statements with published numbers, this machine's last ones, and the verdict on each."""
+    """List the papers' statements with the published numbers, those of the store's last run, and the verdicts."""
     asked = [_outcome(name) for name in verdict or ()]
     keys = {claim.key for claim in claims(only)}
     found = [
