@@ -70,14 +70,22 @@ def in_a_line(machine: Mapping[str, Any]) -> str:
     found = {(fact.group, fact.name): fact.value for fact in facts(machine)}
     cores = found.get(("cpu", "usable cores")) or found.get(("cpu", "cores"))
     listed = [each for each in machine.get("accelerators", []) if each.get("usable")]
-    accelerators = [f"{each.get('name')} ({each.get('device')})" for each in listed]
+    processor = found.get(("cpu", "model"), "–")
+    accelerators = [_accelerator(each, processor) for each in listed]
     parts = [
-        found.get(("cpu", "model"), "–"),
+        processor,
         f"{cores} cores" if cores else "",
         found.get(("cpu", "memory"), ""),
         f"accelerators: {', '.join(accelerators) or 'none'}",
     ]
     return ", ".join(filter(None, parts))
+
+
+def _accelerator(described: Mapping[str, Any], processor: str) -> str:
+    """Return a device's name and its name in mappings; OpenCL also lists the processor, under its own name."""
+    name, kind = described.get("name"), described.get("kind")
+    shown = "OpenCL on the CPU" if (kind, name) == ("opencl", processor) else name
+    return f"{shown} ({described.get('device')})"
 
 
 def _one_fact(group: str, item: Mapping[str, Any]) -> Fact:

@@ -94,6 +94,18 @@ def test_rows_that_do_not_state_the_core_speed_say_nothing_of_it(
     assert not list(machine_facts.core_speed(frame))
 
 
+def test_a_processor_that_opencl_lists_too_does_not_read_as_an_accelerator() -> None:
+    def device(name: str, place: str, *, usable: bool = True) -> dict[str, object]:
+        return {"kind": place.partition(":")[0], "device": place, "name": name, "usable": usable}
+
+    listed = [device("AMD EPYC", "opencl:0"), device("H100", "cuda:0"), device("B", "opencl:1", usable=False)]
+    machine: dict[str, object] = {"cpu": {"model": "AMD EPYC", "usable_cores": 2, "memory_bytes": 2**34}}
+    line = "AMD EPYC, 2 cores, 16 GiB, accelerators: "
+    assert machine_facts.in_a_line(machine) == f"{line}none"
+    machine |= {"accelerators": listed}
+    assert machine_facts.in_a_line(machine) == f"{line}OpenCL on the CPU (opencl:0), H100 (cuda:0)"
+
+
 def test_the_page_and_the_files_show_the_kinds_and_the_core_speed(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     with Store.open(path) as store:
