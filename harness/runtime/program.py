@@ -70,8 +70,8 @@ def compose(
     Args:
         environment: a function that creates an environment with Gymnasium's interface, and that is sent to actor
             processes; or the ID of a registered environment. Its observations are a Box, or a Dict or Tuple
-            (possibly nested), which is flattened to one vector; its actions are a Discrete that begins at 0, or a
-            one-dimensional Box with bounds.
+            (possibly nested), which is flattened to one vector; they are stored as float32, images too. Its actions
+            are a Discrete that begins at 0, or a one-dimensional Box with bounds.
         state: the learnt state: a dict, possibly nested, of tensors.
         step: `step(state, batch)`, one gradient step as a pure function in plain PyTorch. It returns the new
             state and {"td_error": (B,), losses by name: ()}. The batch has the columns observation, action,

@@ -40,15 +40,15 @@ class CustomTask:
     training: TrainingTable
 
     def columns(self) -> dict[str, FieldSpec]:
-        """Return shape and dtype of each column of the stored transitions, by name."""
+        """Return shape and dtype of each column of the stored transitions, by name.
+
+        Observations are float32, images too, as `CustomAlgorithm` declares its batches.
+        """
         algorithm = self.custom_algorithm
-        pixels = len(algorithm.observation_shape) > 1
         action = (
             FieldSpec((), np.int64) if algorithm.discrete else FieldSpec((algorithm.action_size,), np.float32)
         )
-        return transition_fields(
-            FieldSpec(algorithm.observation_shape, np.uint8 if pixels else np.float32), action
-        )
+        return transition_fields(FieldSpec(algorithm.observation_shape, np.float32), action)
 
 
 def prepared(make: MakeEnvironment, name: str) -> tuple[MakeEnvironment, dict[str, Any]]:

@@ -43,7 +43,7 @@ def algorithm_of(
 def columns_of(workload: Task) -> dict[str, FieldSpec]:
     """Return the shape and dtype of each column of a task's transitions, by name, to create the replay's storage.
 
-    Observations are float32, but frames (observations of more than one dimension) are uint8.
+    Observations are float32, but the frames of a workload (observations of more than one dimension) are uint8.
 
     Args:
         workload: the task, a `Workload` or a `CustomTask`.

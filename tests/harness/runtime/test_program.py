@@ -136,6 +136,33 @@ def test_observations_of_several_arrays_are_flattened_and_a_line_says_so(process
     assert min(returns) == 8, "the policy reads the number where it is"
 
 
+class Grid(Sides):
+    """The same number in the middle of a grid of zeros."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (5, 5), np.float32)
+
+    def _observation(self):
+        return np.pad(super()._observation().reshape(1, 1), 2)
+
+
+@pytest.mark.parametrize("mapping", ["native-native-cpu", "torch-native-cpu"])
+def test_observations_of_two_dimensions_keep_their_fractions(mapping):
+    def flat_step(weights, batch):
+        return step(weights, batch | {"observation": batch["observation"].flatten(1)})
+
+    def flat_act(weights, observation):
+        return act(weights, observation.flatten(1))
+
+    weights = {"slope": torch.zeros(25, 2), "bias": torch.zeros(2)}
+    training = compose(Grid, weights, flat_step, flat_act, mapping=mapping, settings=SHORT)
+    training.advance(1)
+    middle = training.replay.storage.columns["observation"][:100, 2, 2]
+    slope = training.learner.parameters()["slope"]
+    training.close()
+    assert ((middle != 0) & (np.abs(middle) < 1)).all()
+    assert np.flatnonzero(np.any(slope, 1)).tolist() == [12]
+
+
 @pytest.mark.parametrize(
     ("spaces", "message"),
     [

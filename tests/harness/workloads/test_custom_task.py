@@ -112,11 +112,11 @@ def test_observations_of_other_kinds_are_refused_where_they_are(observation_spac
     [
         ((3,), True, FieldSpec((3,), np.float32), FieldSpec((), np.int64)),
         ((3,), False, FieldSpec((3,), np.float32), FieldSpec((2,), np.float32)),
-        ((4, 84, 84), True, FieldSpec((4, 84, 84), np.uint8), FieldSpec((), np.int64)),
-        ((8, 8), True, FieldSpec((8, 8), np.uint8), FieldSpec((), np.int64)),
+        ((4, 84, 84), True, FieldSpec((4, 84, 84), np.float32), FieldSpec((), np.int64)),
+        ((8, 8), False, FieldSpec((8, 8), np.float32), FieldSpec((2,), np.float32)),
     ],
 )
-def test_columns_follow_the_algorithm_s_shapes_and_pixels_stay_bytes(shape, discrete, observation, action):
+def test_columns_follow_the_algorithm_s_shapes(shape, discrete, observation, action):
     algorithm = SimpleNamespace(observation_shape=shape, discrete=discrete, action_size=2)
     columns = CustomTask("mine", None, algorithm, None, None).columns()
     assert (columns["observation"], columns["next_observation"]) == (observation, observation)
