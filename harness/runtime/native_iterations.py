@@ -20,14 +20,14 @@ NATIVE = Target("native")
 def fusions(task: Task, mapping: Mapping, options: Options) -> tuple[Fusion, ...]:
     """Return which calls can be joined into one native call for an on-policy task: none, or also whole iterations.
 
-    A whole iteration can be one call if environments and learner are native and no actor process is requested.
+    A whole iteration can be one call if environments and learner are native and there is no actor process.
 
     Args:
         task: the on-policy task that is trained.
         mapping: gives the learner.
         options: say whether environments are native, and how many processes are requested.
     """
-    alone = not options.processes and (options.processes is not None or options.threads == 1)
+    alone = not options.actor_processes(task)
     able = options.native_environments and mapping.learner == NATIVE and alone
     return (Fusion.NONE, Fusion.ITERATION) if able and not refusal(algorithm_of(task)) else (Fusion.NONE,)
 

@@ -74,10 +74,8 @@ class OnPolicyTraining(OnPolicyLoop):
         super().__init__(workload, mapping, batch_size, seed, options, learner)
         self._time = time_of(mapping, self.learner, None, platform)
         virtual = isinstance(self._time, VirtualTime)
-        processes = options.processes
-        if processes is None:
-            processes = min(options.threads, self._actors) if options.threads > 1 and not virtual else 0
-        elif processes and virtual:
+        processes = options.actor_processes(workload, virtual)
+        if processes and virtual:
             raise UserError(workload.name, "actor processes", processes, "0 in virtual time")
         fields = columns_of(workload) | {"truncated": FieldSpec((), np.bool_)}
         plan = actors_of(

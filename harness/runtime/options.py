@@ -114,6 +114,22 @@ class Options:
             task.training.presampled_batches if self.presampled_batches is None else self.presampled_batches
         )
 
+    def actor_processes(self, task: Task, simulated: bool = False) -> int:
+        """Return the number of processes that step a task's environments; 0: the learner's own process.
+
+        It is the requested number. By default an on-policy algorithm has one per thread, up to the number of
+        environments, if there are several threads and time is real; others have none.
+
+        Args:
+            task: gives the algorithm and the number of environments.
+            simulated: whether a part is simulated, so that time is virtual.
+        """
+        if self.processes is not None:
+            return self.processes
+        if simulated or self.threads == 1 or not is_on_policy(task):
+            return 0
+        return min(self.threads, task.training.actors)
+
 
 STRICT = Options()
 """The default options: one part after another, in one process."""
