@@ -26,7 +26,9 @@ from harness.runtime.clock import simulated_s
 from harness.runtime.learners.accelerated import AcceleratedLearner, SimulatedAcceleratedLearner
 from harness.runtime.learners.gradient_graphs import BACKENDS
 from harness.runtime.learners.parallel_updates import ParallelLearner
-from primitives.algorithms.custom import CustomAlgorithm
+from harness.runtime.options import STRICT, Options
+from harness.workloads.custom_task import CustomTask
+from harness.workloads.task import Task
 from primitives.learner import Learner
 from primitives.quantization.precision import FLOAT_32
 
@@ -136,6 +138,26 @@ def check_learners(mapping: Mapping, learners: int, processes: int, overlap: int
         raise UserError(mapping, "reallocate", found, "at least 2 actor processes, and an overlap")
 
 
+def check_shares_gradients(task: Task, options: Options) -> None:
+    """Check that batches are divided among processes or threads only for an algorithm with gradients to share.
+
+    A user's own step computes its gradients and its new state by itself, so that each part would learn alone.
+
+    Args:
+        task: the task that is trained.
+        options: the requested options.
+
+    Raises:
+        UserError: the task has a step of its own, and its batches are to be divided.
+    """
+    if not isinstance(task, CustomTask):
+        return
+    for name in ("learners", "reallocate"):
+        if (found := getattr(options, name)) != (only := getattr(STRICT, name)):
+            allowed = f"{only} with a step of your own, which has no gradients to share"
+            raise UserError(task.name, name, found, allowed)
+
+
 def _is_divisible(mapping: Mapping) -> bool:
     target = mapping.learner
     return str(target) == "torch" or (target.backend in BACKENDS and target.precision == FLOAT_32)
@@ -163,9 +185,6 @@ def parallel_learner(
     target = mapping.learner
     if target.backend not in BACKENDS:
         return ParallelLearner(made.algorithm, **settings)
-    if isinstance(made.algorithm, CustomAlgorithm):
-        allowed = "an algorithm of primitives.algorithms, whose step has gradients that can be shared"
-        raise UserError(mapping, "reallocate", "a step of your own", allowed)
     accelerator = made.algorithm, target.backend, target.location or None
     if simulated_s(made) is None:
         return AcceleratedLearner(*accelerator, **settings)

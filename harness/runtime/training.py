@@ -28,7 +28,12 @@ from harness.runtime.iteration import Iteration, check_overlap, collected_rows
 from harness.runtime.learners.parallel_updates import ParallelLearner
 from harness.runtime.learners.processes import LearnerProcesses
 from harness.runtime.options import STRICT, Fusion, Options
-from harness.runtime.reallocation import Reallocator, check_learners, parallel_learner
+from harness.runtime.reallocation import (
+    Reallocator,
+    check_learners,
+    check_shares_gradients,
+    parallel_learner,
+)
 from harness.runtime.units.replay import TimeBeside
 from harness.workloads.task import Task
 from primitives.learner.relaxed import RelaxedSteps
@@ -141,6 +146,7 @@ class Training:
             raise ValueError(f"overlap: found {overlap}; allowed: at least 0")
         options.check_applied(workload)
         check_processes(workload, processes)
+        check_shares_gradients(workload, options)
         check_learners(mapping, learners, processes, overlap, options.reallocate)
         torch.set_num_threads(options.threads)
         set_blas_threads(options.threads)  # actors in turns with the learner choose their actions with NumPy

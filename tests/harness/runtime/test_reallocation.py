@@ -1,5 +1,6 @@
 """Algorithm 1 moves work to where time is left; what a run is refused, and what is applied to it."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,11 +20,13 @@ from harness.runtime.reallocation import (
     Reallocator,
     Times,
     check_learners,
+    check_shares_gradients,
     parallel_learner,
     reallocate,
 )
 from harness.runtime.training import Training, links_of_map
 from harness.workloads import load
+from harness.workloads.custom_task import CustomTask
 from harness.workloads.task import algorithm_of
 from primitives.learner import backends
 
@@ -259,6 +262,17 @@ def test_what_cannot_is_refused_by_its_field(mapping, learners, processes, overl
     with pytest.raises(UserError) as refused:
         check_learners(mapping, learners, processes, overlap, reallocate)
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(("name", "found"), [("learners", 2), ("reallocate", True)])
+def test_batches_are_divided_only_where_gradients_are_shared(name, found):
+    own, options = CustomTask("mine", None, None, None, None), Options(**{name: found})
+    check_shares_gradients(own, Options(threads=2, overlap=4))
+    check_shares_gradients(load("cartpole-dqn"), options)
+    with pytest.raises(UserError, match=f"mine: {name}: found {found}; allowed: .* with a step of your own"):
+        check_shares_gradients(own, options)
+    with pytest.raises(UserError, match=f"mine: {name}: found {found}"):
+        Training(replace(own, training=SimpleNamespace(actors=2)), TORCH, options=options)
 
 
 def test_a_parallel_learner_has_a_trainer_for_each_process_but_the_last_actor():
