@@ -116,7 +116,8 @@ def compose(
 
 
 def _chosen(task: CustomTask, options: Options) -> Mapping:
-    """Return the composer's mapping, and print what it is and why."""
+    """Return the composer's mapping, and print what it is and why; UserError for options that no mapping could run."""
+    check_options.check_without_mapping(options, task, task.training.batch_size)
     choice = choose(task, options)
     for line in choice.lines():
         print(f"{task.name}: {line}", file=sys.stderr)

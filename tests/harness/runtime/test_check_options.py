@@ -181,3 +181,15 @@ def test_an_algorithm_without_a_replay_collects_nothing_between_two_insertions(m
     available["bytes"] -= 1
     with pytest.raises(UserError, match="actor processes: found 1; allowed: at most 0"):
         check(Options(processes=1), name="cartpole-ppo")
+
+
+def test_the_processes_that_ppo_starts_by_default_are_counted_in_the_memory(monkeypatch):
+    item = workloads.load("cartpole-ppo")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(compose, "check", lambda *asked: None)  # builds a simulator where there is none
+    free_bytes = memory.needed_bytes(item, item.training.batch_size, 0, 0) + 1 * memory.PROCESS_BYTES
+    monkeypatch.setattr(memory, "available_bytes", lambda: free_bytes)
+    with pytest.raises(UserError, match="actor processes: found 2; allowed: at most 1"):
+        check(Options(threads=2), name="cartpole-ppo")
+    check(Options(threads=2, processes=1), name="cartpole-ppo")
+    check(Options(threads=2), Mapping.parse("fpga:u200-native-cpu"), "cartpole-ppo")  # in virtual time: none

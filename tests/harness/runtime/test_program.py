@@ -309,6 +309,42 @@ def test_options_that_a_run_would_refuse_are_refused(options, message):
     assert str(refused.value).startswith(message)
 
 
+ALONE = "with a step of your own, which has no gradients to share"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"learners": 2}, f"mine: learners: found 2; allowed: 1 {ALONE}"),
+        (
+            {"reallocate": True, "processes": 2, "overlap": 1},
+            f"mine: reallocate: found True; allowed: False {ALONE}",
+        ),
+        ({"threads": 0}, "mine: threads: found 0; allowed: 1 to the cores that this process may use, "),
+        ({"threads_native": True}, "mine: environment: found an environment of your own; allowed: "),
+        ({"single_buffered": True}, "mine: single_buffered: found True; allowed: False without overlap"),
+        ({"overlap": 10**6}, "mine: overlap: found 1000000; allowed: 0 to 100000"),
+        ({"presampled_batches": 10**6}, "mine: presampled_batches: found 1000000; allowed: 0 to"),
+    ],
+)
+def test_options_that_no_mapping_runs_are_refused_before_anything_is_timed(monkeypatch, options, message):
+    monkeypatch.setattr(program, "choose", lambda *_: pytest.fail("it was timed"))
+    settings = Settings(name="mine", learning_starts=100, actors=2)
+    with pytest.raises(UserError) as refused:
+        compose(Sides, FIRST, step, act, settings=settings, options=Options(**options))
+    assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize("options", [{"learners": 2}, {"reallocate": True, "processes": 2, "overlap": 1}])
+def test_a_step_of_one_s_own_is_not_divided_among_learners(options):
+    """Each would take the whole step on its part of the batch, and the states would drift apart."""
+    settings = Settings(learning_starts=100, actors=2)
+    with pytest.raises(UserError, match=ALONE):
+        compose(
+            Sides, FIRST, step, act, mapping="torch-native-cpu", settings=settings, options=Options(**options)
+        )
+
+
 @pytest.mark.parametrize(
     "mapping", ["native-native", "nothing-native-cpu", "native-nothing-cpu", "native-native-moon"]
 )
