@@ -107,7 +107,7 @@ def _measure(
         return Elsewhere(node, this_machine.describe().to_json())
     registry.build_baselines(cell.baselines)  # on a machine that lacks them; a failure shows in the cell
     try:
-        rows = cell.measure(_Before(before), silent)
+        rows = cell.measured(_Before(before), silent)
     except Exception as error:  # one failing cell must not stop the others; its error is stored and shown
         rows = [cell.failure(error)]
     return Measured(node, rows)

@@ -22,7 +22,6 @@ from harness.mapping import DEFAULT_STRATEGY, Mapping, predict
 from harness.papers import Claim
 from harness.plan.last_result import in_words
 from harness.plan.tiers import TIERS, Tier
-from harness.platforms import available_memory
 from harness.profile import machine_peaks, measured, simulated
 from harness.runtime import measured_run
 from harness.runtime.measured_run import Extent
@@ -450,10 +449,8 @@ def _check_unchanged(code: CodeWatch, run: Run) -> None:
 def _measured(run: Run, cell: Cell, report: Report, code: CodeWatch) -> list[Measurement]:
     """Return a cell's rows; if it is interrupted, the rows so far are stored first, unless the code was edited."""
     try:
-        return cell.measure(run, report)
+        return cell.measured(run, report)
     except Interrupted as stop:
         if stop.rows and not code.changed():
             cell.store(run, stop.rows)
         raise
-    finally:
-        available_memory.release()

@@ -11,6 +11,7 @@ from itertools import count, takewhile
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
+from harness.platforms import available_memory
 from harness.platforms.available_memory import NotEnoughMemory
 from harness.store.store import Run
 
@@ -46,6 +47,21 @@ class Cell:
     needs: tuple[str, ...] = ()
     batch_size: int | None = None
     label: str = ""
+
+    def measured(self, run: Run, report: Report) -> list[Measurement]:
+        """Measure this cell, return its rows, and give the memory that the measurement freed back to the system.
+
+        Args:
+            run: the stored results of one plan on one machine, with the rows of earlier cells.
+            report: called with the progress.
+
+        Raises:
+            Exception: whatever the measurement raises.
+        """
+        try:
+            return self.measure(run, report)
+        finally:
+            available_memory.release()
 
     def finished(self, run: Run) -> bool:
         """Return whether a run holds a row of this cell other than a failure; if not, the cell is measured again.

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.plan import plan as reproduce
 from harness.plan import tiers
-from harness.platforms import this_machine
+from harness.platforms import available_memory, this_machine
 from harness.store.cell import Cell
 from harness.store.store import Run, Store
 from harness.validate import plan as validate
@@ -85,6 +86,17 @@ def stored(path: Path) -> dict[str, Measurement]:
         (run,) = store.runs()
         assert run.fingerprint == this_machine.fingerprint()
         return {cell: store.measurements(run=run.id, cell=cell)[0] for cell in store.cells(run.id)}
+
+
+def test_a_machine_gives_the_memory_of_each_cell_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    released: list[int] = []
+    monkeypatch.setattr(available_memory, "release", lambda: released.append(1))
+    here = SimpleNamespace(get_node_id=lambda: "here")
+    monkeypatch.setattr(on_cluster.ray, "get_runtime_context", lambda: here)
+    measure = on_cluster._measure._function
+    for cell in (counting("a"), failing("b")):
+        measure(cell, [], on_cluster._fingerprint(), on_cluster._revision())
+    assert len(released) == 2
 
 
 def test_chains_stay_together_failures_are_kept_and_a_second_run_completes(
