@@ -5,6 +5,7 @@ interleaved rounds; a backend that cannot run the program is left out, with its 
 take no part.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -31,11 +32,13 @@ from primitives.sum_tree import SumTree
 BESIDE = ("binary", REFERENCE)
 """Backends that exist only to be compared with, and take no part in the choice."""
 NATIVE, CPU = Target("native"), Target("cpu")
-DIVISIBLE = Target("torch")
-"""The learner whose batches processes can divide (`harness.runtime.reallocation.check_learners`)."""
 ROUNDS, BUDGET_S = 15, 5.0
 ROWS = 4_096
 """Most transitions and leaves in the timed replays; to fill in a million of them would take too long."""
+BLOCK_ROWS = 64
+"""Most transitions that are made at a time when the storage is filled, so that large ones take little memory."""
+DRAWN = 4_096
+"""Leaves that the check of a tree draws: their share in one half of the tree has a standard deviation below 0.01."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,7 @@ def choose(task: CustomTask, options: Options = STRICT) -> MappingChoice:
 
     Args:
         task: the program's task.
-        options: how the mapping will be run. Learners are timed with the number of threads given here. If batches are
-            to be divided among processes, only learners that support this take part.
+        options: how the mapping will be run. Learners are timed with the number of threads given here.
 
     Raises:
         UserError: no learner or no sum tree runs the program.
@@ -128,8 +130,6 @@ def _learners(task: CustomTask, options: Options) -> Iterator[tuple[str, Target,
     targets = [Target(name) for name in names if name not in BESIDE]
     if torch.cuda.is_available():
         targets.append(Target("torch", "cuda"))
-    if options.learners > 1 or options.reallocate:
-        targets = [target for target in targets if target == DIVISIBLE]
     batch_size, columns = task.training.batch_size, task.columns()
 
     def create(target: Target) -> Learner:
@@ -172,6 +172,27 @@ def _trees(task: CustomTask) -> Iterator[tuple[str, Target, Case[Any]]]:
             )
             yield primitive, NATIVE, case
         return
+    leaves = np.arange(capacity)
+
+    def written(made: SumTree, rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray]:
+        return rng.integers(0, capacity, rows), _whole_priorities(rng, rows)
+
+    def check(made: SumTree) -> None:
+        rng = np.random.default_rng(1)
+        priorities = made.get(leaves).copy()
+        rows, new = written(made, rng, batch_size)
+        made.update(rows, new)
+        priorities[rows] = new  # NumPy, too, stores the last of repeated indices
+        np.testing.assert_array_equal(made.get(leaves), priorities, err_msg="priorities")
+        sums = np.cumsum(priorities, dtype=np.float64)
+        np.testing.assert_array_equal(made.total, sums[-1], err_msg="total")
+        prefix = rng.integers(0, int(sums[-1]), capacity) + 0.5
+        expected = np.searchsorted(sums, prefix, side="right")
+        np.testing.assert_array_equal(made.find(prefix), expected, err_msg="find")
+        first = leaves < capacity // 2
+        share = first[made.sample(DRAWN, rng)].mean()
+        np.testing.assert_allclose(share, priorities[first].sum() / sums[-1], atol=0.1, err_msg="sample")
+
     for status in sum_tree.backends():
         if not status.available or status.simulated or status.name in BESIDE:
             continue
@@ -179,17 +200,8 @@ def _trees(task: CustomTask) -> Iterator[tuple[str, Target, Case[Any]]]:
 
         def create(name: str = status.name) -> SumTree:
             made = sum_tree.create(capacity, fanout=task.replay.fanout, backend=name)
-            made.update(
-                np.arange(capacity), np.random.default_rng(0).integers(1, 8, capacity).astype(np.float32)
-            )
+            made.update(leaves, _whole_priorities(np.random.default_rng(0), capacity))
             return made
-
-        def check(made: SumTree) -> None:
-            leaves = made.get(np.arange(capacity))
-            np.testing.assert_allclose(made.total, leaves.sum(), rtol=1e-4)
-
-        def written(made: SumTree, rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray]:
-            return rng.integers(0, capacity, rows), rng.integers(1, 8, rows).astype(np.float32)
 
         calls: dict[str, tuple[Any, Any]] = {
             "sample": (lambda _, rng: rng, lambda made, rng: made.sample(batch_size, rng)),
@@ -201,24 +213,41 @@ def _trees(task: CustomTask) -> Iterator[tuple[str, Target, Case[Any]]]:
             yield primitive, target, Case(f"{primitive} {target}", create, check, inputs, call)
 
 
+def _whole_priorities(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Return small integers: their sums are exact in float32, so every backend must find the same leaves."""
+    return rng.integers(1, 8, count).astype(np.float32)
+
+
 def _gather(task: CustomTask) -> tuple[str, Target, Case[Any]]:
-    rows, batch_size = min(task.replay.capacity, ROWS), task.training.batch_size
+    capacity, batch_size = min(task.replay.capacity, ROWS), task.training.batch_size
 
     def check(made: Storage) -> None:
-        for name, column in made.gather(np.arange(2)).items():
-            if not np.array_equal(column, np.zeros_like(column)):
-                raise AssertionError(f"column {name}: found other numbers than those that were stored")
+        rows = np.random.default_rng(0).integers(0, capacity, min(batch_size, BLOCK_ROWS))
+        expected = _numbered(task, rows)
+        for name, column in made.gather(rows).items():
+            np.testing.assert_array_equal(column, expected[name], err_msg=name)
 
     def create() -> Storage:
-        made = Storage(rows, task.columns())
-        made.insert({name: np.zeros((rows, *one.shape), one.dtype) for name, one in task.columns().items()})
+        made = Storage(capacity, task.columns())
+        for rows in np.array_split(np.arange(capacity), -(-capacity // BLOCK_ROWS)):
+            made.insert(_numbered(task, rows))
         return made
 
     case: Case[Storage] = Case(
         "storage.gather cpu",
         create,
         check,
-        lambda _, rng: rng.integers(0, rows, batch_size),
+        lambda _, rng: rng.integers(0, capacity, batch_size),
         lambda made, some: made.gather(some),
     )
     return "storage.gather", CPU, case
+
+
+def _numbered(task: CustomTask, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Return transitions for (B,) rows of a storage, by column; their numbers differ by row, place and column."""
+    made: dict[str, np.ndarray] = {}
+    for number, (name, one) in enumerate(task.columns().items()):
+        places = np.arange(number, number + math.prod(one.shape)).reshape(one.shape)
+        numbers = np.add.outer(rows, places)
+        made[name] = (numbers % 2 if np.dtype(one.dtype) == np.bool_ else numbers).astype(one.dtype)
+    return made

@@ -1,8 +1,10 @@
 """The mapping that the composer chooses for a program, from given times and from measured ones."""
 
 import re
+from functools import partial
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from harness import platforms
@@ -11,6 +13,9 @@ from harness.mapping import Mapping
 from harness.runtime import choice, program
 from harness.runtime.options import STRICT, Options
 from harness.runtime.program import Settings
+from harness.workloads import ReplayTable, TrainingTable
+from harness.workloads.custom_task import CustomTask
+from primitives.algorithms.custom import CustomAlgorithm
 from tests.harness.runtime.test_program import FIRST, SHORT, Sides, act, step
 
 NAMES = ("learner.step", "sum_tree.sample", "sum_tree.update", "sum_tree.insert")
@@ -120,11 +125,49 @@ def test_learners_are_timed_with_the_threads_that_they_will_have(given, monkeypa
         seen.clear()
 
 
-@pytest.mark.parametrize("divided", [{"learners": 2}, {"reallocate": True, "processes": 2, "overlap": 1}])
-def test_where_batches_are_divided_only_learners_that_can_take_part(given, divided):
-    asked = given(torch_learner=1.0)
-    assert str(composed(Options(**divided), actors=2).mapping.learner) == "torch"
-    assert "learner.step native" not in asked
+TASK = CustomTask(
+    "mine",
+    Sides,
+    CustomAlgorithm((1,), 2, action_kind="discrete", state=FIRST, step=step, policy=act),
+    ReplayTable(capacity=100),
+    TrainingTable(batch_size=32, batch_sizes=(32,), learning_starts=32),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("update", lambda rows, priorities: None),
+        ("find", lambda prefix: np.zeros(len(prefix), np.int64)),
+        ("sample", lambda size, rng: np.zeros(size, np.int64)),
+        ("_total", lambda: 1.0),
+    ],
+)
+def test_a_tree_that_answers_wrongly_fails_its_check(monkeypatch, name, wrong):
+    monkeypatch.setattr(choice.sum_tree, "backends", lambda: [backend("flat")])
+    for _, _, case in choice._trees(TASK):
+        case.check(case.setup())
+        made = case.setup()
+        setattr(made, name, wrong)
+        with pytest.raises(AssertionError):
+            case.check(made)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda gather, rows: gather(rows[::-1]),
+        lambda gather, rows: gather(rows) | {"observation": gather(rows)["next_observation"]},
+        lambda gather, rows: gather(rows) | {"terminated": ~gather(rows)["terminated"]},
+    ],
+)
+def test_a_storage_that_gathers_other_numbers_fails_its_check(wrong):
+    _, _, case = choice._gather(TASK)
+    made = case.setup()
+    case.check(made)
+    made.gather = partial(wrong, made.gather)
+    with pytest.raises(AssertionError):
+        case.check(made)
 
 
 def test_a_given_mapping_is_taken_without_measuring(monkeypatch):
