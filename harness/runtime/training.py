@@ -57,8 +57,8 @@ class Progress:
         terms_s: seconds by term, a part of the loop: environment, infer, insert, sample, gather, learner, update. If
             sampling is fused with gathering, the term sample includes gathering; if whole gradient steps are fused,
             the term step replaces sample, gather, learner and update. If the replay manager has a thread of its own,
-            the terms of both threads together may exceed `wall_s`, and the term wait is the time that the learner
-            waits for a batch. The term publish is the transfer of a simulated learner's weights to the actors. If an
+            the terms of both threads together may exceed `wall_s`, and the term wait is the time for which the other
+            waits for it. The term publish is the transfer of a simulated learner's weights to the actors. If an
             on-policy learner is simulated, the term deal is the host's dealing of minibatches, which is otherwise part
             of the term learner. The rest of `wall_s` is the loop itself.
         losses: losses of the last gradient step, by name.
@@ -346,6 +346,8 @@ class Training:
             terms_s["step"] = spent_s["step"]
         else:
             terms_s |= {name: spent_s[name] for name in ("sample", "learner", "update")}
+        if isinstance(self._time, TimeBeside):
+            terms_s["wait"] = spent_s["wait"]
         if self._time.is_simulated(LEARNER):
             terms_s["publish"] = spent_s["publish"]
         if self._storage_apart:

@@ -31,8 +31,8 @@ class TimeBeside(RealTime):
 
     One thread serves the calls of both in the order in which they were made, so the training is the same as without the
     thread. Parallel work saves time only while it releases the GIL, and only if batches are sampled ahead, so that it
-    can begin early. The seconds of the thread's work are counted too, so that all terms (parts of the loop) together
-    may exceed the wall time.
+    can begin early. The term "wait" holds the seconds for which the host waits for the thread. The seconds of the
+    thread's work are counted too, so that all terms (parts of the loop) together may exceed the wall time.
 
     Args:
         depth: most calls that may wait for the thread, and most answers that may wait for the host.
@@ -94,5 +94,7 @@ class TimeBeside(RealTime):
 
     def _take_one(self) -> None:
         asked = self._waiting.popleft()
+        start_s = perf_counter()
         asked._value = self._unit.result()
+        self.terms_s["wait"] += perf_counter() - start_s
         asked.there = True

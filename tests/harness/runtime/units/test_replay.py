@@ -64,7 +64,7 @@ def test_it_trains_as_in_turns_bit_for_bit(mapping, ahead, arguments):
         np.testing.assert_array_equal(found[name], value, err_msg=name)
     assert told_beside.episodes == told.episodes
     assert told_beside.losses == told.losses
-    waited_s = told_beside.terms_s.pop("wait", 0.0)
+    waited_s = told_beside.terms_s.pop("wait")
     assert told_beside.terms_s.keys() == told.terms_s.keys()
     assert min(told_beside.terms_s.values()) > 0 <= waited_s
 
@@ -130,14 +130,26 @@ def test_what_waits_is_bounded_and_answered_in_order():
     time.close()
 
 
-def test_a_call_takes_the_seconds_from_its_beginning_to_its_end(monkeypatch):
-    told_s = iter([1.0, 10.0, 20.0, 22.0])
-    monkeypatch.setattr(replay, "perf_counter", lambda: next(told_s))
+def test_a_call_takes_the_seconds_from_its_beginning_to_its_end_and_the_host_waits_as_long(monkeypatch):
+    now_s, host, waiting = [1.0], threading.current_thread(), threading.Event()
+
+    def perf_counter():
+        told_s = now_s[0]
+        if threading.current_thread() is host:
+            waiting.set()
+        return told_s
+
+    def work(took_s):
+        assert waiting.wait(LIMIT_S)
+        now_s[0] += took_s
+
+    monkeypatch.setattr(replay, "perf_counter", perf_counter)
     time = TimeBeside(3)
-    for expected_s in (9, 9 + 2):
-        time.call(RMM, "sample", lambda: None)
+    for took_s, expected_s in ((9, 9), (2, 9 + 2)):
+        waiting.clear()
+        time.call(RMM, "sample", lambda took_s=took_s: work(took_s))
         time.drain()
-        assert time.terms_s == {"sample": expected_s}
+        assert time.terms_s == {"sample": expected_s, "wait": expected_s}
     time.close()
 
 
