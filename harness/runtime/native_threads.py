@@ -28,7 +28,14 @@ from primitives.training.parallel import Pacing, ParallelTraining
 MAPPING = "native-native-cpu"
 LEAD = 64
 """Environment steps by which actors may be ahead of the learners, in addition to one vector step of each actor."""
-_SUPPORTED = ("actors", "processes", "native_environments", "learners", "threads_native")
+_SUPPORTED = (
+    "actors",
+    "processes",
+    "native_environments",
+    "learners",
+    "presampled_batches",
+    "threads_native",
+)
 """Options that may differ from their defaults."""
 
 
@@ -68,6 +75,8 @@ def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> No
     for name, found in options.given().items():
         if name not in _SUPPORTED:
             raise UserError(task.name, name, found, f"{getattr(STRICT, name)} with --threads-native")
+    if ahead := options.ahead(task):  # requested, or the workload's
+        raise UserError(task.name, "presampled_batches", ahead, "0 with --threads-native")
     if is_on_policy(task) or not task.replay.prioritized:
         found = "no prioritised replay"
         raise UserError(task.name, "replay", found, "a prioritised one, which the threads share")

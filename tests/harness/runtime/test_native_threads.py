@@ -43,6 +43,7 @@ def test_what_can_run_passes(name: str) -> None:
         ),
         ({"overlap": 4}, "cartpole-dqn", "", "overlap: found 4; allowed: 0 with --threads-native"),
         ({"threads": 2}, "cartpole-dqn", "", "threads: found 2; allowed: 1 with --threads-native"),
+        ({"presampled_batches": 5}, "cartpole-dqn", "", "presampled_batches: found 5; allowed: 0 with --thr"),
         (
             {"streamed": True},
             "cartpole-dqn",
@@ -61,6 +62,13 @@ def test_what_cannot_run_is_refused(options: dict[str, Any], name: str, mapping:
     with pytest.raises(UserError) as refused:
         check(asked(**options), name, Mapping.parse(mapping) if mapping else NATIVE)
     assert words in str(refused.value)
+
+
+def test_batches_that_a_workload_samples_ahead_are_refused_unless_asked_otherwise() -> None:
+    item = workloads.override(workloads.load("cartpole-dqn"), "training.presampled_batches", 5, "test")
+    with pytest.raises(UserError, match="presampled_batches: found 5; allowed: 0 with --threads-native"):
+        check_options.check(asked(), item, NATIVE, 32)
+    check_options.check(asked(presampled_batches=0), item, NATIVE, 32)
 
 
 def test_what_threads_cannot_train_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
