@@ -5,11 +5,10 @@ from typing import Any
 
 from harness.core.errors import UserError
 from harness.mapping.base import Loop
-from harness.mapping.problem import OVERLAPPED_GRADIENT_STEPS, WORD_BYTES, relaxed_ahead
+from harness.mapping.problem import problem_of
 from harness.mapping.target import Mapping
 from harness.measure.conditions import usable_cores
 from harness.runtime import compose
-from harness.runtime.iteration import Iteration
 from harness.runtime.options import Fusion, Options, is_on_policy
 from harness.workloads import Workload
 
@@ -24,9 +23,11 @@ def under(loop: Loop, options: Options, item: Workload, mapping: Mapping, batch_
     | overlapped | as fused | in processes, 32 gradient steps at a time | in turns, D = 0 |
     | relaxed | as fused | as overlapped | in parallel with the learner, D = 50 (MAP V-A, VII-B) |
 
-    D is the number of batches sampled ahead; it is smaller if the replay does not hold so many. Each actor process
-    has a policy and a random stream of its own. There is one process per core that learner and replay manager leave
-    free, and at least one.
+    D, the number of batches sampled ahead, and the gradient steps of an iteration are those of predictions
+    (`harness.mapping.problem.Problem`): D is smaller if the replay, or an eighth of a process's memory, does not hold
+    so many, and an iteration has 8 gradient steps in virtual time. Each actor process has a policy and a random stream
+    of its own. There is one process per core that the learners' threads and the replay manager leave free, and at
+    least one; in virtual time there is none.
 
     Args:
         loop: the order of calls, "strict", "fused", "overlapped" or "relaxed".
@@ -56,15 +57,13 @@ def under(loop: Loop, options: Options, item: Workload, mapping: Mapping, batch_
     made = replace(options, fusion=Fusion.NONE) if loop is Loop.STRICT else options
     if loop in (Loop.STRICT, Loop.FUSED):
         return replace(made, presampled_batches=0)
-    simulated = compose.is_simulated(mapping)
+    problem, simulated = problem_of(item, batch_size), compose.is_simulated(mapping)
     if options.processes is None and not simulated:
-        free = max(1, len(usable_cores()) - (2 if loop is Loop.RELAXED else 1))
-        made = replace(made, processes=min(item.training.actors, free))
+        busy = options.threads + options.learners - 1 + (loop is Loop.RELAXED)
+        made = replace(made, processes=min(item.training.actors, max(1, len(usable_cores()) - busy)))
     if not options.overlap:
-        made = replace(made, overlap=Iteration.of(item.training, OVERLAPPED_GRADIENT_STEPS).gradient_steps)
+        made = replace(made, overlap=problem.overlapped_rounds(simulated) * problem.round_gradient_steps)
     if loop is Loop.OVERLAPPED:
         return replace(made, presampled_batches=0)
-    ahead = options.presampled_batches
-    if ahead is None:
-        ahead = relaxed_ahead(item.replay.capacity, batch_size, item.item_words * WORD_BYTES)
+    ahead = problem.ahead if options.presampled_batches is None else options.presampled_batches
     return replace(made, presampled_batches=ahead, replay_beside=True)

@@ -7,6 +7,7 @@ import pytest
 from harness import workloads
 from harness.core.errors import UserError
 from harness.mapping import Loop, Mapping
+from harness.mapping.problem import problem_of
 from harness.runtime.loops import under
 from harness.runtime.options import Fusion, Options
 from harness.runtime.training import Training
@@ -52,6 +53,33 @@ def test_there_are_as_many_processes_as_cores_are_free(monkeypatch):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
         assert options(Loop.RELAXED, item=many).processes == relaxed
         assert options(Loop.OVERLAPPED, item=many).processes == overlapped
+
+
+def test_cores_that_learners_keep_busy_have_no_actors(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    many = Options(actors=16).applied(CARTPOLE)
+    for asked, relaxed, overlapped in (
+        ({"threads": 3}, 4, 5),
+        ({"learners": 4}, 3, 4),
+        ({"threads": 9}, 1, 1),
+    ):
+        assert options(Loop.RELAXED, item=many, **asked).processes == relaxed
+        assert options(Loop.OVERLAPPED, item=many, **asked).processes == overlapped
+
+
+@pytest.mark.parametrize("mapping", [NATIVE, SIMULATED])
+@pytest.mark.parametrize(
+    ("name", "size", "ahead"), [("pong-dqn", 32, 50), ("pong-dqn", 256, 17), ("hopper-ddpg", 256, 50)]
+)
+def test_a_loop_is_the_one_that_is_predicted(name, size, ahead, mapping):
+    """Of Pong's frames, a byte a number, 2^28 bytes hold 18 batches of 256."""
+    item = Options(actors=3).applied(workloads.load(name))
+    found, problem = options(Loop.RELAXED, mapping, item, size), problem_of(item, size)
+    assert found.presampled_batches == problem.ahead == ahead
+    rounds = problem.overlapped_rounds(mapping is SIMULATED)
+    assert found.overlap == options(Loop.OVERLAPPED, mapping, item, size).overlap
+    assert found.overlap == rounds * problem.round_gradient_steps
+    assert found.overlap == (9 if mapping is SIMULATED else 33)
 
 
 def test_in_virtual_time_there_are_no_processes():
