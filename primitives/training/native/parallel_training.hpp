@@ -55,7 +55,7 @@ class ParallelTraining {
         int64_t envs = 0;
         for (const auto &actor : actors_)
             envs += actor->count();
-        // Weights are sent as often as all environments step.
+        // Weights are sent once for each vector step of any actor: of envs / actors environments.
         publish_every_ = std::max<int64_t>(1, envs / (schedule.interval * int64_t(actors_.size())));
     }
     ParallelTraining(const ParallelTraining &) = delete;
