@@ -406,7 +406,7 @@ def execute(
         if cell.due(run):
             _check_unchanged(code, run)
             inner = part(report, done_s, sizes_s[number], total_s, cell.key)
-            with crash_marker(run.path, cell.key) as deaths:
+            with crash_marker(run.path, run.record.key, cell.key) as deaths:
                 try:
                     if deaths >= MAX_CRASHES:
                         raise RuntimeError(f"the process died in it {deaths} times: out of memory, or killed")

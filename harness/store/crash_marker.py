@@ -1,6 +1,6 @@
-"""Remembers across crashes how often the process crashed in each cell (piece of a plan), in a file next to the store.
+"""Remembers across crashes how often the process crashed in each cell of a run, in a file next to the store.
 
-A cell that crashes the process again and again can thus be given up (`MAX_CRASHES`).
+A cell (a piece of a plan) that crashes the process again and again can thus be given up (`MAX_CRASHES`).
 """
 
 import json
@@ -18,24 +18,26 @@ _LONGEST = 100_000  # characters; a longer file was not written here
 
 
 @contextmanager
-def crash_marker(store: Path, cell: str) -> Iterator[int]:
+def crash_marker(store: Path, run: str, cell: str) -> Iterator[int]:
     """Mark a cell as being measured for the duration of a `with` block.
 
     The mark is an entry of a file next to the store, which holds the number of crashes of each cell. The cell's entry
-    is removed when the block ends, also by an exception, and remains if the process crashes. Entries of other cells
-    are kept: a cell that is measured first on every restart must not erase the crashes in a later one.
+    is removed when the block ends, also by an exception, and remains if the process crashes. Entries of other cells and
+    runs are kept: a cell that is measured first on every restart must not erase the crashes in a later one.
 
     Args:
         store: the store's file.
+        run: the run's key; in a new run, such as one of another revision, a cell starts without crashes.
         cell: the cell's key.
 
     Yields:
         The number of times in a row that the process has crashed in this cell before.
     """
     path = store.with_name(f"{store.name}-in-hand")
-    others = _deaths(path)
-    deaths = others.pop(cell, 0)
-    _write(path, {**others, cell: deaths + 1})
+    entry, others = f"{run}/{cell}", _deaths(path)
+    earlier = others.pop(cell, 0)  # from a version that did not note the run
+    deaths = others.pop(entry, earlier)
+    _write(path, {**others, entry: deaths + 1})
     try:
         yield deaths
     finally:
@@ -51,7 +53,7 @@ def _write(path: Path, deaths: dict[str, int]) -> None:
 
 
 def _deaths(path: Path) -> dict[str, int]:
-    """Return the number of crashes by cell; also from a file of an earlier version, which held one cell."""
+    """Return the number of crashes by run and cell; also from a file of an earlier version, which held one cell."""
     try:
         with path.open() as file:
             noted = json.loads(file.read(_LONGEST))

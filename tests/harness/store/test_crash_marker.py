@@ -17,9 +17,9 @@ def noted(store: Path) -> Path:
     return store.with_name(f"{store.name}-in-hand")
 
 
-def die_in(store: Path, cell: str) -> int:
+def die_in(store: Path, cell: str, run: str = "run") -> int:
     """Leave the file as a process leaves it that is killed in a cell; returns the deaths known before."""
-    with crash_marker(store, cell) as deaths:
+    with crash_marker(store, run, cell) as deaths:
         left = noted(store).read_bytes()
     noted(store).write_bytes(left)
     return deaths
@@ -31,17 +31,26 @@ def known(store: Path, cell: str) -> int:
 
 def test_deaths_in_a_cell_are_counted_until_it_ends(store: Path) -> None:
     assert [die_in(store, "b") for _ in range(3)] == [0, 1, 2]
-    with crash_marker(store, "b") as deaths:
+    with crash_marker(store, "run", "b") as deaths:
         assert deaths == 3
     assert not noted(store).exists()
     assert known(store, "b") == 0
+
+
+def test_deaths_in_one_run_are_not_counted_in_another(store: Path) -> None:
+    """A later revision may have mended the cell; the earlier run may go on, too."""
+    assert [die_in(store, "b") for _ in range(3)] == [0, 1, 2]
+    assert [die_in(store, "b", "another") for _ in range(2)] == [0, 1]
+    with crash_marker(store, "another", "b"):
+        pass
+    assert known(store, "b") == 3
 
 
 @pytest.mark.parametrize("ends", ["well", "raises"])
 def test_a_cell_that_ends_does_not_erase_the_deaths_in_another(store: Path, ends: str) -> None:
     for deaths in range(3):
         try:
-            with crash_marker(store, "a") as own:
+            with crash_marker(store, "run", "a") as own:
                 assert own == 0
                 if ends == "raises":
                     raise RuntimeError("each time")
@@ -52,7 +61,7 @@ def test_a_cell_that_ends_does_not_erase_the_deaths_in_another(store: Path, ends
 
 def test_the_deaths_in_a_file_of_an_earlier_version_count(store: Path) -> None:
     noted(store).write_text(json.dumps({"cell": "b", "deaths": 2}))
-    with crash_marker(store, "a") as deaths:
+    with crash_marker(store, "run", "a") as deaths:
         assert deaths == 0
     assert known(store, "b") == 2
 
