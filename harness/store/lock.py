@@ -45,8 +45,10 @@ def _try(path: Path, beside: Path) -> int | None:
     descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if beside.exists() and beside.stat().st_ino == os.fstat(descriptor).st_ino:
+        if beside.stat().st_ino == os.fstat(descriptor).st_ino:
             return descriptor
+    except FileNotFoundError:
+        pass  # removed after it was opened here
     except (BlockingIOError, PermissionError):
         os.close(descriptor)
         found = "locked by another process that writes to it"

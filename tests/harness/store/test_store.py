@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import UserError
+from harness.store.lock import WriterLock
 from harness.store.store import APPLICATION_ID, SCHEMA_VERSION, Measurement, Store
 
 MACHINE = {"fingerprint": "f00d", "cpu": {"model": "test"}}
@@ -333,6 +334,26 @@ def test_a_second_writer_is_refused_while_readers_are_not(path):
         holder.wait()
     with Store.open(path) as store:  # a dead holder's lock is gone with it
         store.begin_run("quick", "r2", MACHINE)
+
+
+def test_a_lock_that_its_last_holder_removes_meanwhile_is_taken_from_scratch(path, monkeypatch):
+    path.parent.mkdir()
+    removed, stat = [], Path.stat
+
+    def removing(self, **options):
+        if self.name.endswith("-writer") and not removed:
+            self.unlink()
+            removed.append(self)
+        return stat(self, **options)
+
+    monkeypatch.setattr(Path, "exists", lambda self, **options: True)
+    monkeypatch.setattr(Path, "stat", removing)
+    lock = WriterLock(path)
+    monkeypatch.undo()
+    assert removed == [path.with_name("store.sqlite-writer")]
+    assert removed[0].exists()
+    lock.release()
+    assert not removed[0].exists()
 
 
 def test_a_file_locked_through_sqlite_is_a_clear_error(path):
