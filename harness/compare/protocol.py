@@ -195,8 +195,10 @@ class GuardedProcess:
                 self._lifeline = -1
             try:
                 self.process.wait(guard.TERMINATE_GRACE_S + guard.KILL_LIMIT_S + 1)
+            except subprocess.TimeoutExpired:
+                pass  # the guard itself hangs
             finally:
-                if self.process.poll() is None:  # the guard itself hangs
+                if self.process.poll() is None:
                     os.killpg(self.process.pid, signal.SIGKILL)
                     self.process.wait()
         return self.process.returncode

@@ -1,6 +1,7 @@
 """Workers that crash, hang, print invalid lines, flood or leave processes behind become one failure each."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.compare import protocol, registry
+from harness.compare import guard, protocol, registry
 from harness.compare.protocol import FailureKind, Worker, WorkerFailure, WorkerJob
 
 NASTY = Path(__file__).with_name("nasty_worker.py")
@@ -156,6 +157,22 @@ def test_children_go_at_the_limit(tmp_path: Path) -> None:
     path = tmp_path / "pid"
     assert fails("child-hang", str(path), limit_s=3.0).kind is FailureKind.TIMEOUT
     assert gone(process_id(path))
+
+
+def test_a_guard_that_hangs_is_killed_and_closing_raises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "KILL_LIMIT_S", -0.9)  # so that it is waited for half a second
+    worker = nasty("good")
+    worker.ask(JOB, LIMIT_S)
+    hanging = worker._guarded.process.pid
+    (at_work,) = psutil.Process(hanging).children()
+    temporary = temporary_folder(at_work.pid)
+    try:
+        os.kill(hanging, signal.SIGSTOP)
+        assert worker.close() == -signal.SIGKILL
+        assert not psutil.pid_exists(hanging)
+        wait_gone(at_work.pid)
+    finally:
+        shutil.rmtree(temporary)  # which the guard would have removed
 
 
 @pytest.mark.parametrize("what", ["litter", "litter-killed"])
