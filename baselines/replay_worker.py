@@ -12,8 +12,9 @@ and `STALE_BATCHES` is the number of batches that it may have drawn ahead.
 A "gradient step" of a job is what the replay does for one: it inserts the transitions of the workload's update
 interval, those of one step of all actors at a time, then samples a batch and updates its priorities. Transitions and
 TD errors are random and made before the clock starts. A result's `terms_s` gives the seconds of each kind of call.
-Before anything is timed, the buffer is filled with `learning_starts` transitions, and the worker checks that it draws
-items by the priorities given.
+Before anything is timed, a buffer is filled with `learning_starts` transitions, and the worker checks that it draws
+items by the priorities given. It is then dropped, after a call of its `close()` if it has one, and a new buffer is
+filled likewise and timed.
 """
 
 import gc
@@ -69,16 +70,33 @@ class Cycles:
             raise UnsupportedError(f"workload {workload['name']} has no prioritised replay")
         training, self.rng = workload["training"], np.random.default_rng(job["seed"])
         self.actors, self.interval = training["actors"], training["update_interval"]
-        self.module = module
+        self.module, self.job = module, job
         self.pool = [transitions(workload, self.actors, self.rng) for _ in range(POOL)]
         self.td_errors = [np.abs(self.rng.standard_normal(self.batch_size)) for _ in range(POOL)]
-        self.buffer = module.create(workload, self.batch_size, job["seed"])
+        self._fill()
+        self._check()
+        self._release()
+        self._fill()
+        self.advance(WARM_UP_CYCLES)
+
+    def _fill(self) -> None:
+        """Create a buffer, and insert the transitions that precede learning."""
+        workload = self.job["workload"]
+        self.buffer = self.module.create(workload, self.batch_size, self.job["seed"])
         self.cycles = self.inserted = self.insertions = 0
-        for _ in range(-(-max(training["learning_starts"], self.batch_size) // self.actors)):
+        for _ in range(-(-max(workload["training"]["learning_starts"], self.batch_size) // self.actors)):
             self._insert()
         self.due = self.inserted
-        self._check()
-        self.advance(WARM_UP_CYCLES)
+
+    def _release(self) -> None:
+        """Drop the buffer that was checked.
+
+        The check raised its largest priority so far so much that each later insertion would fill the batches.
+        """
+        if close := getattr(self.buffer, "close", None):
+            close()
+        self.buffer = None
+        gc.collect()
 
     def _insert(self) -> None:
         self.buffer.insert(self.pool[self.insertions % POOL])

@@ -81,6 +81,12 @@ class Buffer:
         weights = (info.table_size * info.probability) ** -self._replay["beta_initial"]
         return info.key, weights / weights.max(), columns
 
+    def close(self):
+        """End the writer and the dataset, which would wait for the server, and then the server."""
+        self._writer.close()
+        del self._batches
+        self._server.stop()
+
     def update(self, keys, td_errors):
         """Set the priorities of items from their TD errors; the table raises them to the power alpha."""
         priorities = np.abs(td_errors) + self._replay["epsilon"]

@@ -2,6 +2,7 @@
 
 import sys
 
+import numpy as np
 import pytest
 
 from harness import workloads
@@ -74,6 +75,59 @@ def test_a_workload_without_a_replay_is_refused():
             ),
             60,
         )
+
+
+LARGEST_FIRST = """
+import numpy as np
+PACKAGES, NOTE, STALE_BATCHES = (), "", 0
+class Buffer:
+    # Stores what is new with the largest priority so far, as cpprb and Reverb do; counts the buffers in use.
+    open = most_open = 0
+    def __init__(self, workload, batch_size, seed):
+        self.rng, self.columns, self.largest = np.random.default_rng(seed), None, 1.0
+        self.priorities = np.zeros(0)
+        Buffer.open += 1
+        Buffer.most_open = max(Buffer.open, Buffer.most_open)
+    def insert(self, columns):
+        self.columns = columns
+        self.priorities = np.append(self.priorities, np.full(len(columns["reward"]), self.largest))
+    def sample(self, batch_size):
+        columns = {name: np.repeat(column[:1], batch_size, 0) for name, column in self.columns.items()}
+        share = self.priorities ** 0.6
+        keys = self.rng.choice(len(share), batch_size, p=share / share.sum())
+        return keys, np.ones(batch_size), columns
+    def update(self, keys, td_errors):
+        self.priorities[keys] = td_errors
+        self.largest = max(self.largest, float(td_errors.max()))
+    def close(self):
+        Buffer.open -= 1
+create = Buffer
+"""
+
+
+@pytest.fixture
+def replay_worker(monkeypatch):
+    monkeypatch.syspath_prepend(str(registry.BASELINES))
+    import replay_worker
+
+    return replay_worker
+
+
+def newest_row_of(buffer, inserted):
+    """The share of the newest row in a thousand batches."""
+    keys = np.concatenate([np.array(buffer.sample(32)[0]) for _ in range(1000)])
+    return float((keys == inserted - 1).mean())
+
+
+def test_the_check_leaves_no_trace_in_what_is_timed(replay_worker, tmp_path):
+    """It sets a priority of 1e9; a later insertion with the largest so far would be nearly all of each batch."""
+    (tmp_path / "replay.py").write_text(LARGEST_FIRST)
+    for path in (registry.OWN_REPLAY, tmp_path / "replay.py"):
+        module = replay_worker.load(path)
+        cycles = replay_worker.Cycles(job().model_dump(), module)
+        assert cycles.inserted == 1000 + replay_worker.WARM_UP_CYCLES
+        assert newest_row_of(cycles.buffer, cycles.inserted) < 0.05
+    assert (module.Buffer.open, module.Buffer.most_open) == (1, 1)
 
 
 @pytest.mark.slow
