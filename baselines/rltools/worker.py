@@ -37,18 +37,18 @@ class Counted(gymnasium.Wrapper):
 
     def __init__(self, environment: gymnasium.Env, agent: "Training", seed: int) -> None:
         super().__init__(environment)
-        self._agent, self._return = agent, 0.0
+        self._agent, self._return, self._begun = agent, 0.0, False
         self.env.reset(seed=seed)
 
     def reset(self) -> tuple[Any, dict[str, Any]]:
-        if self._return:
+        if self._begun:
             self._agent.episode_returns.append(self._return)
-        self._return = 0.0
+        self._return, self._begun = 0.0, False
         return self.env.reset()
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         answer = self.env.step(action)
-        self._return += float(answer[1])
+        self._return, self._begun = self._return + float(answer[1]), True
         self._agent.environment_steps += 1
         return answer
 
@@ -99,7 +99,8 @@ class Training(Agent):
         made = learner.compiled(source, f"training_{self.name}_{kind}", self.name, settings, flags)
         made.set_environment_factory(self._make)
         self.state = made.State(self.seed)
-        self._begin(workload["training"]["learning_starts"])
+        for _ in range(settings.get("N_WARMUP_STEPS_CRITIC", 0)):  # RLtools trains from then on
+            self.state.step()
         self.warm_up()
 
     def _loop(self, workload: dict[str, Any], batch_size: int) -> dict[str, Any]:
@@ -122,7 +123,7 @@ class Training(Agent):
             )
         self.notes["optimizer"] = "the critic's learning rate for all networks"
         self.notes["replay"] = "uniform: RLtools has no prioritised replay"
-        first = max(batch_size, training["learning_starts"] // actors)
+        first = max(batch_size, -(-training["learning_starts"] // actors))
         made = dict.fromkeys(("N_WARMUP_STEPS", "N_WARMUP_STEPS_ACTOR", "N_WARMUP_STEPS_CRITIC"), first)
         made |= {
             "N_ENVIRONMENTS": actors,
@@ -141,10 +142,6 @@ class Training(Agent):
         environment = gymnasium.wrappers.RescaleAction(make_environment(self.environment), -1.0, 1.0)
         self.environments_made += 1
         return Counted(environment, self, self.seed + self.environments_made)
-
-    def _begin(self, learning_starts: int) -> None:
-        while self.name != "ppo" and self.environment_steps < learning_starts:
-            self.state.step()
 
     def iterate(self) -> None:
         """Run RLtools' loop until one more gradient step is taken; for PPO, for one iteration."""
