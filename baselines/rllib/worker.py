@@ -92,7 +92,7 @@ class Training(Agent):
             raise UnsupportedError(f"algorithm {algorithm['name']} is not mapped to RLlib")
         hidden, activation = hidden_layers(workload, {"relu": "relu", "tanh": "tanh"}, "RLlib")
         off_policy = algorithm["name"] != "ppo"
-        config = kinds[algorithm["name"]](algorithm)
+        config = kinds[algorithm["name"]](workload)
         config = self._replaying(config, job) if off_policy else self._iterating(config, job)
         return (
             config.environment(registered(workload["environment"]))
@@ -147,7 +147,8 @@ class Training(Agent):
             num_epochs=algorithm["epochs"],
         )
 
-    def _ppo(self, algorithm: dict[str, Any]) -> PPOConfig:
+    def _ppo(self, workload: dict[str, Any]) -> PPOConfig:
+        algorithm = workload["algorithm"]
         self.notes["optimizer"] = "one Adam for both networks, with the policy's learning rate"
         self.notes["advantages"] = "normalised over the samples of an iteration"
         if algorithm["target_kl"] is not None:
@@ -163,7 +164,10 @@ class Training(Agent):
             grad_clip=algorithm["maximum_gradient_norm"],
         )
 
-    def _dqn(self, algorithm: dict[str, Any]) -> DQNConfig:
+    def _dqn(self, workload: dict[str, Any]) -> DQNConfig:
+        algorithm = workload["algorithm"]
+        if self.alone:
+            self.notes["target"] = "not updated: RLlib does it after environment steps"
         first, last = algorithm["epsilon_initial"], algorithm["epsilon_final"]
         return DQNConfig().training(
             lr=algorithm["learning_rate"],
@@ -171,11 +175,13 @@ class Training(Agent):
             dueling=False,
             td_error_loss_fn=algorithm["loss"],
             grad_clip=algorithm.get("maximum_gradient_norm"),
-            target_network_update_freq=algorithm["target_interval"],
+            # RLlib counts environment steps where the workload counts gradient steps.
+            target_network_update_freq=algorithm["target_interval"] * workload["training"]["update_interval"],
             epsilon=[(0, first), (algorithm["exploration_steps"], last)],
         )
 
-    def _sac(self, algorithm: dict[str, Any]) -> SACConfig:
+    def _sac(self, workload: dict[str, Any]) -> SACConfig:
+        algorithm = workload["algorithm"]
         entropy = algorithm["target_entropy"]
         if not algorithm["tune_temperature"]:
             self.notes["temperature"] = "tuned: RLlib always tunes it"

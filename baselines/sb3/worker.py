@@ -169,6 +169,8 @@ class Training(Agent):
             self.notes["double"] = "plain targets: Stable-Baselines3 has no double DQN"
         if algorithm["loss"] != "huber":
             self.notes["loss"] = "Huber's: Stable-Baselines3 has no other"
+        if self.alone:
+            self.notes["target"] = "not updated: Stable-Baselines3 does it after environment steps"
         norm = algorithm.get("maximum_gradient_norm")
         model = DQN(
             env=environments,

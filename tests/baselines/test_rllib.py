@@ -37,6 +37,7 @@ def test_it_trains_our_workloads_at_their_update_interval(rllib, name):
 def test_its_learner_and_replay_work_alone(rllib, name):
     result = rllib.ask(job(name, 70, environment=False), LIMIT_S)
     assert (result.gradient_steps, result.environment_steps) == (70, 0)
+    assert ("target" in result.notes) == (name == "cartpole-dqn")
 
 
 def test_what_it_cannot_do_is_refused_with_its_reason(rllib):

@@ -38,6 +38,7 @@ def test_it_trains_our_workloads(sb3, name):
 def test_its_learner_and_replay_work_alone(sb3, name):
     result = sb3.ask(job(name, 70, environment=False), LIMIT_S)
     assert (result.gradient_steps, result.environment_steps) == (70, 0)
+    assert ("target" in result.notes) == (name == "cartpole-dqn")
 
 
 @pytest.mark.parametrize(("actors", "interval"), [(1, 4), (3, 2), (4, 1)])
