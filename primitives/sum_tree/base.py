@@ -71,6 +71,21 @@ def checked_indices(values: ArrayLike, capacity: int) -> NDArray[np.int64]:
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
+def fractions(batch_size: int, rng: np.random.Generator, stratified: bool) -> NDArray[np.float64]:
+    """Draw the fractions of the total at which leaves are sampled.
+
+    Args:
+        batch_size: B, number of fractions.
+        rng: source of the random numbers.
+        stratified: draw one fraction from each of B equal parts, in ascending order.
+
+    Returns:
+        (B,) in [0, 1]; 1 only by rounding.
+    """
+    uniform = rng.random(batch_size)
+    return (uniform + np.arange(batch_size)) / batch_size if stratified else uniform
+
+
 class SumTree(ABC):
     """A sum tree: holds the priorities P[0..capacity-1], all 0 at first, and their sums (MAP IV-C, PAL IV-C).
 
@@ -223,10 +238,8 @@ class SumTree(ABC):
     def _sample(self, batch_size: int, rng: np.random.Generator, stratified: bool) -> NDArray[np.int64]:
         """Implement `sample`; the arguments are already checked."""
         total = self._total()
-        uniform = rng.random(batch_size)
-        if stratified:
-            uniform = (uniform + np.arange(batch_size)) / batch_size
-        return self._find(np.minimum(uniform * total, np.nextafter(total, 0.0)))
+        places = fractions(batch_size, rng, stratified) * total
+        return self._find(np.minimum(places, np.nextafter(total, 0.0)))
 
     @abstractmethod
     def _total(self) -> float: ...

@@ -1,13 +1,14 @@
 """A plain binary sum tree in C++ behind one global lock: the baseline of PAL Fig. 9.
 
-Thread-safe: every call holds the lock from start to end, and releases the GIL meanwhile.
+Thread-safe: every call works under the lock, and releases the GIL meanwhile. `sample` draws from the tree as it is at
+one moment. `find` raises ValueError if another thread's update puts a prefix outside [0, total).
 """
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from primitives.sum_tree import native_backend
-from primitives.sum_tree.base import SumTree
+from primitives.sum_tree.base import SumTree, fractions
 from primitives.sum_tree.extension import ExtensionSumTree
 
 
@@ -38,3 +39,8 @@ class BinarySumTree(ExtensionSumTree):
 
         kind = sum_tree.BinaryTree32 if self.dtype == np.float32 else sum_tree.BinaryTree64
         self._tree = kind(self.capacity)
+
+    def _sample(self, batch_size: int, rng: np.random.Generator, stratified: bool) -> NDArray[np.int64]:
+        # One call, so that total and leaves are those of one moment.
+        indices: NDArray[np.int64] = self._tree.draw(fractions(batch_size, rng, stratified))
+        return indices

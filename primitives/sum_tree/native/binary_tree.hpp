@@ -1,6 +1,8 @@
 // A plain binary sum tree behind one global lock: what PAL Fig. 9 compares its K-ary tree with.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -29,6 +31,17 @@ class BinaryTree {
                 return false;
         for (int64_t b = 0; b < count; ++b)
             indices[b] = leaf(prefix[b]);
+        return true;
+    }
+
+    // The leaves at fractions of the total, in [0, 1]. False, having done nothing, where the total is 0.
+    bool draw(const double *fraction, int64_t *indices, int64_t count) const {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const double total = double(node_[1]), below_total = std::nextafter(total, 0.0);
+        if (!(total > 0))
+            return false;
+        for (int64_t b = 0; b < count; ++b)
+            indices[b] = leaf(std::min(fraction[b] * total, below_total));
         return true;
     }
 

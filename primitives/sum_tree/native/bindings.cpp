@@ -115,7 +115,9 @@ class Tree {
 
 template <typename Real>
 void bind_binary_tree(nb::module_ &m, const char *name) {
-    bind_plain_tree<Real, BinaryTree<Real>>(m, name).def(nb::init<int64_t>(), nb::arg("capacity"));
+    bind_plain_tree<Real, BinaryTree<Real>>(m, name)
+        .def(nb::init<int64_t>(), nb::arg("capacity"))
+        .def("draw", &PlainTree<Real, BinaryTree<Real>>::draw);
 }
 
 template <typename Real>

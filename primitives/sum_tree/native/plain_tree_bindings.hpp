@@ -22,19 +22,16 @@ class PlainTree {
     }
 
     nb::object find(nb::handle prefix) const {
-        PyArrayObject *prefixes = checked(prefix, NPY_DOUBLE);
-        const npy_intp count = PyArray_SIZE(prefixes);
-        nb::object indices = new_vector(count, NPY_INT64);
-        const double *from = data<double>(prefixes);
-        int64_t *to = data<int64_t>(indices);
-        bool found = false;
-        {
-            const nb::gil_scoped_release release;
-            found = tree_.find(from, to, count);
-        }
-        if (!found)
-            throw nb::value_error("prefix: found one outside [0, total); the total has changed meanwhile");
-        return indices;
+        return leaves(
+            prefix, "prefix: found one outside [0, total); the total has changed meanwhile",
+            [this](const double *from, int64_t *to, int64_t count) { return tree_.find(from, to, count); });
+    }
+
+    // The leaves at fractions of the total, in [0, 1], of a tree that has `draw`.
+    nb::object draw(nb::handle fraction) const {
+        return leaves(
+            fraction, "total: found 0; allowed: at least one positive priority before leaves are drawn",
+            [this](const double *from, int64_t *to, int64_t count) { return tree_.draw(from, to, count); });
     }
 
     void update(nb::handle indices, nb::handle priorities) {
@@ -59,6 +56,24 @@ class PlainTree {
         if (!array)
             throw nb::type_error("found something else than a contiguous vector of the type wanted");
         return array;
+    }
+
+    // What `found` writes for each position; an error that says `otherwise` where it answers False.
+    template <typename Found>
+    static nb::object leaves(nb::handle positions, const char *otherwise, Found found) {
+        PyArrayObject *from = checked(positions, NPY_DOUBLE);
+        const npy_intp count = PyArray_SIZE(from);
+        nb::object indices = new_vector(count, NPY_INT64);
+        const double *position = data<double>(from);
+        int64_t *to = data<int64_t>(indices);
+        bool all = false;
+        {
+            const nb::gil_scoped_release release;
+            all = found(position, to, count);
+        }
+        if (!all)
+            throw nb::value_error(otherwise);
+        return indices;
     }
 
     T tree_;
