@@ -41,7 +41,7 @@ def unavailable_reason() -> str:
     try:
         import cupy
     except ImportError:
-        return "CuPy is not installed: pip install placerl[gpu]"
+        return "CuPy is not installed: pip install 'placerl[gpu]'"
     try:
         return "" if cupy.cuda.runtime.getDeviceCount() else "no CUDA device"
     except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -135,10 +135,11 @@ class CudaSumTree(DeviceSumTree):
         indices = self._array("indices", indices, np.dtype(np.int64), len(uniform))
         count = len(uniform)
         size = 1 << (count - 1).bit_length()
-        if size not in self._scratch:
-            self._scratch[size] = (self._cuda.zeros(size, self.dtype), self._cuda.zeros(size, self.dtype))
-        prefix, rounded_off = self._scratch[size]
         with self._on(stream):
+            if size not in self._scratch:  # made on the stream, where the kernels write it after the zeros
+                zeros = self._cuda.zeros
+                self._scratch[size] = zeros(size, self.dtype), zeros(size, self.dtype)
+            prefix, rounded_off = self._scratch[size]
             self._cuda.launch("scale", count, uniform, self._values, prefix, rounded_off, np.int64(count))
             self._launch_find(prefix, rounded_off, indices, count)
 
@@ -161,6 +162,10 @@ class CudaSumTree(DeviceSumTree):
         with self._on(stream):
             self._launch_update(indices, priorities, len(indices), checked=False)
 
+    def synchronise(self) -> None:
+        """Wait until the device has done all operations, on every stream."""
+        self._cuda.cupy.cuda.Device(self._cuda.number).synchronize()
+
     def raise_if_wrong(self) -> None:
         """Wait for the device and raise if an earlier update was wrong.
 
@@ -168,8 +173,10 @@ class CudaSumTree(DeviceSumTree):
             ValueError: an `update_on_device` since the last call of this method had a wrong index or
                 priority.
         """
+        self.synchronise()  # updates may be on other streams than CuPy's current one, which copies and fills
         if self._device.download(self._wrong)[1]:
             self._wrong.fill(0)
+            self.synchronise()
             raise ValueError(
                 f"update_on_device: found a wrong index or priority; allowed: indices 0 to {self.capacity - 1}, "
                 f"priorities 0 to {self.priority_max:.4g}"

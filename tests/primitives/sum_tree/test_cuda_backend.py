@@ -1,4 +1,9 @@
-"""The CUDA form of the kernels compiles for every architecture without a GPU; the rest needs one."""
+"""The CUDA backend: its source and the streams of its work are tested without a GPU, its results on one."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +25,88 @@ def test_compiles_without_a_gpu(architecture: str, dtype: str) -> None:
 def test_a_mistake_in_a_kernel_is_seen() -> None:
     with pytest.raises(RuntimeError, match="undefined_name"):
         compile_cubin(cuda_backend.source("float32") + "\nKERNEL(bad)() { undefined_name; }", "sm_80")
+
+
+class Resident(np.ndarray):
+    """An array that says that it is in CUDA memory."""
+
+    __cuda_array_interface__ = None
+
+
+class RecordingDevice:
+    """A `CudaDevice` that runs nothing: it keeps what it is asked to do, and the address of the stream."""
+
+    number = 0
+
+    def __init__(self) -> None:
+        self.done: list[tuple[str, int | None]] = []
+        self._stream: int | None = None
+        device = SimpleNamespace(synchronize=lambda: self._do("synchronise"))
+        cuda = SimpleNamespace(
+            get_current_stream=lambda: self._on(None), ExternalStream=self._on, Device=lambda number: device
+        )
+        self.cupy = SimpleNamespace(asarray=np.asanyarray, cuda=cuda)
+
+    @contextmanager
+    def _on(self, stream: int | None) -> Iterator[None]:
+        before, self._stream = self._stream, stream
+        yield
+        self._stream = before
+
+    def _do(self, name: str) -> None:
+        self.done.append((name, self._stream))
+
+    def zeros(self, shape: int, dtype: Any) -> Any:
+        self._do("zeros")
+        return np.zeros(shape, dtype)
+
+    def upload(self, values: np.ndarray) -> Any:
+        return values.copy()
+
+    def download(self, array: Any) -> np.ndarray:
+        self._do("download")
+        return np.array(array)
+
+    def launch(self, name: str, size: int, *arguments: Any) -> None:
+        self._do(name)
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> tuple["cuda_backend.CudaSumTree", RecordingDevice]:
+    """A tree on a `RecordingDevice`, and the device."""
+    device = RecordingDevice()
+    monkeypatch.setattr(cuda_backend, "CudaDevice", lambda number, dtype: device)
+    tree = cuda_backend.create(50, 16)
+    assert isinstance(tree, cuda_backend.CudaSumTree)
+    device.done.clear()
+    return tree, device
+
+
+def test_scratch_space_is_made_on_the_stream_that_uses_it(
+    recorded: tuple["cuda_backend.CudaSumTree", RecordingDevice],
+) -> None:
+    """Its zeros on another stream might be written after the kernel's numbers."""
+    tree, device = recorded
+    uniform, indices = np.zeros(5).view(Resident), np.zeros(5, np.int64).view(Resident)
+    tree.sample_on_device(uniform, indices, stream=7)
+    assert device.done == [(name, 7) for name in ("zeros", "zeros", "scale", "find")]
+    tree.sample_on_device(uniform, indices)
+    assert device.done[4:] == [("scale", None), ("find", None)]
+
+
+def test_waiting_is_for_the_whole_device_not_for_one_stream(
+    recorded: tuple["cuda_backend.CudaSumTree", RecordingDevice],
+) -> None:
+    tree, device = recorded
+    tree.synchronise()
+    assert device.done == [("synchronise", None)]
+    tree.raise_if_wrong()
+    assert device.done[1:] == [("synchronise", None), ("download", None)]
+    tree._wrong[1] = 1
+    with pytest.raises(ValueError, match="update_on_device: found a wrong index or priority"):
+        tree.raise_if_wrong()
+    assert device.done[-1] == ("synchronise", None)  # later updates on any stream find the mark removed
+    tree.raise_if_wrong()
 
 
 @pytest.fixture
