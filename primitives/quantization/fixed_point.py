@@ -126,7 +126,8 @@ class Q:
         """Convert exact integers with a given number of fraction bits to this format: round once, then saturate.
 
         Args:
-            exact: int64, or Python's integers in an array of objects; each represents itself / 2^fraction_bits.
+            exact: int64 or integers of fewer bits, or Python's integers in an array of objects; each represents
+                itself / 2^fraction_bits.
             fraction_bits: fraction bits of `exact`, any integer.
         """
         return self.store(shifted(np.asarray(exact), fraction_bits - self.fraction_bits))
@@ -143,8 +144,10 @@ def shifted(exact: Array, places: int) -> Array:
     """Return integers divided by 2^places, to the nearest, ties upwards; multiplied if `places` is negative.
 
     Returns:
-        Integers of the same kind; Python's integers if a multiplication could exceed int64.
+        int64, or Python's integers if they are given or if a multiplication could exceed int64.
     """
+    if exact.dtype.kind in "iu" and exact.dtype.itemsize < 8:
+        exact = exact.astype(np.int64)
     if places <= 0:
         wide = _magnitude(exact) << -places > _LARGEST
         return (exact.astype(object) if wide else exact) * (1 << -places)

@@ -89,6 +89,31 @@ def test_shifts_round_half_up_at_any_width(value: int, places: int) -> None:
     assert int(shifted[0]) == expected
 
 
+@given(
+    st.sampled_from(["int8", "uint8", "int16", "uint16", "int32", "uint32"]), st.data(), st.integers(-40, 70)
+)
+def test_shifts_of_narrow_integers_are_those_of_wide_ones(
+    dtype: str, data: st.DataObject, places: int
+) -> None:
+    limits = np.iinfo(dtype)
+    value = data.draw(st.integers(int(limits.min), int(limits.max)))
+    shifted = fixed_point.shifted(np.array([value], dtype), places)
+    expected = (value + (1 << places >> 1)) >> places if places > 0 else value << -places
+    assert int(shifted[0]) == expected
+
+
+@given(RAW32, st.integers(0, 32), st.integers(2, 32), st.integers(0, 32))
+def test_raw_values_go_from_format_to_format_rounded_once(
+    raw: int, fraction_bits: int, bits: int, to_fraction_bits: int
+) -> None:
+    fmt = Q(bits, min(to_fraction_bits, bits))
+    places = fraction_bits - fmt.fraction_bits
+    exact = (raw + (1 << places >> 1)) >> places if places > 0 else raw << -places
+    stored = fmt.rescale(np.array([raw], np.int32), fraction_bits)
+    assert int(stored.raw[0]) == min(max(exact, fmt.lowest), fmt.highest)
+    assert stored.saturated == (not fmt.lowest <= exact <= fmt.highest)
+
+
 def test_add_and_multiply_saturate_and_count() -> None:
     fmt = Q(8, 4)
     stored = fixed_point.add(np.array([100, 1], np.int32), np.array([100, 2], np.int32), fmt)
