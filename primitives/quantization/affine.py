@@ -16,7 +16,8 @@ class Affine:
         delta = (A_max - A_min) / 2^n,   z = floor(-A_min / delta),   Q_n(A) = floor(A / delta) + z
 
     in [0, 2^n); values outside the range saturate and are counted. (For the ends of the range themselves the two
-    floors can give -1 and 2^n, one code outside.) A code q represents (q - z) delta. Products take the *centred*
+    floors can give -1 and 2^n, one code outside. Unlike in the paper, z is at most 2^n - 1: a range without positive
+    numbers would give 2^n, and 0 would have no code.) A code q represents (q - z) delta. Products take the *centred*
     code q - z, an integer, so that a sum of products is exact and delta is applied once, at its end.
 
     A / delta is computed as a product with `reciprocal`, in binary64. The result is the same in every backend,
@@ -25,7 +26,7 @@ class Affine:
     Attributes:
         bits: n, 2 to 16.
         delta: the step, above 0.
-        zero: z, the code of 0; in [0, 2^n) if the range contains 0.
+        zero: z, the code of 0, in [0, 2^n).
     """
 
     bits: int
@@ -56,7 +57,7 @@ class Affine:
         checks.in_range("maximum", maximum, minimum)
         low, high = min(minimum, 0.0), max(maximum, 0.0)
         delta = (high - low or 1.0) / 2**bits
-        return cls(bits, delta, math.floor(-low / delta))
+        return cls(bits, delta, min(math.floor(-low / delta), 2**bits - 1))
 
     @property
     def reciprocal(self) -> float:

@@ -21,7 +21,7 @@ def test_codes_follow_the_rule_where_delta_is_a_power_of_two(
     width = 1 << width.bit_length()  # so that delta and its reciprocal are exact
     affine = Affine.of_range(bits, min(low, 0) / 65536, (min(low, 0) + width) / 65536)
     delta = Fraction(affine.delta)
-    assert affine.zero == math.floor(Fraction(-min(low, 0), 65536) / delta)
+    assert affine.zero == min(math.floor(Fraction(-min(low, 0), 65536) / delta), 2**bits - 1)
     rule = math.floor(Fraction(value, 65536) / delta) + affine.zero
     stored = affine.centred(np.array([value], np.int32), FORMAT)
     assert stored.raw[0] + affine.zero == min(max(rule, 0), 2**bits - 1)
@@ -49,6 +49,21 @@ def test_what_leaves_the_captured_range_saturates_and_is_counted() -> None:
 def test_a_range_without_zero_is_widened_to_it() -> None:
     assert Affine.of_range(8, 2.0, 4.0) == Affine.of_range(8, 0.0, 4.0)
     assert Affine.of_range(8, 0.0, 0.0).delta == 2**-8
+
+
+def test_zero_has_a_code_in_a_range_without_positive_numbers() -> None:
+    affine = Affine.of_range(8, -1.0, 0.0)
+    assert (affine.zero, affine.lowest, affine.highest) == (255, -255, 0)
+    stored = affine.centred(FORMAT.from_float([-1.0, -0.5, 0.0]).raw, FORMAT)
+    assert (stored.raw.tolist(), stored.saturated) == ([-255, -128, 0], 1)
+
+
+@given(st.integers(2, 16), st.integers(-(2**31), 2**31), st.integers(0, 2**32))
+def test_zero_has_a_code_in_every_range(bits: int, low: int, width: int) -> None:
+    affine = Affine.of_range(bits, low / 65536, (low + width) / 65536)
+    assert 0 <= affine.zero < 2**bits
+    stored = affine.centred(np.zeros(1, np.int32), FORMAT)
+    assert (stored.raw.tolist(), stored.saturated) == ([0], 0)
 
 
 @pytest.mark.parametrize(
