@@ -6,8 +6,6 @@
 // thread that needs the GIL thaws it.
 #include "native/numpy.hpp"
 
-#include <optional>
-
 #include "replay/native/bindings.hpp"
 #include "replay/native/concurrent_replay.hpp"
 
@@ -23,17 +21,19 @@ constexpr size_t columns_max = 64;
 // The sources of the generators seen last: as a rule each thread has its own.
 class Sources {
   public:
-    // Null where `generator` is no numpy.random.Generator.
-    std::optional<Words> words(nb::handle generator) {
+    // Null where `generator` is no numpy.random.Generator. Valid until the next call, which other threads may
+    // make once the GIL is free.
+    const Source *of(nb::handle generator) {
         for (Source &source : kept_)
             if (source.is(generator))
-                return source.words();
+                return &source;
         Source source;
         if (!source.use(generator))
-            return {};
-        kept_[oldest_] = source;
+            return nullptr;
+        Source &replaced = kept_[oldest_];
+        replaced = source;
         oldest_ = (oldest_ + 1) % kept;
-        return source.words();
+        return &replaced;
     }
 
   private:
@@ -175,13 +175,16 @@ class Replay {
             PyArray_SIZE(weight_out) != count || !PyArray_ISWRITEABLE(index_out) ||
             !PyArray_ISWRITEABLE(weight_out) || !outputs(batch, count, out))
             return nb::none();
-        const std::optional<Words> words = sources_.words(rng);
-        if (!words)
+        const Source *source = sources_.of(rng);
+        if (!source)
             return nb::none();
+        if (replay_.taken() == 0) // before the generator is advanced
+            return nb::borrow(Py_False);
+        const Words words = source->words();
         const bool in_parts = stratified.ptr() == Py_True;
         bool any = false;
         run(is_long(count), [&] {
-            any = replay_.sample({{words->first, words->second}}, in_parts, count, beta,
+            any = replay_.sample({{words.first, words.second}}, in_parts, count, beta,
                                  data<int64_t>(index_out), data<float>(weight_out), out.bytes());
         });
         if (!any)
