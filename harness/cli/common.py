@@ -160,8 +160,7 @@ def simulated(run: Run, item: workloads.Workload, batch_size: int, device: str) 
     if cell.due(run):
         with bar(cell.key) as report, recorded(run):
             plan.measure_now(run, cell, report)
-    rows = run.measurements(suite=simulated_profile.SUITE, workload=item.name, batch_size=batch_size)
-    return [row for row in rows if row.device == device]
+    return [row for row in cell.rows(run) if row.suite == simulated_profile.SUITE]
 
 
 def predicted_with(

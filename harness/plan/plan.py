@@ -31,6 +31,7 @@ from harness.store.crash_marker import MAX_CRASHES, crash_marker
 from harness.store.store import Measurement, Run
 from harness.validate import plan as validate
 from harness.workloads import Workload
+from primitives.fpga.export import toolchain
 
 PRECISION_PREDICTIONS = Suite.PRECISION_PREDICTION
 MACHINE_PEAKS_S = 12.0  # including the set-up of the buffers
@@ -85,7 +86,7 @@ def simulated_cell(item: Workload, batch_size: int, device: str) -> Cell:
 
     build_s = 0 if simulated.is_built() or batch_size != min(item.training.batch_sizes) else BUILD_S
     key = simulated.cell_key(item.name, batch_size, device)
-    return Cell(key, SIMULATED_S + build_s, measure, provenance=Provenance.SIMULATED)
+    return _again_with_tools(Cell(key, SIMULATED_S + build_s, measure, provenance=Provenance.SIMULATED))
 
 
 def simulated_replay_cell(item: Workload, batch_size: int, device: str) -> Cell:
@@ -103,7 +104,16 @@ def simulated_replay_cell(item: Workload, batch_size: int, device: str) -> Cell:
         return simulated.replay(item, batch_size, device)
 
     key = f"{simulated.cell_key(item.name, batch_size, device)}/replay"
-    return Cell(key, SIMULATED_REPLAY_S, measure, provenance=Provenance.SIMULATED)
+    return _again_with_tools(Cell(key, SIMULATED_REPLAY_S, measure, provenance=Provenance.SIMULATED))
+
+
+def _again_with_tools(cell: Cell) -> Cell:
+    """Return a cell of simulations that is due again if nothing of it was run and the tools are installed by now."""
+
+    def stale(run: Run) -> bool:
+        return all(row.status == "not_run" for row in cell.rows(run)) and not toolchain.unavailable_reason()
+
+    return replace(cell, stale=stale)
 
 
 def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> Cell:

@@ -1,5 +1,6 @@
 """Which cells a plan has, and what each of them measures."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.mapping import DEFAULT_STRATEGY, Mapping
 from harness.plan import plan
-from harness.plan.tiers import TIERS
+from harness.plan.tiers import TIERS, Tier
 from harness.profile import simulated
 from harness.report import tables
 from harness.runtime.measured_run import Extent
@@ -20,8 +21,11 @@ from harness.runtime.options import STRICT, Options
 from harness.store.cell import Cell
 from harness.store.store import Run, Store
 from harness.workloads import Workload
+from primitives.fpga.export import toolchain
 from tests.harness.papers.rows import claim_of
-from tests.harness.plan.tiny import TINY, row
+from tests.harness.store.rows import row
+
+TINY = Tier("tiny", ("cartpole-dqn",), (32,), profile_s=1, experiment_s=1, run_s=1, compare_s=1, seeds=2)
 
 
 def test_the_plan_profiles_before_it_predicts_and_predicts_before_it_trains() -> None:
@@ -305,6 +309,22 @@ def test_building_simulations_is_expected_once_a_workload(
     first, *others = sorted(CARTPOLE.training.batch_sizes)
     sizes = [first, *others, 99]
     expected_s = [plan.simulated_cell(CARTPOLE, size, "fpga:u200").estimate_s for size in sizes]
+@pytest.mark.parametrize("make", [plan.simulated_cell, plan.simulated_replay_cell])
+def test_simulations_are_due_again_once_their_tools_are_installed(
+    run: Run, monkeypatch: pytest.MonkeyPatch, make: Callable[[Workload, int, str], Cell]
+) -> None:
+    missing = ["not installed: amaranth"]
+    monkeypatch.setattr(toolchain, "unavailable_reason", lambda: missing[0])
+    cell = make(CARTPOLE, 32, "fpga:u200")
+    rows = plan.measure_now(run, cell, silent)
+    assert {row.status for row in rows} == {"not_run"}
+    assert not cell.due(run)
+    missing[0] = ""
+    assert cell.due(run)
+    cell.store(run, [*rows, row(1.0)])  # a part of it cannot be run with the tools either
+    assert not cell.due(run)
+
+
     assert expected_s[0] - expected_s[1] == (0 if built else 15)
     assert len(set(expected_s[1:])) == 1
     assert expected_s[1] > 0
