@@ -22,6 +22,8 @@ from harness.cli.common import (
     predicted,
     print_json,
 )
+from harness.compare import registry
+from harness.compare.parts import judged_parts
 from harness.core.errors import UserError
 from harness.core.progress import bar
 from harness.core.provenance import Provenance
@@ -41,7 +43,8 @@ def side_by_side(rows: Sequence[Measurement]) -> Table:
         rows: rows of `harness.compare.rounds.compare`, those of one baseline one after another.
     """
     table = Table(
-        caption="Steps a second: gradient steps, of a replay alone its cycles. All of it measured here."
+        caption="Steps a second: gradient steps, of PPO environment steps, of a replay alone its cycles. All of it "
+        "measured here."
     )
     columns = ("its steps/s", "ours", "ours / its", "95% interval", "its return", "our return", "verdict")
     for column in ("baseline", *columns):
@@ -49,11 +52,13 @@ def side_by_side(rows: Sequence[Measurement]) -> Table:
     for baseline, group in groupby(rows, key=lambda row: row.details["baseline"]):
         parts = {row.details["part"]: row for row in group}
         found = {name: row for name, row in parts.items() if row.value is not None}
+        ratio = parts.get("throughput_ratio")
+        judged = judged_parts(ratio.details if ratio else {})
         rates, returns = (
             [_rate(found[part]) if part in found else "" for part in parts_of_both]
-            for parts_of_both in (("theirs", "ours"), ("theirs, return", "ours, return"))
+            for parts_of_both in (judged[::-1], ("theirs, return", "ours, return"))
         )
-        if ratio := found.get("throughput_ratio"):
+        if ratio and ratio.value is not None:
             interval = f"{ratio.low:.3g} to {ratio.high:.3g}"
             ratio_text, verdict = f"{ratio.value:.3g}", ratio.details["verdict"]
             table.add_row(baseline, *rates, ratio_text, interval, *returns, verdict)

@@ -7,7 +7,7 @@ import numpy as np
 
 from harness.compare import equal_steps
 from harness.compare.equal_steps import Returns
-from harness.compare.parts import OURS, ComparedPart
+from harness.compare.parts import ENVIRONMENT_STEPS_PER_S, OURS, ComparedPart
 from harness.compare.protocol import FailureKind, WorkerResult
 from harness.compare.system import System
 from harness.core.provenance import Provenance
@@ -15,6 +15,9 @@ from harness.core.row import Measurement
 from harness.core.suites import Suite
 from harness.measure import rows as summary_rows
 from harness.measure import statistics
+from harness.measure.statistics import Comparison
+from harness.runtime.options import is_on_policy
+from harness.workloads import Workload
 
 REPLAY_CALLS = ("insert", "sample", "update")
 """Calls of a replay whose seconds a worker reports (`WorkerResult.terms_s`) if replays alone are compared."""
@@ -25,7 +28,7 @@ class ComparisonRows:
 
     def __init__(
         self,
-        workload: str,
+        workload: Workload,
         batch_size: int,
         ours: System,
         theirs: System,
@@ -34,10 +37,13 @@ class ComparisonRows:
         name: str,
         returns: Returns,
     ) -> None:
-        self._workload, self._batch_size = workload, batch_size
+        self._workload, self._batch_size = workload.name, batch_size
         self._ours, self._theirs = ours, theirs
         self._part, self._returns = part, returns
         self._rate = "replay_cycles_per_s" if part is ComparedPart.REPLAY else "gradient_steps_per_s"
+        # Where PPO's gradient steps stop early, some libraries stop both networks and this project the policy alone:
+        # only its environment steps are the same work on both sides.
+        self._judged = ENVIRONMENT_STEPS_PER_S if is_on_policy(workload) else self._rate
         self._details = {"baseline": name} | shared
 
     def all(self) -> list[Measurement]:
@@ -95,7 +101,7 @@ class ComparisonRows:
         rows = [summary(self._rate, [result.gradient_steps / result.wall_s for result in results])]
         if self._part is not ComparedPart.LEARNER_AND_REPLAY:
             rates = [result.environment_steps / result.wall_s for result in results]
-            rows.append(summary("environment_steps_per_s", rates, ", environment"))
+            rows.append(summary(ENVIRONMENT_STEPS_PER_S, rates, ", environment"))
         if self._part is ComparedPart.REPLAY:
             for call in REPLAY_CALLS:
                 rates = [
@@ -161,14 +167,16 @@ class ComparisonRows:
 
     def _ratios(self) -> list[Measurement]:
         """Return this project's throughput over the baseline's, and over its own."""
-        outcome = statistics.compare(
-            _step_times_s(self._ours.results),
-            _step_times_s(self._theirs.results),
-            _step_times_s(self._ours.again),
-        )
+        sides = self._ours.results, self._theirs.results, self._ours.again
+        if all(self._steps(result) for side in sides for result in side):
+            outcome = statistics.compare(*map(self._step_times_s, sides))
+        else:
+            reason = "a job of a timed round took no environment steps"
+            outcome = Comparison(None, None, "no verdict", reason, len(self._ours.results))
         parts = (("throughput_ratio", outcome.ratio), ("null_ratio", outcome.null))
         details = {
             "pairs": outcome.pairs,
+            "rate": self._judged,
             "verdict": self._returns.verdict(outcome.verdict),
             "why_no_verdict": outcome.reason,
             "returns": str(self._returns),
@@ -183,7 +191,10 @@ class ComparisonRows:
             rows.append(summary_rows.gain(times, **common))
         return rows
 
+    def _steps(self, result: WorkerResult) -> int:
+        """Return the steps of a job that count for its throughput."""
+        return result.environment_steps if self._judged == ENVIRONMENT_STEPS_PER_S else result.gradient_steps
 
-def _step_times_s(results: Sequence[WorkerResult]) -> list[float]:
-    """Return seconds per gradient step in each round, including the whole loop."""
-    return [result.wall_s / result.gradient_steps for result in results]
+    def _step_times_s(self, results: Sequence[WorkerResult]) -> list[float]:
+        """Return seconds per step that counts in each round, including the whole loop."""
+        return [result.wall_s / self._steps(result) for result in results]

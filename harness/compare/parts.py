@@ -1,12 +1,18 @@
 """Says what a comparison covers: all of a training or a part of it, and with which features of this project."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 OURS = "placerl"
 """The name of this project in the rows of comparisons."""
 FLUSHED = ", subnormals flushed"
 """Added to the name of a baseline that flushes subnormal numbers."""
+ONE_THREAD = ", one thread"
+"""Added to the name of a baseline that computes with one thread although it may use several cores."""
+ENVIRONMENT_STEPS_PER_S = "environment_steps_per_s"
+"""The quantity by which on-policy algorithms are judged (`details["rate"]` of a ratio)."""
 
 
 class ComparedPart(StrEnum):
@@ -68,3 +74,13 @@ def label(
     features = " and ".join(filter(None, (str(ours), mapping)))
     with_what = f", this project with {features}" if features else ""
     return f"{baseline}{alone}{with_what}" + (f", on {cores} core{'s' * (cores > 1)}" if cores else "")
+
+
+def judged_parts(details: Mapping[str, Any]) -> tuple[str, str]:
+    """Return which rows hold the two rates of a comparison: their `details["part"]`, this project's first.
+
+    Args:
+        details: the details of the ratio of these rates.
+    """
+    judged = ", environment" if details.get("rate") == ENVIRONMENT_STEPS_PER_S else ""
+    return f"ours{judged}", f"theirs{judged}"

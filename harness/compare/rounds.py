@@ -115,10 +115,10 @@ def compare(
         Rows of suite `compare`, with the baseline in `details["baseline"]` and the device of its networks in `device`
         (`networks_on`): gradient and environment steps per second of both systems (`details["part"]` is `ours` or
         `theirs`), returns of the episodes that ended in the timed rounds, `throughput_ratio` (this project over the
-        baseline, with `details["verdict"]`) and `null_ratio` (this project over itself), and of this project the
-        fraction of the time that each part of its loop takes, summed over its threads. If both were trained to the
-        same number of environment steps, also `return_at_equal_steps` of both and `return_difference` (this
-        project's minus the baseline's).
+        baseline, with `details["verdict"]`) and `null_ratio` (this project over itself), both of the rate that
+        `details["rate"]` names, which is environment steps for PPO, and of this project the fraction of the time that
+        each part of its loop takes, summed over its threads. If both were trained to the same number of environment
+        steps, also `return_at_equal_steps` of both and `return_difference` (this project's minus the baseline's).
         A system that failed has one row of status `failed`, with its last lines in the details. A system that
         cannot do the workload, or can no longer be installed, has one row of status `not_run`, with the reason.
         If only replays are compared, also the transitions inserted, batches sampled and batches updated per
@@ -187,7 +187,7 @@ def compare(
     rows: list[Measurement] = []
     for system in theirs:
         rows += ComparisonRows(
-            workload.name,
+            workload,
             size,
             ours,
             system,

@@ -386,7 +386,8 @@ def table(
         "",
         f"One thread a side, in interleaved rounds; this project under {mapping}, with "
         f"{'native environments' if native_environments else 'Gymnasium'}. Peak of one core: {peak_gflops:.4g} "
-        "GFLOP/s in float32. Medians; the ratio is of the faster halves' means, from pairs of the same rounds. Start: "
+        "GFLOP/s in float32. Medians; the ratio, of gradient steps or for PPO of environment steps, is of the faster "
+        "halves' means, from pairs of the same rounds. Start: "
         "imports, compilation and the steps before learning, in no rate. Provenance: measured.",
         "",
     ]

@@ -67,6 +67,17 @@ def main(what, *arguments):
                 wall_s=wall_s,
                 episode_returns=[1 + gain * number] * 2,
             )
+        elif what == "threaded":
+            # gradient steps a second with one thread, and with two; learns from job to job
+            steps, rate = job["gradient_steps"], float(arguments[job["threads"] - 1])
+            learnt = [1.0 + number] * 2
+            did = {"gradient_steps": steps, "environment_steps": 2 * steps, "wall_s": steps / rate}
+            answer(**did, episode_returns=learnt)
+        elif what == "collects":
+            # gradient steps a second, and environment steps a gradient step, with some noise
+            steps, rate, each = job["gradient_steps"], float(arguments[0]), int(arguments[1])
+            wall_s = steps / rate * (1 + 0.02 * (number % 5))
+            answer(gradient_steps=steps, environment_steps=each * steps, wall_s=wall_s)
         elif what == "uneven":  # gradient steps a second; half of the jobs are slower, so many in a row
             rate, slower, in_a_row = float(arguments[0]), float(arguments[1]), int(arguments[2])
             wall_s = job["gradient_steps"] / rate * (slower if number // in_a_row % 2 else 1)

@@ -14,8 +14,9 @@ from harness.cli.bench import training_bench
 from harness.compare import equal_steps, registry
 from harness.compare import rounds as compare
 from harness.compare.equal_steps import StepExtent
-from harness.compare.parts import FLUSHED, OurSide
-from harness.compare.protocol import FailureKind, Worker, WorkerFailure
+from harness.compare.parts import FLUSHED, ONE_THREAD, OurSide, judged_parts
+from harness.compare.protocol import FailureKind, Worker, WorkerFailure, WorkerJob, WorkerResult
+from harness.compare.system import System
 from harness.core.progress import silent
 from harness.mapping import Mapping
 from harness.measure import statistics
@@ -190,6 +191,35 @@ def test_a_side_without_environment_steps_keeps_its_speed(systems, ours, theirs,
         ratio.details["returns"]
         == f"returns not compared: {name} took no environment steps in the timed rounds"
     )
+
+
+def test_ppo_is_judged_by_its_environment_steps(systems):
+    """Where it stops early, its gradient steps are other work in each system."""
+    systems |= {"placerl": ["collects", "3000", "1"], "other": ["collects", "1000", "4"]}
+    rows = compared(["other"], name="cartpole-ppo")
+    ratio, null = (rows["other", "placerl", f"{of}_ratio"] for of in ("throughput", "null"))
+    assert ratio.value == pytest.approx(0.75, rel=0.05)
+    assert ratio.details["verdict"] == "slower"
+    assert ratio.details["rate"] == null.details["rate"] == "environment_steps_per_s"
+    for part, name, rate in zip(judged_parts(ratio.details), ("placerl", "other"), (3000, 4000), strict=True):
+        row = rows["other", name, "environment_steps_per_s"]
+        assert (row.details["part"], row.value) == (part, pytest.approx(rate, rel=0.1))
+    assert rows["other", "other", "gradient_steps_per_s"].value == pytest.approx(1000, rel=0.1)
+    console = Console(width=160, file=io.StringIO())
+    console.print(compare_command.side_by_side(list(rows.values())))
+    (line,) = (line for line in console.file.getvalue().splitlines() if "other" in line)
+    theirs, ours = (float(cell) for cell in line.split("│")[2:4])
+    assert (theirs, ours) == (pytest.approx(4000, rel=0.1), pytest.approx(3000, rel=0.1))
+    ratio = compared(["other"])["other", "placerl", "throughput_ratio"]
+    assert ratio.value == pytest.approx(3, rel=0.05)
+    assert ratio.details["rate"] == "gradient_steps_per_s"
+    assert judged_parts(ratio.details) == judged_parts({}) == ("ours", "theirs")
+
+
+def test_ppo_without_environment_steps_has_no_ratio(systems):
+    systems |= {"placerl": ["collects", "3000", "1"], "other": ["still", "1000", MANY]}
+    ratio = compared(["other"], name="cartpole-ppo")["other", "placerl", "throughput_ratio"]
+    assert (ratio.status, ratio.reason) == ("not_run", "a job of a timed round took no environment steps")
 
 
 def test_a_side_that_fails_while_it_learns_keeps_its_speed(systems, monkeypatch):
