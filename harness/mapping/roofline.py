@@ -21,7 +21,6 @@ tree's pipelines and cycles, only that term is omitted, and the formula says so.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import ceil, log
 
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance
@@ -29,6 +28,7 @@ from harness.mapping.problem import WORD_BYTES, Problem
 from harness.mapping.table import Entry
 from harness.mapping.target import Target
 from harness.platforms import PlatformDevice, PlatformFile, SourcedNumber
+from primitives.sum_tree.levels import levels_of
 
 CACHE_LINE_BYTES = 64
 _TARGETS = {
@@ -62,7 +62,7 @@ class CountedWork:
     @property
     def levels(self) -> int:
         """Return the number of node groups (siblings read together) from the root of the sum tree to a leaf."""
-        return max(1, ceil(log(self.leaves, self.fanout) - 1e-9))  # log(125, 5) is 3.0000000000000004
+        return levels_of(self.leaves, self.fanout)
 
     @property
     def tree_bytes(self) -> int:

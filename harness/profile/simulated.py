@@ -22,7 +22,6 @@ too.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import ceil, log
 from typing import Any
 
 import numpy as np
@@ -50,6 +49,7 @@ from primitives.learner.fpga import LANES, fpga_backend, pipeline, pipeline_reso
 from primitives.learner.fpga.fpga_backend import DEFAULT_SIDE, MODELLED_UNITS, FpgaExecutable
 from primitives.learner.graph_learner import GraphLearner
 from primitives.sum_tree import fpga_backend as sum_tree_backend
+from primitives.sum_tree.levels import levels_of
 
 SUITE = Suite.SIMULATED_PROFILE
 PREDICTIONS = Suite.SIMULATED_PREDICTION
@@ -292,7 +292,7 @@ def _peak_rows(workload: Workload, device: str) -> list[Measurement]:
     side, lanes = DEFAULT_SIDE, LANES
     board = catalogue.device(Target.parse(device).location)
     multipliers = pipeline_resources.available(board).dsps // pipeline_resources.MULTIPLIER_DSPS
-    levels = ceil(log(workload.replay.capacity, workload.replay.fanout))
+    levels = levels_of(workload.replay.capacity, workload.replay.fanout)
     node_words = workload.replay.fanout * levels
     stated_peaks = (
         (

@@ -6,7 +6,6 @@ T_pipeline + T_WU. Both designs are built here as MAP describes them: a level of
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from math import ceil, log
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from harness.papers.cells import TierLimits, claim_cell
 from harness.papers.evidence import detail, number, rows_of
 from harness.papers.number import Number, format_value, from_text
 from harness.store.cell import Cell
+from primitives.sum_tree.levels import levels_of
 
 if TYPE_CHECKING:
     from primitives.fpga.cycles.difference_table import CycleDifference
@@ -54,7 +54,7 @@ def replay_rows(
     from primitives.fpga.cycles.difference_table import replay_difference
     from primitives.sum_tree import fpga_backend
 
-    levels = max(1, ceil(log(leaves / banks, fanout) - 1e-9))
+    levels = levels_of(-(-leaves // banks), fanout)
     used = min(leaves, SIMULATED_LEAVES)
     tree = fpga_backend.create(used, fanout, form="narrow", banks=banks, levels=levels)
     tree.update(np.arange(used), np.ones(used))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
-from math import ceil, log
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from harness.profile.cases.work import Work, tree_work
 from harness.workloads import Workload
 from primitives import sum_tree
 from primitives.sum_tree import SumTree
+from primitives.sum_tree.levels import levels_of
 
 CHECKED_LEAVES = 4096
 SIMULATED_LEAVES = 16_384
@@ -65,7 +65,7 @@ def _filled_tree(workload: Workload, target: Target, banks: int) -> SumTree:
         # The simulated tree is the same on every FPGA except for the clock frequency, which does not change its
         # cycles. The cycles depend on the number of levels and not on the leaves in use, so only a part of the
         # leaves is simulated.
-        levels = max(1, ceil(log(capacity / banks, fanout) - 1e-9))
+        levels = levels_of(-(-capacity // banks), fanout)
         contents = (
             "software" if banks > 1 else "hardware"
         )  # with data, several sub-trees take minutes to build

@@ -14,13 +14,14 @@ environment's work does not follow from shapes.
 """
 
 from dataclasses import dataclass
-from math import ceil, log, prod
+from math import ceil, prod
 
 from harness.workloads import Workload
 from harness.workloads.task import algorithm_of
 from primitives.algorithms.networks import forward_macs, parameter_count
 from primitives.graph.graph import Graph, plan
 from primitives.learner.graph_learner import step_graph
+from primitives.sum_tree.levels import levels_of
 
 WORD_BYTES = 4
 _ACTING_NETWORKS = ("actor", "q", "trunk", "policy")
@@ -51,7 +52,7 @@ def tree_work(workload: Workload, items: int, *, update: bool) -> Work:
         update: whether the leaves are updated; otherwise sampled.
     """
     leaves, fanout = workload.replay.capacity, workload.replay.fanout
-    levels = max(1, ceil(log(leaves, fanout)))
+    levels = levels_of(leaves, fanout)
     nodes = leaves + ceil((leaves - 1) / (fanout - 1))
     visited = items * levels
     written = items * (levels + 1) if update else 0

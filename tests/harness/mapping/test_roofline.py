@@ -1,6 +1,5 @@
 """Modelled times on platforms whose numbers are small enough to add up by hand."""
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -42,14 +41,6 @@ def times(
 
 def seconds(kind: str, primitive: str, **options: float) -> float:
     return times(kind, **options)[primitive].entry.time_s
-
-
-@pytest.mark.parametrize(
-    ("leaves", "fanout", "levels"),
-    [(4096, 16, 3), (4097, 16, 4), (125, 5, 3), (2**29, 2, 29), (1, 2, 1)],  # two logarithms are rounded up
-)
-def test_levels_are_those_of_a_full_tree(leaves: int, fanout: int, levels: int) -> None:
-    assert replace(WORK, leaves=leaves, fanout=fanout).levels == levels
 
 
 def test_a_step_takes_the_longest_of_arithmetic_traffic_and_launches() -> None:

@@ -1,7 +1,6 @@
 """The FPGA's rows of the primitive table: their clock, their provenance, and what strategies make of them."""
 
 from dataclasses import replace
-from math import ceil, log
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +26,7 @@ from primitives.fpga.cycles.learner import Pass, pipeline_cycles
 from primitives.fpga.devices import catalogue
 from primitives.learner.fpga import LANES, fpga_backend, pipeline
 from primitives.learner.graph_learner import GraphLearner
+from primitives.sum_tree.levels import levels_of
 from tests.harness.papers.rows import frame_of
 
 FPGA = next(status for status in learner.backends() if status.name == "fpga")
@@ -124,7 +124,7 @@ def test_no_unit_is_asked_for_more_than_its_peak(tmp_path: Path, name: str) -> N
     item, size, device = workloads.load(name), 256, "fpga:u200"
     algorithm = algorithm_of(item)
     design = pipeline.best_design(algorithm, size, catalogue.device("u200"))
-    levels = ceil(log(item.replay.capacity, item.replay.fanout))
+    levels = levels_of(item.replay.capacity, item.replay.fanout)
     timing = replay_cycles.level_timing(fanout=item.replay.fanout, narrow=False, samples=True)
     tree_cycles = replay_cycles.pipeline_cycles(size, levels=levels, timing=timing)
     rows = [
@@ -204,6 +204,25 @@ def test_peaks_are_what_every_element_can_do_in_a_cycle() -> None:
     assert {row.provenance for row in rows} == {Provenance.MODELLED}
     assert {row.suite for row in rows} == {machine_peaks.SUITE}
     assert all(row.details["clock_mhz"] == 285 for row in rows)
+
+
+def test_the_peak_of_a_full_tree_is_of_its_levels_alone() -> None:
+    """125 leaves under nodes of 5 have three levels; the logarithm is 3.0000000000000004."""
+    item = workloads.load("cartpole-ddpg")
+    for field, value in (
+        ("training.batch_sizes", [32]),
+        ("training.learning_starts", 100),
+        ("replay.fanout", 5),
+        ("replay.capacity", 125),
+    ):
+        item = workloads.override(item, field, value, "test")
+    (peak,) = (
+        row
+        for row in simulated._peak_rows(item, "fpga:u200")
+        if (row.details["primitives"], row.quantity) == ("sum_tree", "peak")
+    )
+    assert peak.value == pytest.approx(5 * 3 * 285e6)
+    assert tree_work(item, 1, update=False).flops == 5 * 3
 
 
 def test_a_row_is_its_cycles_at_the_clock() -> None:
@@ -333,7 +352,12 @@ def test_the_replay_has_as_many_sub_trees_as_the_exploration_chooses(monkeypatch
         tree = SimpleNamespace(get=lambda leaves: done.append("read"))
         case = SimpleNamespace(setup=lambda: tree, check=lambda tree: done.append("checked"))
         return [
-            SimpleNamespace(case=case, primitive=name, work=lambda: tree_work(item, size, update=False))
+            SimpleNamespace(
+                case=case,
+                primitive=name,
+                batch_size=1 if name == "sum_tree.insert" else size,
+                work=lambda: tree_work(item, size, update=False),
+            )
             for name in simulated.BANKED
         ]
 
