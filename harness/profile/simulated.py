@@ -258,18 +258,15 @@ def banked_replay(workload: Workload, batch_size: int, device: str) -> list[Meas
         item.case.check(item.case.setup())
     drawn: dict[str, list[CycleDifference]] = {name: [] for name in BANKED}
     for _ in range(DRAWS):
-        for name, call, items in (
-            ("sum_tree.update", "update", batch_size),
-            (
-                "sum_tree.sample",
-                "sample",
-                batch_size,
-            ),  # a check ends with reads: each batch is of another kind
-            ("sum_tree.insert", "update", 1),
+        for name, call in (
+            ("sum_tree.update", "update"),
+            ("sum_tree.sample", "sample"),  # a check ends with reads: each batch is of another kind
+            ("sum_tree.insert", "update"),
         ):
+            tree, items = cases[name].case.setup(), cases[name].batch_size
             if name == "sum_tree.update" and drawn[name]:
-                cases[name].case.setup().get(np.zeros(1, np.int64))  # reads, after the insertion
-            drawn[name].append(replay_difference(cases[name].case.setup(), "wide", call, items, rng))
+                tree.get(np.zeros(1, np.int64))  # reads, after the insertion
+            drawn[name].append(replay_difference(tree, "wide", call, items, rng))
     rows = []
     for name, all_of_them in drawn.items():
         found = sorted(all_of_them, key=lambda one: one.simulated_cycles)[DRAWS // 2]
@@ -277,6 +274,7 @@ def banked_replay(workload: Workload, batch_size: int, device: str) -> list[Meas
         assert work is not None
         details = _compared(found.simulated_cycles, found.formula_cycles, "B / S (MAP VI-A2)", found.reasons)
         details |= {"banks": design.banks, "banks_bound_by": design.bound_by, "draws": DRAWS, "mapped": True}
+        details["items_per_call"] = cases[name].batch_size  # an insertion is of one leaf
         rows.append(_row(workload, batch_size, device, BANKED[name], found.simulated_cycles, work(), details))
     return rows
 
@@ -357,6 +355,7 @@ def _tree_rows(workload: Workload, batch_size: int, device: str) -> list[Measure
             tree.last_call_cycles, [item.batch_size], levels=tree.levels, timing=timing
         )
         details = _compared(tree.last_call_cycles, round(formula), "B / S (MAP VI-A2)", terms)
+        details["items_per_call"] = item.batch_size  # an insertion is of one leaf
         rows.append(
             _row(workload, batch_size, device, item.primitive, tree.last_call_cycles, item.work(), details)
         )

@@ -325,6 +325,7 @@ def test_a_tree_s_row_has_the_cycles_of_its_last_call_beside_map_s_formula(
         "it is checked, and its inputs are fixed"
     )
     assert (found.primitive, found.details["cycles"]) == ("sum_tree.update", 90)
+    assert found.details["items_per_call"] == 64, "of its call, which may be one leaf"
     assert found.details["formula_cycles"] == 64 / 4
     assert found.details["difference_cycles"] == 90 - 16
     expected = replay_cycles.difference_terms(90, [64], levels=5, timing=replay_cycles.LevelTiming(1, 4))
@@ -386,6 +387,7 @@ def test_the_replay_has_as_many_sub_trees_as_the_exploration_chooses(monkeypatch
     ]
     assert {row.details["banks"] for row in found} == {2}
     assert [row.details["formula_cycles"] for row in found] == [16, 16, 0.5]
+    assert [row.details["items_per_call"] for row in found] == [32, 32, 1]
     assert found[0].details["difference_reasons"] == {"fill": 14}
     middle = 100 - len(
         ("fpga", *["checked"] * 3, *["update", "sample", "insert", "read"] * 4, "update", "sample")
