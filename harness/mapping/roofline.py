@@ -14,6 +14,9 @@ B is the batch size, S the number of the tree's pipelines, F the children of a n
 the roofline. A tree whose sums do not fit in an FPGA's memory on chip also takes the traffic of its external memory,
 as on a processor.
 
+`storage.gather` and `storage.insert` take the traffic of their rows, each of which is read and written. An insertion is
+of one transition, in the storage and in the tree, as in a profile.
+
 If a platform gives a peak of another type than float32, that peak is used and marked: the U200's peak is for int32.
 Missing numbers are not guessed. Without a peak or a bandwidth no time is modelled; without a launch time, or a
 tree's pipelines and cycles, only that term is omitted, and the formula says so. Real times are longer.
@@ -140,9 +143,9 @@ def modelled_times(
             continue
         yield on.tree("sum_tree.sample", rmm, work, batch, work.fanout)
         yield on.tree("sum_tree.update", rmm, work, batch, 1)
-        yield on.tree("sum_tree.insert", rmm, work, problem.actors, 1)
+        yield on.tree("sum_tree.insert", rmm, work, 1, 1)
         yield on.copy("storage.gather", storage, batch, row_bytes)
-        yield on.copy("storage.insert", storage, problem.actors, row_bytes)
+        yield on.copy("storage.insert", storage, 1, row_bytes)
 
 
 class _Roofline:
