@@ -14,8 +14,9 @@ B is the batch size, S the number of the tree's pipelines, F the children of a n
 the roofline. A tree whose sums do not fit in an FPGA's memory on chip also takes the traffic of its external memory,
 as on a processor.
 
-`storage.gather` and `storage.insert` take the traffic of their rows, each of which is read and written. An insertion is
-of one transition, in the storage and in the tree, as in a profile.
+`storage.gather` and `storage.insert` take the traffic of their rows. A row is read and written; on an FPGA it crosses
+the memory's port once, because a gather streams rows to the learner, and an insertion stores what a link brings. An
+insertion is of one transition, in the storage and in the tree, as in a profile.
 
 If a platform gives a peak of another type than float32, that peak is used and marked: the U200's peak is for int32.
 Missing numbers are not guessed. Without a peak or a bandwidth no time is modelled; without a launch time, or a
@@ -208,7 +209,8 @@ class _Roofline:
 
     def copy(self, primitive: str, target: Target, rows: int, row_bytes: int) -> Modelled:
         memory = self._number("memory_gb_s")
-        traffic = 2 * rows * row_bytes
+        crossings = 1 if self._device.kind == "fpga" else 2  # an FPGA streams rows, others copy them
+        traffic = crossings * rows * row_bytes
         terms = {f"{traffic:,} B / {_said(memory, 'GB/s')}": traffic / (memory.value * 1e9)}
         return self._longest(primitive, target, terms | self._launch())
 

@@ -393,6 +393,7 @@ def _piece(
 def _board_rows(item: Workload, batch_size: int, problem: Problem) -> Iterator[Measurement]:
     """Yield the papers' primitives on the FPGA: cycles at its clock, and the storage at its memory's bandwidth.
 
+    A row of the storage crosses the memory's port once, as in `harness.mapping.roofline` and in virtual time.
     The rounds that are run have the learner's own number of pipelines, so its times in other numbers are left out.
     """
     every = simulated.profile(item, batch_size, BOARD, lambda *_: None)

@@ -78,10 +78,12 @@ def test_a_processor_s_tree_reads_a_cache_line_a_level() -> None:
     assert seconds("gpu", "sum_tree.sample", launch_us=9) == near(9e-6)
 
 
-def test_storage_reads_and_writes_each_row() -> None:
+def test_storage_reads_and_writes_each_row_and_an_fpga_streams_it() -> None:
     assert seconds("cpu", "storage.gather") == near(2 * 32 * 20 / 1e9)
     assert seconds("cpu", "storage.insert") == near(2 * 20 / 1e9), "of one row, not one an actor"
     assert seconds("gpu", "storage.gather", launch_us=9) == near(9e-6)
+    assert seconds("fpga", "storage.gather", last_level_cache_mb=1) == near(32 * 20 / 1e9)
+    assert seconds("fpga", "storage.insert", last_level_cache_mb=1) == near(20 / 1e9)
 
 
 @pytest.mark.parametrize(
