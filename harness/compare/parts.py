@@ -65,13 +65,14 @@ def label(
     Args:
         baseline: the baseline's own name.
         part: the part of the training that is compared; added to the name if it is not the whole training.
-        ours: the features that only this project uses, such as EnvPool, which are added too.
+        ours: the features that only this project uses, such as EnvPool, which are added too. A replay alone uses none.
         cores: number of cores that both systems are confined to, also added; 0 if they are not confined.
         mapping: this project's mapping if someone named it, also added: verdicts and headlines are of the mapping that
-            the predictions choose. Empty for that one.
+            the predictions choose. Empty for that one. A replay alone runs under none.
     """
     alone = "" if part is ComparedPart.TRAINING else f", {part} alone"
-    features = " and ".join(filter(None, (str(ours), mapping)))
+    used = () if part is ComparedPart.REPLAY else (str(ours), mapping)
+    features = " and ".join(filter(None, used))
     with_what = f", this project with {features}" if features else ""
     return f"{baseline}{alone}{with_what}" + (f", on {cores} core{'s' * (cores > 1)}" if cores else "")
 

@@ -91,6 +91,26 @@ class ComparisonSettings:
 DEFAULTS = ComparisonSettings()
 
 
+def compared_part(baselines: Sequence[str], environment: bool) -> ComparedPart:
+    """Return the part of the training in which this project is compared with baselines.
+
+    Args:
+        baselines: names of folders under `baselines/`.
+        environment: whether environments are stepped.
+
+    Raises:
+        ValueError: training baselines and replay-only baselines are given together.
+    """
+    kinds = {registry.replay_alone(name) for name in baselines}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"baselines: found {', '.join(baselines)}; allowed: all that train, or all replays alone"
+        )
+    if kinds == {True}:
+        return ComparedPart.REPLAY
+    return ComparedPart.TRAINING if environment else ComparedPart.LEARNER_AND_REPLAY
+
+
 def compare(
     workload: Workload,
     mapping: Mapping,
@@ -128,14 +148,7 @@ def compare(
         ValueError: training baselines and replay-only baselines are given together.
     """
     size = workload.training.batch_size if settings.batch_size is None else settings.batch_size
-    kinds = {registry.replay_alone(name) for name in baselines}
-    if len(kinds) > 1:
-        raise ValueError(
-            f"baselines: found {', '.join(baselines)}; allowed: all that train, or all replays alone"
-        )
-    part = ComparedPart.TRAINING if settings.environment else ComparedPart.LEARNER_AND_REPLAY
-    if kinds == {True}:
-        part = ComparedPart.REPLAY
+    part = compared_part(baselines, settings.environment)
     job = WorkerJob(
         workload=workload.tables(),
         batch_size=size,

@@ -285,12 +285,13 @@ def compare_cell(
             ),
         )
 
-    part = ComparedPart.TRAINING if environment else ComparedPart.LEARNER_AND_REPLAY
+    part = rounds.compared_part([baseline], environment)
     name = label(baseline, part, ours, mapping=str(mapping or ""))
     key = f"compare/{item.name}/{name}" + (f"/{batch_size}" if batch_size else "")
     key += "/flushed" if flushed else ""
     needs = () if mapping else (_prediction_key(item, size),)
-    estimate_s = tier.compare_s + (tier.returns.budget_s if tier.returns and environment else 0.0)
+    trains = part is ComparedPart.TRAINING
+    estimate_s = tier.compare_s + (tier.returns.budget_s if tier.returns and trains else 0.0)
     cell = Cell(key, estimate_s, measure, item.name, (baseline,), needs=needs, batch_size=size, label=name)
     return _again_if_cut_short(cell)
 

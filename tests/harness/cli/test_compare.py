@@ -42,6 +42,8 @@ def test_an_unknown_baseline_is_refused(placerl: Placerl, tmp_path: Path) -> Non
     [
         (("cartpole-ppo", "--alone"), ("--alone", "learns from a replay")),
         (("cartpole-dqn", "--alone", "--envpool"), ("--envpool", "no environment")),
+        (("cartpole-dqn", "--baselines", "sb3,cpprb", "--envpool"), ("--envpool", "cpprb")),
+        (("cartpole-dqn", "--baselines", "cpprb", "--mapping", "torch-native-cpu"), ("--mapping", "cpprb")),
         (("cartpole-ddpg", "--envpool"), ("envpool", "allowed")),
         (("cartpole-dqn", "--mapping", "abacus-native-cpu"), ("abacus", "allowed")),
         (("cartpole-dqn", "--mapping", "native"), ("native", "allowed")),

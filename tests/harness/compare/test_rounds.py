@@ -292,6 +292,7 @@ def test_replays_alone_are_compared_with_our_replay(systems, monkeypatch):
     assert ratio.value == pytest.approx(2, rel=0.05)
     assert ratio.details["returns"] == "returns not compared: a replay alone trains nothing"
     assert {row.primitive for row in rows.values()} == {"replay"}
+    assert set(compared(["replay"], asked=True, ours=OurSide(envpool=True))) == set(rows)
     theirs = {quantity: row.value for (_, backend, quantity), row in rows.items() if backend == "replay"}
     assert theirs["replay_cycles_per_s"] == pytest.approx(1000)
     # Half the time is insertions, two a cycle, and a quarter each the others.

@@ -283,6 +283,14 @@ def test_a_comparison_is_of_the_chosen_mapping_at_its_batch_size(
     assert cell.needs == (() if given else (f"prediction/cartpole-dqn/{size}",))
 
 
+@pytest.mark.parametrize("options", [{}, {"mapping": GIVEN}, {"envpool": True}])
+def test_a_replay_alone_is_compared_under_no_mapping_and_trains_nothing(options: dict) -> None:
+    cell = plan.compare_cell(CARTPOLE, "cpprb", replace(TIERS["standard"], compare_s=17), **options)
+    assert cell.label == label("cpprb", ComparedPart.REPLAY) == "cpprb, replay alone"
+    assert cell.key == f"compare/cartpole-dqn/{cell.label}"
+    assert cell.estimate_s == 17
+
+
 def test_comparisons_that_failed_are_told_apart_in_a_report(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,14 +309,6 @@ def test_comparisons_that_failed_are_told_apart_in_a_report(
     assert found == {(size, "rllib"): "failed", (size, "sb3"): "failed", (64, alone): "failed"}
 
 
-@pytest.mark.parametrize("built", [True, False])
-def test_building_simulations_is_expected_once_a_workload(
-    monkeypatch: pytest.MonkeyPatch, built: bool
-) -> None:
-    monkeypatch.setattr(simulated, "is_built", lambda: built)
-    first, *others = sorted(CARTPOLE.training.batch_sizes)
-    sizes = [first, *others, 99]
-    expected_s = [plan.simulated_cell(CARTPOLE, size, "fpga:u200").estimate_s for size in sizes]
 @pytest.mark.parametrize("make", [plan.simulated_cell, plan.simulated_replay_cell])
 def test_simulations_are_due_again_once_their_tools_are_installed(
     run: Run, monkeypatch: pytest.MonkeyPatch, make: Callable[[Workload, int, str], Cell]
@@ -325,6 +325,14 @@ def test_simulations_are_due_again_once_their_tools_are_installed(
     assert not cell.due(run)
 
 
+@pytest.mark.parametrize("built", [True, False])
+def test_building_simulations_is_expected_once_a_workload(
+    monkeypatch: pytest.MonkeyPatch, built: bool
+) -> None:
+    monkeypatch.setattr(simulated, "is_built", lambda: built)
+    first, *others = sorted(CARTPOLE.training.batch_sizes)
+    sizes = [first, *others, 99]
+    expected_s = [plan.simulated_cell(CARTPOLE, size, "fpga:u200").estimate_s for size in sizes]
     assert expected_s[0] - expected_s[1] == (0 if built else 15)
     assert len(set(expected_s[1:])) == 1
     assert expected_s[1] > 0
