@@ -90,14 +90,20 @@ class ActorsLearners:
         Raises:
             ValueError: the table lacks a time for every mapping, or there are fewer than two cores.
         """
-        mappings = [
+        made = (
             Mapping(learner, rmm, CPU)
             for learner in table.targets("learner.step")
             for rmm in rmm_targets(table)
-            if all(cell in table for cell in _actor_cells(learner, rmm))
+        )
+        mappings = [
+            mapping
+            for mapping in made
+            if all(cell in table for cell in (*_collecting(mapping), *_training(mapping)))
         ]
         if not mappings:
-            raise ValueError("table: no mapping has times for environment, inference, replay and learner")
+            raise ValueError(
+                "table: no mapping has times for environment, inference, storage, replay and learner"
+            )
         predictions = (self.predict(table, problem, platform, mapping) for mapping in mappings)
         return max(predictions, key=lambda prediction: prediction.gps)
 
@@ -111,14 +117,12 @@ class ActorsLearners:
             problem: properties of the workload, such as the batch size.
             platform: links and cores of the machine.
             mapping: backend and device of learner, replay management and storage.
+
+        Raises:
+            KeyError: the table lacks a time of the mapping.
+            ValueError: there are fewer than two cores.
         """
-        collecting = _actor_cells(mapping.learner, mapping.rmm)
-        training: list[Cell] = [
-            ("sum_tree.sample", mapping.rmm),
-            ("storage.gather", mapping.storage),
-            ("learner.step", mapping.learner),
-            ("sum_tree.update", mapping.rmm),
-        ]
+        collecting, training = _collecting(mapping), _training(mapping)
         collect_s = sum(table.time_s(*cell) for cell in collecting)
         train_s = sum(table.time_s(*cell) for cell in training)
         parallel = mapping.learner.device == "cpu"
@@ -143,12 +147,23 @@ class ActorsLearners:
         )
 
 
-def _actor_cells(learner: Target, rmm: Target) -> list[Cell]:
+def _collecting(mapping: Mapping) -> list[Cell]:
+    """Return what an actor calls for each environment step."""
     return [
         ("environment.step", CPU),
-        ("actor.infer", learner),
+        ("actor.infer", mapping.learner),
         ("storage.insert", CPU),
-        ("sum_tree.insert", rmm),
+        ("sum_tree.insert", mapping.rmm),
+    ]
+
+
+def _training(mapping: Mapping) -> list[Cell]:
+    """Return what a learner calls for each gradient step."""
+    return [
+        ("sum_tree.sample", mapping.rmm),
+        ("storage.gather", mapping.storage),
+        ("learner.step", mapping.learner),
+        ("sum_tree.update", mapping.rmm),
     ]
 
 
