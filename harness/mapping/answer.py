@@ -47,9 +47,13 @@ def _rate(row: Measurement) -> str:
 
 
 def _against(chosen: Measurement, other: Measurement) -> list[str]:
-    """Return the runner-up, and what would make it the choice."""
+    """Return the runner-up, and what would make it the choice; or that the model predicts another to be faster."""
     assert chosen.value is not None
     assert other.value is not None
+    if other.value > chosen.value * (1 + SAME):
+        return [
+            f"By the same model {_rate(other)} is faster: {chosen.backend} does not compare all mappings."
+        ]
     lines = [f"Runner-up: {_rate(other)}, {1 - other.value / chosen.value:.1%} less."]
     if abs(other.value - chosen.value) <= SAME * chosen.value:
         return [*lines, "Both are predicted to be equally fast: the strategy's rule for ties decides."]

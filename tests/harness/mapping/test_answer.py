@@ -88,3 +88,16 @@ def test_ties_and_times_without_an_interval_are_told_as_such():
     assert choice == f"{ANSWERING} chooses native-native-cpu: 1,000.0 gradient steps/s."
     assert runner_up == "Runner-up: torch-native-cpu: 1,000.0 gradient steps/s, 0.0% less."
     assert ties == "Both are predicted to be equally fast: the strategy's rule for ties decides."
+
+
+def test_a_mapping_that_the_strategy_passed_over_is_not_told_as_slower():
+    """A strategy that chooses part after part may miss what its own model predicts to be faster."""
+    chosen = predicted("torch-native-cpu", 400.0, chosen=True, backend="map-tpds23")
+    faster = predicted("native-flat-cpu", 700.0, backend="map-tpds23")
+    choice, other, sizes = answer([chosen, faster])
+    assert choice == "map-tpds23 chooses torch-native-cpu: 400.0 gradient steps/s."
+    assert other == (
+        "By the same model native-flat-cpu: 700.0 gradient steps/s is faster: map-tpds23 does not compare all "
+        "mappings."
+    )
+    assert "--batch-size N" in sizes
