@@ -115,8 +115,10 @@ def predictions(
     Raises:
         UserError: the platform lacks a number that is needed, or its published times are of another workload.
     """
+    problem: Problem | None = None
     if platform.name == pearl24_authors.PLATFORM:
         pearl24_authors.check(workload, batch_size)
+        problem = pearl24_authors.problem()  # a call inserts the transitions of its 256 actors
         found = [(entry, "PRL's authors, SysConfig/PT.csv") for entry in pearl24_authors.entries()]
     else:
         found = [(made.entry, made.formula) for made in modelled(workload, batch_size, platform)]
@@ -135,7 +137,7 @@ def predictions(
         )
         for entry, formula in found
     ]
-    return profile, with_slow_links(workload, batch_size, profile, platform)
+    return profile, with_slow_links(workload, batch_size, profile, platform, problem=problem)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from harness.mapping import (
     Mapping,
     PerformanceTable,
     Platform,
+    Problem,
     Strategy,
     Target,
 )
@@ -61,6 +62,7 @@ def measurements(
     profile: Sequence[Measurement],
     platform: Platform,
     strategies: MappingABC[str, Strategy] = STRATEGIES,
+    problem: Problem | None = None,
 ) -> list[Measurement]:
     """Return the predictions of every strategy for every mapping that the profiled times allow.
 
@@ -69,6 +71,7 @@ def measurements(
         profile: rows of suite `profile` for them.
         platform: the links and cores of the machine that was profiled.
         strategies: strategies by name.
+        problem: the properties that the strategies see of the workload; by default its own (`problem_of`).
 
     Returns:
         Rows of suite `prediction`. `low` and `high` are the predictions if every time is at its slow or at its fast
@@ -79,7 +82,7 @@ def measurements(
     rows: list[Measurement] = []
     for strategy in strategies.values():
         try:
-            rows += _predictions(strategy, workload, batch_size, profile, platform)
+            rows += _predictions(strategy, workload, batch_size, profile, platform, problem)
         except (ValueError, UserError) as error:
             rows.append(_not_run(strategy, workload, batch_size, str(error)))
     return rows
@@ -100,6 +103,7 @@ def with_slow_links(
     profile: Sequence[Measurement],
     platform: PlatformFile,
     strategies: MappingABC[str, Strategy] = STRATEGIES,
+    problem: Problem | None = None,
 ) -> list[Measurement]:
     """Return the predictions for a platform, and how each would change if links had a latency.
 
@@ -112,13 +116,14 @@ def with_slow_links(
         profile: rows of suite `profile` (times of primitives) for them.
         platform: the links and cores of the machine.
         strategies: strategies by name.
+        problem: the properties that the strategies see of the workload; by default its own (`problem_of`).
     """
-    rows = measurements(workload, batch_size, profile, platform, strategies)
+    rows = measurements(workload, batch_size, profile, platform, strategies, problem)
     latency = slow_link()
     slow = platform.with_latency(latency)
     if slow == platform:
         return rows
-    slowed = measurements(workload, batch_size, profile, slow, strategies)
+    slowed = measurements(workload, batch_size, profile, slow, strategies, problem)
     others = {(row.backend, row.device): row for row in slowed}
     found = []
     for row in rows:
@@ -136,8 +141,9 @@ def _predictions(
     batch_size: int,
     profile: Sequence[Measurement],
     platform: Platform,
+    problem: Problem | None,
 ) -> list[Measurement]:
-    problem = problem_of(workload, batch_size)
+    problem = problem or problem_of(workload, batch_size)
     table = table_from(profile, batch_size)
     fast = table_from(profile, batch_size, lambda entry: entry.low_s)
     slow = table_from(profile, batch_size, lambda entry: entry.high_s)

@@ -2,8 +2,10 @@
 
 The iteration is Equation 6 as `pearl24_equations` reconstructs it. Step 1 tries every pair of devices for replay
 management and learner. Step 2 places the experience memory where the data traffic takes the least time, given the
-links between devices and the memory bandwidth within each. Here each pair is judged with its own best placement.
-Among equal iterations the one with the least traffic is chosen (PRL 6.3).
+links between devices and the memory bandwidth within each. Here each pair is judged with the placement that step 2
+gives it. Step 2 counts the insertion of an experience of every actor (line 8), while an iteration inserts those of
+`update_interval` environment steps: if the two differ, the iteration may be shorter with another placement. Among
+equal iterations the one with the least traffic is chosen (PRL 6.3).
 
 If replay and learner share one device, the times measured for that case are used, which the table holds under names
 with " sharing" (the third column of PRL's table, 5.2; the authors' table has them). A transfer costs the latency of
