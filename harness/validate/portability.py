@@ -7,6 +7,7 @@ import pandas as pd
 
 from harness.core.provenance import Provenance
 from harness.core.suites import Suite
+from harness.mapping.choices import HERE
 from harness.papers.evidence import detail, last_attempts, noisy, records
 from harness.papers.number import Number
 from harness.papers.portability import experiences, harmonic_mean
@@ -39,7 +40,9 @@ def over_platforms(frame: pd.DataFrame) -> list[PlatformPortability]:
     """Return the performance portability of each workload and batch size that at least two machines have validated.
 
     A machine counts with its best mapping (where learner, replay management and storage run), and as unsupported if
-    all its mappings failed. Simulated devices are left out.
+    all its mappings failed. A mapping that its race dropped is not the best, unless all of them were dropped: it has
+    few rounds, and its median may be better only because the machine was faster in them. Simulated devices are left
+    out.
 
     Args:
         frame: the measurements of a whole store (`Store.frame()`), such as one made by `placerl merge`.
@@ -50,7 +53,8 @@ def over_platforms(frame: pd.DataFrame) -> list[PlatformPortability]:
     rows = rows[(rows["provenance"] == str(Provenance.MEASURED)) & ~(rows["value"] < 0)]
     found = []
     for _, cell in rows.groupby(["workload", "batch_size"]):
-        tried = cell.sort_values("value", ascending=False, na_position="last", kind="stable")
+        ranked = cell.assign(missing=cell["value"].isna(), dropped=list(map(_dropped, records(cell))))
+        tried = ranked.sort_values(["missing", "dropped", "value"], ascending=[True, True, False])
         chosen = tried.groupby("fingerprint").head(1)
         best = records(chosen)
         if len(best) < 2:
@@ -68,6 +72,12 @@ def over_platforms(frame: pd.DataFrame) -> list[PlatformPortability]:
             )
         )
     return found
+
+
+def _dropped(row: Any) -> bool:
+    """Return whether the race of the real devices dropped a mapping."""
+    lost = detail(row, "clearly_slower_among")
+    return isinstance(lost, list) and HERE in lost  # an untrusted store may hold anything
 
 
 def _how(row: Any) -> str:

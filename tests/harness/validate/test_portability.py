@@ -83,6 +83,28 @@ def test_a_machine_on_which_every_mapping_failed_is_not_supported(tmp_path: Path
     }
 
 
+DROPPED = {"loop": "fused", "clearly_slower_among": ["here", "here and simulated"]}
+"""Details of a mapping whose race dropped it."""
+
+
+def test_a_mapping_that_its_race_dropped_counts_only_where_all_were_dropped(tmp_path: Path) -> None:
+    """Few rounds timed it, in which the machine was fast."""
+    fast = ran("torch-flat-cpu", 300.0, details=DROPPED)
+    slower_than_simulated = {"loop": "fused", "clearly_slower_among": ["here and simulated"]}
+    kept = ran("native-native-cpu", 100.0, details=slower_than_simulated)
+    failed = ran("native-flat-cpu", None, **FAILED)
+    (found,) = over_platforms(
+        frame_of(
+            tmp_path,
+            one=[fast, kept, failed],
+            other=[failed, fast, ran("torch-native-cpu", 200.0, details=DROPPED)],
+        )
+    )
+    assert found.best == {"one": "native-native-cpu, fused loop", "other": "torch-flat-cpu, fused loop"}
+    assert found.mean.value == pytest.approx(256 * 2 / (1 / 100 + 1 / 300))
+    assert found.unsupported == 0
+
+
 def test_cells_are_told_apart_and_other_rows_are_left_out(tmp_path: Path) -> None:
     def rows(gps: float) -> list[Measurement]:
         return [
