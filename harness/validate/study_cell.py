@@ -5,6 +5,7 @@ the final (`harness.validate.study`). A choice is a way to run the training, for
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -198,6 +199,7 @@ class MeasuredCell:
         """
         if choice in self.failures:
             return None
+        run: TimedTraining | None = None
         try:
             run = self._open.pop(choice, None) or self._started(choice)
             self._set_threads(choice.threads, choice.mapping.learner)
@@ -207,6 +209,9 @@ class MeasuredCell:
             rate = calls * run.gradient_steps / run.block(calls)
         except Exception as error:  # an exception of one choice must not stop the others
             self.failures[choice] = f"{type(error).__name__}: {error}"
+            if run is not None:
+                with suppress(Exception):  # what broke the choice may break its end, too
+                    run.close()
             return None
         waiting_bytes = choice.ahead * self._batch_size * item_bytes(self._item)
         if waiting_bytes > KEPT_BYTES:

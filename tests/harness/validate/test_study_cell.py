@@ -149,6 +149,25 @@ def test_a_choice_that_fails_says_why_and_takes_no_further_turn(cell, monkeypatc
     assert cell.turn(choice, 1e-3) is None
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_training_that_fails_in_its_turn_is_closed_though_its_end_may_fail_too(cell, monkeypatch, ends):
+    class Broken(Run):
+        def block(self, calls):
+            raise OSError("no such device")
+
+        def close(self):
+            super().close()
+            if not ends:
+                raise OSError("nor to end it")
+
+    run = Broken()
+    monkeypatch.setattr(cell, "_started", lambda choice: run)
+    choice = cell.choices[0]
+    assert cell.turn(choice, 1e-3) is None
+    assert run.closed
+    assert cell.failures == {choice: "OSError: no such device"}
+
+
 def test_a_final_pairs_each_training_with_the_pieces_of_its_rounds(cell, timed, monkeypatch):
     plain = Decision(Mapping.parse("native-native-cpu"))
     torch_on = Decision(Mapping.parse("torch-native-cpu"))
