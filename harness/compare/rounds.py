@@ -36,14 +36,11 @@ from harness.measure.turns import Rounds, in_rounds
 from harness.workloads import Workload
 
 NULL = f"{OURS} (null)"
-START_LIMIT_S = 600.0  # some systems compile for the workload before they begin
 FIRST_JOB_STEPS = 20
 # long compared with one episode's reset; short, so that both sides of a pair find the machine in the same state
 JOB_S = 0.3
 NOT_INSTALLABLE = {"sb3": {"openai-baselines": "OpenAI Baselines", "spinningup": "Spinning Up"}}
 """Systems of PPO Tables 1 and 2 that can no longer be installed, by the baseline that replaces them."""
-LATE_FACTOR = 20  # a job that takes this many times its expected seconds is taken to hang
-LEAST_LIMIT_S = 30.0
 
 
 def networks_on(mapping: Mapping) -> str:
@@ -284,8 +281,8 @@ def _warm_up(systems: Sequence[System], report: Callable[[str], None]) -> None:
     for system in systems:
         report(f"starting {system.name}")
         begin_s = monotonic()
-        for limit_s in (START_LIMIT_S, LEAST_LIMIT_S):
-            if result := system.ask(limit_s):
+        for _ in range(2):
+            if result := system.ask():
                 system.start_s = system.start_s or monotonic() - begin_s
                 system.size_jobs(result, JOB_S)
 
@@ -294,10 +291,9 @@ def _rounds(
     ours: System, theirs: Sequence[System], budget_s: float, rounds: int, report: Callable[[str], None]
 ) -> None:
     """Run interleaved rounds until there are enough, the time is over, or no baseline is left."""
-    limit_s = max(LEAST_LIMIT_S, LATE_FACTOR * JOB_S)
     sides = {OURS: ours, NULL: ours} | {system.name: system for system in theirs}
     results = in_rounds(
-        {name: partial(system.ask_timed, limit_s) for name, system in sides.items()},
+        {name: system.ask_timed for name, system in sides.items()},
         Rounds(rounds, fewest=statistics.FEWEST_PAIRS, budget_s=budget_s),
         report=lambda done, total, what: report(what),
         go_on=lambda: not ours.failure and any(not system.failure for system in theirs),

@@ -368,6 +368,30 @@ def test_a_baseline_that_flushes_is_a_side_of_its_own(systems):
     }
 
 
+@pytest.mark.parametrize(("wall_s", "limit_s"), [(0.01, 30), (10.0, 200), (100.0, 600)])
+def test_a_job_may_take_many_times_what_the_last_one_took(wall_s, limit_s):
+    """An iteration of PPO takes its time, however few gradient steps a job asks for."""
+    limits_s = []
+
+    class Recorder:
+        def ask(self, job, limit_s):
+            limits_s.append(limit_s)
+            steps = max(320, job.gradient_steps)
+            return WorkerResult(
+                gradient_steps=steps,
+                environment_steps=2048,
+                wall_s=wall_s * steps / 320,
+                episode_returns=[],
+                versions={},
+            )
+
+    asked = WorkerJob(workload={}, batch_size=1, seed=0, gradient_steps=20)
+    system = System("slow", Recorder, asked)
+    compare._warm_up([system], lambda what: None)
+    system.ask_timed()
+    assert limits_s == [600, limit_s, limit_s]
+
+
 def test_the_table_has_a_line_for_each_baseline(systems):
     systems |= {"placerl": ["rate", "2000", MANY], "slow": ["rate", "1000", MANY], "refuses": ["refuse"]}
     rows = [row for names in (["slow"], ["refuses"]) for row in compared(names).values()]
