@@ -174,7 +174,7 @@ def loss(chosen: Rounds, best: Rounds) -> Loss:
     value = regret(reached, [1.0])
     if len(shared) < statistics.FEWEST_SAMPLES:
         return Loss(value, None, None, "no verdict", f"{len(shared)} rounds with both")
-    low, high = statistics.interval([1 - ratio for ratio in ratios])
+    low, high = statistics.interval([1 - ratio for ratio in ratios], in_order=True)
     if low > 0:
         return Loss(value, low, high, "lost", "")
     why = "holds 0" if high >= 0 else "is below 0"

@@ -223,7 +223,7 @@ def beside(
             "achieved_provenance": str(found.row.provenance),
         }
         if rounds >= statistics.FEWEST_SAMPLES:
-            low, high = statistics.interval(ratios)
+            low, high = statistics.interval(ratios, in_order=True)
             details |= {"error_low": low - 1, "error_high": high - 1}
     return replace(predicted, suite=SUITE, quantity=f"predicted_{predicted.quantity}", details=details)
 
@@ -309,7 +309,8 @@ def overheads(
                 s for term, s in terms_s.items() if term not in ("actor", "insert", "publish", "loop")
             )
             over.append(1 / gps / max(terms_s["actor"], host_s) - 1)
-        low, high = statistics.interval(over) if len(over) >= statistics.FEWEST_SAMPLES else (None, None)
+        enough = len(over) >= statistics.FEWEST_SAMPLES
+        low, high = statistics.interval(over, in_order=True) if enough else (None, None)
         rows.append(
             replace(
                 found.row,

@@ -228,7 +228,8 @@ def _achieved(
     if not rates:
         reason = timed.failures.get(choice) or "it failed"
         return cell.row("placerl", choice, **of, status="failed", reason=reason)
-    low, high = statistics.interval(rates) if len(rates) >= statistics.FEWEST_SAMPLES else (None, None)
+    enough = len(rates) >= statistics.FEWEST_SAMPLES
+    low, high = statistics.interval(rates, in_order=True) if enough else (None, None)
     details = {"stage": stage} | ({"final_failed": final.reason} if final and final.reason else {})
     return cell.row(
         "placerl", choice, **of, value=median(rates), low=low, high=high, samples=rates, details=details
@@ -246,7 +247,7 @@ def _predicted(
     if final and final.errors:
         details["error"] = median(final.errors)
         if len(final.errors) >= statistics.FEWEST_SAMPLES:
-            details["error_low"], details["error_high"] = statistics.interval(final.errors)
+            details["error_low"], details["error_high"] = statistics.interval(final.errors, in_order=True)
     return cell.row(
         OURS,
         choice,

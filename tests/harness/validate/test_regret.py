@@ -34,6 +34,14 @@ def test_inside_the_noise_there_is_no_verdict() -> None:
     assert "holds 0" in row.details["why_no_verdict"]
 
 
+def test_a_loss_that_drifts_is_known_no_better_than_between_its_extremes() -> None:
+    """Neighbouring rounds agree, so that 20 of them are worth few."""
+    even = ran("torch-native-cpu", *([100.0] * 20))
+    drifting = ran("native-native-cpu", *(101.0 + number for number in range(20)))
+    (row,) = regrets_of(choice("torch-native-cpu", HERE), even, drifting)
+    assert (row.low, row.high) == (pytest.approx(1 - 100 / 101), pytest.approx(1 - 100 / 120))
+
+
 @pytest.mark.parametrize(("rounds", "verdict"), [(1, "no verdict"), (4, "no verdict"), (5, "best")])
 def test_few_rounds_do_not_show_that_a_choice_is_the_best(rounds: int, verdict: str) -> None:
     ours, other = ran("native-native-cpu", *[100] * rounds), ran("torch-native-cpu", *[50] * rounds)

@@ -274,6 +274,32 @@ def test_an_overhead_is_what_a_run_takes_beyond_its_slowest_unit(
     assert rows[1].low is rows[1].high is None
 
 
+DRIFT = tuple(1 + number / 100 for number in range(20))
+"""The pace of a machine that becomes faster from round to round: neighbours agree, so that medians are uncertain."""
+
+
+def test_an_error_that_drifts_is_known_no_better_than_between_its_extremes() -> None:
+    """Predicted are 2 gradient steps a second; pieces have one time for all rounds, and 1 to 1.19 were achieved."""
+    predicted = replace(choice("torch-flat-cpu"), details={"terms_s": {}})
+    found = ran("torch-flat-cpu", *DRIFT)
+    profile = made.Profile([piece("round.learn", "torch", 1.0)], [{}], 32)
+    achieved = {("torch-flat-cpu", Loop.FUSED): found}
+    details = made.beside(predicted, strategy_of(), achieved, profile, Problem(32, 27), PLATFORM).details
+    assert details["error_low"] == pytest.approx(2 / 1.19 - 1)
+    assert details["error_high"] == pytest.approx(2 / 1 - 1)
+
+
+def test_an_overhead_that_drifts_is_known_no_better_than_between_its_extremes() -> None:
+    """Half a second a step is accounted for, and it takes 1 second to 1 / 1.19."""
+    strategy = strategy_of(Loop.OVERLAPPED, {"actor": 0.5, "learner": 0.25})
+    found = ran("native-native-cpu", *DRIFT, loop=Loop.OVERLAPPED)
+    profile = made.Profile([piece("round.learn", "torch", 1.0)], [{}], 32)
+    achieved = {("native-native-cpu", Loop.OVERLAPPED): found}
+    predicted = [choice("native-native-cpu")]
+    (row,) = made.overheads(predicted, achieved, strategy, profile, Problem(32, 27), PLATFORM)
+    assert (row.low, row.high) == (pytest.approx(2 / 1.19 - 1), pytest.approx(1))
+
+
 FIELDS = {"workload": "cartpole-dqn", "batch_size": 32}
 
 

@@ -123,6 +123,23 @@ def test_errors_are_those_of_the_final_and_others_are_told_apart():
     assert "error" not in slow, "it never came into the final"
 
 
+def test_rates_and_errors_that_drift_are_known_no_better_than_between_their_extremes():
+    """Neighbouring rounds agree, so that 20 of them are worth few."""
+
+    class Drifting(Known):
+        def finals(self, choices, budget_s, report):
+            rates = {number: 100.0 + number for number in range(20)}
+            errors = tuple(100.0 / gps - 1 for gps in rates.values())
+            return {choice: Final(rates, errors) for choice in choices}
+
+    rows = Drifting({NATIVE: 100.0}, {NATIVE: 100.0}).rows()
+    rate = by_quantity(rows, "gradient_steps_per_s")["placerl", str(NATIVE)]
+    assert (rate.low, rate.high) == (100, 119)
+    details = by_quantity(rows, "predicted_gradient_steps_per_s")[OURS, str(NATIVE)].details
+    assert details["error_low"] == pytest.approx(100 / 119 - 1)
+    assert details["error_high"] == pytest.approx(0)
+
+
 def test_what_a_strategy_chose_outside_the_space_is_judged_too():
     known = Known({NATIVE: 100.0, FLAT: 50.0}, {NATIVE: 100.0, FLAT: 55.0}, {"a paper's": FLAT})
     known.choices = (NATIVE,)
