@@ -285,8 +285,9 @@ def overheads(
 
     There the actors and the host's work for gradient steps run in parallel, so a training should take as long as the
     slower of the two. The overhead is the time of the training divided by the slower one's time, minus 1. Its value
-    is the median over the rounds. Where the strategy knows by how much the two slow each other down (a learner that is
-    fused with its replay), their times contain this, so that it is no part of the overhead.
+    is the median over the rounds, which also says which of the two is slower. Where the strategy knows by how much the
+    two slow each other down (a learner that is fused with its replay), their times contain this, so that it is no part
+    of the overhead.
 
     Args:
         predicted: rows of predictions.
@@ -302,13 +303,15 @@ def overheads(
         if row.backend != strategy.name or found is None or not found.measured or found.row.value is None:
             continue
         mapping = found.mapping
-        over = []
+        over: list[float] = []
+        actors_longer_s: list[float] = []
         for number, gps in found.rounds.items():
             terms_s = strategy.predict(profile.at(number), problem, platform, mapping).terms_s
             host_s = sum(
                 s for term, s in terms_s.items() if term not in ("actor", "insert", "publish", "loop")
             )
             over.append(1 / gps / max(terms_s["actor"], host_s) - 1)
+            actors_longer_s.append(terms_s["actor"] - host_s)
         enough = len(over) >= statistics.FEWEST_SAMPLES
         low, high = statistics.interval(over, in_order=True) if enough else (None, None)
         rows.append(
@@ -323,7 +326,7 @@ def overheads(
                 details={
                     "mapping": row.device,
                     "loop": str(Loop.OVERLAPPED),
-                    "slowest": "actors" if terms_s["actor"] > host_s else "gradient steps",
+                    "slowest": "actors" if np.median(actors_longer_s) > 0 else "gradient steps",
                 },
             )
         )

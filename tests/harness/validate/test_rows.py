@@ -300,6 +300,27 @@ def test_an_overhead_that_drifts_is_known_no_better_than_between_its_extremes() 
     assert (row.low, row.high) == (pytest.approx(2 / 1.19 - 1), pytest.approx(1))
 
 
+def test_the_slowest_unit_is_that_of_most_rounds() -> None:
+    """Actors take two seconds in four rounds and half a second in the last, gradient steps one."""
+
+    class TermsByRound(SimpleNamespace):
+        def predict(self, table: PerformanceTable, *_: Any) -> Any:
+            actor_s = table.time_s("round.learn", Target("torch"))
+            return SimpleNamespace(terms_s={"actor": actor_s, "learner": 1.0})
+
+    strategy: Any = TermsByRound(name="a strategy", loop=Loop.OVERLAPPED)
+    times_s = dict(enumerate((2.0, 2.0, 2.0, 2.0, 0.5)))
+    profile = made.Profile([piece("round.learn", "torch", 1.0)], [times_s], 32)
+    found = {
+        ("native-native-cpu", Loop.OVERLAPPED): ran("native-native-cpu", *[0.25] * 5, loop=Loop.OVERLAPPED)
+    }
+    (row,) = made.overheads(
+        [choice("native-native-cpu")], found, strategy, profile, Problem(32, 27), PLATFORM
+    )
+    assert row.details["slowest"] == "actors"
+    assert row.samples == pytest.approx([1, 1, 1, 1, 3])
+
+
 FIELDS = {"workload": "cartpole-dqn", "batch_size": 32}
 
 
