@@ -198,7 +198,7 @@ class CaseRunner:
 
     @property
     def _lead_in_calls(self) -> int:
-        """Return the number of lead-in calls; None if the caches do not matter.
+        """Return the number of lead-in calls; 0 if the caches do not matter.
 
         The caches do not matter if a call empties them, or is so long that it fills them itself, and during
         warm-up.

@@ -50,7 +50,8 @@ class Samples:
 
     Attributes:
         values: (n,) the samples, after the correction.
-        exposure: (n,) change of the log of each sample per unit of the slope; zeros if nothing was corrected.
+        exposure: (n,) magnitude of the change of the log of each sample per unit of the slope; zeros if nothing was
+            corrected.
         slope_error: standard error of the slope.
     """
 
