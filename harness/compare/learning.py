@@ -23,11 +23,13 @@ from scipy import stats
 from harness import workloads
 from harness.compare import registry
 from harness.compare.protocol import Worker, WorkerFailure, WorkerJob
+from harness.compare.rounds import networks_on
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.core.suites import Suite
 from harness.mapping import Mapping
+from harness.mapping.assignments import CPU
 from harness.measure import statistics
 from harness.runtime.seed_order import interleaved, last_fifth
 from harness.store.cell import Cell
@@ -167,9 +169,8 @@ def _training_cell(task: LearnedTask, system: str, seed: int, mapping: Mapping) 
     def measure(run: Run, report: Report) -> list[Measurement]:
         if system in (under(OURS, mapping), under(OWN_SETTINGS, mapping)):
             start = partial(registry.own_worker, str(mapping))
-        else:
-            start = partial(registry.baseline_worker, system)
-        return [train(task, system, start, seed, report)]
+            return [train(task, system, start, seed, report, networks_on(mapping))]
+        return [train(task, system, partial(registry.baseline_worker, system), seed, report)]
 
     return Cell(f"learn/{task.workload}/{system}/seed{seed}", task.gradient_steps * ROUGH_STEP_S, measure)
 
@@ -206,7 +207,12 @@ def _rows(run: Run, quantity: str) -> list[Measurement]:
 
 
 def train(
-    task: LearnedTask, system: str, start: Callable[[], Worker], seed: int, report: Report
+    task: LearnedTask,
+    system: str,
+    start: Callable[[], Worker],
+    seed: int,
+    report: Report,
+    device: str = CPU,
 ) -> Measurement:
     """Run one training in its own process.
 
@@ -216,6 +222,7 @@ def train(
         start: function that starts its worker.
         seed: seed of everything random.
         report: called with the gradient steps taken.
+        device: device that the system's networks compute on, "cpu" or a CUDA device, for the row.
 
     Returns:
         A row of suite `learn`, quantity `final_return`. Its details hold the learning curve (for each stretch of
@@ -237,7 +244,7 @@ def train(
         workload=task.workload,
         primitive="training",
         backend=system,
-        device="cpu",
+        device=device,
         batch_size=batch_size,
         quantity="final_return",
         provenance=Provenance.MEASURED,
@@ -290,8 +297,10 @@ def summary(name: str, system: str, rows: Sequence[Measurement]) -> Measurement:
     scores = [row.value for row in rows if row.value is not None]
     details = {"seeds": len(scores), "failed": len(rows) - len(scores)}
     if not scores:
-        return _over_seeds(name, system, END, details=details, status="failed", reason="every seed failed")
-    return _over_seeds(name, system, END, scores, details=details)
+        return _over_seeds(
+            name, system, END, rows, details=details, status="failed", reason="every seed failed"
+        )
+    return _over_seeds(name, system, END, rows, scores, details=details)
 
 
 def best(name: str, system: str, rows: Sequence[Measurement]) -> Measurement:
@@ -311,17 +320,22 @@ def best(name: str, system: str, rows: Sequence[Measurement]) -> Measurement:
     details = {"seeds": len(curves), "failed": len(rows) - len(curves)}
     if not common:
         needs = "needs: a stretch of training in which an episode of every seed ended"
-        return _over_seeds(name, system, BEST, details=details, status="not_run", reason=needs)
+        return _over_seeds(name, system, BEST, rows, details=details, status="not_run", reason=needs)
     highest = max(common, key=lambda place: interquartile_mean(by_stretch[place]))
     steps = int(np.median([curve["environment_steps"][highest] for curve in curves]))
     details |= {"stretch": highest + 1, "stretches": len(by_stretch), "environment_steps": steps}
-    return _over_seeds(name, system, BEST, by_stretch[highest], details=details)
+    return _over_seeds(name, system, BEST, rows, by_stretch[highest], details=details)
 
 
 def _over_seeds(
-    name: str, system: str, quantity: str, scores: Sequence[float] = (), **fields: Any
+    name: str,
+    system: str,
+    quantity: str,
+    trained: Sequence[Measurement],
+    scores: Sequence[float] = (),
+    **fields: Any,
 ) -> Measurement:
-    """Return a row of suite `learn`: the interquartile mean of the scores, if there are any."""
+    """Return a row of suite `learn`, on the device of the trainings: the interquartile mean of the scores, if any."""
     if scores:
         fields |= {"value": float(interquartile_mean(scores)), "samples": tuple(scores)}
     if len(scores) >= statistics.FEWEST_SAMPLES:
@@ -331,7 +345,7 @@ def _over_seeds(
         workload=name,
         primitive="training",
         backend=system,
-        device="cpu",
+        device=next((row.device for row in trained), CPU),
         quantity=quantity,
         provenance=Provenance.MEASURED,
         **fields,

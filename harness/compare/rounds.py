@@ -212,11 +212,11 @@ def compare(
             ),
             learnt[system.name],
         ).all()
-    return rows + _stood_in_for(workload, size, baselines, shared)
+    return rows + _stood_in_for(workload, job, baselines, shared)
 
 
 def _stood_in_for(
-    workload: Workload, batch_size: int, baselines: Sequence[str], shared: dict[str, Any]
+    workload: Workload, job: WorkerJob, baselines: Sequence[str], shared: dict[str, Any]
 ) -> list[Measurement]:
     """Return a row for each system that a paper compares with and that can no longer be installed, naming its
     substitute.
@@ -229,8 +229,8 @@ def _stood_in_for(
             workload=workload.name,
             primitive="training",
             backend=name,
-            device="cpu",
-            batch_size=batch_size,
+            device=job.device,
+            batch_size=job.batch_size,
             quantity="gradient_steps_per_s",
             provenance=Provenance.MEASURED,
             status="not_run",

@@ -228,6 +228,23 @@ def test_a_run_is_stored_seed_by_seed_and_summed_up(tmp_path, monkeypatch):
         assert ours.value > other.value == 0
 
 
+def test_rows_name_the_device_of_our_networks(tmp_path, monkeypatch):
+    """The libraries train on the CPU, whatever this project's mapping."""
+    mapping = Mapping.parse("torch:cuda-native-cpu")
+    for name in ("own_worker", "baseline_worker"):
+        monkeypatch.setattr(learning.registry, name, lambda of: fake(COUNTING)())
+    cells = learning.plan("quick", ["placerl", "sb3"], mapping)[:18]
+    with Store.open(tmp_path / "store.sqlite") as store:
+        run = store.begin_run("quick", "revision", {"fingerprint": "here"})
+        plan.execute(run, cells, silent)
+        found = {(row.backend, row.quantity, row.device) for row in run.measurements(suite="learn")}
+    systems = {"sb3": "cpu"} | dict.fromkeys(
+        (learning.under(side, mapping) for side in (learning.OURS, learning.OWN_SETTINGS)), "cuda"
+    )
+    quantities = ("final_return", learning.END, learning.BEST)
+    assert found == {(name, of, device) for name, device in systems.items() for of in quantities}
+
+
 def test_a_summary_is_made_anew_once_a_seed_that_failed_has_been_trained(tmp_path, monkeypatch):
     monkeypatch.setattr(learning.registry, "own_worker", lambda mapping: fake("")())
     cells = [

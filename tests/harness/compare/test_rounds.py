@@ -273,10 +273,11 @@ def test_what_a_baseline_cannot_do_is_not_run_and_says_why(systems):
 )
 def test_systems_that_no_longer_install_are_named_beside_their_stand_in(systems, name, gone):
     systems |= {"placerl": ["rate", "2000", MANY], "sb3": ["rate", "1000", MANY]}
-    rows = compared(["sb3"], name=name)
+    rows = compared(["sb3"], name=name, mapping=Mapping.parse("torch:cuda-native-cpu"))
     missing = {key[0]: row for key, row in rows.items() if row.status == "not_run"}
     assert set(missing) == gone
     assert all("sb3 stands in" in row.reason for row in missing.values())
+    assert {row.device for row in rows.values()} == {"cuda"}
 
 
 def test_replays_alone_are_compared_with_our_replay(systems, monkeypatch):
