@@ -7,15 +7,15 @@
 The papers MAP and PAL compare with the DDPG and DQN of the RLlib of their time, which this version still has. The
 worker trains DDPG or TD3 with RLlib's prioritised replay, with the workload's environment, network, hyper-parameters,
 replay capacity, learning starts and update interval. These settings favour RLlib: environment and learner in this
-process (no message per step), no evaluation, no logs, no filter of observations, no minimum time per iteration, and
-one OpenMP thread. The result's `notes` say where RLlib departs from the workload.
+process (no message per step), no evaluation, no logs, no filter of observations, and no minimum time per iteration.
+The result's `notes` say where RLlib departs from the workload.
 """
 
 import logging
 import os
 from typing import Any
 
-os.environ["OMP_NUM_THREADS"] = "1"  # more threads make it slower, and its default is one per core
+os.environ["OMP_NUM_THREADS"] = "1"  # the default is one per core; PyTorch's own threads are set from the job
 
 import gymnasium
 import ray

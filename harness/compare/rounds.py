@@ -21,7 +21,7 @@ from typing import Any
 from harness.compare import equal_steps, registry
 from harness.compare.comparison_rows import ComparisonRows
 from harness.compare.equal_steps import Returns, StepExtent
-from harness.compare.parts import FLUSHED, OURS, PLAIN, ComparedPart, OurSide, label
+from harness.compare.parts import FLUSHED, ONE_THREAD, OURS, PLAIN, ComparedPart, OurSide, label
 from harness.compare.protocol import Worker, WorkerFailure, WorkerJob
 from harness.compare.system import System
 from harness.core.progress import Report, silent
@@ -70,6 +70,8 @@ class ComparisonSettings:
         ours: features that only this project uses, such as EnvPool; a baseline keeps its own environments.
         returns: how long both systems are trained again to compare their returns; by default they are not compared.
         flushed: baselines that run once more, as further systems, with subnormal numbers treated as zero.
+        single_threaded: baselines that run once more, as further systems, with one thread on the same processors: small
+            networks may be slower with several.
         asked: whether someone named this project's mapping, instead of the predictions choosing it; the rows say so.
     """
 
@@ -82,6 +84,7 @@ class ComparisonSettings:
     ours: OurSide = PLAIN
     returns: StepExtent | None = None
     flushed: Sequence[str] = ()
+    single_threaded: Sequence[str] = ()
     asked: bool = False
 
 
@@ -161,15 +164,18 @@ def compare(
             return registry.own_replay_worker(settings.cpus)
         return registry.own_worker(str(mapping), cpus=settings.cpus, **asdict(settings.ours))
 
+    def once_more(names: Sequence[str], suffix: str, **changed: Any) -> list[System]:
+        """Return some baselines as further systems, whose jobs differ from the others' in one setting."""
+        other = job.model_copy(update=changed)
+        return [
+            System(name + suffix, partial(their_start, name), other) for name in baselines if name in names
+        ]
+
     ours = System(OURS, start, job)
     their_start = partial(registry.baseline_worker, cpus=settings.cpus)
     theirs = [System(name, partial(their_start, name), job) for name in baselines]
-    flushing = job.model_copy(update={"flush_subnormals": True})
-    theirs += [
-        System(system.name + FLUSHED, system.start, flushing)
-        for system in theirs
-        if system.name in settings.flushed
-    ]
+    theirs += once_more(settings.flushed, FLUSHED, flush_subnormals=True)
+    theirs += once_more(settings.single_threaded, ONE_THREAD, threads=1)
     for outcome in registry.build_baselines(baselines).items():
         _note_build_failure(theirs, *outcome)
     begin_s = monotonic()
@@ -184,10 +190,12 @@ def compare(
         _rounds(ours, theirs, budget_s - (monotonic() - begin_s), settings.rounds, report)
     finally:
         _end([ours, *theirs])
-    learnt = {
-        system.name: _returns(ours, system, part, settings.returns, lambda done, total, what: report(what))
-        for system in theirs
-    }
+    learnt: dict[str, Returns] = {}
+    for system in theirs:  # the number of threads changes what is learnt by rounding alone: once for both
+        same = learnt.get(system.name.removesuffix(ONE_THREAD))
+        learnt[system.name] = same or _returns(
+            ours, system, part, settings.returns, lambda done, total, what: report(what)
+        )
     shared = {
         "mapping": "" if part is ComparedPart.REPLAY else str(mapping),
         "seed": settings.seed,
@@ -245,7 +253,7 @@ def _stood_in_for(
 
 def _note_build_failure(systems: Sequence[System], name: str, failure: WorkerFailure | None) -> None:
     for system in systems:
-        if system.name.removesuffix(FLUSHED) == name:
+        if system.name.removesuffix(FLUSHED).removesuffix(ONE_THREAD) == name:
             system.failure = failure
 
 

@@ -369,6 +369,24 @@ def test_a_baseline_that_flushes_is_a_side_of_its_own(systems):
     }
 
 
+def test_a_baseline_with_one_thread_is_a_side_of_its_own(systems):
+    """It learns what it learns with more threads, so that both have the same returns."""
+    systems |= {"placerl": ["rate", "2000", MANY, "1"], "slow": ["threaded", "1000", "500"]}
+    rows = compared(["slow"], threads=2, single_threaded=["slow"], returns=RETURNS)
+    alone = "slow" + ONE_THREAD
+    for name, rate in (("slow", 500), (alone, 1000)):
+        assert rows[name, name, "gradient_steps_per_s"].value == pytest.approx(rate, rel=0.01)
+        ratio = rows[name, "placerl", "throughput_ratio"]
+        assert ratio.value == pytest.approx(2000 / rate, rel=0.1)
+        assert ratio.details["verdict"] == "faster"
+        assert ratio.details["returns"] == rows["slow", "placerl", "throughput_ratio"].details["returns"]
+    systems["slow"] = "cannot be built"
+    assert {row.reason for row in compared(["slow"], single_threaded=["slow"]).values()} == {
+        "slow: environment: cannot be built",
+        f"{alone}: environment: cannot be built",
+    }
+
+
 @pytest.mark.parametrize(("wall_s", "limit_s"), [(0.01, 30), (10.0, 200), (100.0, 600)])
 def test_a_job_may_take_many_times_what_the_last_one_took(wall_s, limit_s):
     """An iteration of PPO takes its time, however few gradient steps a job asks for."""

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from harness.compare import registry
+from harness.compare.parts import ONE_THREAD
 from harness.core.progress import silent
 from harness.core.row import Measurement
 from harness.papers import Outcome
@@ -18,9 +19,23 @@ RLLIB = {"cartpole-dqn": "rllib", "ant-ddpg": "rllib_2_6_3"}
 
 
 def threaded(
-    ratio: float, cores: int, verdict: str = "faster", name: str = "cartpole-dqn", baseline: str = ""
-) -> Measurement:
-    label = figure_8.label_of(baseline or RLLIB[name], cores)
+    ratio: float,
+    cores: int,
+    verdict: str = "faster",
+    name: str = "cartpole-dqn",
+    baseline: str = "",
+    one_thread: float | None = None,
+) -> list[Measurement]:
+    """The comparison with a library on so many cores; on several also with one thread, as fast if nothing is said."""
+    library = baseline or RLLIB[name]
+    found = [timed(ratio, cores, verdict, name, library)]
+    if cores > 1:
+        found.append(timed(one_thread or ratio, cores, verdict, name, library + ONE_THREAD))
+    return found
+
+
+def timed(ratio: float, cores: int, verdict: str, name: str, library: str) -> Measurement:
+    label = figure_8.label_of(library, cores)
     details: dict[str, Any] = {"baseline": label, "verdict": verdict, "threads": cores}
     bounds = {"low": 0.9 * ratio, "high": 1.1 * ratio}
     return compared(ratio, verdict, label, workload=name, details=details, **bounds)
@@ -44,7 +59,7 @@ def test_throughput_next_to_rllib_alone_is_no_convergence(tmp_path: Path) -> Non
 def test_one_number_of_cores_refutes_and_does_not_show(
     tmp_path: Path, verdict: str, outcome: Outcome
 ) -> None:
-    rows = [threaded(2.0, 2), threaded(0.5, 2, verdict, name="ant-ddpg")]
+    rows = [*threaded(2.0, 2), *threaded(0.5, 2, verdict, name="ant-ddpg")]
     found = figure_8.convergence(frame_of(tmp_path, *rows))
     assert found.outcome is outcome
     assert sorted(number.value for number in found.ours) == [0.5, 2.0]
@@ -53,12 +68,13 @@ def test_one_number_of_cores_refutes_and_does_not_show(
 
 
 def test_a_library_that_the_statement_does_not_name_refutes_nothing(tmp_path: Path) -> None:
-    rows = [threaded(2.0, 2), threaded(0.5, 2, "slower", baseline="tianshou")]
+    slower = threaded(0.5, 2, "slower", baseline="tianshou")
+    rows = [*threaded(2.0, 2), *slower]
     found = figure_8.convergence(frame_of(tmp_path, *rows))
     assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_8.NEEDS_CORES)
     label = figure_8.label_of("tianshou", 2)
     assert found.explanation == f"Slower, and not judged: next to {label}."
-    both = [threaded(1.0, 1), threaded(2.0, 2), rows[1]]
+    both = [*threaded(1.0, 1), *threaded(2.0, 2), *slower]
     found = figure_8.convergence(frame_of(tmp_path / "both", *both))
     assert found.outcome is Outcome.IN_KIND
     assert found.explanation.endswith(f"8 cores and a GPU. Slower, and not judged: next to {label}.")
@@ -77,10 +93,10 @@ def test_a_library_that_the_statement_does_not_name_refutes_nothing(tmp_path: Pa
 def test_two_numbers_of_cores_decide(
     tmp_path: Path, on_two: tuple[float, float], verdict: str, outcome: Outcome
 ) -> None:
-    rows = [threaded(4.0, 1, name=name) for name in WORKLOADS]
+    rows = [row for name in WORKLOADS for row in threaded(4.0, 1, name=name)]
     rows += [
-        threaded(on_two[0], 2, name=WORKLOADS[0]),
-        threaded(on_two[1], 2, verdict, name=WORKLOADS[1]),
+        *threaded(on_two[0], 2, name=WORKLOADS[0]),
+        *threaded(on_two[1], 2, verdict, name=WORKLOADS[1]),
     ]
     found = figure_8.convergence(frame_of(tmp_path, *rows))
     assert found.outcome is outcome
@@ -88,8 +104,32 @@ def test_two_numbers_of_cores_decide(
         assert "in 4 of 4 comparisons. From 1 to 2 cores the factor rises in 2 of 2" in found.explanation
 
 
+@pytest.mark.parametrize(
+    ("on_two", "one_thread", "outcome", "shown"),
+    [
+        (16.0, 8.0, Outcome.IN_KIND, 8.0),  # a library that only becomes slower with threads
+        (16.0, 2.0, Outcome.NOT_REPRODUCED, 2.0),
+        (8.0, 16.0, Outcome.IN_KIND, 8.0),
+    ],
+)
+def test_a_library_counts_with_the_number_of_threads_with_which_it_is_faster(
+    tmp_path: Path, on_two: float, one_thread: float, outcome: Outcome, shown: float
+) -> None:
+    rows = [*threaded(4.0, 1), *threaded(on_two, 2, one_thread=one_thread)]
+    found = figure_8.convergence(frame_of(tmp_path, *rows))
+    assert found.outcome is outcome
+    assert [number.value for number in found.ours] == [4.0, shown]
+
+
+def test_several_cores_are_not_judged_by_a_library_with_a_thread_on_each_alone(tmp_path: Path) -> None:
+    plenty, _ = threaded(8.0, 2)
+    found = figure_8.convergence(frame_of(tmp_path, *threaded(4.0, 1), plenty))
+    assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_8.NEEDS_CORES)
+    assert [number.value for number in found.ours] == [4.0]
+
+
 def test_tianshou_alone_says_nothing_of_rllib(tmp_path: Path) -> None:
-    rows = [threaded(4.0, 1, baseline="tianshou"), threaded(8.0, 2, baseline="tianshou")]
+    rows = [*threaded(4.0, 1, baseline="tianshou"), *threaded(8.0, 2, baseline="tianshou")]
     found = figure_8.convergence(frame_of(tmp_path, *rows))
     assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_8.NEEDS_CONVERGENCE)
 
@@ -120,6 +160,7 @@ def test_both_sides_are_confined_to_the_same_cores(
     figure_8.measure("cartpole-dqn", "tianshou", all_cores, silent)
     assert [(settings.cpus, settings.threads) for settings in asked] == [(cpus, len(cpus))]
     assert asked[0].returns.environment_steps == figure_8.WORKLOADS["cartpole-dqn"]
+    assert asked[0].single_threaded == (["tianshou"] if all_cores else [])
 
 
 def test_ants_returns_are_compared_after_it_has_learned() -> None:
