@@ -13,6 +13,8 @@ from harness.core.errors import UserError
 from harness.core.toml_models import TomlTable
 
 Size = Annotated[int, Field(ge=1, le=65_536)]
+ACTIONS = "a Discrete that begins at 0, or a Box of one dimension with bounds"
+"""The supported action spaces, for error messages."""
 
 
 def _plain(value: object) -> object:
@@ -54,7 +56,8 @@ def check_environment(environment: Environment, source: object) -> None:
         source: the file or option to name in an error.
 
     Raises:
-        UserError: the environment is not registered, a library that it needs is missing, or its sizes differ.
+        UserError: the environment is not registered, a library that it needs is missing, its sizes differ, or its
+            observations or actions are of a kind that is not supported.
     """
     try:
         simulator_warnings.route(environment.id)
@@ -76,18 +79,30 @@ def check_environment(environment: Environment, source: object) -> None:
     if observations.shape != environment.observation_shape:
         found, allowed = list(environment.observation_shape), f"{observations.shape} for {environment.id}"
         raise UserError(source, "environment.observation_shape", found, allowed)
-    if isinstance(actions, gymnasium.spaces.Discrete):
-        kind, size = "discrete", int(actions.n)
-    elif isinstance(actions, gymnasium.spaces.Box):
-        kind, size = "continuous", int(np.prod(actions.shape))
-    else:
-        allowed = "an environment with discrete or continuous actions"
-        raise UserError(source, "environment.id", f"{environment.id!r}, whose actions are {actions}", allowed)
-    if kind != environment.action_kind:
-        raise UserError(
-            source, "environment.action_kind", environment.action_kind, f"{kind} for {environment.id}"
-        )
-    if size != environment.action_size:
-        raise UserError(
-            source, "environment.action_size", environment.action_size, f"{size} for {environment.id}"
-        )
+    if len(environment.observation_shape) > 1 and observations.dtype != np.uint8:
+        kind = f"{environment.id!r}, whose observations are {observations}"
+        allowed = "an environment whose observations of several dimensions are frames, uint8"
+        raise UserError(source, "environment.id", kind, allowed, names=())
+    if (described := actions_of(actions)) is None:
+        kind, allowed = f"{environment.id!r}, whose actions are {actions}", f"an environment with {ACTIONS}"
+        raise UserError(source, "environment.id", kind, allowed, names=())
+    for field, own in described.items():
+        if (stated := getattr(environment, field)) != own:
+            raise UserError(source, f"environment.{field}", stated, f"{own} for {environment.id}")
+
+
+def actions_of(space: Any) -> dict[str, Any] | None:
+    """Return kind and size of the actions of a space; None if no algorithm can act in it.
+
+    Args:
+        space: the action space of an environment; `ACTIONS` says which ones are supported.
+
+    Returns:
+        `action_kind`, "discrete" or "continuous", and `action_size`, the number of discrete actions or the components
+        of a continuous one.
+    """
+    if isinstance(space, gymnasium.spaces.Discrete) and space.start == 0:
+        return {"action_kind": "discrete", "action_size": int(space.n)}
+    if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1 and space.is_bounded():
+        return {"action_kind": "continuous", "action_size": space.shape[0]}
+    return None

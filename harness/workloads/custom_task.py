@@ -11,13 +11,13 @@ import numpy as np
 from gymnasium.wrappers import FlattenObservation
 
 from harness.core.errors import UserError
+from harness.environments.schema import ACTIONS, actions_of
 from harness.workloads.schema import ReplayTable, TrainingTable
 from primitives.algorithms.custom import CustomAlgorithm
 from primitives.replay import FieldSpec
 from primitives.replay.storage import transition_fields
 
 OBSERVATIONS = "a Box, or a Dict or Tuple of them, nested or not"
-ACTIONS = "a Discrete that begins at 0, or a Box of one dimension with bounds"
 MakeEnvironment = Callable[[], gymnasium.Env[Any, Any]]
 
 
@@ -74,7 +74,8 @@ def prepared(make: MakeEnvironment, name: str) -> tuple[MakeEnvironment, dict[st
     try:
         observation, action = environment.observation_space, environment.action_space
         _check_observation(observation, name, "observation_space")
-        actions = _actions(action, name)
+        if (actions := actions_of(action)) is None:
+            raise UserError(name, "action_space", action, ACTIONS, names=())
         if not isinstance(observation, gymnasium.spaces.Box):
             size = gymnasium.spaces.flatdim(observation)
             environment = FlattenObservation(environment)
@@ -121,15 +122,6 @@ def _check_observation(space: Any, name: str, field: str) -> None:
         raise UserError(name, field, space, OBSERVATIONS, names=())
     for inner, part in parts:
         _check_observation(part, name, field + inner)
-
-
-def _actions(space: Any, name: str) -> dict[str, Any]:
-    """Return kind and size of the actions, as `CustomAlgorithm` takes them."""
-    if isinstance(space, gymnasium.spaces.Discrete) and space.start == 0:
-        return {"action_kind": "discrete", "action_size": int(space.n)}
-    if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1 and space.is_bounded():
-        return {"action_kind": "continuous", "action_size": space.shape[0]}
-    raise UserError(name, "action_space", space, ACTIONS, names=())
 
 
 def seeded(make: MakeEnvironment, seed: int) -> gymnasium.Env[Any, Any]:

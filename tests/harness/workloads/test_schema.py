@@ -4,7 +4,11 @@ import sys
 import tomllib
 from pathlib import Path
 
+import gymnasium
+import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.spaces import Box, Discrete, MultiBinary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -136,6 +140,43 @@ def test_an_environment_that_is_not_as_the_file_says(change, line):
     environment = workloads.load("cartpole-dqn").environment.model_copy(update=change)
     with pytest.raises(UserError, match=line):
         workloads.check_environment(environment, "mine.toml")
+
+
+FRAMES, DISCRETE = Box(0, 255, (4, 84, 84), np.uint8), Discrete(2)
+
+
+@pytest.mark.parametrize(
+    ("observations", "actions", "line"),
+    [
+        (Box(-1, 1, (4,)), Discrete(2, start=1), "whose actions are Discrete(2, start=1); allowed: an environment w"),
+        (Box(-1, 1, (4,)), Box(-np.inf, 1, (2,)), "whose actions are Box(-inf, 1.0, (2,), float32); allowed: an envi"),
+        (Box(-1, 1, (4,)), Box(-1, 1, (2, 3)), "whose actions are Box(-1.0, 1.0, (2, 3), float32); allowed: an envir"),
+        (Box(-1, 1, (4,)), MultiBinary(2), "whose actions are MultiBinary(2); allowed: an environment with a Discrete"),
+        (Box(0, 1, FRAMES.shape), DISCRETE, "whose observations are Box(0.0, 1.0, (4, 84, 84), float32); allowed: an"),
+        (FRAMES, DISCRETE, ""),
+        (Box(-1, 1, (4,), np.float64), DISCRETE, ""),
+        (Box(-1, 1, (4,)), Box(-0.4, 2, (2,)), ""),
+    ],
+)  # fmt: skip
+def test_an_environment_of_another_kind_is_refused(monkeypatch, observations, actions, line):
+    class Odd(gymnasium.Env):
+        observation_space, action_space = observations, actions
+
+    monkeypatch.setitem(gymnasium.registry, "Odd-v0", EnvSpec("Odd-v0", entry_point=Odd))
+    stated = {
+        "id": "Odd-v0",
+        "observation_shape": observations.shape,
+        "action_kind": "discrete" if isinstance(actions, Discrete) else "continuous",
+        "action_size": 2,
+    }
+    environment = workloads.load("cartpole-dqn").environment.model_copy(update=stated)
+    if not line:
+        workloads.check_environment(environment, "mine.toml")
+        return
+    with pytest.raises(UserError) as refused:
+        workloads.check_environment(environment, "mine.toml")
+    assert str(refused.value).startswith(f"mine.toml: environment.id: found 'Odd-v0', {line}")
+    assert "did you mean" not in str(refused.value)
 
 
 def test_override_checks_like_a_file():
