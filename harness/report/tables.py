@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from harness.compare.learning import BEST, END
+from harness.compare.parts import judged_parts
 from harness.core.provenance import Provenance, weakest
 from harness.core.row import Measurement
 from harness.core.suites import Suite
@@ -371,33 +372,44 @@ def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
     for (workload, batch_size, baseline), group in groupby(keyed, key=lambda item: item[0]):
         found: dict[str, Number] = {}
         noisy: set[str] = set()
+        judged = judged_parts({})
         verdict, reason, returns = "", "", ""
         for row in _last_comparison([row for _, row in group]):
             part = _part(row)
             if not pd.isna(row.value):
-                found[part] = number(row, part)
+                found[part] = number(row, row.quantity.removesuffix("_per_s").replace("_", " "))
             if row.status == "too_noisy":
                 noisy.add(part)
             if pd.isna(row.value):  # a noisy rate leaves the verdict on the ratio as it is
                 verdict, reason = row.status.replace("_", " "), row.reason
             elif part == "throughput_ratio":
+                judged = judged_parts(row.details)
                 verdict = verdict or str(detail(row, "verdict") or "no verdict")
                 returns = str(detail(row, "returns") or "")
+        ours, theirs = (found.get(part) for part in judged)
+        rate = ours or theirs
         yield BaselineComparison(
             workload,
             batch_size or None,
             baseline,
             found.get("throughput_ratio"),
-            found.get("ours"),
-            found.get("theirs"),
+            ours,
+            theirs,
             found.get("null_ratio"),
             verdict,
             reason,
             found.get("ours, return"),
             found.get("theirs, return"),
             returns,
-            tuple(sorted(noisy)),
+            tuple(sorted(_noisy_sides(noisy, judged))),
+            rate.quantity if rate else "",
         )
+
+
+def _noisy_sides(noisy: set[str], judged: tuple[str, str]) -> set[str]:
+    """Return the noisy parts, with the judged rates as "ours" and "theirs" in place of other rates of these names."""
+    sides = dict(zip(judged, judged_parts({}), strict=True))
+    return {sides.get(part, part) for part in noisy if part in sides or part not in sides.values()}
 
 
 def _part(row: Any) -> str:

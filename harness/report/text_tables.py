@@ -114,6 +114,7 @@ def text_tables(content: Content) -> list[TextTable]:
                 "workload",
                 "batch size",
                 "baseline",
+                "rate of",
                 "this project",
                 "the baseline",
                 "ratio",
@@ -127,6 +128,7 @@ def text_tables(content: Content) -> list[TextTable]:
                     c.workload,
                     _text(c.batch_size),
                     c.baseline,
+                    c.rate,
                     *(
                         number_text(n, c.verdict) + _mark("too_noisy" if part in c.noisy else "ok")
                         for n, part in (

@@ -12,15 +12,17 @@ class BaselineComparison:
     Attributes:
         workload, batch_size: what both trained.
         baseline: name of the library.
-        ratio: this project's throughput over the library's.
-        ours, theirs: gradient steps per second of this project and of the library.
+        ratio: this project's rate over the library's.
+        ours, theirs: rates of this project and of the library, 1/s: those that the ratio compares (`rate`).
         null: ratio of two timings of this project in the same rounds, which shows the noise (the A/A null).
         verdict: "faster", "faster, but learns less", "faster; returns not compared", "slower" or "no verdict"; for a
             comparison that failed or was not run, its status.
         reason: why it failed or was not run; empty otherwise.
         our_return, their_return: mean return of both after the same number of environment steps.
         returns: the result of comparing these returns, or why they are not compared.
-        noisy: which of them are too noisy: "ours", "theirs" (the throughputs) and other parts of the comparison.
+        noisy: which of them are too noisy: "ours", "theirs" (the rates) and other parts of the comparison.
+        rate: what the rates count: "gradient steps", for PPO "environment steps", for a replay alone "replay cycles";
+            empty if none is stored.
     """
 
     workload: str
@@ -36,6 +38,7 @@ class BaselineComparison:
     their_return: Number | None = None
     returns: str = ""
     noisy: tuple[str, ...] = ()
+    rate: str = ""
 
 
 @dataclass(frozen=True)

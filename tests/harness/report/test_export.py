@@ -132,7 +132,7 @@ def test_markdown_and_latex_say_unit_and_provenance(tmp_path: Path) -> None:
     written = export.write(store, tmp_path / "export", ["markdown", "latex"])
     assert {path.suffix for path in written} == {".md", ".tex"}
     text = (tmp_path / "export" / "comparisons.md").read_text(encoding="utf-8")
-    assert "| cartpole-ddpg | 64 | sb3 | 2,160/s [2,138, 2,182] (measured) |" in text
+    assert "| cartpole-ddpg | 64 | sb3 | gradient steps | 2,160/s [2,138, 2,182] (measured) |" in text
     header, rule, *rows = text.splitlines()[2:]
     assert {line.replace("\\|", "").count("|") for line in (header, *rows)} == {rule.count("|")}
     latex = (tmp_path / "export" / "primitives.tex").read_text(encoding="utf-8")

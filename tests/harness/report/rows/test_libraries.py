@@ -1,11 +1,13 @@
 """From stored measurements to the rows on other libraries: comparisons and what was learnt."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.compare import learning
 from harness.compare.equal_steps import LEARNS_LESS, NOT_COMPARED, RETURN
+from harness.compare.parts import ENVIRONMENT_STEPS_PER_S
 from harness.core.row import Measurement
 from harness.report import pages, tables
 from harness.report.content import Content
@@ -33,6 +35,7 @@ def test_comparisons_have_both_rates_the_null_and_a_verdict(made: Content) -> No
     assert first.theirs
     assert first.null
     assert first.ours.value / first.theirs.value == pytest.approx(first.ratio.value)
+    assert first.rate == "gradient steps"
     failed = verdicts["hopper-ddpg", "rllib"]
     assert (failed.verdict, failed.ratio) == ("failed", None)
     assert "worker ended" in failed.reason
@@ -107,6 +110,19 @@ def comparison_rows(ratio: float, verdict: str, **details: object) -> list[Measu
         ),
         compared(1.0, "", quantity="null_ratio", details={"baseline": "sb3", "part": "null_ratio"}),
     ]
+
+
+def test_the_rates_beside_a_ratio_are_those_that_it_judges(tmp_path: Path) -> None:
+    ours, *rows = comparison_rows(2.0, "faster", rate=ENVIRONMENT_STEPS_PER_S)
+    fields = {"suite": "compare", "workload": "cartpole-dqn", "quantity": ENVIRONMENT_STEPS_PER_S}
+    for part, rate, noise in (("ours", 3000.0, {}), ("theirs", 1500.0, NOISY)):
+        details = {"baseline": "sb3", "part": f"{part}, environment"}
+        rows.append(trained(rate, 64, **fields, **noise, details=details))
+    (found,) = tables.comparisons(frame_of(tmp_path, replace(ours, **NOISY), *rows))
+    assert found.ours
+    assert found.theirs
+    assert (found.ours.value, found.theirs.value, found.rate) == (3000, 1500, "environment steps")
+    assert found.noisy == ("theirs",), "gradient steps are not shown"
 
 
 def test_of_two_comparisons_under_one_name_the_last_is_shown_alone(tmp_path: Path) -> None:
