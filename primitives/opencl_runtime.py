@@ -1,4 +1,4 @@
-"""Find the OpenCL platforms, including those of Intel's runtime wheels (`pip install placerl[opencl]`).
+"""Find the OpenCL platforms, including those of Intel's runtime wheels (`pip install 'placerl[opencl]'`).
 
 The wheels put the CPU runtime into the virtual environment's `lib` folder, but their .icd file names another place.
 The loader reads OCL_ICD_VENDORS once, when the first platform is requested. Therefore all code here that uses pyopencl
@@ -77,7 +77,7 @@ def unavailable_reason() -> str:
     try:
         found = devices()
     except ModuleNotFoundError:
-        return "pyopencl is not installed: pip install placerl[opencl]"
+        return "pyopencl is not installed: pip install 'placerl[opencl]'"
     except ImportError as error:
         return str(error)
     return (

@@ -55,7 +55,7 @@ def rtl(
             raise UserError("command line", key, f"{given[key]} and {value}", "each parameter once")
         given[key] = value
     if missing := toolchain.unavailable_reason():
-        raise UserError("this machine", "hardware tools", missing, "pip install placerl[fpga]")
+        raise UserError("this machine", "hardware tools", missing, "pip install 'placerl[fpga]'")
     try:
         values = block.parameters(given)
         design = block.make(**values)

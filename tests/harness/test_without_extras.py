@@ -77,6 +77,6 @@ def test_the_command_line_works_and_names_what_is_missing(tmp_path: Path) -> Non
     found = json.loads(_run(COMMANDS, json.dumps(list(commands)), folder=tmp_path))
     for (command, extra), (code, _, errors) in zip(commands.items(), found, strict=True):
         assert code == (2 if extra else 0), (command, errors)
-        assert not extra or f"placerl[{extra}]" in errors, (command, errors)
-    assert all(f"placerl[{extra}]" in found[0][1] for extra in ("fpga", "opencl"))
+        assert not extra or f"'placerl[{extra}]'" in errors, (command, errors)
+    assert all(f"'placerl[{extra}]'" in found[0][1] for extra in ("fpga", "opencl"))
     assert not (tmp_path / "out").exists()

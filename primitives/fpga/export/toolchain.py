@@ -21,7 +21,7 @@ def unavailable_reason() -> str:
     """Return why blocks cannot be built and simulated on this machine; empty if they can."""
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
-        return f"not installed: {', '.join(missing)} (pip install placerl[fpga])"
+        return f"not installed: {', '.join(missing)} (pip install 'placerl[fpga]')"
     return "" if compiler() else "no C++ compiler: found neither $CXX nor g++ nor c++"
 
 

