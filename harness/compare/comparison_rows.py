@@ -176,11 +176,12 @@ class ComparisonRows:
         parts = (("throughput_ratio", outcome.ratio), ("null_ratio", outcome.null))
         details = {
             "pairs": outcome.pairs,
-            "rate": self._judged,
             "verdict": self._returns.verdict(outcome.verdict),
             "why_no_verdict": outcome.reason,
             "returns": str(self._returns),
         }
+        if self._judged != self._rate:
+            details["rate"] = self._judged
         rows = []
         for quantity, times in parts:
             if times is None:

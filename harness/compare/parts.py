@@ -12,7 +12,7 @@ FLUSHED = ", subnormals flushed"
 ONE_THREAD = ", one thread"
 """Added to the name of a baseline that computes with one thread although it may use several cores."""
 ENVIRONMENT_STEPS_PER_S = "environment_steps_per_s"
-"""The quantity by which on-policy algorithms are judged (`details["rate"]` of a ratio)."""
+"""The quantity by which on-policy algorithms are judged: `details["rate"]` of their ratios, which others lack."""
 
 
 class ComparedPart(StrEnum):

@@ -135,8 +135,8 @@ def compare(
         Rows of suite `compare`, with the baseline in `details["baseline"]` and the device of its networks in `device`
         (`networks_on`): gradient and environment steps per second of both systems (`details["part"]` is `ours` or
         `theirs`), returns of the episodes that ended in the timed rounds, `throughput_ratio` (this project over the
-        baseline, with `details["verdict"]`) and `null_ratio` (this project over itself), both of the rate that
-        `details["rate"]` names, which is environment steps for PPO, and of this project the fraction of the time that
+        baseline, with `details["verdict"]`) and `null_ratio` (this project over itself), both of gradient steps unless
+        `details["rate"]` names environment steps, as for PPO; of this project also the fraction of the time that
         each part of its loop takes, summed over its threads. If both were trained to the same number of environment
         steps, also `return_at_equal_steps` of both and `return_difference` (this project's minus the baseline's).
         A system that failed has one row of status `failed`, with its last lines in the details. A system that

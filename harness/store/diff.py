@@ -45,6 +45,7 @@ DISTINGUISHING = (
     "layout",
     "baseline",
     "part",
+    "rate",
     "mapping",
     "loop",
     "devices",

@@ -212,7 +212,7 @@ def test_ppo_is_judged_by_its_environment_steps(systems):
     assert (theirs, ours) == (pytest.approx(4000, rel=0.1), pytest.approx(3000, rel=0.1))
     ratio = compared(["other"])["other", "placerl", "throughput_ratio"]
     assert ratio.value == pytest.approx(3, rel=0.05)
-    assert ratio.details["rate"] == "gradient_steps_per_s"
+    assert "rate" not in ratio.details
     assert judged_parts(ratio.details) == judged_parts({}) == ("ours", "theirs")
 
 

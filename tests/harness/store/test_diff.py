@@ -113,6 +113,7 @@ def test_other_batch_sizes_units_and_devices_are_other_quantities():
         {"aligned": False},
         {"layout": "K=16"},
         {"part": "theirs"},
+        {"rate": "environment_steps_per_s"},
         {"baseline": "sb3"},
         {"null": True},
         {"parameters": {"depth": 3}},
