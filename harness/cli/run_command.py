@@ -244,6 +244,8 @@ def run(  # noqa: PLR0913 (a command: its options)
         return plan.run_cell(asked, size, seed, extent, mapping, under)
 
     cell = checked(chosen) if chosen else None
+    if not chosen and not on_cluster and loop is None:  # before the seconds of a prediction
+        check_options.check_without_mapping(options, asked, size)
     opened = begin(results, tier)
     if chosen is None or cell is None:
         chosen = predict.chosen_mapping(predicted(opened, item, size, tier))

@@ -101,6 +101,15 @@ def test_options_that_nothing_can_give_are_refused(
     assert not results.exists()
 
 
+@pytest.mark.parametrize("options", [["--processes", "3"], ["--threads", "4000"], ["--actors", "0"]])
+def test_options_that_nothing_can_give_are_refused_before_a_mapping_is_chosen(
+    placerl: Placerl, tmp_path: Path, options: list[str]
+) -> None:
+    results = tmp_path / "results"
+    refused(placerl("run", "cartpole-dqn", *options, "--results", str(results)), f"found {options[1]}")
+    assert not results.exists()
+
+
 def test_a_seed_on_the_command_line_has_the_limit_of_a_workload_s() -> None:
     seed: TypeAdapter[int] = TypeAdapter(Seed)
     assert seed.validate_python(run_command.MOST_SEED) == run_command.MOST_SEED
