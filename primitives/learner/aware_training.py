@@ -17,7 +17,7 @@ from primitives.algorithms import Algorithm, checks
 from primitives.graph.executable import Array, Executable
 from primitives.graph.graph import Graph
 from primitives.learner.acting import acting_by, acting_graph
-from primitives.learner.base import StepOutcome
+from primitives.learner.base import StepOutcome, checked_state
 from primitives.learner.fixed_point_policy import ACT, ROOM, ActingLeaves, FixedPointPolicy, published
 from primitives.learner.graph_learner import GraphLearner
 from primitives.quantization.executable import FixedPointExecutable
@@ -136,12 +136,21 @@ class FixedPointLearner(GraphLearner):
         """Continue from a `state_dict` of the same algorithm, of a fixed-point learner or of one in floating point.
 
         Raises:
-            ValueError: a name is missing or unknown, a shape differs, or a value is not of the right kind; the state is
-                unchanged.
+            ValueError: a name is missing or unknown, a shape differs, a value is not of the right kind, or there are no
+                ranges although `precision.delay` gradient steps have been taken; the state is unchanged.
         """
-        extremes = {key: _extremes(key, pair) for key, pair in state.items() if key.startswith(_EXTREMES)}
-        super().load_state_dict({key: value for key, value in state.items() if key not in extremes})
-        self.fixed.restart_capture({key.removeprefix(_EXTREMES): pair for key, pair in extremes.items()})
+        known = {f"{_EXTREMES}{key}": key for key in self.fixed.operand_keys}
+        extremes = {known[name]: _extremes(name, pair) for name, pair in state.items() if name in known}
+        others = {name: value for name, value in state.items() if name not in known}
+        steps = checked_state(self._leaves(), others).gradient_steps
+        coded = {key for variant in self.fixed.graphs for key in self.fixed.coded_operands(variant)}
+        if steps >= self.precision.delay and coded and coded.isdisjoint(extremes):
+            raise ValueError(
+                f"state: found no recorded ranges after {steps} gradient steps; allowed: the ranges that products of "
+                f"this precision need, or fewer than {self.precision.delay} steps"
+            )
+        super().load_state_dict(others)
+        self.fixed.restart_capture(extremes)
         if self.precision.narrows and self.gradient_steps > self.precision.delay:
             self.fixed.quantise()
 

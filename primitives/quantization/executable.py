@@ -167,6 +167,12 @@ class FixedPointExecutable(Executable, CapturedRanges):
         found = {one.key for pair in pairs for one in pair if one.bits(self.precision) is not None}
         return tuple(sorted(found))
 
+    @property
+    def operand_keys(self) -> frozenset[str]:
+        """The keys (`Operand.key`) of the operands of all graphs' products, also of those that keep all their bits."""
+        pairs = (pair for assigned in self._roles.values() for pair in assigned.operands.values())
+        return frozenset(one.key for pair in pairs for one in pair if one.layer)
+
     def write_state(self, name: str, value: Array) -> None:
         """Set one array (leaf) of the state; numbers are rounded to the array's format.
 

@@ -65,6 +65,48 @@ def test_activations_are_quantised_from_step_d_on_over_the_extremes_seen_before(
     assert hidden.delta == after.precision.activations.to_float(high) / 2**16
 
 
+def test_a_state_without_the_ranges_that_are_due_is_refused_and_changes_nothing() -> None:
+    """Without ranges nothing is quantised: the learner would go on in 32 bits, and no error would say so."""
+    floats = learner.create(cases.algorithm("ddpg"), backend="reference", batch_size=cases.BATCH_SIZE, seed=5)
+    of_errors = trained(Precision(error_bits=8, delay=1), 2).state_dict()
+    made = trained(dynamic(3), 0)
+    before = made.state_dict()
+    for state in (floats.state_dict(), of_errors):
+        for steps in (3, 4):
+            with pytest.raises(
+                ValueError,
+                match=f"state: found no recorded ranges after {steps} gradient steps; allowed: .* fewer than 3",
+            ):
+                made.load_state_dict(state | {"gradient_steps": np.array(steps)})
+    after = made.state_dict()
+    assert after.keys() == before.keys()
+    for name, value in before.items():
+        np.testing.assert_array_equal(after[name], value, err_msg=name)
+    made.load_state_dict(floats.state_dict() | {"gradient_steps": np.array(2)})
+    rng = np.random.default_rng(3)
+    for quantised in (False, True):
+        made.step(cases.batch(made.algorithm, rng))
+        assert made.quantised == quantised
+
+
+def test_a_state_with_the_ranges_that_are_due_is_quantised() -> None:
+    made = trained(dynamic(3), 0)
+    for steps in (3, 4):
+        made.load_state_dict(trained(dynamic(3), steps).state_dict())
+        made.step(cases.batch(made.algorithm, np.random.default_rng(3)))
+        assert made.quantised
+    wide = trained(fixed_32(), 0)
+    wide.load_state_dict(made.state_dict())
+    assert not wide.quantised
+
+
+def test_a_range_of_an_unknown_operand_is_named() -> None:
+    made = trained(dynamic(3), 1)
+    name = "extremes/activation/critic/9.weight"
+    with pytest.raises(ValueError, match=f"state: found '{name}'; allowed: the names of this algorithm's"):
+        made.load_state_dict(made.state_dict() | {name: np.array([0, 1])})
+
+
 def test_weights_and_gradients_keep_their_32_bits() -> None:
     made = trained(dynamic(1), 4)
     weights = made.fixed.raw("state/critic/1.weight")
