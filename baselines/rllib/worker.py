@@ -6,7 +6,9 @@
 The worker trains DQN or SAC with RLlib's prioritised replay, or PPO, with the workload's environment, network,
 hyper-parameters, replay capacity, learning starts and update interval. These settings favour RLlib: environment and
 learner run in this process (no message per step), and there is no evaluation, no dueling and no minimum time per
-iteration. The result's `notes` say where RLlib departs from the workload.
+iteration. With DQN and SAC, a call of `train()` takes 64 steps, not DQN's default of 1000, so that jobs are short: that
+costs 0.5% of the time (3 ms a call, measured with cartpole-dqn; 0.7% without environment steps). The result's `notes`
+say where RLlib departs from the workload.
 """
 
 import logging
