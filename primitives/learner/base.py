@@ -159,6 +159,8 @@ class Policy(Protocol):
 class Learner(ABC):
     """The base class of learners. A learner owns an algorithm's state, and takes gradient steps on one device.
 
+    One thread at a time may use a learner.
+
     Attributes:
         backend: the backend's name, such as "torch".
         algorithm: the algorithm that is learnt.

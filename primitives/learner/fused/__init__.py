@@ -23,7 +23,7 @@ class FusedSteps(OneCaller):
     """Takes gradient steps of a native learner on a `ConcurrentReplay`, many steps in one native call.
 
     The replay and the learner can still be used directly: they share the state and the counts of steps and
-    samples. One thread at a time may take steps.
+    samples. One thread at a time may take steps, and meanwhile no other thread may use the learner.
 
     Args:
         replay: source of the batches; receives the priorities.

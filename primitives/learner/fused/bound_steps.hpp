@@ -34,6 +34,7 @@ class BoundSteps {
 
     void run(const std::vector<int> &programs, nanobind::handle rng, const std::vector<double> &betas,
              nanobind::sequence draws) {
+        const learner::Executor::Claim claim(nanobind::cast<learner::Executor &>(executor_));
         Steps::Run run{programs, {}, betas, {}};
         if (programs.empty() || betas.size() != steps_.samples_for(programs.size()))
             throw nanobind::value_error(

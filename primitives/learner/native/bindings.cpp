@@ -238,6 +238,7 @@ void set_transfers(Executor &executor, int program,
 // Steps one after the other; each input and output holds `programs.size()` values, one after the other.
 // Returns the position of the first input that is not finite, with nothing done, or -1.
 int run(Executor &executor, const std::vector<int> &programs, nb::sequence inputs, nb::sequence outputs) {
+    const Executor::Claim claim(executor);
     const std::size_t steps = programs.size();
     if (steps == 0)
         return -1;
@@ -379,7 +380,10 @@ void bind_learner(nb::module_ &parent) {
         .def("set_transfers", &set_transfers)
         .def("run", &run)
         .def("profile",
-             [](Executor &e, int program, int steps) { return e.profile(e.program(program), steps); })
+             [](Executor &e, int program, int steps) {
+                 const Executor::Claim claim(e);
+                 return e.profile(e.program(program), steps);
+             })
         .def("array", &array);
     nb::class_<StepCall>(m, "StepCall")
         .def("__init__", &make_step_call, nb::keep_alive<1, 2>())

@@ -36,7 +36,11 @@ class _Call(Protocol):
 
 
 class NativeCalls(GraphLearner):
-    """A learner on the native executor (`NativePrograms`), which takes each step and each action in one call."""
+    """A learner on the native executor (`NativePrograms`), which takes each step and each action in one call.
+
+    The native calls release the interpreter lock. A step or an action raises RuntimeError, and changes nothing, while
+    another thread's step or action of this learner is in progress.
+    """
 
     def __init__(
         self,

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -84,6 +86,22 @@ class Executor {
         to.shared |= !to.stages.back().empty();
         to.operations.push_back(std::move(operation));
     }
+
+    // A call that uses the executor, from before it writes the inputs until it has read the outputs. There is
+    // one of each, and one working memory, so that calls of two threads would overwrite each other's.
+    class Claim {
+      public:
+        explicit Claim(Executor &executor) : executor_(executor) {
+            if (executor.in_call_.test_and_set(std::memory_order_acquire))
+                throw std::runtime_error("learner: found another call in progress; allowed: one at a time");
+        }
+        Claim(const Claim &) = delete;
+        Claim &operator=(const Claim &) = delete;
+        ~Claim() { executor_.in_call_.clear(std::memory_order_release); }
+
+      private:
+        Executor &executor_;
+    };
 
     // Says that a step is near, so that threads that sleep are awake when it comes.
     void expect(const Program &program) const {
@@ -210,6 +228,7 @@ class Executor {
     double part_ns_;
     std::unique_ptr<Team> team_;   // null with one thread
     std::deque<Program> programs_; // where they are, as operations point to their counts
+    std::atomic_flag in_call_;
 };
 
 } // namespace placerl::learner

@@ -103,3 +103,29 @@ def test_an_act_that_the_executor_cannot_run_stays_with_numpy_and_says_why():
     assert "sort" in one.acting_refusal
     found = one.act(observations("ddpg", 3))
     np.testing.assert_array_equal(found, np.sort(found))
+
+
+def test_a_call_in_the_middle_of_a_step_is_refused_and_changes_nothing():
+    """Inputs and working memory are the executor's, one of each: another thread's call would overwrite them."""
+    one, other = made("td3"), made("td3")
+    batch, seen, rng = batch_for(one, "td3"), observations("td3", 2), np.random.default_rng(0)
+    variant = one.algorithm.variant(0)
+    call, draw = one._prepare(variant)
+    refused = []
+
+    def draw_and_call():  # a step draws its random numbers after it has loaded its batch
+        drawn = draw()
+        for use in (lambda: one.step(batch), lambda: one.act(seen), lambda: one.explore(seen, 0, rng)):
+            with pytest.raises(
+                RuntimeError, match="learner: found another call in progress; allowed: one at a time"
+            ):
+                use()
+            refused.append(use)
+        return drawn
+
+    one._calls[variant] = call, draw_and_call
+    np.testing.assert_array_equal(one.step(batch).td_errors, other.step(batch).td_errors)
+    assert len(refused) == 3
+    assert one.gradient_steps == 1
+    for key, value in other.state_dict().items():
+        np.testing.assert_array_equal(one.state_dict()[key], value)

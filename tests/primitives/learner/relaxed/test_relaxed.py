@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -298,6 +299,43 @@ def test_a_call_of_another_thread_meanwhile_is_refused_and_counts_nothing(kind):
     thread.join()
     steps.drain()
     assert made.gradient_steps == 20
+
+
+def watched(meanwhile):
+    """A generator that makes a call whenever a native call locks it: after that call began, and before it ends."""
+
+    class Watched(np.random.Generator):
+        @property
+        def bit_generator(self):
+            bits = super().bit_generator
+            lock = SimpleNamespace(acquire=meanwhile, release=lambda: None)
+            return SimpleNamespace(capsule=bits.capsule, lock=lock)
+
+    return Watched(np.random.PCG64(5))
+
+
+@pytest.mark.parametrize("kind", ["fused", "relaxed"])
+def test_the_learner_itself_takes_no_call_meanwhile(kind):
+    replay, made, _ = parts("dqn")
+    steps = RelaxedSteps(replay, made, 1) if kind == "relaxed" else FusedSteps(replay, made)
+    sample = replay.sample(BATCH, np.random.default_rng(5))
+    refused = []
+
+    def call_the_learner():
+        for use in (
+            lambda: made.act(np.zeros((2, 4), np.float32)),
+            lambda: made.step(sample.batch, sample.weights),
+        ):
+            with pytest.raises(RuntimeError, match="learner: found another call in progress"):
+                use()
+            refused.append(use)
+
+    rng = watched(call_the_learner)
+    steps.run(3, rng)
+    steps.drain()
+    assert len(refused) >= 6
+    assert made.gradient_steps == 3
+    made.step(sample.batch, sample.weights)
 
 
 @pytest.mark.parametrize("kind", ["fused", "relaxed"])
