@@ -18,6 +18,11 @@ namespace {
 class Relaxed : public fused::BoundSteps<Steps> {
   public:
     using BoundSteps::BoundSteps;
+    // The manager may wait for a snapshot, whose thread needs the GIL to end it.
+    ~Relaxed() {
+        nb::gil_scoped_release released;
+        steps().manager().end();
+    }
 
     // `columns`: contiguous arrays (n, ...), one for each of the replay's; `td_errors`: n, or none.
     void insert(nb::sequence columns, int64_t count, const std::vector<double> &td_errors) {

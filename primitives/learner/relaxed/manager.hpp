@@ -85,11 +85,14 @@ class ReplayManager {
     }
     ReplayManager(const ReplayManager &) = delete;
     ReplayManager &operator=(const ReplayManager &) = delete;
-    ~ReplayManager() {
-        if (beside() && !thread_.elsewhere()) { // in a forked process nobody takes calls, or makes room
-            post({});
-            wake();
-        }
+    ~ReplayManager() { end(); }
+    // Performs what was posted, and ends the thread. Nothing may be posted any more.
+    void end() {
+        if (!beside() || thread_.elsewhere())
+            return; // in a forked process nobody takes calls, or makes room
+        post({});
+        wake();
+        thread_.join();
     }
 
     // Arrays for `Batch`.

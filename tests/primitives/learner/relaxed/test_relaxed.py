@@ -1,10 +1,12 @@
 """Relaxed gradient steps are those of a loop that samples D batches ahead, whether or not a thread does it."""
 
 import os
+import subprocess
 import sys
 import threading
 import time
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,6 +29,7 @@ from tests.primitives.learner.fused.test_steps import (
 )
 
 LIMIT_S = 120.0  # never waited for, unless something is broken
+ROOT = Path(__file__).parents[4]
 
 
 def rows_of(replay, count, value=None):
@@ -198,6 +201,30 @@ def test_more_insertions_than_have_room_wait():
     newest = replay.gather(np.arange(ITEMS - 4, ITEMS))["reward"]  # 320 items in all: row 119 is the newest
     np.testing.assert_array_equal(newest, np.full(4, 49.0))
     relaxed.run(2, rng)
+
+
+END_DURING_A_SAVE = """
+import threading
+from primitives.learner.relaxed import RelaxedSteps
+from tests.primitives.learner.fused.test_steps import parts
+from tests.primitives.learner.relaxed.test_relaxed import rows_of
+replay, made, _ = parts("dqn")
+relaxed = RelaxedSteps(replay, made, 1)
+replay._native.freeze()  # as a save does until its file is written
+relaxed.insert(rows_of(replay, 5))
+save = threading.Timer(0.2, replay._native.thaw)
+save.start()
+del relaxed
+save.join()
+print(len(replay))
+"""
+
+
+def test_its_end_does_not_wait_for_a_save_with_the_gil():
+    """The manager's thread waits until a save ends, which needs the interpreter, and the end waits for the thread."""
+    command = [sys.executable, "-c", END_DURING_A_SAVE]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S)
+    assert (done.stdout, done.stderr) == (f"{ITEMS + 5}\n", "")
 
 
 @pytest.mark.parametrize("beside", [False, True])
