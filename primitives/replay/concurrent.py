@@ -147,7 +147,8 @@ class ConcurrentReplay(Replay):
             arrays = {name: np.ascontiguousarray(a) for name, a in self.storage.checked(batch).items()}
             n = len(next(iter(arrays.values())))
             rows = self._native.insert(arrays, None if td_errors is None else self._checked(td_errors, n))
-            assert rows is not None
+            if rows is None:
+                raise self._too_large()
         return rows
 
     def sample(
@@ -228,16 +229,21 @@ class ConcurrentReplay(Replay):
         if not self._native.update(indices, td_errors):
             rows = np.array(as_indices(indices, self._native.taken), np.int64)
             if not self._native.update(rows, self._checked(td_errors, len(rows))):
-                raise ValueError(f"td_errors: found a priority above the largest, {self._priority_max:.4g}")
+                raise self._too_large()
 
     def _checked(self, td_errors: npt.ArrayLike, batch_size: int) -> npt.NDArray[np.float64]:
         array = np.array(as_td_errors(td_errors, batch_size))  # a copy is contiguous and aligned
         largest = float(np.abs(array).max(initial=0.0))
-        if (largest + self.epsilon) ** self.alpha > self._priority_max:
+        with np.errstate(over="ignore"):  # in single precision, as the tree computes and keeps it
+            priority = float(np.float32(largest + self.epsilon) ** np.float32(self.alpha))
+        if not priority <= self._priority_max:
             raise ValueError(
                 f"td_errors: found {largest}; allowed: a priority of at most {self._priority_max:.4g}"
             )
         return array
+
+    def _too_large(self) -> ValueError:
+        return ValueError(f"td_errors: found a priority above the largest, {self._priority_max:.4g}")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write items and state to a file, atomically.

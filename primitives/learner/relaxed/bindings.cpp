@@ -27,8 +27,13 @@ class Relaxed : public fused::BoundSteps<Steps> {
     // `columns`: contiguous arrays (n, ...), one for each of the replay's; `td_errors`: n, or none.
     void insert(nb::sequence columns, int64_t count, const std::vector<double> &td_errors) {
         std::vector<double> priorities;
-        for (const double td_error : td_errors)
+        for (const double td_error : td_errors) {
             priorities.push_back(parts().replay->priority_of(td_error));
+            if (!(priorities.back() <= parts().priority_max))
+                throw nb::value_error(
+                    ("td_errors: found a priority above the largest, " + std::to_string(parts().priority_max))
+                        .c_str());
+        }
         std::vector<const char *> rows;
         std::vector<std::size_t> row_bytes;
         for (nb::handle column : columns)

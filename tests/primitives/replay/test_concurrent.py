@@ -216,6 +216,22 @@ def test_refused_arguments_leave_the_state_unchanged(rng: np.random.Generator) -
     assert (len(replay), replay.max_priority, replay.samples_drawn) == (3, 1, 0)
 
 
+@pytest.mark.parametrize(
+    ("alpha", "td_error"), [(0.6, 1e39), (0.6, 1e200), (1.0, 1e38), (2.0, 1e30), (2.0, 1e200)]
+)
+def test_a_td_error_beyond_single_precision_is_refused(alpha: float, td_error: float) -> None:
+    """The tree computes priorities in single precision, in which 1e39 is infinite whatever its power."""
+    replay = make(alpha=alpha)
+    replay.insert(numbered_batch(replay.storage, np.arange(2)))
+    for td_errors in ([td_error, 1.0], np.array([1.0, -td_error])):
+        with pytest.raises(ValueError, match=r"td_errors: found .*; allowed: a priority of at most 2\.127e"):
+            replay.insert(numbered_batch(replay.storage, np.arange(2)), td_errors)
+        with pytest.raises(ValueError, match=r"td_errors: found .*; allowed: a priority of at most 2\.127e"):
+            replay.update_priorities([0, 1], td_errors)
+    np.testing.assert_array_equal(replay.priorities([0, 1]), [1, 1])
+    assert (len(replay), replay.max_priority) == (2, 1)
+
+
 def test_nan_is_refused_even_when_alpha_forgets_it() -> None:
     replay = make(alpha=0.0)
     replay.insert(numbered_batch(replay.storage, [0]))
