@@ -67,11 +67,18 @@ class FusedSteps(OneCaller):
                 )
         self._programs = self._executable._programs
         self._last = self._programs[learner.algorithm.variants[0]]
-        sources = [(*self._source(buffer), buffer.name) for buffer in self._executable._inputs]
+        sources = [
+            (*self._source(buffer), buffer.name, self._limit(buffer)) for buffer in self._executable._inputs
+        ]
         self._fused = self._in_native(sources, td_outputs)
 
-    def _in_native(self, sources: list[tuple[int, int, str]], td_outputs: list[int]) -> Any:
-        """Return the native steps: (kind, index, name) of each input, and where each program has its TD errors."""
+    def _in_native(self, sources: list[tuple[int, int, str, int]], td_outputs: list[int]) -> Any:
+        """Return the native steps.
+
+        Args:
+            sources: (kind, index, name, limit) of each input.
+            td_outputs: the position of the TD errors among the outputs of each program.
+        """
         from primitives._native import fused
 
         return fused.Fused(
@@ -103,6 +110,11 @@ class FusedSteps(OneCaller):
             )
         return _COLUMN, list(columns).index(name)
 
+    def _limit(self, buffer: Any) -> int:
+        """Return the number below which the integers of a column must be, as `Learner.step` checks; 0 for floats."""
+        _, dtype = self._learner._columns.get(buffer.name.removeprefix("batch/"), ((), np.dtype(np.float32)))
+        return self._learner.algorithm.action_size if dtype.kind == "i" else 0
+
     @one_at_a_time
     def run(self, steps: int, rng: np.random.Generator) -> None:
         """Take gradient steps: each samples a batch, trains on it and updates its priorities.
@@ -112,8 +124,8 @@ class FusedSteps(OneCaller):
             rng: source of the random numbers of sampling.
 
         Raises:
-            ValueError: there is nothing to sample, or a number is not finite: in a batch (the steps before it
-                have been taken) or in a TD error (its step has been taken, too).
+            ValueError: there is nothing to sample; a number in a batch is not finite, or an integer in it is out of
+                range (the steps before it have been taken); or a TD error is not finite (its step has been taken, too).
             RuntimeError: another process created this object: this is a forked copy. Or a call of another thread is
                 in progress.
         """

@@ -14,8 +14,8 @@
 
 namespace placerl::fused {
 
-// (kind, index, name) of each input, kind 0 for a column, 1 for the weight, 2 for a draw.
-using SourceArguments = std::vector<std::tuple<int, int, std::string>>;
+// (kind, index, name, limit) of each input, kind 0 for a column, 1 for the weight, 2 for a draw.
+using SourceArguments = std::vector<std::tuple<int, int, std::string, int64_t>>;
 
 // `AnySteps`: `fused::Steps`, or steps with the same members. `options` are what its constructor takes
 // besides.
@@ -70,8 +70,8 @@ class BoundSteps {
   private:
     static std::vector<Source> sources_of(const SourceArguments &given) {
         std::vector<Source> sources;
-        for (const auto &[kind, index, name] : given)
-            sources.push_back({static_cast<Source::Kind>(kind), index, name});
+        for (const auto &[kind, index, name, limit] : given)
+            sources.push_back({static_cast<Source::Kind>(kind), index, name, limit});
         return sources;
     }
 

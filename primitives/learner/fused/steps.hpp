@@ -20,6 +20,7 @@ struct Source {
     enum class Kind : int { column, weight, draw } kind;
     int index; // of the replay's column, or of the draw; unused for the weight
     std::string name;
+    int64_t limit; // a column's integers must be below it, and at least 0; 0 where any value is allowed
 };
 
 class Steps {
@@ -46,7 +47,8 @@ class Steps {
             converted_[c].resize(std::size_t(batch_size) * replay.columns()[c].row_bytes);
     }
 
-    // Throws std::domain_error where a batch or a TD error is not finite: a batch before the state changes.
+    // Throws std::domain_error where a batch is not finite, or an integer in it is out of range: before the
+    // state changes. Throws std::invalid_argument where there is nothing to sample, or a TD error is wrong.
     void run(const Run &run, std::atomic<int64_t> &samples_drawn) {
         for (std::size_t s = 0; s < run.programs.size(); ++s) {
             const auto &program = executor_.program(run.programs[s]);
@@ -109,12 +111,18 @@ class Steps {
     }
 
     void check(const Program &program) const {
-        for (std::size_t i = 0; i < program.inputs.size(); ++i)
-            if (program.inputs[i].type == learner::Type::float32 &&
-                !executor_.kernels().all_finite(reinterpret_cast<const float *>(program.inputs[i].place),
-                                                static_cast<long>(program.inputs[i].bytes / 4)))
-                throw std::domain_error(sources_[i].name +
-                                        ": found NaN or infinity; allowed: finite numbers");
+        for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+            const learner::Transfer &input = program.inputs[i];
+            const Source &source = sources_[i];
+            if (input.type == learner::Type::float32 &&
+                !executor_.kernels().all_finite(reinterpret_cast<const float *>(input.place),
+                                                static_cast<long>(input.bytes / sizeof(float))))
+                throw std::domain_error(source.name + ": found NaN or infinity; allowed: finite numbers");
+            if (source.limit &&
+                !learner::all_below(reinterpret_cast<const int64_t *>(input.place),
+                                    static_cast<long>(input.bytes / sizeof(int64_t)), source.limit))
+                throw std::domain_error(learner::out_of_range(source.name, source.limit));
+        }
     }
 
     void update(const Program &program, std::size_t td_output) {

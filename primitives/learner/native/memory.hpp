@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -107,6 +108,19 @@ inline void write_element(std::byte *p, Type type, float x) {
     default:
         *p = static_cast<std::byte>(static_cast<std::uint8_t>(x));
     }
+}
+
+// Whether all are in [0, limit).
+inline bool all_below(const std::int64_t *integers, long count, std::int64_t limit) {
+    bool wrong = false;
+    for (long i = 0; i < count; ++i)
+        wrong |= static_cast<std::uint64_t>(integers[i]) >= static_cast<std::uint64_t>(limit);
+    return !wrong;
+}
+
+// What is wrong with an input whose integers are not.
+inline std::string out_of_range(const std::string &name, std::int64_t limit) {
+    return name + ": found an integer out of range; allowed: 0 to " + std::to_string(limit - 1);
 }
 
 // Calls visit(position, size, offset...) for runs along the last dimension of `shape` that together cover the

@@ -158,13 +158,6 @@ class StepCall {
         }
     }
 
-    static bool all_below(const std::int64_t *integers, long count, std::int64_t limit) {
-        bool wrong = false;
-        for (long i = 0; i < count; ++i)
-            wrong |= static_cast<std::uint64_t>(integers[i]) >= static_cast<std::uint64_t>(limit);
-        return !wrong;
-    }
-
     nb::object outcome(const Executor::Program &program) const {
         nb::object td_errors, losses = checked(PyDict_New());
         for (std::size_t i = 0; i < program.outputs.size(); ++i) {

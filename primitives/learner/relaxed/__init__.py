@@ -49,7 +49,7 @@ class RelaxedSteps(FusedSteps):
         self.ahead, self._beside = ahead, beside
         super().__init__(replay, learner)
 
-    def _in_native(self, sources: list[tuple[int, int, str]], td_outputs: list[int]) -> Any:
+    def _in_native(self, sources: list[tuple[int, int, str, int]], td_outputs: list[int]) -> Any:
         from primitives._native import relaxed
 
         return relaxed.Relaxed(

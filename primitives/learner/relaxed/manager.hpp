@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "learner/native/memory.hpp"
 #include "learner/relaxed/turns.hpp"
 #include "native/own_threads.hpp"
 #include "replay/native/concurrent_replay.hpp"
@@ -46,6 +47,7 @@ struct TakenColumn {
     std::string name; // empty: the learner does not read it
     bool to_float;    // booleans that the program takes as floats
     bool is_float;    // must be finite
+    int64_t limit;    // as of `fused::Source`
 };
 
 // A batch on its way: sampled by the manager, trained on by the learner, whose TD errors it brings back.
@@ -205,6 +207,11 @@ class ReplayManager {
             else if (column.is_float && batch.wrong.empty() &&
                      !all_finite_(floats, static_cast<long>(batch.columns[c].size() / sizeof(float))))
                 batch.wrong = column.name + ": found NaN or infinity; allowed: finite numbers";
+            else if (column.limit && batch.wrong.empty() &&
+                     !learner::all_below(reinterpret_cast<const int64_t *>(batch.columns[c].data()),
+                                         static_cast<long>(batch.columns[c].size() / sizeof(int64_t)),
+                                         column.limit))
+                batch.wrong = learner::out_of_range(column.name, column.limit);
         }
     }
 

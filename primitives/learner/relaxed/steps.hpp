@@ -42,9 +42,9 @@ class Steps {
         return executor_.program(program).outputs;
     }
 
-    // Throws std::domain_error where a batch is not finite, before the state changes, and
-    // std::invalid_argument where there was nothing to sample; the batches that waited with it are then
-    // dropped.
+    // Throws std::domain_error where a batch is not finite or an integer in it is out of range, before the
+    // state changes, and std::invalid_argument where there was nothing to sample; the batches that waited
+    // with it are then dropped.
     void run(const Run &run, std::atomic<int64_t> &samples_drawn) {
         std::size_t asked = 0;
         for (std::size_t s = 0; s < run.programs.size(); ++s) {
@@ -108,14 +108,14 @@ class Steps {
     static std::vector<TakenColumn> taken_columns(const replay::ConcurrentReplay &replay,
                                                   learner::Executor &executor,
                                                   const std::vector<Source> &sources) {
-        std::vector<TakenColumn> columns(replay.columns().size(), TakenColumn{"", false, false});
+        std::vector<TakenColumn> columns(replay.columns().size(), TakenColumn{"", false, false, 0});
         const auto &program = executor.program(0);
         for (std::size_t i = 0; i < sources.size(); ++i)
             if (sources[i].kind == Source::Kind::column) {
                 const auto c = std::size_t(sources[i].index);
                 const bool is_float = program.inputs[i].type == learner::Type::float32;
                 const bool is_bool = replay.columns()[c].row_bytes == 1;
-                columns[c] = {sources[i].name, is_float && is_bool, is_float && !is_bool};
+                columns[c] = {sources[i].name, is_float && is_bool, is_float && !is_bool, sources[i].limit};
             }
         return columns;
     }

@@ -105,6 +105,19 @@ def test_a_batch_that_is_not_finite_is_refused_and_the_state_is_unchanged():
         np.testing.assert_array_equal(made.parameters()[key], value)
 
 
+@pytest.mark.parametrize("value", [-1, 2, 2**40])
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_an_action_out_of_range_is_named_and_the_state_is_unchanged(precision, value):
+    replay, made, rng = parts("dqn", precision=precision)
+    replay.storage.columns["action"][:ITEMS] = value
+    before = made.parameters()
+    with pytest.raises(ValueError, match=r"batch/action: found an integer out of range; allowed: 0 to 1"):
+        FusedSteps(replay, made).run(3, rng)
+    assert made.gradient_steps == 0
+    for key, value in before.items():
+        np.testing.assert_array_equal(made.parameters()[key], value)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 def test_a_td_error_that_is_not_finite_is_refused(alpha, value):

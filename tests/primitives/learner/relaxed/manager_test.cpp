@@ -31,7 +31,7 @@ struct World {
     relaxed::ReplayManager manager;
 
     explicit World(bool beside, std::size_t burst)
-        : manager(replay, batch_size, 1e30, {{"reward", false, true}, {"terminated", true, false}},
+        : manager(replay, batch_size, 1e30, {{"reward", false, true, 0}, {"terminated", true, false, 0}},
                   &all_finite, 8, burst, beside) {}
 
     static relaxed::Insertion items(int64_t count, float value, double priority) {

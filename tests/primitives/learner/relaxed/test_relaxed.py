@@ -253,6 +253,19 @@ def test_a_batch_that_is_not_finite_is_refused_at_its_step(beside):
 
 
 @pytest.mark.parametrize("beside", [False, True])
+def test_an_action_out_of_range_is_refused_at_its_step(beside):
+    replay, made, rng = parts("dqn")
+    relaxed = RelaxedSteps(replay, made, 2, beside=beside)
+    relaxed.run(1, rng)
+    relaxed.drain()
+    replay.storage.columns["action"][:] = 2
+    relaxed.run(2, rng)  # on the batches that waited
+    with pytest.raises(ValueError, match=r"batch/action: found an integer out of range; allowed: 0 to 1"):
+        relaxed.run(1, rng)
+    assert made.gradient_steps == 3
+
+
+@pytest.mark.parametrize("beside", [False, True])
 def test_an_empty_replay_is_refused_and_can_be_filled(beside):
     full, made, rng = parts("dqn")
     fields = transition_fields(FieldSpec((4,), np.float32), FieldSpec((), np.int64))
