@@ -156,6 +156,7 @@ class Replay(ABC):
         Raises:
             OSError: the file could not be written; an existing file is unchanged.
         """
+        self._check_process()
         size, cursor = self._position()
         metadata = {
             "format": _SNAPSHOT_FORMAT,
@@ -180,6 +181,7 @@ class Replay(ABC):
                 checked, the replay must not be used any more.
             ValueError: the file is damaged or belongs to another kind of replay; the state is unchanged.
         """
+        self._check_process()
         with snapshot.Reader(path) as reader:
             metadata = reader.metadata
             expected = {"format": _SNAPSHOT_FORMAT, "configuration": self._configuration()}

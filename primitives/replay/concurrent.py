@@ -197,6 +197,7 @@ class ConcurrentReplay(Replay):
         Returns:
             For each column an array (B, *shape): those of `out` when given.
         """
+        self._check_process()
         rows = as_indices(indices, self._native.taken)
         if out is not None:
             self.storage.check_out(out, len(rows))
@@ -217,6 +218,7 @@ class ConcurrentReplay(Replay):
         Returns:
             (B,) float64.
         """
+        self._check_process()
         rows = as_indices(indices, self._native.taken)
         priorities: npt.NDArray[np.float64] | None = self._native.priorities(rows)
         if priorities is None:  # not aligned, or C's other integer of 64 bits
@@ -256,6 +258,7 @@ class ConcurrentReplay(Replay):
         Raises:
             OSError: the file could not be written; an existing file is unchanged.
         """
+        self._check_process()  # before the lock, which a thread of the other process may have held
         self._native.freeze()
         try:
             super().save(path)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,24 +20,32 @@ KINDS = {
 
 
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
-def test_a_forked_copy_refuses_to_be_used(make, storage: Storage, rng) -> None:
+def test_a_forked_copy_refuses_to_be_used(make, storage: Storage, rng, tmp_path: Path) -> None:
     replay: Replay = make(storage)
     replay.insert(numbered_batch(storage, [1, 2]))
+    replay.save(tmp_path / "parent")
+    uses = [
+        lambda: replay.insert(numbered_batch(storage, [3])),
+        lambda: replay.sample(1, rng),
+        lambda: replay.update_priorities([0], [1.0]),
+        lambda: replay.save(tmp_path / "child"),
+        lambda: replay.load(tmp_path / "parent"),
+    ]
+    if isinstance(replay, ConcurrentReplay):
+        uses += [lambda: replay.gather([0]), lambda: replay.priorities([0])]
     child = os.fork()
     if not child:
         refused = 0
-        for use in (
-            lambda: replay.insert(numbered_batch(storage, [3])),
-            lambda: replay.sample(1, rng),
-            lambda: replay.update_priorities([0], [1.0]),
-        ):
-            try:
-                use()
-            except RuntimeError:
+        try:
+            for use in uses:
+                with pytest.raises(RuntimeError, match="belongs to process"):
+                    use()
                 refused += 1
-        os._exit(refused)
+        finally:
+            os._exit(refused)
     _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 3
+    assert os.waitstatus_to_exitcode(status) == len(uses)
+    assert not (tmp_path / "child").exists()
     replay.update_priorities([0], [1.0])
 
 
