@@ -45,6 +45,7 @@ NEEDS_CONVERGENCE = (
     "returns over wall time next to RLlib's on several numbers of cores: `placerl reproduce --only PAL-F8 --tier full` "
     "compares C++ threads on one and on all cores with RLlib and tianshou where their environments are built"
 )
+NEEDS_ONE_THREAD = "RLlib with one thread on the same cores, which may be the faster form: the same command"
 NEEDS_CORES = "the same on other numbers of cores: those measured are one point of the figure"
 
 
@@ -146,15 +147,27 @@ def convergence(frame: pd.DataFrame) -> Finding:
     A comparison is "faster" only if this project has the higher throughput and learns no less in the same number of
     environment steps. Then the ratio of the throughputs is that of the times to the same return. Only comparisons
     with RLlib are judged, as the statement is about it; those with other libraries are listed. A library counts with
-    the number of threads with which it is faster: one, or one per core.
+    the number of threads with which it is faster: one, or one per core. If either form is faster than this project, so
+    is the library.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     every = _cores(frame)
-    threaded = {(peer, cores): _gains(frame, peer, cores) for peer in PEERS for cores in every}
+    forms = {(peer, cores): _by_form(frame, peer, cores) for peer in PEERS for cores in every}
+    threaded = {side: _at_its_best(found) for side, found in forms.items()}
+    lost = {
+        side: [gain for form in found for gain in form.values() if gain.verdict == "slower"]
+        for side, found in forms.items()
+    }
+    slower = [side for side, found in lost.items() if found]
     ours = tuple(gain.ratio for found in threaded.values() for gain in found)
-    slower = [side for side, found in threaded.items() if any(gain.verdict == "slower" for gain in found)]
+    ours += tuple(
+        gain.ratio
+        for side, found in lost.items()
+        for gain in found
+        if _workload(gain) not in {_workload(best) for best in threaded[side] if best.verdict == "slower"}
+    )
     others = sorted(label_of(*side) for side in slower if side[0] not in RLLIB)
     listed = "".join(f" Slower, and not judged: next to {label}." for label in others)
     if len(slower) > len(others):
@@ -166,6 +179,8 @@ def convergence(frame: pd.DataFrame) -> Finding:
     by_cores = {cores: found for cores, found in by_cores.items() if found}
     if len(by_cores) < 2:
         needs = NEEDS_CORES if by_cores else NEEDS_CONVERGENCE
+        if any(forms[peer, cores][0] and not threaded[peer, cores] for peer in RLLIB for cores in every):
+            needs = NEEDS_ONE_THREAD
         return Finding(Outcome.NOT_RUN, ours, listed.strip(), needs=needs)
     fewest, *_, most = by_cores
     both = sorted(by_cores[fewest].keys() & by_cores[most].keys())
@@ -184,13 +199,17 @@ def convergence(frame: pd.DataFrame) -> Finding:
     return Finding(Outcome.NOT_REPRODUCED if falls else Outcome.NO_VERDICT, ours, words)
 
 
-def _gains(frame: pd.DataFrame, peer: str, cores: int) -> tuple[Gain, ...]:
+def _by_form(frame: pd.DataFrame, peer: str, cores: int) -> list[dict[str, Gain]]:
+    """Return the gains over a library by workload: with a thread per core and, on several cores, with one thread."""
+    forms = (peer,) if cores == 1 else (peer, peer + ONE_THREAD)
+    return [{_workload(gain): gain for gain in gains(frame, label_of(form, cores))} for form in forms]
+
+
+def _at_its_best(by_form: list[dict[str, Gain]]) -> tuple[Gain, ...]:
     """Return the gains over a library, per workload, with the number of threads with which it is faster.
 
     A workload is left out if the library was not compared with each number: one, and one per core.
     """
-    forms = (peer,) if cores == 1 else (peer, peer + ONE_THREAD)
-    by_form = [{_workload(gain): gain for gain in gains(frame, label_of(form, cores))} for form in forms]
     in_each = [name for name in by_form[0] if all(name in form for form in by_form)]
     return tuple(min((form[name] for form in by_form), key=lambda gain: gain.ratio.value) for name in in_each)
 

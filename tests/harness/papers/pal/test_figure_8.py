@@ -1,5 +1,6 @@
 """PAL Fig. 8: what C++ threads show next to other libraries on one and on all cores, and what is missing."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +125,17 @@ def test_a_library_counts_with_the_number_of_threads_with_which_it_is_faster(
 def test_several_cores_are_not_judged_by_a_library_with_a_thread_on_each_alone(tmp_path: Path) -> None:
     plenty, _ = threaded(8.0, 2)
     found = figure_8.convergence(frame_of(tmp_path, *threaded(4.0, 1), plenty))
-    assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_8.NEEDS_CORES)
+    assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_8.NEEDS_ONE_THREAD)
     assert [number.value for number in found.ours] == [4.0]
+
+
+def test_one_form_that_is_faster_than_this_project_refutes(tmp_path: Path) -> None:
+    plenty, single = threaded(0.5, 2, one_thread=0.4)
+    for name, form, least in (("plenty", plenty, 0.5), ("single", single, 0.4)):
+        slower = replace(form, details=form.details | {"verdict": "slower"})
+        found = figure_8.convergence(frame_of(tmp_path / name, *threaded(4.0, 1), slower))
+        assert found.outcome is Outcome.NOT_REPRODUCED
+        assert [number.value for number in found.ours] == [4.0, least]
 
 
 def test_tianshou_alone_says_nothing_of_rllib(tmp_path: Path) -> None:
