@@ -139,7 +139,9 @@ def compare(  # noqa: PLR0913 (a command: its options)
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     names = named_baselines(named)
     ours = None if mapping is None else Mapping.parse(mapping)
-    _check(item, names, alone, envpool, mapping is not None)
+    if named != "all":  # of all libraries, those that are a replay alone are compared without either option
+        _check_train(names, {"--envpool": envpool, "--mapping": mapping is not None})
+    _check(item, alone, envpool)
     if ours:
         compose.check(item, ours)
         if time_provenance.of_mapping(ours) is not Provenance.MEASURED:
@@ -173,16 +175,19 @@ def compare(  # noqa: PLR0913 (a command: its options)
         raise typer.Exit(1)
 
 
-def _check(item: Workload, baselines: Sequence[str], alone: bool, envpool: bool, asked: bool) -> None:
+def _check(item: Workload, alone: bool, envpool: bool) -> None:
     """Raise UserError before anything is measured for options that exclude each other or are not available."""
     if alone and is_on_policy(item):
         raise UserError("command line", "--alone", item.name, "a workload that learns from a replay")
     if alone and envpool:
         raise UserError("command line", "--envpool", "--alone too", "one of them: there is no environment")
-    replays = ", ".join(filter(registry.replay_alone, baselines))
-    if replays and (envpool or asked):
-        option = "--envpool" if envpool else "--mapping"
-        found = f"{replays} among the baselines, which train nothing"
-        raise UserError("command line", option, found, "baselines that train")
     if envpool:
         compose.check_envpool(item)
+
+
+def _check_train(baselines: Sequence[str], given: dict[str, bool]) -> None:
+    """Raise UserError if an option of trainings is given with a baseline that is a replay alone."""
+    replays = ", ".join(filter(registry.replay_alone, baselines))
+    for option in (option for option, is_given in given.items() if is_given and replays):
+        found = f"{replays} among the baselines, which train nothing"
+        raise UserError("command line", option, found, "baselines that train, or all")

@@ -4,7 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli import compare_command
 from harness.cli.common import named_baselines
+from harness.core.progress import Report
+from harness.core.row import Measurement
+from harness.store.cell import Cell
+from harness.store.store import Run
 from tests.harness.cli.command_line import Placerl, refused
 
 
@@ -55,3 +60,22 @@ def test_what_cannot_be_compared_is_refused_first(
 ) -> None:
     refused(placerl("compare", *asked, "--results", str(tmp_path / "results")), *said)
     assert not (tmp_path / "results").exists()
+
+
+def test_of_all_baselines_those_that_are_a_replay_alone_do_not_refuse_a_mapping(
+    placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[str] = []
+
+    def measure_now(run: Run, cell: Cell, report: Report) -> list[Measurement]:
+        measured.append(cell.label)
+        return []
+
+    monkeypatch.setattr(compare_command.plan, "measure_now", measure_now)
+    mapping = ("--mapping", "torch-native-cpu")
+    outcome = placerl(
+        "compare", "cartpole-dqn", "--baselines", "all", *mapping, "--results", str(tmp_path / "results")
+    )
+    assert outcome.status == 0
+    assert "sb3, this project with torch-native-cpu" in measured
+    assert "cpprb, replay alone" in measured
