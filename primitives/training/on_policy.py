@@ -67,7 +67,8 @@ class Sources:
 class OnPolicyIterations(OneCaller):
     """The iterations of a native learner of PPO on native environments.
 
-    The learner can still be used directly: it and this object share the state and the count of gradient steps.
+    The learner can still be used directly: it and this object share the state and the count of gradient steps. While
+    iterations run, no other thread may use it.
     One thread at a time may call this object: while a call of another is in progress, and in a forked process, a method
     raises RuntimeError.
 

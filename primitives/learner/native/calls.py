@@ -38,8 +38,8 @@ class _Call(Protocol):
 class NativeCalls(GraphLearner):
     """A learner on the native executor (`NativePrograms`), which takes each step and each action in one call.
 
-    The native calls release the interpreter lock. A step or an action raises RuntimeError, and changes nothing, while
-    another thread's step or action of this learner is in progress.
+    The native calls release the interpreter lock. A step or an action raises RuntimeError, and leaves the state as it
+    was, while another thread's step or action of this learner is in progress; random numbers may have been drawn.
     """
 
     def __init__(

@@ -27,11 +27,12 @@ class OnPolicy {
              std::tuple<nb::object, std::array<int, 3>, nb::list> actor,
              std::tuple<nb::object, nb::list> learner, const std::vector<SampleStepArguments> &steps,
              std::tuple<int64_t, int64_t, int64_t, double, double, double> settings)
-        : kept_(nb::make_tuple(environments, std::get<0>(actor), std::get<0>(learner))) {
+        : kept_(nb::make_tuple(environments, std::get<0>(actor), std::get<0>(learner))),
+          trainee_(nb::cast<learner::Executor &>(std::get<0>(learner))) {
         auto &envs = nb::cast<environments::VectorEnv &>(environments);
         const auto &[length, epochs, batch_size, gamma, gae_lambda, stop_kl] = settings;
         const auto &[acting, programs, acting_weights] = actor;
-        const auto &[trainee, weights] = learner;
+        const nb::list &weights = std::get<1>(learner);
         PyArrayObject *rows = numpy::vector_of(first, NPY_FLOAT32);
         if (!rows || PyArray_SIZE(rows) != envs.count() * envs.spec().observation_width)
             throw nb::type_error("first: allowed: a float32 vector of the environments' observations");
@@ -43,8 +44,8 @@ class OnPolicy {
         }
         iterations_ = std::make_unique<Iterations>(
             Rollout(envs, numpy::data<float>(rows), length), nb::cast<learner::Executor &>(acting),
-            ActingPrograms{programs[0], programs[1], programs[2]}, blocks_of(acting_weights),
-            nb::cast<learner::Executor &>(trainee), std::move(kinds), blocks_of(weights),
+            ActingPrograms{programs[0], programs[1], programs[2]}, blocks_of(acting_weights), trainee_,
+            std::move(kinds), blocks_of(weights),
             IterationSettings{epochs, batch_size, stop_kl, Advantages{gamma, gae_lambda}});
     }
 
@@ -62,6 +63,7 @@ class OnPolicy {
             throw nb::type_error("orders: allowed: an int64 vector of (n, K, T N) indices of samples");
         const auto *draw = numpy::data<const float>(numbers);
         const auto *order = numpy::data<const int64_t>(indices);
+        const learner::Executor::Claim claim(trainee_);
         nb::gil_scoped_release free;
         for (int64_t i = 0; i < iterations; ++i)
             made.run(draw + i * drawn, order + i * ordered);
@@ -100,6 +102,7 @@ class OnPolicy {
 
   private:
     nb::object kept_; // the iterations work on what is inside
+    learner::Executor &trainee_;
     std::unique_ptr<Iterations> iterations_;
 };
 

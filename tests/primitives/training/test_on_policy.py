@@ -3,6 +3,7 @@
 import os
 import threading
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -262,6 +263,23 @@ def test_a_call_of_another_thread_meanwhile_is_refused_by_name() -> None:
     thread.join()
     assert made._learner.gradient_steps == steps
     assert made.environment_steps == 2 * STEPS * COUNT
+
+
+def test_the_learner_is_refused_to_another_thread_meanwhile() -> None:
+    made, refused = iterations(CARTPOLE), []
+
+    def attempt(call: Callable[[], Any]) -> None:
+        try:
+            call()
+        except RuntimeError as error:
+            refused.append(str(error))
+
+    thread = threading.Thread(target=attempt, args=(lambda: made.run(500),))
+    thread.start()
+    while thread.is_alive() and not refused:  # whichever of the two comes second is refused
+        attempt(lambda: made._learner.act(np.zeros((2, 4), np.float32)))
+    thread.join()
+    assert set(refused) == {"learner: found another call in progress; allowed: one at a time"}
 
 
 def test_a_forked_copy_is_refused() -> None:
