@@ -8,7 +8,7 @@ Forward and backward passes, weight updates, Adam and Polyak averaging all use t
 greedy actions (`precision` defines the formats, `roles` the role of each buffer).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -137,22 +137,31 @@ class FixedPointLearner(GraphLearner):
 
         Raises:
             ValueError: a name is missing or unknown, a shape differs, a value is not of the right kind, or there are no
-                ranges although `precision.delay` gradient steps have been taken; the state is unchanged.
+                ranges of weights, activations or errors that the precision narrows although `precision.delay`
+                gradient steps have been taken; the state is unchanged.
         """
         known = {f"{_EXTREMES}{key}": key for key in self.fixed.operand_keys}
         extremes = {known[name]: _extremes(name, pair) for name, pair in state.items() if name in known}
         others = {name: value for name, value in state.items() if name not in known}
         steps = checked_state(self._leaves(), others).gradient_steps
         coded = {key for variant in self.fixed.graphs for key in self.fixed.coded_operands(variant)}
-        if steps >= self.precision.delay and coded and coded.isdisjoint(extremes):
+        # Not by operand: what only a kind of step reads that was not taken has no range.
+        missing = _roles(coded) - _roles(extremes)
+        if steps >= self.precision.delay and missing:
             raise ValueError(
-                f"state: found no recorded ranges after {steps} gradient steps; allowed: the ranges that products of "
-                f"this precision need, or fewer than {self.precision.delay} steps"
+                f"state: found no recorded ranges of {' and '.join(sorted(missing))} operands after {steps} gradient "
+                f"steps; allowed: the ranges that products of this precision need, or fewer than "
+                f"{self.precision.delay} steps"
             )
         super().load_state_dict(others)
         self.fixed.restart_capture(extremes)
         if self.precision.narrows and self.gradient_steps > self.precision.delay:
             self.fixed.quantise()
+
+
+def _roles(keys: Iterable[str]) -> set[str]:
+    """Return the roles of operands, such as "weight", from their keys."""
+    return {key.partition("/")[0] for key in keys}
 
 
 def _extremes(key: str, pair: Array) -> tuple[int, int]:

@@ -75,7 +75,8 @@ def test_a_state_without_the_ranges_that_are_due_is_refused_and_changes_nothing(
         for steps in (3, 4):
             with pytest.raises(
                 ValueError,
-                match=f"state: found no recorded ranges after {steps} gradient steps; allowed: .* fewer than 3",
+                match=f"state: found no recorded ranges of activation operands after {steps} gradient steps; "
+                "allowed: .* fewer than 3",
             ):
                 made.load_state_dict(state | {"gradient_steps": np.array(steps)})
     after = made.state_dict()
@@ -87,6 +88,14 @@ def test_a_state_without_the_ranges_that_are_due_is_refused_and_changes_nothing(
     for quantised in (False, True):
         made.step(cases.batch(made.algorithm, rng))
         assert made.quantised == quantised
+
+
+def test_a_state_with_the_ranges_of_one_role_alone_is_refused() -> None:
+    activations = trained(dynamic(3), 4).state_dict()
+    with pytest.raises(
+        ValueError, match="found no recorded ranges of weight operands after 4 gradient steps"
+    ):
+        trained(quarl(3), 0).load_state_dict(activations)
 
 
 def test_a_state_with_the_ranges_that_are_due_is_quantised() -> None:
