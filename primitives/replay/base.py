@@ -117,7 +117,8 @@ class Replay(ABC):
 
         Raises:
             TypeError, ValueError: a batch size below 1, nothing to sample, or an `out` that does not fit; the state
-                of the replay and of `rng` is unchanged.
+                of the replay and of `rng` is unchanged. A `ConcurrentReplay` whose priorities are all 0 finds that
+                out after it has drawn from `rng`.
         """
 
     def allocate(self, batch_size: int) -> Sample:
