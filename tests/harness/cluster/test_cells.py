@@ -163,7 +163,8 @@ def measured_rates(key: str, item: workloads.Workload) -> Cell:
             Measurement(
                 suite="compare", workload=item.name, primitive="training", backend=f"{key}{number}",
                 batch_size=32, quantity="gradient_steps_per_s", unit="1/s", provenance=Provenance.MEASURED,
-                value=rate + sum(each.value for each in before), details={"part": "theirs"},
+                value=rate + sum(each.value for each in before),
+                details={"part": "theirs", "baseline": f"{key}{number}"},
             )
             for number, rate in enumerate(rates)
         ]  # fmt: skip
