@@ -188,6 +188,7 @@ def _check(item: Workload, alone: bool, envpool: bool) -> None:
 def _check_train(baselines: Sequence[str], given: dict[str, bool]) -> None:
     """Raise UserError if an option of trainings is given with a baseline that is a replay alone."""
     replays = ", ".join(filter(registry.replay_alone, baselines))
-    for option in (option for option, is_given in given.items() if is_given and replays):
+    option = next((option for option, is_given in given.items() if is_given), "")
+    if replays and option:
         found = f"{replays} among the baselines, which train nothing"
         raise UserError("command line", option, found, "baselines that train, or all")

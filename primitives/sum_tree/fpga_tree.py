@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from primitives.fpga.devices import catalogue
 from primitives.sum_tree.base import SumTree, checked_integer
+from primitives.sum_tree.levels import levels_of
 
 if TYPE_CHECKING:
     from primitives.fpga.simulation import SimulatedRun
@@ -136,9 +137,7 @@ class FpgaSumTree(SumTree):
         leaf_bits += checked_integer("fraction_bits", options.fraction_bits, 0, 32)
         if options.form not in FORMS:
             raise ValueError(f"form: found {options.form!r}; allowed: {', '.join(FORMS)}")
-        needed = 1
-        while self.banks * self.fanout**needed < self.capacity:
-            needed += 1
+        needed = levels_of(-(-self.capacity // self.banks), self.fanout)
         given = options.levels
         levels = needed if given is None else checked_integer("levels", given, needed, 32)
         bank = PipelineLayout(self.fanout, levels, leaf_bits, TAG_BITS if self.banks > 1 else PATH_TAG_BITS)
