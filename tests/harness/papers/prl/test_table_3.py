@@ -1,5 +1,6 @@
 """PRL Table 3, from rows of validations, comparisons and merged stores."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -88,9 +89,14 @@ def test_portability_takes_the_fastest_mapping_of_every_assignment(tmp_path: Pat
     assert on_gpu.ours[0].provenance is Provenance.MEASURED, "devices that are here are enough"
 
 
-def rates(ours: float, theirs: float) -> list[Measurement]:
+ALL = tuple((str(row.details["baseline"]), row.workload or "") for row in on_all())
+
+
+def rates(ours: float, theirs: float, on: Sequence[tuple[str, str]] = ALL) -> list[Measurement]:
+    """Rates beside libraries on workloads: on all of PRL's benchmarks, unless others are named."""
     return [
-        trained(gps, 64, suite="compare", workload="cartpole-dqn", details={"baseline": "sb3", "part": part})
+        trained(gps, 64, suite="compare", workload=workload, details={"baseline": name, "part": part})
+        for name, workload in on
         for part, gps in (("ours", ours), ("theirs", theirs))
     ]
 
@@ -110,10 +116,41 @@ def test_portability_over_the_machines_of_a_merged_store(tmp_path: Path) -> None
     assert found.finding.outcome is Outcome.IN_KIND
     # Harmonic means: 2 / (1/100 + 1/400) = 160 over 2 / (1/50 + 1/100) = 66.7.
     assert found.finding.ours[0].value == pytest.approx(2.4)
-    assert len(found.rows) == 4
+    assert len(found.rows) == 4 * len(ALL)
     one = merged(tmp_path / "one.sqlite", rates(100, 50))
     (alone,) = papers.evaluate(one, "PRL-T3-platform-portability")
     assert alone.finding.outcome is Outcome.NOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("on", "missing"),
+    [
+        (ALL[:1], "RLlib on cartpole-dqn, Stable-Baselines3 on mountaincar-ddpg"),
+        ((*ALL[:-1], ("pfrl", "pong-dqn")), "RLlib on pong-dqn."),
+        ((*ALL[:-1], ("rllib", "hopper-ppo")), "RLlib on pong-dqn."),
+    ],
+)
+def test_portability_over_machines_is_judged_on_both_libraries_and_all_benchmarks(
+    on: Sequence[tuple[str, str]], missing: str, tmp_path: Path
+) -> None:
+    frame = merged(tmp_path / "two.sqlite", rates(100, 50, on), rates(400, 100, on))
+    (found,) = papers.evaluate(frame[frame["run"] == 1], "PRL-T3-platform-portability", everywhere=frame)
+    assert found.finding.outcome is Outcome.NO_VERDICT
+    assert missing in found.finding.explanation
+
+
+@pytest.mark.parametrize("other", [("pfrl", "pong-dqn"), ("sb3", "hopper-ppo")])
+def test_portability_over_machines_lists_what_it_does_not_judge(
+    other: tuple[str, str], tmp_path: Path
+) -> None:
+    machines = [[*rates(ours, 50), *rates(10, 50, [other])] for ours in (100.0, 400.0)]
+    frame = merged(tmp_path / "two.sqlite", *machines)
+    (found,) = papers.evaluate(frame[frame["run"] == 1], "PRL-T3-platform-portability", everywhere=frame)
+    assert found.finding.outcome is Outcome.IN_KIND
+    assert len(found.finding.ours) == len(ALL) + 1
+    alone = merged(tmp_path / "alone.sqlite", *[rates(10, 50, [other])] * 2)
+    (found,) = papers.evaluate(alone[alone["run"] == 1], "PRL-T3-platform-portability", everywhere=alone)
+    assert found.finding.outcome is Outcome.NOT_RUN
 
 
 @pytest.mark.parametrize(
@@ -126,7 +163,7 @@ def test_portability_over_machines_counts_beyond_the_noise(
     frame = merged(tmp_path / "two.sqlite", rates(ours[0], 50), rates(ours[1], 100))
     (found,) = papers.evaluate(frame[frame["run"] == 1], "PRL-T3-platform-portability", everywhere=frame)
     assert found.finding.outcome is outcome
-    (number,) = found.finding.ours
+    number = found.finding.ours[0]
     assert number.low is not None
     assert number.high is not None
     assert number.low == pytest.approx(number.value * 0.99 / 1.01)
@@ -136,7 +173,7 @@ def test_its_page_shows_the_rows_of_both_machines(tmp_path: Path) -> None:
     merged(tmp_path / "two.sqlite", rates(100, 50), rates(400, 100))
     site.write(tmp_path / "two.sqlite", tmp_path / "report")
     page = (tmp_path / "report" / "claims" / "PRL-T3-platform-portability.html").read_text()
-    assert page.count('data-label="Batch size"') == 4
+    assert page.count('data-label="Batch size"') == 4 * len(ALL)
 
 
 @pytest.mark.parametrize(
