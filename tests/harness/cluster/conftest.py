@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from harness.cli.bench.cluster_bench import head_alone
-
 MachineCluster = Any
 
 
@@ -16,6 +14,8 @@ MachineCluster = Any
 def start_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., MachineCluster]]:
     """Starts a cluster whose head has no machine, and a node for each dict of resources."""
     import ray
+
+    from harness.cli.bench.cluster_bench import head_alone
 
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     folder = tempfile.mkdtemp(prefix="placerl-ray-")

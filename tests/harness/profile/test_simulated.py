@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
 from harness import platforms, workloads
 from harness.core.errors import UserError
 from harness.core.progress import silent

@@ -5,6 +5,8 @@ from contextlib import nullcontext
 
 import pytest
 
+pytest.importorskip("ray", reason="needs the extra 'cluster'")
+
 from harness.cli.bench import cluster_bench as cluster
 from harness.core.errors import UserError
 from harness.store.cell import Cell

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
 from harness.cli.bench import fpga_product_bench
 from primitives.fpga.compute_unit.simulation import SimulatedUnit, UnitOutcome
 from primitives.fpga.export import toolchain

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
 from harness.cli.bench import fpga_tables_bench
 from harness.papers import resources
 from primitives.fpga.cycles import difference_table

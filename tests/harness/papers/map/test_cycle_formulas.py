@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.papers import Outcome

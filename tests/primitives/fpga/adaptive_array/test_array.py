@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
 from primitives.fpga.adaptive_array.simulation import MODES, SimulatedAdaptiveArray
 from primitives.fpga.cycles import fixar
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
 from primitives.fpga.cartpole_agent.settings import AgentSettings
 
 

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
 from primitives.fpga import simulation
 from primitives.fpga.compute_unit.simulation import SimulatedUnit
 from primitives.fpga.cycles import gemm as model

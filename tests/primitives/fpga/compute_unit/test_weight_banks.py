@@ -4,6 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
 from amaranth.sim import Simulator
 from hypothesis import given, settings
 from hypothesis import strategies as st

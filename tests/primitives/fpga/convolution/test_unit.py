@@ -10,6 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
 from primitives.fpga import simulation
 from primitives.fpga.compute_unit.unit import ComputeUnit
 from primitives.fpga.convolution.layout_transform import Convolution

@@ -1,5 +1,9 @@
 """Every simulated case of the table is explained to the cycle."""
 
+import pytest
+
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
 from primitives.fpga.convolution.layout_transform import Convolution
 from primitives.fpga.cycles import difference_table
 from primitives.fpga.gemm.plan import GemmShape

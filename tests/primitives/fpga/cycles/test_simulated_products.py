@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
 from primitives import disk_cache
 from primitives.fpga import simulation
 from primitives.fpga.cycles import gemm, layout

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
 from primitives.fpga.cycles import gemm as model
 from primitives.fpga.gemm.arithmetic import INTEGER
 from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape

@@ -2,6 +2,10 @@
 
 from typing import Any
 
+import pytest
+
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
 from amaranth.sim import Simulator
 from hypothesis import given, settings
 from hypothesis import strategies as st

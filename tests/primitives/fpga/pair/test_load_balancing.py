@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
 from primitives.fpga.cycles import load_balancing, networks
 from primitives.fpga.pair.simulation import SimulatedPair
 

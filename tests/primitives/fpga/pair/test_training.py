@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
 from primitives.fpga import simulation
 from primitives.fpga.compute_unit.unit import compute_unit
 from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, Integers

@@ -5,6 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
 from primitives.fpga import simulation
 from primitives.fpga.compute_unit.simulation import SimulatedUnit
 from primitives.fpga.pair.weight_update import WeightUpdate, update_golden

@@ -1,7 +1,10 @@
 """The register of a stream: every item once and in order, an item per cycle, and `ready` from a register."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from primitives.fpga import simulation
 from primitives.fpga.replay_pipeline.stream_register import StreamRegister

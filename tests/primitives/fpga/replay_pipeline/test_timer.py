@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
 from primitives.fpga.cycles import replay
 from primitives.fpga.export import toolchain
 from primitives.fpga.replay_pipeline.timer import ReplayTimer

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
 from primitives.fpga.export import toolchain, verilog
 from primitives.fpga.export.published import published
 from primitives.fpga.host import with_axi_names
