@@ -98,31 +98,22 @@ def modelled(workload: Workload, batch_size: int, platform: PlatformFile) -> lis
     return list(modelled_times(platform, work, problem, pipeline_on))
 
 
-def predictions(
-    workload: Workload, batch_size: int, platform: PlatformFile
-) -> tuple[list[Measurement], list[Measurement]]:
-    """Return the primitives' times on a platform that is not here, and every strategy's predictions from them.
+def times(workload: Workload, batch_size: int, platform: PlatformFile) -> list[Measurement]:
+    """Return the primitives' times on a platform that is not here, as rows of provenance `modelled` or `published`.
 
     Args:
-        workload, batch_size: the workload and batch size whose throughput is predicted.
+        workload, batch_size: the workload and batch size that give the sizes.
         platform: states the numbers from which the times are modelled.
-
-    Returns:
-        The rows of the primitives' times, of provenance `modelled` or `published`; and the rows of predictions. If the
-        platform states no latency, the details of each prediction also have the one that slow links would
-        give (`predict.with_slow_links`).
 
     Raises:
         UserError: the platform lacks a number that is needed, or its published times are of another workload.
     """
-    problem: Problem | None = None
     if platform.name == pearl24_authors.PLATFORM:
         pearl24_authors.check(workload, batch_size)
-        problem = pearl24_authors.problem()  # a call inserts the transitions of its 256 actors
         found = [(entry, "PRL's authors, SysConfig/PT.csv") for entry in pearl24_authors.entries()]
     else:
         found = [(made.entry, made.formula) for made in modelled(workload, batch_size, platform)]
-    profile = [
+    return [
         Measurement(
             suite=Suite.ABSENT_PLATFORM,
             workload=workload.name,
@@ -137,6 +128,34 @@ def predictions(
         )
         for entry, formula in found
     ]
+
+
+def batch_sizes(workload: Workload, platform: str) -> tuple[int, ...]:
+    """Return the batch sizes for which a platform of this name has times: the workload's, or the published one."""
+    if platform == pearl24_authors.PLATFORM:
+        return (pearl24_authors.BATCH_SIZE,)
+    return tuple(workload.training.batch_sizes)
+
+
+def predictions(
+    workload: Workload, batch_size: int, platform: PlatformFile
+) -> tuple[list[Measurement], list[Measurement]]:
+    """Return the primitives' times on a platform that is not here, and every strategy's predictions from them.
+
+    Args:
+        workload, batch_size: the workload and batch size whose throughput is predicted.
+        platform: states the numbers from which the times are modelled.
+
+    Returns:
+        The rows of the primitives' times (`times`), and the rows of predictions. If the platform states no latency, the
+        details of each prediction also have the one that slow links would give (`predict.with_slow_links`).
+
+    Raises:
+        UserError: the platform lacks a number that is needed, or its published times are of another workload.
+    """
+    profile = times(workload, batch_size, platform)
+    # A call of the authors' composer inserts the transitions of its 256 actors.
+    problem = pearl24_authors.problem() if platform.name == pearl24_authors.PLATFORM else None
     return profile, with_slow_links(workload, batch_size, profile, platform, problem=problem)
 
 

@@ -180,6 +180,7 @@ def machine_in_a_line(content: Content) -> str:
 
 def _mappings(content: Content, _others: Sequence[Content]) -> dict[str, object]:
     times = what_if.tables(content.measurements)
+    times += what_if.published(dict.fromkeys(str(table["workload"]) for table in times))
     # In a script element, "<" could end it; JSON may write it as an escape.
     data = Markup(json.dumps(times).replace("<", "\\u003c")) if times else None
     return {

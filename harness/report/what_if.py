@@ -5,14 +5,17 @@ management works ahead of the learner (D above 0), and the sum of the primitives
 are those of `harness.mapping.strategies.map_tpds23` and `primitive_sum`.
 """
 
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
 import pandas as pd
 
-from harness import workloads
+from harness import platforms, workloads
 from harness.core.errors import UserError
 from harness.core.suites import Suite
+from harness.mapping import absent_platforms
 from harness.mapping.target import Target, storage_on
 from harness.papers.evidence import detail, records
 from harness.profile import simulated
@@ -29,10 +32,12 @@ PRIMITIVES = (
 )
 HERE = "here"
 """Name of this machine, with the devices simulated on it, among the platforms."""
+Time = tuple[str, str, str, float, str, bool]
+"""Primitive, target, device, seconds, provenance, and whether the time is too noisy for a verdict."""
 
 
 def tables(frame: pd.DataFrame) -> list[dict[str, object]]:
-    """Return one table of times for each platform, workload and batch size, ready for JSON.
+    """Return one table of times of this machine for each workload and batch size, ready for JSON.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
@@ -43,9 +48,8 @@ def tables(frame: pd.DataFrame) -> list[dict[str, object]]:
         too noisy for a verdict. Those of a simulated device are of the learner and the replay that mappings use
         (`simulated.as_mapped`). Workloads that are not shipped, and on-policy ones, are left out.
     """
-    suites = (Suite.PROFILE, simulated.SUITE, Suite.ABSENT_PLATFORM)
     chosen = frame[
-        frame["suite"].isin(suites)
+        frame["suite"].isin((Suite.PROFILE, simulated.SUITE))
         & frame["primitive"].isin((*PRIMITIVES, simulated.PIPELINE, *simulated.BANKED.values()))
         & (frame["quantity"] == "time_per_call")
         & frame["value"].notna()
@@ -54,18 +58,53 @@ def tables(frame: pd.DataFrame) -> list[dict[str, object]]:
     rows = sorted((row for row in records(chosen) if _target(row)), key=_table_of)
     known = set(workloads.names())
     return [
-        _table(*key, list(group))
+        _table(HERE, *key, _times(list(group)))
         for key, group in groupby(rows, key=_table_of)
-        if key[1] in known and workloads.load(key[1]).algorithm.name != "ppo"
+        if key[0] in known and workloads.load(key[0]).algorithm.name != "ppo"
     ]
 
 
-def _table_of(row: Any) -> tuple[str, str, int]:
-    return str(detail(row, "platform") or HERE), row.workload, int(row.batch_size)
+def published(names: Iterable[str]) -> Iterator[dict[str, object]]:
+    """Yield the tables of the platforms that papers publish, modelled from their numbers or published as times.
+
+    A platform without the numbers that a workload needs has no table of it.
+
+    Args:
+        names: workloads, which are shipped and off-policy.
+
+    Yields:
+        Tables as those of `tables`.
+    """
+    for platform in map(platforms.load, platforms.names()[1:]):
+        for name in names:
+            workload = workloads.load(name)
+            for size in absent_platforms.batch_sizes(workload, platform.name):
+                with suppress(UserError):
+                    rows = absent_platforms.times(workload, size, platform)
+                    yield _table(
+                        platform.name,
+                        name,
+                        size,
+                        sorted(
+                            (
+                                row.primitive,
+                                row.details["target"],
+                                row.device,
+                                row.value or 0.0,
+                                str(row.provenance),
+                                False,
+                            )
+                            for row in rows
+                            if row.primitive in PRIMITIVES
+                        ),
+                    )
 
 
-def _table(platform: str, workload: str, batch_size: int, rows: list[Any]) -> dict[str, object]:
-    times = list(_times(rows))
+def _table_of(row: Any) -> tuple[str, int]:
+    return row.workload, int(row.batch_size)
+
+
+def _table(platform: str, workload: str, batch_size: int, times: list[Time]) -> dict[str, object]:
     devices = {"cpu", *(device for _, _, device, *_ in times)}
     return {
         "platform": platform,
@@ -85,7 +124,7 @@ def _target(row: Any) -> Target | None:
         return None
 
 
-def _times(rows: list[Any]) -> list[tuple[str, str, str, float, str, bool]]:
+def _times(rows: list[Any]) -> list[Time]:
     """Return one time for each primitive and target: the last."""
     last = {(row.primitive, target): row for row in rows if (target := _target(row))}
     names = simulated.names_as_mapped(list(last.values()))

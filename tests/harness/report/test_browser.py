@@ -17,9 +17,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
-from harness import workloads
+from harness import platforms, workloads
 from harness.core.row import Measurement
-from harness.mapping import predict
+from harness.mapping import absent_platforms, predict
 from harness.mapping.candidates import candidates
 from harness.mapping.problem import problem_of
 from harness.mapping.strategies.map_tpds23 import MapTpds23
@@ -425,6 +425,25 @@ def test_what_if_ranks_the_mappings_as_the_python_models_do(
     assert here.keys() == {mapping for mapping in wanted if "fpga" not in mapping}
     browser.execute_script(AXE.read_text(encoding="utf-8"))
     assert [each for each in browser.execute_async_script(FINDINGS) if each[0] in SERIOUS] == []
+
+
+@pytest.mark.parametrize("platform", ["map-tpds23", "ppoaccel"])
+def test_what_if_ranks_the_mappings_of_published_platforms(
+    platform: str, browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    with Store.open(tmp_path / "store.sqlite") as store:
+        store.begin_run("quick", "r", sample.MACHINE).finish("a", list(timed_rows()))
+    page = tmp_path / "mappings.html"
+    page.write_text(pages.render(read(tmp_path / "store.sqlite"), "mappings"), encoding="utf-8")
+    browser.get(page.as_uri())
+    Select(browser.find_element(By.ID, "what-if-platform")).select_by_value(platform)
+    Select(browser.find_element(By.ID, "what-if-size")).select_by_value("2048")
+    published, workload = platforms.load(platform), workloads.load("hopper-ddpg")
+    table = predict.table_from(absent_platforms.times(workload, 2048, published), 2048)
+    model, problem = MapTpds23(), problem_of(workload, 2048)
+    wanted = {str(each): model.predict(table, problem, published, each).gps for each in candidates(table)}
+    assert len(wanted) >= 6
+    assert dict(shown_ranking(browser)) == pytest.approx(wanted, rel=1e-12)
 
 
 def shown_ranking(browser: webdriver.Chrome) -> list[tuple[str, float]]:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.mapping import predict
+from harness import platforms, workloads
+from harness.mapping import absent_platforms, predict
 from harness.profile import simulated
 from harness.report import what_if
 from tests.harness.papers.rows import frame_of, profiled
@@ -60,3 +61,18 @@ def test_a_noisy_time_is_marked(tmp_path: Path) -> None:
     noisy = profiled("learner.step", 1.0, details={"target": "native"}, status="too_noisy", reason="wide")
     (found,) = what_if.tables(frame_of(tmp_path, noisy))
     assert found["times"] == [("learner.step", "native", "cpu", 1.0, "measured", True)]
+
+
+def test_published_platforms_have_the_times_that_the_command_predicts_from() -> None:
+    found = {(t["platform"], t["workload"], t["batch_size"]): t for t in what_if.published(["cartpole-dqn"])}
+    sizes = workloads.load("cartpole-dqn").training.batch_sizes
+    assert {key[0] for key in found} == {"map-tpds23", "pal21", "pearl24-authors", "ppoaccel"}
+    assert found.keys() >= {("map-tpds23", "cartpole-dqn", size) for size in sizes}
+    assert found.keys() >= {("pearl24-authors", "cartpole-dqn", 512)}
+    platform, workload = platforms.load("map-tpds23"), workloads.load("cartpole-dqn")
+    rows, _ = absent_platforms.predictions(workload, sizes[0], platform)
+    shown = found["map-tpds23", "cartpole-dqn", sizes[0]]
+    assert {(name, target): (seconds, word) for name, target, _, seconds, word, _ in shown["times"]} == {
+        (row.primitive, row.details["target"]): (row.value, str(row.provenance)) for row in rows
+    }
+    assert set(shown["storages"]) == {device for _, _, device, *_ in shown["times"]}
