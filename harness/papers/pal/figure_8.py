@@ -153,36 +153,26 @@ def convergence(frame: pd.DataFrame) -> Finding:
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    every = _cores(frame)
-    forms = {(peer, cores): _by_form(frame, peer, cores) for peer in PEERS for cores in every}
-    threaded = {side: _at_its_best(found) for side, found in forms.items()}
-    lost = {
-        side: [gain for form in found for gain in form.values() if gain.verdict == "slower"]
-        for side, found in forms.items()
-    }
-    slower = [side for side, found in lost.items() if found]
-    ours = tuple(gain.ratio for found in threaded.values() for gain in found)
-    ours += tuple(
-        gain.ratio
-        for side, found in lost.items()
-        for gain in found
-        if _workload(gain) not in {_workload(best) for best in threaded[side] if best.verdict == "slower"}
+    sides = [_Side(frame, peer, cores) for peer in PEERS for cores in _cores(frame)]
+    ours = tuple(gain.ratio for side in sides for gain in side.listed)
+    others = sorted(
+        label_of(side.peer, side.cores) for side in sides if side.slower and side.peer not in RLLIB
     )
-    others = sorted(label_of(*side) for side in slower if side[0] not in RLLIB)
     listed = "".join(f" Slower, and not judged: next to {label}." for label in others)
-    if len(slower) > len(others):
+    judged = [side for side in sides if side.peer in RLLIB]
+    if any(side.slower for side in judged):
         words = f"C++ threads take longer than RLlib on the same cores.{listed}"
         return Finding(Outcome.NOT_REPRODUCED, ours, words)
-    by_cores = {
-        cores: {_workload(gain): gain for peer in RLLIB for gain in threaded[peer, cores]} for cores in every
-    }
-    by_cores = {cores: found for cores, found in by_cores.items() if found}
+    by_cores: dict[int, dict[str, Gain]] = {}
+    for side in judged:
+        if side.best:
+            by_cores.setdefault(side.cores, {}).update(side.best)
     if len(by_cores) < 2:
         needs = NEEDS_CORES if by_cores else NEEDS_CONVERGENCE
-        if any(forms[peer, cores][0] and not threaded[peer, cores] for peer in RLLIB for cores in every):
+        if any(side.forms[0] and not side.best for side in judged):
             needs = NEEDS_ONE_THREAD
         return Finding(Outcome.NOT_RUN, ours, listed.strip(), needs=needs)
-    fewest, *_, most = by_cores
+    fewest, most = min(by_cores), max(by_cores)
     both = sorted(by_cores[fewest].keys() & by_cores[most].keys())
     rises = sum(_above(by_cores[most][name].ratio, by_cores[fewest][name].ratio) for name in both)
     falls = sum(_above(by_cores[fewest][name].ratio, by_cores[most][name].ratio) for name in both)
@@ -199,19 +189,36 @@ def convergence(frame: pd.DataFrame) -> Finding:
     return Finding(Outcome.NOT_REPRODUCED if falls else Outcome.NO_VERDICT, ours, words)
 
 
-def _by_form(frame: pd.DataFrame, peer: str, cores: int) -> list[dict[str, Gain]]:
-    """Return the gains over a library by workload: with a thread per core and, on several cores, with one thread."""
-    forms = (peer,) if cores == 1 else (peer, peer + ONE_THREAD)
-    return [{_workload(gain): gain for gain in gains(frame, label_of(form, cores))} for form in forms]
+class _Side:
+    """Another library on some cores, next to this project on the same ones.
 
-
-def _at_its_best(by_form: list[dict[str, Gain]]) -> tuple[Gain, ...]:
-    """Return the gains over a library, per workload, with the number of threads with which it is faster.
-
-    A workload is left out if the library was not compared with each number: one, and one per core.
+    Attributes:
+        peer: name of the library.
+        cores: number of cores.
+        forms: the gains over it by workload: with a thread per core and, on several cores, with one thread.
+        best: the gains over it by workload, in the form in which it is faster. A workload is left out if
+            the library was not compared in each form.
+        slower: the gains that say that this project is slower, whatever the form.
     """
-    in_each = [name for name in by_form[0] if all(name in form for form in by_form)]
-    return tuple(min((form[name] for form in by_form), key=lambda gain: gain.ratio.value) for name in in_each)
+
+    def __init__(self, frame: pd.DataFrame, peer: str, cores: int) -> None:
+        self.peer, self.cores = peer, cores
+        names = (peer,) if cores == 1 else (peer, peer + ONE_THREAD)
+        self.forms = [
+            {_workload(gain): gain for gain in gains(frame, label_of(name, cores))} for name in names
+        ]
+        self.best = {
+            name: min((form[name] for form in self.forms), key=lambda gain: gain.ratio.value)
+            for name in self.forms[0]
+            if all(name in form for form in self.forms)
+        }
+        self.slower = [gain for form in self.forms for gain in form.values() if gain.verdict == "slower"]
+
+    @property
+    def listed(self) -> list[Gain]:
+        """The gains that a finding shows: those in the best form, and what refutes the statement where these do not."""
+        refuted = {name for name, gain in self.best.items() if gain.verdict == "slower"}
+        return [*self.best.values(), *(gain for gain in self.slower if _workload(gain) not in refuted)]
 
 
 def _workload(gain: Gain) -> str:
