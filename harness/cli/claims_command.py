@@ -19,7 +19,10 @@ _MOST_VALUES = 4
 @app.command(name="claims", epilog="Example: `placerl claims --only PRL --verdict 'not reproduced'`")
 def claims_command(
     only: Annotated[
-        str, typer.Option("--only", help="A paper's key (FIX), a claim's (FIX-F7), or their beginning.")
+        str,
+        typer.Option(
+            "--only", "--paper", help="A paper's key (FIX), a claim's (FIX-F7), or their beginning."
+        ),
     ] = "",
     verdict: Annotated[
         list[str] | None,

@@ -39,6 +39,7 @@ def test_claims_are_chosen_by_key_and_by_verdict(placerl: Placerl, empty: str) -
         return found
 
     of_fix = chosen("--only", "FIX")
+    assert chosen("--paper", "FIX") == of_fix
     assert {one["key"] for one in of_fix} == {claim.key for claim in papers.claims("FIX")}
     found = {one["verdict"] for one in of_fix}
     assert len(found) > 1
