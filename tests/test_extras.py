@@ -21,12 +21,11 @@ OTHERS = [
     "simpy",
     "envpool",
     "asv",
-    "pytest_benchmark",
     "cosmic_ray",
     "mkdocs",
     "mkdocstrings",
 ]
-"""What the other extras install."""
+"""What code and tests could import of the other extras."""
 WITHOUT = """
 import sys, pytest
 

@@ -82,7 +82,8 @@ def modelled(workload: Workload, batch_size: int, platform: PlatformFile) -> lis
         platform: the devices, with their published numbers.
 
     Raises:
-        UserError: the platform lacks a number that is needed; the message names the field.
+        UserError: the platform lacks a number that is needed, or its FPGA cannot hold the networks; the message names
+            the field.
     """
     work, problem = work_of(workload, batch_size), problem_of(workload, batch_size)
 
@@ -92,7 +93,12 @@ def modelled(workload: Workload, batch_size: int, platform: PlatformFile) -> lis
             return None
         device = catalogue.device(board)
         # What a unit of the paper's own hardware takes besides DSPs is not stated.
-        design = pipeline.best_design(algorithm, batch_size, device, dsps_alone(device))
+        try:
+            design = pipeline.best_design(algorithm, batch_size, device, dsps_alone(device))
+        except ValueError as error:
+            raise UserError(
+                platform.name, "learner_pipeline", f"{board} ({error})", "a device that holds the networks"
+            ) from error
         return PipelineCycles(design.formula_cycles, design.pipelines, design.samples)
 
     return list(modelled_times(platform, work, problem, pipeline_on))

@@ -5,7 +5,7 @@ management works ahead of the learner (D above 0), and the sum of the primitives
 are those of `harness.mapping.strategies.map_tpds23` and `primitive_sum`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from itertools import groupby
 from typing import Any
@@ -64,7 +64,7 @@ def tables(frame: pd.DataFrame) -> list[dict[str, object]]:
     ]
 
 
-def published(names: Iterable[str]) -> Iterator[dict[str, object]]:
+def published(names: Collection[str]) -> Iterator[dict[str, object]]:
     """Yield the tables of the platforms that papers publish, modelled from their numbers or published as times.
 
     A platform without the numbers that a workload needs has no table of it.
@@ -90,12 +90,12 @@ def published(names: Iterable[str]) -> Iterator[dict[str, object]]:
                                 row.primitive,
                                 row.details["target"],
                                 row.device,
-                                row.value or 0.0,
+                                row.value,
                                 str(row.provenance),
                                 False,
                             )
                             for row in rows
-                            if row.primitive in PRIMITIVES
+                            if row.primitive in PRIMITIVES and row.value is not None
                         ),
                     )
 

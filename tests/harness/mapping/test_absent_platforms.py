@@ -12,6 +12,7 @@ from harness.core.provenance import Provenance
 from harness.mapping import absent_platforms
 from harness.mapping.predict import slow_link
 from harness.mapping.roofline import Modelled
+from harness.workloads import override
 from primitives.fpga.devices import catalogue
 from primitives.fpga.explore.map_replay import replay_design
 
@@ -184,6 +185,12 @@ def test_the_platforms_that_are_offered_can_be_modelled() -> None:
         except UserError:
             suffices = False
         assert (name in offered) == suffices
+
+
+def test_networks_that_the_fpga_cannot_hold_are_refused() -> None:
+    wide = override(CARTPOLE, "network.hidden", [5000, 8], "the test")
+    with pytest.raises(UserError, match=r"learner_pipeline: found u200 \(.*5000; allowed: 1 to 4096"):
+        absent_platforms.times(wide, 32, platforms.load("map-tpds23"))
 
 
 def test_the_help_of_map_offers_no_platform_that_map_refuses() -> None:

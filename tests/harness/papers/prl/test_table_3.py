@@ -139,6 +139,13 @@ def test_portability_over_machines_is_judged_on_both_libraries_and_all_benchmark
     assert missing in found.finding.explanation
 
 
+def test_one_pair_of_portability_over_machines_refutes(tmp_path: Path) -> None:
+    frame = merged(tmp_path / "two.sqlite", rates(40, 50, ALL[:1]), rates(90, 100, ALL[:1]))
+    (found,) = papers.evaluate(frame[frame["run"] == 1], "PRL-T3-platform-portability", everywhere=frame)
+    assert found.finding.outcome is Outcome.NOT_REPRODUCED
+    assert "RLlib on pong-dqn." in found.finding.explanation
+
+
 @pytest.mark.parametrize("other", [("pfrl", "pong-dqn"), ("sb3", "hopper-ppo")])
 def test_portability_over_machines_lists_what_it_does_not_judge(
     other: tuple[str, str], tmp_path: Path
