@@ -25,7 +25,8 @@ ALONE = tuple(
 )
 NEEDS_RLLIB_ON_GPU = "RLlib with its networks on a CUDA device, for which its worker here is not set up"
 NEEDS_ALONE = (
-    "gains over RLlib of learner and replay alone (`placerl compare WORKLOAD --alone`) of every workload"
+    "gains over RLlib of learner and replay alone (`placerl compare WORKLOAD --alone`) of every workload. RLlib 2.6.3, "
+    "the last with DDPG, has no Hopper-v5, and no network with convolutions is set up for RLlib here"
 )
 
 
