@@ -11,7 +11,7 @@ import pytest
 from typer.exceptions import TyperException
 from typer.main import get_group
 
-from harness.cli.app import app
+from harness.cli.app import app, commands
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -74,6 +74,11 @@ def test_a_block_runs(page: str, block: str) -> None:
     exec(compile(block, page, "exec"), names)
     if "trace" in names:
         assert np.allclose(names["learner"].state()["state/weight"], [1, -2, 3], atol=1e-3)
+
+
+def test_the_page_of_commands_shows_every_command() -> None:
+    shown = {line.split()[1] for page, line in SHOWN if page == "docs/commands.md"}
+    assert shown == set(commands())
 
 
 @pytest.mark.parametrize(("page", "line"), SHOWN)

