@@ -7,6 +7,7 @@ import warnings
 import pytest
 
 from primitives.one_caller import OneCaller, current_process, one_at_a_time
+from tests.limits import LIMIT_S
 
 
 class Counter(OneCaller):
@@ -26,7 +27,7 @@ class Counter(OneCaller):
     @one_at_a_time
     def add_slowly(self) -> None:
         self.begun.set()
-        assert self.let_go.wait(10)
+        assert self.let_go.wait(LIMIT_S)
         self.count += 1
 
     @one_at_a_time
@@ -54,9 +55,9 @@ def test_calls_one_after_the_other_pass_whoever_makes_them() -> None:
 
 def test_a_call_meanwhile_is_refused_by_name_and_changes_nothing() -> None:
     counter, other = Counter(), Counter()
-    thread = threading.Thread(target=counter.add_slowly)
+    thread = threading.Thread(target=counter.add_slowly, daemon=True)
     thread.start()
-    assert counter.begun.wait(10)
+    assert counter.begun.wait(LIMIT_S)
     for _ in range(2):
         with pytest.raises(RuntimeError) as refused:
             counter.add(1)
@@ -85,10 +86,10 @@ def test_a_call_from_within_a_call_is_refused_too() -> None:
 @pytest.mark.parametrize("during", [False, True])
 def test_a_forked_process_is_refused_and_learns_whose_the_object_is(during: bool) -> None:
     counter = Counter()
-    thread = threading.Thread(target=counter.add_slowly)
+    thread = threading.Thread(target=counter.add_slowly, daemon=True)
     if during:
         thread.start()
-        assert counter.begun.wait(10)
+        assert counter.begun.wait(LIMIT_S)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # that threads are lost is what is tried here
         child = os.fork()

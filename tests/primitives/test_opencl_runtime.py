@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from primitives import opencl_runtime
+from tests.marks import needs_opencl
 
 KILLED = """
 import os, signal
@@ -17,7 +18,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 ASKED = "from primitives import opencl_runtime; print(opencl_runtime.unavailable_reason())"
 
-pytestmark = pytest.mark.skipif(bool(opencl_runtime.unavailable_reason()), reason="needs OpenCL")
+pytestmark = needs_opencl
 
 
 def ended(program, **variables):

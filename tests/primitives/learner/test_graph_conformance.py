@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from primitives import _native, learner
+from primitives import learner
 from primitives.algorithms import Algorithm
 from primitives.backend import load
 from primitives.graph.executable import Executable
@@ -27,6 +27,7 @@ from tests.primitives.learner.graph_cases import (
     random_state,
     step_function,
 )
+from tests.primitives.simd import USABLE
 
 BATCH_SIZE = 24
 STEPS = 5
@@ -48,7 +49,7 @@ def compile_graphs(request: pytest.FixtureRequest) -> Callable[..., Executable]:
         pytest.skip(REASONS[name])
     if simd.endswith("threads"):
         return partial(NativeExecutable, threads=int(simd.split()[0]), part_ns=0)
-    if simd and _native.simd_level() not in ("avx512", simd) and simd != "portable":
+    if simd and simd not in USABLE:
         pytest.skip(f"this processor has no {simd}")
     if simd:
         return partial(NativeExecutable, simd=simd)

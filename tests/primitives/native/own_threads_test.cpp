@@ -45,7 +45,7 @@ void a_forked_process_does_not_wait() {
     const pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        alarm(20);
+        alarm(600);
         const bool told = threads->elsewhere() && !threads->empty();
         threads.reset();
         std::_Exit(told ? 0 : 1);

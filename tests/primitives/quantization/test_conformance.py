@@ -1,28 +1,22 @@
 """Every backend of fixed-point training against the definition in NumPy, to the last bit."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from primitives.algorithms import Algorithm
 from primitives.learner import aware_training
-from primitives.learner.aware_training import FixedPointLearner
 from primitives.learner.graph_learner import step_graph
 from primitives.quantization.executable import FixedPointExecutable
 from primitives.quantization.native_backend import NativeFixedPointExecutable
 from primitives.quantization.precision import Precision
 from primitives.quantization.torch_backend import TorchExecutable
 from tests.primitives.quantization import cases
+from tests.primitives.quantization.definition import inputs_of, learner, raw_state
 
 OTHERS = ("torch", "native avx512vnni", "native avx512", "native avx2", "native portable")
 STEPS = 5
-
-
-def learner(algorithm: Algorithm, precision: Precision) -> FixedPointLearner:
-    return aware_training.create(
-        algorithm, precision, backend="reference", batch_size=cases.BATCH_SIZE, seed=3
-    )
 
 
 def other(name: str, algorithm: Algorithm, precision: Precision) -> FixedPointExecutable:
@@ -33,11 +27,6 @@ def other(name: str, algorithm: Algorithm, precision: Precision) -> FixedPointEx
         return NativeFixedPointExecutable(graphs, precision, simd=name.split()[1])
     except ValueError as error:
         pytest.skip(str(error))
-
-
-def raw_state(executable: FixedPointExecutable) -> Iterator[tuple[str, np.ndarray]]:
-    for name in executable.state_buffers:
-        yield name, executable.raw(name)
 
 
 @pytest.mark.parametrize("kind", cases.KINDS)
@@ -105,14 +94,6 @@ def agree(
     assert executable.saturated == definition.fixed.saturated
     if isinstance(executable, NativeFixedPointExecutable):
         assert executable.narrow_products > 0
-
-
-def inputs_of(made: FixedPointLearner, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    algorithm = made.algorithm
-    inputs = {f"batch/{name}": column for name, column in cases.batch(algorithm, rng).items()}
-    inputs["batch/weight"] = np.ones(cases.BATCH_SIZE, np.float32)
-    draws = algorithm.draw(cases.BATCH_SIZE, made._generator)
-    return inputs | {f"draws/{name}": value.numpy() for name, value in draws.items()}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from primitives.quantization.processing_element import ProcessingElements
 from primitives.quantization.reference_backend import ReferenceFixedPointExecutable
 from primitives.quantization.roles import Operand, Role
 from tests.primitives.quantization import cases
-from tests.primitives.quantization.test_conformance import inputs_of, learner, raw_state
+from tests.primitives.quantization.definition import inputs_of, learner, raw_state
 
 STREAMED = (Operand(Role.ACTIVATION, "x"), Operand(Role.WEIGHT, "x"))
 

@@ -7,7 +7,7 @@ import pytest
 
 from primitives.replay import Replay, Storage
 from tests.primitives.replay.batches import numbered_batch
-from tests.primitives.replay.test_process import KINDS
+from tests.primitives.replay.kinds import KINDS
 
 Make = Callable[[Storage], Replay]
 

@@ -13,6 +13,7 @@ from scipy import stats
 from primitives import sum_tree
 from primitives.replay import ConcurrentReplay, FieldSpec, LinearSchedule, PrioritizedReplay, Storage
 from primitives.replay.device import DeviceStorage
+from tests.limits import LIMIT_S
 from tests.primitives.replay.batches import numbered_batch
 from tests.primitives.replay.device.memories import memory
 
@@ -297,7 +298,7 @@ print(len(replay))
 def test_a_small_insert_never_waits_for_a_save_with_the_gil(tmp_path: Path) -> None:
     """A long update has the tree's lock, for which first a save and then an insert wait; the save needs the GIL."""
     command = [sys.executable, "-P", "-c", SAVE_AND_INSERT, str(tmp_path / "replay")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     assert (done.stdout, done.stderr) == (f"{1 << 21}\n", "")
 
 
@@ -312,7 +313,7 @@ def test_the_first_of_two_saves_to_end_does_not_let_inserts_begin(tmp_path: Path
     assert insert.is_alive()
     assert len(replay) == 3
     replay._native.thaw()
-    insert.join(30)
+    insert.join(LIMIT_S)
     assert len(replay) == 4
 
 
@@ -362,7 +363,7 @@ def test_threads_never_see_half_an_item(tmp_path: Path, release_from_lines: int)
     stop.wait(2.0)
     stop.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(LIMIT_S)
         assert not thread.is_alive()
     assert not failures, failures[0]
     assert len(replay) == 50

@@ -7,16 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from primitives.replay import ConcurrentReplay, PrioritizedReplay, Replay, Storage, UniformReplay
+from primitives.replay import ConcurrentReplay, Replay, Storage
 from primitives.sum_tree.running_sums import running_sums_max
+from tests.limits import LIMIT_S
 from tests.primitives.replay.batches import numbered_batch
-from tests.primitives.replay.fake_tree import FakeTree
-
-KINDS = {
-    "uniform": UniformReplay,
-    "prioritized": lambda storage: PrioritizedReplay(storage, FakeTree(8)),
-    "concurrent": ConcurrentReplay,
-}
+from tests.primitives.replay.kinds import KINDS
 
 
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
@@ -73,7 +68,7 @@ print(process.memory_info().rss - before_bytes, replay.storage.nbytes)
 def test_a_full_replay_with_its_tree_takes_at_most_a_tenth_more_than_the_data() -> None:
     running_sums_max(1 << 20, 16)  # the first use on a machine measures it, with trees of its own
     done = subprocess.run(
-        [sys.executable, "-c", FILL], capture_output=True, text=True, check=True, timeout=800
+        [sys.executable, "-c", FILL], capture_output=True, text=True, check=True, timeout=LIMIT_S
     )
     taken_bytes, raw_bytes = map(int, done.stdout.split())
     assert raw_bytes == (1 << 20) * (11 * 4 + 3 * 4 + 4 + 11 * 4 + 1)

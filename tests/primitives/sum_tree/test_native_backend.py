@@ -3,11 +3,14 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from primitives import sum_tree
+from tests.limits import LIMIT_S
 
 if not any(status.name == "native" and status.available for status in sum_tree.backends()):
     pytest.skip("the native extension is not built", allow_module_level=True)
@@ -20,24 +23,42 @@ def tree() -> sum_tree.SumTree:
     return tree
 
 
+def saying(bits: np.random.PCG64, locks: threading.Event) -> np.random.Generator:
+    """A generator that sets an event when a native call is about to lock it."""
+
+    class Saying(np.random.Generator):
+        @property
+        def bit_generator(self) -> Any:
+            def acquire() -> bool:
+                locks.set()
+                return bits.lock.acquire()
+
+            return SimpleNamespace(
+                capsule=bits.capsule, lock=SimpleNamespace(acquire=acquire, release=bits.lock.release)
+            )
+
+    return Saying(bits)
+
+
 def sampled_late(
-    tree: sum_tree.SumTree, rng: np.random.Generator, meanwhile: Callable[[], object], batch_size: int = 8
+    tree: sum_tree.SumTree, bits: np.random.PCG64, meanwhile: Callable[[], object], batch_size: int = 8
 ) -> Future:
-    """A sample by another thread, which waits for the lock of `rng` while `meanwhile` runs."""
+    """A sample by another thread, which waits for the lock of `bits` while `meanwhile` runs."""
+    locks = threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        with rng.bit_generator.lock:
-            sample = pool.submit(tree.sample, batch_size, rng)
-            threading.Event().wait(0.05)
-            assert not sample.done()
+        with bits.lock:
+            sample = pool.submit(tree.sample, batch_size, saying(bits, locks))
+            assert locks.wait(LIMIT_S)
             meanwhile()
+            assert not sample.done()
         return sample
 
 
 def test_a_waiting_sample_draws_from_its_own_generator(tree: sum_tree.SumTree) -> None:
-    rng, other = np.random.default_rng(1), np.random.default_rng(2)
-    late = sampled_late(tree, rng, lambda: tree.sample(8, other))
+    bits, other = np.random.PCG64(1), np.random.default_rng(2)
+    late = sampled_late(tree, bits, lambda: tree.sample(8, other))
     assert late.result().tolist() == tree.sample(8, np.random.default_rng(1)).tolist()
-    assert rng.bit_generator.lock.acquire(blocking=False)  # the other thread left it free
+    assert bits.lock.acquire(blocking=False)  # the other thread left it free
     expected = np.random.default_rng(2)
     tree.sample(8, expected)
     assert other.random() == expected.random()
@@ -47,7 +68,8 @@ def test_a_waiting_sample_draws_from_its_own_generator(tree: sum_tree.SumTree) -
 def test_a_sample_that_waited_is_refused_when_no_priority_is_left(
     tree: sum_tree.SumTree, batch_size: int
 ) -> None:
-    rng = np.random.default_rng(1)
-    late = sampled_late(tree, rng, lambda: tree.update(np.arange(64), np.zeros(64)), batch_size)
+    late = sampled_late(
+        tree, np.random.PCG64(1), lambda: tree.update(np.arange(64), np.zeros(64)), batch_size
+    )
     with pytest.raises(ValueError, match="total: found 0"):
         late.result()

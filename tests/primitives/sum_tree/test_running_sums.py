@@ -7,13 +7,13 @@ import pytest
 
 from primitives import disk_cache, sum_tree
 from primitives.sum_tree import running_sums
-from tests.primitives.sum_tree.variants import SIMD_SETS
+from tests.primitives.simd import USABLE
 
-if not SIMD_SETS:
+if not USABLE:
     pytest.skip("the native extension is not built", allow_module_level=True)
 
 
-@pytest.mark.parametrize("simd", SIMD_SETS)
+@pytest.mark.parametrize("simd", USABLE)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("fanout", [16, 5])
 def test_no_choice_changes_a_result(simd: str, dtype: str, fanout: int) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from primitives import sum_tree
 from primitives.sum_tree.gpu.device_tree import DeviceSumTree
+from tests.primitives.simd import USABLE
 from tests.primitives.sum_tree.cpp_device import CppDevice
 
 
@@ -33,7 +34,7 @@ class Variant:
         """A tree, or a skipped test where the backend or the processor's instruction set is missing."""
         if self.backend not in AVAILABLE:
             pytest.skip(REASONS[self.backend])
-        if (simd := self.options.get("simd")) and simd not in SIMD_SETS:
+        if (simd := self.options.get("simd")) and simd not in USABLE:
             pytest.skip(f"this processor lacks {simd}")
         if str(self.options.get("device", "")).startswith("cuda") and not _torch_sees_cuda():
             pytest.skip("PyTorch sees no CUDA device")
@@ -83,18 +84,6 @@ class CppKernels(Variant):
 
 REASONS = {status.name: status.reason for status in sum_tree.backends()}
 AVAILABLE = [status.name for status in sum_tree.backends() if status.available]
-
-
-def _simd_sets() -> list[str]:
-    try:
-        from primitives import _native
-    except ImportError:
-        return []
-    sets = ["portable", "avx2", "avx512"]
-    return sets[: sets.index(_native.simd_level()) + 1]
-
-
-SIMD_SETS = _simd_sets()
 DOUBLE = float(np.finfo(np.float64).eps)
 
 _LISTED = [

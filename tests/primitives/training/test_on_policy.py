@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,6 +21,7 @@ from primitives.environments import make_native
 from primitives.learner import Learner
 from primitives.training import on_policy
 from primitives.training.on_policy import OnPolicyIterations, Sources, refusal
+from tests.limits import LIMIT_S
 
 SMALL = NetworkDescription(hidden=(16, 16), activation="tanh")
 STEPS, COUNT, BATCH = 60, 3, 45
@@ -266,7 +268,8 @@ def test_a_call_of_another_thread_meanwhile_is_refused_by_name() -> None:
 
 
 def test_the_learner_is_refused_to_another_thread_meanwhile() -> None:
-    made, refused = iterations(CARTPOLE), []
+    made, over = iterations(CARTPOLE), threading.Event()
+    refused: list[str] = []
 
     def attempt(call: Callable[[], Any]) -> None:
         try:
@@ -274,11 +277,20 @@ def test_the_learner_is_refused_to_another_thread_meanwhile() -> None:
         except RuntimeError as error:
             refused.append(str(error))
 
-    thread = threading.Thread(target=attempt, args=(lambda: made.run(500),))
+    def run_on() -> None:
+        while not over.is_set():
+            attempt(lambda: made.run(50))
+
+    thread = threading.Thread(target=run_on)
     thread.start()
-    while thread.is_alive() and not refused:  # whichever of the two comes second is refused
-        attempt(lambda: made._learner.act(np.zeros((2, 4), np.float32)))
-    thread.join()
+    try:
+        until = time.monotonic() + LIMIT_S
+        while not refused:  # whichever of the two comes second is refused
+            attempt(lambda: made._learner.act(np.zeros((2, 4), np.float32)))
+            assert time.monotonic() < until
+    finally:
+        over.set()
+        thread.join()
     assert set(refused) == {"learner: found another call in progress; allowed: one at a time"}
 
 

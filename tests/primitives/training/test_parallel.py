@@ -22,6 +22,7 @@ from primitives.algorithms.td3 import TD3
 from primitives.replay import ConcurrentReplay, FieldSpec, Storage
 from primitives.replay.storage import transition_fields
 from primitives.training.parallel import LONGEST_PERIOD, Pacing, ParallelTraining, period_of
+from tests.limits import LIMIT_S
 
 SMALL = NetworkDescription(hidden=(8, 8))
 CARTPOLE = DQN((4,), 2, SMALL, DqnHyperparameters(target_interval=20), action_kind="discrete")
@@ -244,7 +245,7 @@ def test_a_forked_copy_refuses_every_call_and_ends() -> None:
         warnings.simplefilter("ignore", DeprecationWarning)  # that threads are lost is what is tried here
         child = os.fork()
     if not child:
-        signal.alarm(20)
+        signal.alarm(int(LIMIT_S))
         refused = 0
         for call in CALLS.values():
             try:

@@ -9,47 +9,24 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from primitives.fpga import simulation
 from primitives.fpga.fixar.accelerator import Fixar, FixarCommand
-from primitives.fpga.fixar.adam import corrections
 from primitives.fpga.fixar.cycles import step_cycles
-from primitives.fpga.fixar.golden import PARTS, GoldenFixar, RawBatch, UpdateSettings
+from primitives.fpga.fixar.golden import PARTS, GoldenFixar
 from primitives.fpga.fixar.shape import FixarShape, benchmark
 from primitives.fpga.fixar.simulation import SimulatedFixar, stream_of, words_of
 from primitives.fpga.simulation.base import SimulationStalledError
 from primitives.fpga.simulation.compiled_library import Library
 from primitives.fpga.vector.random_generator import GENERATORS, MEAN, seeds, xorshift_golden
+from tests.primitives.fpga.fixar.step_inputs import TINY, batch, settings
 from tests.primitives.fpga.resettable import Resettable, reset
 
 pytestmark = pytest.mark.skipif(
     bool(simulation.unavailable_reason()), reason=simulation.unavailable_reason() or "-"
 )
 
-# Layers with one, two and three blocks across, with biases inside a block and in one of their own.
-TINY = FixarShape(state=5, action=2, hidden=(8, 6), side=4)
-
 
 @pytest.fixture(scope="module")
 def tiny() -> Library:
     return simulation.built(Fixar(TINY))
-
-
-def batch(rng: np.random.Generator, shape: FixarShape, size: int) -> RawBatch:
-    def numbers(*sizes: int, scale: float = 1.0) -> np.ndarray:
-        return np.round(rng.normal(0, scale, sizes) * 2**16).astype(np.int64)
-
-    return RawBatch(
-        state=numbers(size, shape.state, scale=2),
-        action=np.clip(numbers(size, shape.action), -(2**16), 2**16),
-        reward=numbers(size),
-        next_state=numbers(size, shape.state, scale=2),
-        discount=np.round(0.99 * 2**30 * (rng.random(size) > 0.2)).astype(np.int64),
-        weight=np.round(rng.uniform(0.5, 1, size) * 2 / size * 2**30).astype(np.int64),
-    )
-
-
-def settings(step: int, size: int) -> UpdateSettings:
-    critic_rate, epsilon = corrections(1e-3, step)
-    actor_rate, _ = corrections(1e-4, step)
-    return UpdateSettings(critic_rate, actor_rate, epsilon, 328, -round(2**24 / size))
 
 
 def test_weights_are_loaded_while_nothing_goes_on() -> None:

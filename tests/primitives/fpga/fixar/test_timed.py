@@ -10,7 +10,7 @@ from primitives.fpga.fixar.cycles import step_cycles
 from primitives.fpga.fixar.shape import benchmark
 from primitives.fpga.fixar.simulation import stream_of
 from primitives.fpga.fixar.timed import are_known, lines_read, simulated_cycles
-from tests.primitives.fpga.fixar.test_accelerator import TINY, batch
+from tests.primitives.fpga.fixar.step_inputs import TINY, batch
 
 pytestmark = pytest.mark.skipif(
     bool(simulation.unavailable_reason()), reason=simulation.unavailable_reason() or "-"

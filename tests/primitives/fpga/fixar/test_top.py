@@ -15,7 +15,7 @@ from primitives.fpga.fixar.simulation import lines_of, stream_of, words_of
 from primitives.fpga.fixar.top import REGISTERS, FixarAccelerator
 from primitives.fpga.host import HostAccess
 from primitives.fpga.simulation.ports import pack, unpack
-from tests.primitives.fpga.fixar.test_accelerator import batch, settings
+from tests.primitives.fpga.fixar.step_inputs import batch, settings
 
 pytestmark = pytest.mark.skipif(
     bool(simulation.unavailable_reason()), reason=simulation.unavailable_reason() or "-"

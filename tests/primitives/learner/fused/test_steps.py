@@ -5,49 +5,18 @@ import pytest
 
 from primitives import algorithms, learner
 from primitives.learner.fused import FusedSteps
-from primitives.replay import ConcurrentReplay, FieldSpec, LinearSchedule, Storage
+from primitives.replay import ConcurrentReplay, FieldSpec, Storage
 from primitives.replay.storage import transition_fields
-
-BATCH, CAPACITY, ITEMS = 16, 200, 120
-SHAPES = {
-    "dqn": (4, 2),
-    "ddpg": (3, 2),
-    "td3": (3, 2),
-    "sac": (3, 2),
-}  # td3 and sac draw numbers of their own
-
-
-PRECISIONS = {"float32": {}, "fixed16": {}, "dynamic": {"delay": 7}}
-
-
-def parts(name, seed=0, precision="float32", **replay_options):
-    observations, actions = SHAPES[name]
-    hyperparameters = {"target_interval": 3, "double": True} if name == "dqn" else {}
-    algorithm = algorithms.create(
-        name,
-        observation_shape=(observations,),
-        action_size=actions,
-        network={"hidden": (12, 7)},
-        hyperparameters=hyperparameters,
-    )
-    action = FieldSpec((), np.int64) if algorithm.discrete else FieldSpec((actions,), np.float32)
-    fields = transition_fields(FieldSpec((observations,), np.float32), action)
-    options = {"beta": LinearSchedule(0.4, 1.0, 20)} | replay_options
-    replay = ConcurrentReplay(Storage(CAPACITY, fields), **options)
-    replay.insert(items(fields, algorithm.discrete, actions))
-    made = learner.create(
-        algorithm, backend="native", batch_size=BATCH, seed=seed, precision=precision, **PRECISIONS[precision]
-    )
-    return replay, made, np.random.default_rng(5)
-
-
-def items(fields, discrete, actions, n=ITEMS):
-    rng = np.random.default_rng(1)
-    batch = {name: rng.standard_normal((n, *f.shape)).astype(f.dtype) for name, f in fields.items()}
-    batch["terminated"] = rng.random(n) < 0.3
-    if discrete:
-        batch["action"] = rng.integers(actions, size=n)
-    return batch
+from tests.primitives.learner.fused.replay_and_learner import (
+    BATCH,
+    CAPACITY,
+    ITEMS,
+    PRECISIONS,
+    SHAPES,
+    boolean_observations,
+    parts,
+    spoil,
+)
 
 
 def apart(replay, made, rng, steps):
@@ -130,13 +99,6 @@ def test_a_td_error_that_is_not_finite_is_refused(alpha, value):
     np.testing.assert_array_equal(replay.priorities(np.arange(ITEMS)), 1)
 
 
-def spoil(made, value):
-    """Write a number that is not finite into the last bias of a learner, so that all TD errors are not finite."""
-    state = made.state_dict()
-    name = [name for name in state if name.startswith("q/") and name.endswith("bias")][-1]
-    made.load_state_dict(state | {name: np.full_like(state[name], value)})
-
-
 def test_an_algorithm_that_reads_no_weights_is_trained():
     algorithm = algorithms.create("ppo", observation_shape=(5,), action_size=2, network={"hidden": (8,)})
     fields = {
@@ -189,13 +151,6 @@ def test_a_replay_with_other_columns_is_refused():
     without["observation"] = without["next_observation"] = FieldSpec((4,), np.float32)
     with pytest.raises(ValueError, match="'reward'"):
         FusedSteps(ConcurrentReplay(Storage(CAPACITY, without)), made)
-
-
-def boolean_observations():
-    """A replay of observations (4,) bool, and a learner that reads them as float32."""
-    _, made, rng = parts("dqn")
-    fields = transition_fields(FieldSpec((4,), np.bool_), FieldSpec((), np.int64))
-    return ConcurrentReplay(Storage(CAPACITY, fields)), made, rng
 
 
 def test_only_terminated_may_be_boolean():

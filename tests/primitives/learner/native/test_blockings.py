@@ -10,10 +10,7 @@ from primitives import _native, disk_cache
 from primitives.learner import trace
 from primitives.learner.native.blockings import blockings
 from primitives.learner.native.executable import NativeExecutable
-
-LEVELS = ["portable", "avx2", "avx512"]
-USABLE = LEVELS[: LEVELS.index(_native.simd_level()) + 1]
-
+from tests.primitives.simd import USABLE
 
 Tensors = dict[str, torch.Tensor]
 

@@ -17,9 +17,8 @@ from primitives.learner import UnsupportedOperationError, trace
 from primitives.learner.graph_learner import step_graph
 from primitives.learner.native.executable import PRODUCTS, NativeExecutable
 from tests.primitives.learner.graph_cases import make, named_leaves, random_batch, random_state
+from tests.primitives.simd import USABLE
 
-LEVELS = ["portable", "avx2", "avx512"]
-USABLE = LEVELS[: LEVELS.index(_native.simd_level()) + 1]
 SIZES = st.one_of(st.integers(1, 40), st.sampled_from([63, 64, 65, 128, 300, 331]))
 
 

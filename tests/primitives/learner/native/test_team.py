@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from primitives import _native, learner
+from primitives import learner
 from primitives.graph.graph import Buffer, Graph
 from primitives.graph.lowering import Builder, Value
 from primitives.graph.passes import finish
@@ -22,12 +22,11 @@ from primitives.learner.graph_learner import step_graph
 from primitives.learner.native.executable import NativeExecutable
 from primitives.replay import ConcurrentReplay, LinearSchedule, Storage
 from primitives.replay.storage import FieldSpec
+from tests.limits import LIMIT_S
 from tests.primitives.learner.graph_cases import CASES, make, named_leaves, random_batch, random_state
+from tests.primitives.simd import USABLE
 
-LEVELS = ["portable", "avx2", "avx512"]
 OWN_THREADS = Path("/proc/self/task")
-LIMIT_S = 800  # only so that a broken learner ends some day
-USABLE = LEVELS[: LEVELS.index(_native.simd_level()) + 1]
 THREADS = st.integers(2, 4)
 SIZES = st.one_of(st.integers(1, 40), st.sampled_from([63, 64, 65, 128, 300, 331]))
 

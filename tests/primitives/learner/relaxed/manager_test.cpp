@@ -145,7 +145,7 @@ void a_forked_process_can_leave_it(bool beside, std::size_t burst) {
     const pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        alarm(20);
+        alarm(600);
         for (int call = 0; call < 8; ++call)
             world->manager.insert(items);
         world.reset();

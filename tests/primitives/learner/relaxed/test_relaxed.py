@@ -16,30 +16,20 @@ from primitives.learner.fused import FusedSteps
 from primitives.learner.relaxed import RelaxedSteps
 from primitives.replay import ConcurrentReplay, FieldSpec, Storage
 from primitives.replay.storage import transition_fields
-from tests.primitives.learner.fused.test_steps import (
+from tests.limits import LIMIT_S
+from tests.primitives.learner.fused.replay_and_learner import (
     BATCH,
     CAPACITY,
     ITEMS,
     PRECISIONS,
     SHAPES,
     boolean_observations,
-    items,
     parts,
+    rows_of,
     spoil,
 )
 
-LIMIT_S = 120.0  # never waited for, unless something is broken
 ROOT = Path(__file__).parents[4]
-
-
-def rows_of(replay, count, value=None):
-    """Items to insert: random ones, or ones whose reward is a value that tells them from others."""
-    discrete = replay.storage.fields["action"].shape == ()
-    actions = 2 if discrete else replay.storage.fields["action"].shape[0]
-    batch = items(replay.storage.fields, discrete, actions, count)
-    if value is not None:
-        batch["reward"] = np.full(count, value, np.float32)
-    return batch
 
 
 class Definition:
@@ -178,16 +168,19 @@ def test_the_actors_priorities_are_those_of_the_replay_itself():
 
 
 def test_the_manager_works_while_the_interpreter_is_busy():
-    """The caller holds the interpreter, and never lets go, until the manager has inserted."""
+    """Python takes the interpreter from no thread here, and the caller keeps it until the manager has inserted."""
     replay, made, _ = parts("dqn")
-    relaxed = RelaxedSteps(replay, made, 3)
-    relaxed.insert(rows_of(replay, 5))
-    spent = threading.Event()
-    timer = threading.Timer(LIMIT_S, spent.set)
-    timer.start()
-    while len(replay) < ITEMS + 5 and not spent.is_set():
-        pass
-    timer.cancel()
+    # With more than one batch ahead, a single call would not wake the manager.
+    relaxed = RelaxedSteps(replay, made, 1)
+    batch, switching_s = rows_of(replay, 5), sys.getswitchinterval()
+    sys.setswitchinterval(10 * LIMIT_S)
+    try:
+        relaxed.insert(batch)
+        until = time.monotonic() + LIMIT_S
+        while len(replay) < ITEMS + 5:
+            assert time.monotonic() < until
+    finally:
+        sys.setswitchinterval(switching_s)
     assert len(replay) == ITEMS + 5
 
 
@@ -218,8 +211,7 @@ def test_more_insertions_than_have_room_wait():
 END_DURING_A_SAVE = """
 import threading
 from primitives.learner.relaxed import RelaxedSteps
-from tests.primitives.learner.fused.test_steps import parts
-from tests.primitives.learner.relaxed.test_relaxed import rows_of
+from tests.primitives.learner.fused.replay_and_learner import parts, rows_of
 replay, made, _ = parts("dqn")
 relaxed = RelaxedSteps(replay, made, 1)
 replay._native.freeze()  # as a save does until its file is written

@@ -1,11 +1,7 @@
 import pytest
 
-from primitives import opencl_runtime
 from primitives.replay import device
-
-needs_opencl = pytest.mark.skipif(
-    bool(opencl_runtime.unavailable_reason()), reason=opencl_runtime.unavailable_reason() or "available"
-)
+from tests.marks import needs_opencl
 
 
 @needs_opencl
