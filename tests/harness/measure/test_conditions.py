@@ -95,9 +95,12 @@ def test_a_core_that_is_not_there_is_refused() -> None:
         pass
 
 
-def test_the_default_core_is_one_of_several() -> None:
-    core = default_core()
-    assert core is None or core in os.sched_getaffinity(0)
+@pytest.mark.parametrize(("usable", "core"), [({3, 5}, 5), ({3}, None)])
+def test_the_default_core_is_the_last_of_several(
+    usable: set[int], core: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: usable)
+    assert default_core() == core
 
 
 def test_numpy_s_threads_are_set_and_asked():

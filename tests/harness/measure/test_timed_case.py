@@ -8,8 +8,9 @@ import pytest
 
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
+from harness.measure.protocol import RESOLVED
 from harness.measure.statistics import Samples
-from harness.measure.timed_case import NULL, Protocol, Timing, timing_status
+from harness.measure.timed_case import NOISE_LIMIT, NULL, Protocol, Timing, timing_status
 
 TINY = 1e-9
 
@@ -106,6 +107,10 @@ def test_the_limits_are_a_tenth_and_a_hundredth_of_the_whole() -> None:
     assert timing_status(100.0, 94.0, 105.0)[0] == "too_noisy"
     assert timing_status(1.0, 0.0, 2.0, whole=200.0)[0] == "ok"
     assert timing_status(1.0, 0.0, 2.5, whole=200.0)[0] == "too_noisy"
+
+
+def test_a_ratio_is_resolved_more_finely_than_one_case_alone() -> None:
+    assert 0 < RESOLVED < NOISE_LIMIT
 
 
 def test_what_is_too_noisy_says_by_how_much() -> None:

@@ -21,6 +21,7 @@ from harness.store.cell import Cell
 from harness.store.crash_marker import MAX_CRASHES
 from harness.store.store import Run, Store
 from tests.harness.store.rows import row
+from tests.limits import LIMIT_S
 
 
 def test_a_finished_cell_is_not_measured_again(run: Run) -> None:
@@ -231,15 +232,15 @@ reproduce.execute(run, cells, silent)
 def test_killed_at_any_moment_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     finished: dict[str, str] = {}
-    for delay_s in (0.5, 2.5, 4.0, None):  # the last one is left to end by itself
+    for end in ("killed", "killed after a cell", "killed after a cell", "by itself"):
         process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(path)], stdout=subprocess.PIPE)
         assert process.stdout is not None
         process.stdout.readline()
-        if delay_s is None:
-            assert process.wait(600) == 0
+        if end == "by itself":
+            assert process.wait(LIMIT_S) == 0
         else:
             # No cell is hit twice: all but the first death wait for a cell to finish.
-            while delay_s > 0.5 and process.poll() is None:
+            while end == "killed after a cell" and process.poll() is None:
                 with Store.open(path) as store:
                     (record,) = store.runs()
                     if len(store.cells(record.id)) > len(finished):

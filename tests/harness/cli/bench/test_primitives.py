@@ -1,10 +1,12 @@
 import timeit
+from types import SimpleNamespace
 
 import pytest
 
 from harness import workloads
 from harness.cli.bench.timed import primitives
 from harness.measure.pace import Piece
+from harness.measure.timed_case import Case
 from harness.profile import cases
 
 
@@ -30,19 +32,37 @@ def test_asv_leaves_out_what_a_commit_does_not_have(monkeypatch):
 
 
 @pytest.mark.parametrize("case_name", primitives.names())
-def test_each_benchmark_runs_with_fresh_arguments(case_name):
+def test_each_benchmark_runs_with_a_state_that_is_made_once(case_name):
     benchmark = primitives.Primitives()
     name = primitives.WORKLOADS[0]
     benchmark.setup(name, case_name)
-    seen = []
-    call = benchmark.call
-    benchmark.call = lambda state, arguments: (seen.append(id(arguments)), call(state, arguments))
     for _ in range(5):
         benchmark.once()
-    assert len(seen) == 5
     again = primitives.Primitives()
     again.setup(name, case_name)
     assert again.state is benchmark.state
+
+
+def test_calls_take_the_prepared_arguments_in_turn(monkeypatch):
+    numbers, called, waited = iter(range(1000)), [], []
+    case = Case(
+        "counted",
+        lambda: "state",
+        lambda _: None,
+        inputs=lambda _, rng: next(numbers),
+        call=lambda *call: called.append(call),
+        synchronise=lambda: waited.append(len(called)),
+    )
+    monkeypatch.setattr(primitives, "cases", lambda _: {"counted": SimpleNamespace(case=case)})
+    monkeypatch.setattr(primitives, "_ready", primitives._ready.__wrapped__)  # without its cache
+    benchmark = primitives.Primitives()
+    benchmark.setup("any", "counted")
+    called.clear()
+    waited.clear()
+    for _ in range(primitives.RING + 2):
+        benchmark.once()
+    assert called == [("state", number) for number in (*range(primitives.RING), 0, 1)]
+    assert waited == list(range(1, primitives.RING + 3)), "after each call"
 
 
 def test_a_time_is_a_call_where_no_neighbour_slowed_it(monkeypatch):

@@ -124,9 +124,7 @@ def test_a_fused_step_of_another_learning_problem_fails_its_check(small_cases: l
         chosen.check(made)
 
 
-def test_the_parts_of_a_round_are_timed_apart_and_leave_little_of_it(
-    small_cases: list[PrimitiveCase],
-) -> None:
+def test_the_parts_of_a_round_are_timed_apart(small_cases: list[PrimitiveCase]) -> None:
     chosen = case(small_cases, "round of replay native")
     made = chosen.case.setup()
     made.run()
@@ -136,10 +134,6 @@ def test_the_parts_of_a_round_are_timed_apart_and_leave_little_of_it(
     rounds = len(parts["learn"])
     assert all(sum(piece.calls for piece in pieces) == pytest.approx(rounds) for pieces in parts.values())
     assert made.taken() == {}
-    timings = measure([chosen.case], Protocol(rounds=1, block_s=1e-5, warm_up_s=0))
-    assert chosen.timing(timings).median_s > 0
-    whole = timings[chosen.case.name].median_s
-    assert sum(timing.median_s for name, timing in timings.items() if name != chosen.case.name) <= whole
 
 
 @pytest.mark.parametrize("name", ["cartpole-ddpg", "ant-td3", "ant-sac"])

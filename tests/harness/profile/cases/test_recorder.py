@@ -1,15 +1,22 @@
 """The training loop under the clock that records: which parts it has, and whose seconds they are."""
 
-import time
-
 import pytest
 
 from harness.mapping.loop import Shape, Traffic, TrainingLoop
 from harness.mapping.nothing import Nothing
 from harness.measure.pace import Pace
+from harness.profile.cases import recorder
 from harness.profile.cases.recorder import PIECE_S, Recorder
+from tests.harness.profile.cases.host_clock import HostClock
 
 STEP = ["sample", "learn", "update"]
+
+
+@pytest.fixture
+def host(monkeypatch):
+    clock = HostClock()
+    monkeypatch.setattr(recorder, "perf_counter", clock)
+    return clock
 
 
 def recorded(traffic=Traffic(), units=None, clock=None, rounds=1, **shape):  # noqa: B008
@@ -87,16 +94,17 @@ def test_beside_the_actors_what_they_do_is_waited_for_when_it_is_needed():
     assert set(parts) == {"request", "receive", "insert", *STEP}
 
 
-def test_a_part_has_its_own_seconds_less_the_clocks():
+def test_a_part_has_its_own_seconds_less_the_clocks(host):
     class Slow(Nothing):
         def step(self, *_):
-            time.sleep(2e-3)
+            host.now_s += 2e-3
             return super().step()
 
     parts = recorded(units=Slow().units, rounds=5).taken()
-    assert min(piece.seconds for piece in parts["learn"]) >= 2e-3 - 1e-4
-    for part in ("insert", "sample", "update"):
-        assert min(piece.seconds for piece in parts[part]) < 1e-3
+    assert set(parts) == {"collect", "insert", *STEP}
+    for part, pieces in parts.items():
+        seconds = 2e-3 if part == "learn" else 0.0
+        assert [piece.seconds for piece in pieces] == pytest.approx([seconds] * 5, abs=1e-12)
     assert all(piece.pace.reading_s > 0 for pieces in parts.values() for piece in pieces)
 
 
@@ -131,7 +139,7 @@ def test_the_caches_are_emptied_before_each_part():
     assert swept == list(range(6)), "ahead of the reading and of five parts"
 
 
-def test_the_pace_is_read_after_groups_of_calls(monkeypatch):
+def test_the_pace_is_read_after_groups_of_calls(host, monkeypatch):
     """Readings around every call would slow the calls down that they time."""
     read = []
     paces = iter(Pace(reading_s=float(number), waited_s=PIECE_S / 2) for number in range(1, 100))
@@ -140,7 +148,7 @@ def test_the_pace_is_read_after_groups_of_calls(monkeypatch):
 
     class Slow(Nothing):
         def step(self, *_):
-            time.sleep(PIECE_S)
+            host.now_s += PIECE_S
             return super().step()
 
     parts = recorded(units=Slow().units, clock=clock, rounds=2).taken()
@@ -168,12 +176,12 @@ def test_a_wait_longer_than_every_timed_call_was_elsewhere(monkeypatch):
 
 
 @pytest.mark.parametrize("beside", [False, True])
-def test_a_wait_while_actors_work_is_no_disturbance(monkeypatch, beside):
+def test_a_wait_while_actors_work_is_no_disturbance(host, monkeypatch, beside):
     """They may run on the same core."""
 
     class Slow(Nothing):
         def result(self):
-            time.sleep(PIECE_S)
+            host.now_s += PIECE_S
             return super().result()
 
     clock = Recorder(beside=beside)

@@ -8,17 +8,7 @@ from harness.profile.cases import recorder
 from harness.profile.cases import rounds as rounds_module
 from harness.profile.cases.recorder import Recorder
 from harness.profile.cases.rounds import FIRST_ROUNDS, SHORT_ROUND_S, STRETCH_S, TIMED_EVERY, Round
-
-
-class HostClock:
-    """A clock that only its readings and the gradient steps advance, so that no neighbour on the machine does."""
-
-    def __init__(self):
-        self.now_s = 0.0
-
-    def __call__(self):
-        self.now_s += 1e-7
-        return self.now_s
+from tests.harness.profile.cases.host_clock import HostClock
 
 
 @pytest.fixture(autouse=True)
