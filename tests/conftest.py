@@ -19,5 +19,9 @@ if hypothesis.settings.get_current_profile_name() != "ci":
 # Another name for tests/primitives/fpga, for those who look for the hardware's tests: `pytest tests/fpga`.
 collect_ignore = ["fpga"]
 
+# A user's own configuration of Git, such as signed commits, hooks or line endings, changes no test.
+os.environ["GIT_CONFIG_GLOBAL"] = str(Path(__file__).with_name("gitconfig"))
+os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
+
 # What the hardware tools build stays in the checkout, from one run of the tests to the next.
 os.environ.setdefault("PLACERL_CACHE", str(Path(__file__).parent.parent / "build" / "cache"))

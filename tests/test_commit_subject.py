@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import LIMIT_S
+
 SCRIPT = Path(__file__).parent.parent / ".ci" / "commit_subject.py"
 COMMENT = "# Please enter the commit message for your changes.\n"
 
@@ -15,7 +17,7 @@ def refused(folder: Path, message: str) -> str:
     file = folder / "COMMIT_EDITMSG"
     file.write_text(message, encoding="utf-8")
     command = [sys.executable, "-P", str(SCRIPT), str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     assert bool(done.returncode) == bool(done.stderr), "it fails exactly where it says why"
     return done.stderr
 
