@@ -1,0 +1,92 @@
+"""What the rows of a real cell state, of one round in little time."""
+
+import pytest
+
+from harness import platforms, workloads
+from harness.cli import validate_command
+from harness.core.progress import silent
+from harness.core.row import Measurement
+from harness.mapping import VALIDATED, Loop
+from harness.mapping.strategies.composed_loop import NAMES
+from harness.profile.cases import validation_rounds
+from harness.validate import plan
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Measurement]:
+    """A cell with a replay that fills in no time and without the FPGA, one round of it."""
+    item = workloads.override(workloads.load("cartpole-dqn"), "replay.capacity", 3000, "test")
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (plan, validation_rounds):
+            patch.setattr(module, "fpga_unavailable_reason", lambda: "left out")
+        return plan.validate(item, 32, 1e-3, silent, platforms.of_this_machine(), {("sb3", "cpu"): 100.0})
+
+
+def achieved_by(rows: list[Measurement]) -> dict[tuple[str, str], Measurement]:
+    return {(r.device, r.details["loop"]): r for r in rows if r.quantity == "gradient_steps_per_s"}
+
+
+@pytest.mark.slow
+def test_every_mapping_runs_under_every_loop_and_every_strategy_is_set_beside_it(
+    rows: list[Measurement],
+) -> None:
+    assert not [row.reason for row in rows if row.status == "failed"]
+    assert {row.suite for row in rows} == {"validation"}
+    achieved = achieved_by(rows)
+    assert {(mapping, loop) for mapping, loop in achieved if "native" in mapping.split("-")[1]} >= {
+        ("native-native-cpu", loop) for loop in Loop
+    } | {("torch-native-cpu", loop) for loop in Loop}
+    assert ("torch-flat-cpu", "fused") in achieved
+    assert ("torch-flat-cpu", "strict") not in achieved, "nothing of it can be fused"
+    predicted = [row for row in rows if row.quantity == "predicted_gradient_steps_per_s"]
+    everything = {mapping for mapping, _ in achieved}
+    for strategy in ("composed-loop", "strict-loop", "map-tpds23", "primitive-sum"):
+        assert {row.device for row in predicted if row.backend == strategy} == everything
+    beside = [row for row in predicted if "error" in row.details]
+    assert {row.backend for row in beside} == set(VALIDATED)
+    for row in beside:
+        ran = achieved[row.device, row.details["ran"]]
+        assert row.details["achieved"] == ran.value
+        assert row.details["error"] > -1
+
+
+@pytest.mark.slow
+def test_each_loop_s_own_model_has_an_error_for_every_term_that_the_runtime_counts(
+    rows: list[Measurement],
+) -> None:
+    terms = {
+        (row.backend, row.device): set(row.details["term_errors"])
+        for row in rows
+        if row.quantity == "predicted_gradient_steps_per_s" and "error" in row.details
+    }
+    apart = {"actor", "insert", "sample and gather", "learner", "update", "loop"}
+    assert terms["composed-loop", "native-native-cpu"] == {"actor", "insert", "step", "loop"}
+    assert terms["composed-loop", "torch-native-cpu"] == apart
+    assert terms["strict-loop", "native-native-cpu"] == apart
+    assert terms["overlapped-loop", "native-native-cpu"] >= {"actor", "insert", "step"}
+
+
+@pytest.mark.slow
+def test_all_that_a_real_cell_gives_can_be_printed(
+    rows: list[Measurement], capsys: pytest.CaptureFixture[str]
+) -> None:
+    validate_command.show_cell(rows)
+    validate_command.show_strategies(rows)
+    printed = capsys.readouterr().out
+    assert all(f"{name} " in printed for name in NAMES.values())
+
+
+@pytest.mark.slow
+def test_regret_overhead_and_portability_are_those_of_the_mappings_that_ran(rows: list[Measurement]) -> None:
+    in_turn = [row.value for (_, loop), row in achieved_by(rows).items() if loop == "fused"]
+    lost = {row.backend: row for row in rows if row.quantity == "regret"}
+    assert set(lost) == set(VALIDATED)
+    assert all(row.value is not None and 0 <= row.value < 1 for row in lost.values())
+    overheads = {row.device for row in rows if row.quantity == "runtime_overhead"}
+    assert {"native-native-cpu", "torch-native-cpu"} <= overheads
+    found = {row.backend: row for row in rows if row.quantity == "portability"}
+    assert found["placerl"].value == pytest.approx(32 * max(in_turn)), "one device, whatever the backend"
+    assert found["placerl"].details["choices"] == ["cpu-cpu"]
+    assert found["sb3"].value > 0, "it was run, and has a learner on the CPU"
+    assert (found["rllib"].status, found["rllib"].value) == ("not_run", None)
+    assert "placerl compare cartpole-dqn --baselines rllib" in found["rllib"].reason
