@@ -8,8 +8,7 @@ import pytest
 from harness import workloads
 from harness.compare import registry
 from harness.compare.protocol import FailureKind, Worker, WorkerFailure, WorkerJob
-
-LIMIT_S = 300.0
+from tests.limits import LIMIT_S
 
 BROKEN = """
 import numpy as np
@@ -73,7 +72,7 @@ def test_a_workload_without_a_replay_is_refused():
             WorkerJob(
                 workload=workloads.load("cartpole-ppo").tables(), batch_size=32, seed=0, gradient_steps=1
             ),
-            60,
+            LIMIT_S,
         )
 
 

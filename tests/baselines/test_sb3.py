@@ -5,9 +5,9 @@ import pytest
 from harness import workloads
 from harness.compare import registry
 from harness.compare.protocol import FailureKind, WorkerFailure, WorkerJob
+from tests.limits import LIMIT_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
-LIMIT_S = 300.0
 
 
 def job(name, gradient_steps=20, environment=True, **training):

@@ -9,6 +9,7 @@ import pytest
 from harness import workloads
 from harness.compare import registry
 from harness.compare.protocol import FailureKind, WorkerFailure, WorkerJob
+from tests.limits import LIMIT_S
 
 TEMPLATE = Path(__file__).parent / "template"
 
@@ -38,11 +39,11 @@ def test_two_files_are_a_baseline(folder: Path) -> None:
     ]
     assert registry.baseline_names() == ["template"]
     with registry.baseline_worker("template") as worker:
-        result = worker.ask(job("cartpole-dqn", 200), 120)
+        result = worker.ask(job("cartpole-dqn", 200), LIMIT_S)
         assert result.gradient_steps == result.environment_steps == 200
         assert result.episode_returns
         assert {"numpy", "gymnasium"} <= set(result.versions)
         assert "none" in result.notes["replay"]
         with pytest.raises(WorkerFailure, match="ddpg is not mapped") as failure:
-            worker.ask(job("cartpole-ddpg", 20), 120)
+            worker.ask(job("cartpole-ddpg", 20), LIMIT_S)
     assert failure.value.kind is FailureKind.REFUSED

@@ -15,12 +15,12 @@ from harness.core.progress import silent
 from harness.plan import plan
 from harness.store.crash_marker import MAX_CRASHES
 from harness.store.store import Store
+from tests.limits import LIMIT_S
 
 sys.path.insert(0, str(Path(__file__).parent))
 import main_job
 
 pytestmark = pytest.mark.timeout(900)
-LIMIT_S = 800  # only so that a broken run ends some day
 PROGRAM = Path(main_job.__file__)
 
 

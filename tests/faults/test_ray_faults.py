@@ -15,11 +15,11 @@ import pytest
 
 from harness.store.store import Store
 from tests.faults.named_memory import held_by
+from tests.limits import LIMIT_S
 
 pytest.importorskip("ray", reason="needs the extra 'cluster'")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
-LIMIT_S = 800  # only so that a broken run ends some day
 HERE = Path(__file__).parent
 
 CELLS = """

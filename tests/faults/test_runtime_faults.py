@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 
 import psutil
 import pytest
@@ -12,10 +11,10 @@ import pytest
 from harness import workloads
 from harness.core.errors import UserError
 from harness.mapping import Mapping
-from harness.runtime import memory
 from harness.runtime.options import Options
 from harness.runtime.training import Training
-from harness.runtime.units.unit import UnitError
+from tests.limits import LIMIT_S
+from tests.processes import ends
 
 pytestmark = pytest.mark.timeout(900)
 NATIVE = Mapping.parse("native-native-cpu")
@@ -38,18 +37,6 @@ finally:
     training.close()
     print("closed", flush=True)
 """
-LIMIT_S = 800  # only so that a broken run ends some day: a busy machine starts three processes in minutes
-
-
-def gone(pid):
-    """Whether a process has ended, or does so within the limit."""
-    try:
-        psutil.Process(pid).wait(LIMIT_S)
-    except psutil.NoSuchProcess:
-        return True
-    except psutil.TimeoutExpired:
-        return False
-    return True
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
@@ -63,7 +50,7 @@ def test_ending_a_run_ends_its_actors(number):
             output, errors = run.communicate(timeout=LIMIT_S)
         finally:
             run.kill()
-    assert all(gone(pid) for pid in pids)
+    assert all(ends(pid) for pid in pids)
     if number == signal.SIGINT:
         assert output == "closed\n"
         assert errors.rstrip().endswith("KeyboardInterrupt")
@@ -114,56 +101,20 @@ def test_ctrl_c_does_not_wait_for_one_busy_actor_after_the_other():
             run.kill()
     assert len(pids) == number
     assert output == "closed\n1.0\n", "one after the other take four times that"
-    assert all(gone(pid) for pid in pids)
-
-
-def test_an_actor_that_dies_stops_the_run_by_name_and_nothing_is_left():
-    threads = set(threading.enumerate())
-    item = workloads.override(workloads.load("cartpole-dqn"), "training.actors", 2, "test")
-    training = Training(item, NATIVE, options=Options(processes=2, overlap=8))
-    training.warm_up()
-    pids = training._acting.pids
-    descriptors = [arrays.descriptor for arrays in training._acting._shared]
-    os.kill(pids[0], signal.SIGKILL)
-    with pytest.raises(UnitError, match="actor 0: its process was ended by SIGKILL"):
-        training.advance(10**9)
-    training.close()
-    training.close()
-    assert all(gone(pid) for pid in pids)
-    assert set(threading.enumerate()) <= threads
-    assert all(arrays.descriptor == -1 for arrays in training._acting._shared)
-    assert min(descriptors) > 2
+    assert all(ends(pid) for pid in pids)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "field"),
+    ("options", "field"),
     [
-        ({"mapping": "nothing-native-cpu"}, "learner: found nothing"),
-        ({"mapping": "native-nothing-cpu"}, "rmm: found nothing"),
-        ({"mapping": "native-native-moon"}, "storage: found moon"),
-        ({"mapping": "torch:cuda:99-native-cpu"}, "learner: found torch:cuda:99"),
         ({"presampled_batches": 10**6}, "presampled_batches: found 1000000; allowed: 0 to"),
         ({"presampled_batches": -1}, "presampled_batches: found -1; allowed: 0 to"),
         ({"processes": 2}, "actor processes: found 2; allowed: 0 to training.actors, 1"),
     ],
 )
-def test_what_cannot_run_is_refused_before_anything_starts(arguments, field):
+def test_what_cannot_run_is_refused_before_anything_starts(options, field):
     children = set(psutil.Process().children())
-    mapping = Mapping.parse(arguments.pop("mapping", "native-native-cpu"))
     with pytest.raises(UserError) as refused:
-        Training(workloads.load("cartpole-dqn"), mapping, options=Options(**arguments))
+        Training(workloads.load("cartpole-dqn"), NATIVE, options=Options(**options))
     assert field in str(refused.value)
     assert set(psutil.Process().children()) <= children
-
-
-def test_more_than_the_memory_holds_is_refused(monkeypatch):
-    item = workloads.override(workloads.load("cartpole-dqn"), "training.actors", 64, "test")
-    storage_bytes = memory.needed_bytes(item, 32, 0, 0)
-    free = type("Free", (), {"available": storage_bytes + 3 * memory.PROCESS_BYTES})
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
-    memory.check(item, 32, 0, processes=3)
-    with pytest.raises(UserError, match="actor processes: found 4; allowed: at most 3"):
-        memory.check(item, 32, 0, processes=4)
-    free.available = storage_bytes - 1
-    with pytest.raises(UserError, match=r"replay\.capacity: found .* GB of free memory"):
-        Training(item, NATIVE, options=Options(processes=1))

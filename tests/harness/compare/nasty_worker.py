@@ -1,4 +1,4 @@
-"""A worker that misbehaves as its first argument says; run as a process by `test_workers`."""
+"""A worker that misbehaves as its first argument says; run as a process by `test_protocol` and `test_rounds`."""
 
 import json
 import os
@@ -167,10 +167,12 @@ def main(what, *arguments):
             if what == "litter-killed":
                 os.kill(os.getpid(), signal.SIGKILL)
             answer()
-        elif what == "child-hang":
+        elif what == "child-then-hang":  # in the first job a child, in the second no answer
+            if number:
+                time.sleep(3600)
             child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
             write(arguments[0], child.pid)
-            time.sleep(3600)
+            answer()
 
 
 if __name__ == "__main__":

@@ -14,8 +14,7 @@ from harness.compare.protocol import FailureKind, WorkerFailure, WorkerJob
 from harness.core.errors import UserError
 from harness.runtime.options import Options
 from harness.runtime.training import Training
-
-LIMIT_S = 120.0
+from tests.limits import LIMIT_S
 
 
 def job(gradient_steps=20, **changes):

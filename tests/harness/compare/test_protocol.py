@@ -13,10 +13,11 @@ import pytest
 
 from harness.compare import guard, protocol, registry
 from harness.compare.protocol import FailureKind, Worker, WorkerFailure, WorkerJob
+from tests.limits import LIMIT_S
+from tests.processes import ends, gone
 
 NASTY = Path(__file__).with_name("nasty_worker.py")
 JOB = WorkerJob(workload={"name": "none"}, batch_size=32, seed=0, gradient_steps=10)
-LIMIT_S = 600.0  # only so that a broken worker ends some day
 
 
 def nasty(*arguments: str) -> Worker:
@@ -50,17 +51,6 @@ def temporary_folder(pid: int) -> Path:
         assert time.monotonic() < deadline_s, f"process {pid} showed no environment variables"
         time.sleep(0.01)
     return Path(variables["TMPDIR"])
-
-
-def gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-
-
-def wait_gone(pid: int) -> None:
-    deadline_s = time.monotonic() + LIMIT_S
-    while not gone(pid):
-        assert time.monotonic() < deadline_s, f"process {pid} is still there"
-        time.sleep(0.02)
 
 
 def test_job_after_job_and_nothing_left() -> None:
@@ -155,8 +145,14 @@ def test_daemons_go_with_a_worker_that_crashes(tmp_path: Path) -> None:
 
 def test_children_go_at_the_limit(tmp_path: Path) -> None:
     path = tmp_path / "pid"
-    assert fails("child-hang", str(path), limit_s=3.0).kind is FailureKind.TIMEOUT
-    assert gone(process_id(path))
+    with nasty("child-then-hang", str(path)) as worker:
+        worker.ask(JOB, LIMIT_S)
+        child = process_id(path)
+        assert not gone(child)
+        with pytest.raises(WorkerFailure) as failure:
+            worker.ask(JOB, 0.1)
+        assert failure.value.kind is FailureKind.TIMEOUT
+        assert gone(child)
 
 
 def test_a_guard_that_hangs_is_killed_and_closing_raises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +166,7 @@ def test_a_guard_that_hangs_is_killed_and_closing_raises_nothing(monkeypatch: py
         os.kill(hanging, signal.SIGSTOP)
         assert worker.close() == -signal.SIGKILL
         assert not psutil.pid_exists(hanging)
-        wait_gone(at_work.pid)
+        assert ends(at_work.pid)
     finally:
         shutil.rmtree(temporary)  # which the guard would have removed
 
@@ -194,7 +190,8 @@ OWNER = """
 import sys
 from harness.compare.protocol import Worker, WorkerJob
 worker = Worker([sys.executable, *sys.argv[1:]])
-worker.ask(WorkerJob(workload={}, batch_size=1, seed=0, gradient_steps=1), 600)
+for _ in range(2):
+    worker.ask(WorkerJob(workload={}, batch_size=1, seed=0, gradient_steps=1), 3600)
 """
 
 
@@ -202,7 +199,7 @@ worker.ask(WorkerJob(workload={}, batch_size=1, seed=0, gradient_steps=1), 600)
 def test_nothing_outlives_its_owner(number: signal.Signals, tmp_path: Path) -> None:
     path = tmp_path / "pid"
     owner = subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(NASTY), "child-hang", str(path)], stderr=subprocess.DEVNULL
+        [sys.executable, "-c", OWNER, str(NASTY), "child-then-hang", str(path)], stderr=subprocess.DEVNULL
     )
     try:
         child = process_id(path)
@@ -211,12 +208,11 @@ def test_nothing_outlives_its_owner(number: signal.Signals, tmp_path: Path) -> N
         below = [p.pid for p in psutil.Process(owner.pid).children(recursive=True)]
         assert child in below
         owner.send_signal(number)
-        owner.wait(600)
+        owner.wait(LIMIT_S)
     finally:
         owner.kill()
         owner.wait()
-    for pid in below:
-        wait_gone(pid)
+    assert all(ends(pid) for pid in below)
     assert not temporary.exists()
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 from harness import papers
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
-from harness.papers import Claim
+from harness.papers import Claim, Finding, Verdict
 from harness.store.store import Store
 
 MACHINE = {"fingerprint": "test-machine", "cpu": {"model": "Test CPU", "cores": 2}}
@@ -118,3 +118,14 @@ def frame_of(folder: Path, *measurements: Measurement) -> pd.DataFrame:
         for index, item in enumerate(measurements):
             run.finish(f"cell/{index}", [item])
         return store.frame(run=run.record.id)
+
+
+def verdict(key: str, folder: Path, *rows: Measurement) -> Verdict:
+    """The verdict on a claim by a store that holds these rows."""
+    (found,) = (each for each in papers.evaluate(frame_of(folder, *rows), key) if each.key == key)
+    return found
+
+
+def finding_without_rows(key: str) -> Finding:
+    """The finding on a claim whose check reads no row."""
+    return claim_of(key).evaluate(pd.DataFrame()).finding

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from harness.papers import Outcome
 from tests.harness.papers.device_rows import exact, on, replay, steps
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import verdict
 
 
 def test_intervals_that_overlap_order_nothing(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from harness.plan import plan, tiers
 from harness.profile import simulated as simulated_profile
 from harness.store.store import Store
 from tests.harness.papers.device_rows import SIZES, on, steps
-from tests.harness.papers.rows import MACHINE, profiled
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import MACHINE, profiled, verdict
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:

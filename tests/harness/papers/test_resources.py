@@ -6,19 +6,12 @@ from typing import Any
 
 import pytest
 
-from harness import papers
 from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers import Outcome, Verdict, resources
+from harness.papers import Outcome, resources
 from harness.papers.fix import table_1 as fix_table_1
 from harness.papers.ppo import table_1 as ppo_table_1
 from primitives.fpga.tools import counted
-from tests.harness.papers.rows import frame_of
-
-
-def verdict(key: str, folder: Path, *rows: Measurement) -> Verdict:
-    (found,) = (v for v in papers.evaluate(frame_of(folder, *rows), key) if v.key == key)
-    return found
+from tests.harness.papers.rows import frame_of, verdict
 
 
 @pytest.mark.parametrize(

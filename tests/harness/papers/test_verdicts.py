@@ -7,11 +7,11 @@ import pytest
 from harness import papers
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
-from harness.papers import Finding, Outcome, Verdict
+from harness.papers import Finding, Outcome
 from harness.papers.base import SHOWN_HERE
 from harness.papers.number import Number, format_value, from_text, ratio
 from harness.papers.ppo import cycle_models
-from tests.harness.papers.rows import frame_of, profiled
+from tests.harness.papers.rows import frame_of, profiled, verdict
 
 # Tables and figures that must each be a claim.
 LISTED = (
@@ -25,11 +25,6 @@ LISTED = (
     + [f"FIX-F{n}" for n in range(7, 11)]
     + ["FIX-T1", "FIX-T2"]
 )
-
-
-def verdict(key: str, folder: Path, *rows: Measurement) -> Verdict:
-    (found,) = (v for v in papers.evaluate(frame_of(folder, *rows), key) if v.key == key)
-    return found
 
 
 def test_every_listed_table_and_figure_is_a_claim() -> None:

@@ -6,7 +6,7 @@ from harness.core.provenance import Provenance
 from harness.papers import Outcome
 from harness.papers.number import Number, bounded_speedup
 from harness.report import export, formatting, site
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import verdict
 
 
 def test_a_suspect_number_is_marked_and_says_why() -> None:

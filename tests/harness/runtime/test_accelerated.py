@@ -1,14 +1,23 @@
 """PPO's iterations with an accelerator: its cycles and the links' time by hand, and the training that the host does."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance
 from harness.mapping import Mapping
+from harness.measure import full_speed
+from harness.runtime import accelerated, clock
 from harness.runtime.accelerated import HOST_TERMS, AcceleratedTraining, NetworkAccelerator
+from harness.runtime.actors import actor
 from harness.runtime.actors.in_process import InlineActors
 from harness.runtime.on_policy import OnPolicyTraining
+from primitives.algorithms.ppo import PPO
+from primitives.algorithms.ppo_objective import PpoObjective
+from tests.harness.mapping.links import Links
 from tests.harness.runtime.test_on_policy import PENDULUM, small
 
 CARTPOLE = ("CartPole-v1", (4,), "discrete", 2)
@@ -26,22 +35,12 @@ class Cycles:
         return 7 * 10**6 * batch
 
 
-class Links:
-    """Bytes take a second each to the accelerator, and two back; a transfer takes a latency."""
-
-    def __init__(self, latency_s: float = 0.0) -> None:
-        self._latency_s = latency_s
-
-    def bytes_per_s(self, source: str, target: str) -> float:
-        return {("cpu", "fpga"): 1.0, ("fpga", "cpu"): 0.5}[source, target]
-
-    def latency_s(self, source: str, target: str) -> float:
-        return self._latency_s
-
-
 def training(environment: tuple = CARTPOLE, latency_s: float = 0.0) -> AcceleratedTraining:
+    """Bytes take a second each to the accelerator, and two back; a transfer takes a latency."""
     accelerator = NetworkAccelerator("fpga", Cycles(), 1.0, Provenance.MODELLED)
-    return AcceleratedTraining(small(environment), accelerator, lambda: Links(latency_s))
+    speeds = {("cpu", "fpga"): 1.0, ("fpga", "cpu"): 0.5}
+    links = Links(lambda *pair: speeds[pair], lambda *_: latency_s)
+    return AcceleratedTraining(small(environment), accelerator, lambda: links)
 
 
 @pytest.mark.parametrize(("environment", "observation", "outputs"), [(CARTPOLE, 4, 3), (PENDULUM, 3, 2)])
@@ -77,24 +76,57 @@ def test_an_iteration_takes_its_runs_and_transfers(
     made.close()
 
 
-def test_only_the_host_s_pieces_and_the_devices_count() -> None:
-    """Of the wall clock, neither the learner nor the policy on the host: with no cycles, the parts add up to less."""
+def test_only_the_host_s_pieces_and_the_devices_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a clock that only the slowed calls move: neither the learner nor the policy on the host counts.
+
+    The accelerator and its links take no time.
+    """
+    now_s = 0.0
+    for module in (accelerated, actor, clock, full_speed):
+        monkeypatch.setattr(module, "perf_counter", lambda: now_s)
+    monkeypatch.setattr(full_speed, "waited_s", lambda: 0.0)
+
+    def slow(owner: object, name: str, seconds: float) -> None:
+        work = getattr(owner, name)
+
+        def slowed(*arguments: Any, **options: Any) -> Any:
+            nonlocal now_s
+            now_s += seconds
+            return work(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, slowed)
+
+    deal = PPO.minibatches
+
+    def dealt(*arguments: Any) -> Iterator[Any]:
+        nonlocal now_s
+        for batch in deal(*arguments):
+            now_s += 3.0
+            yield batch
+
     quick = NetworkAccelerator("fpga", Cycles(), 1e30, Provenance.SIMULATED)
-
-    class Fast(Links):
-        def bytes_per_s(self, source: str, target: str) -> float:
-            return 1e30
-
-    made = AcceleratedTraining(small(), quick, Fast)
-    whole = OnPolicyTraining(small(), Mapping.parse("native-native-cpu"))
-    for one in (made, whole):
-        one.warm_up()
-    progress = made.advance(5 * UPDATES)
-    host_s = sum(progress.terms_s[term] for term in HOST_TERMS)
-    assert 0 < host_s <= progress.wall_s * (1 + 1e-9)
+    made = AcceleratedTraining(small(), quick, Links)
+    for owner, name in ((made.learner, "step"), (made.learner, "explore"), (PPO, "prepare")):
+        slow(owner, name, 1000.0)  # only the simulation does these on the host
+    slow(made._acting, "collect", 5.0)
+    slow(PpoObjective, "drawn", 0.25)
+    slow(made, "_prepared", 4.0)
+    monkeypatch.setattr(PPO, "minibatches", dealt)
+    slow(made._objectives, "step", 2.0)
+    progress = made.warm_up()
+    made.close()
+    assert progress.gradient_steps == UPDATES
+    assert now_s > 1000 * (STEPS + UPDATES), "the learner was called on the host"
+    host_s = {
+        "environment": 5.0,
+        "draw": 0.25 * STEPS,
+        "prepare": 4.0,
+        "deal": 3.0 * UPDATES,
+        "objective": 2.0 * UPDATES,
+    }
+    assert {term: progress.terms_s[term] for term in HOST_TERMS} == pytest.approx(host_s)
     assert progress.terms_s["learner"] == pytest.approx(0.0, abs=1e-12)
-    for one in (made, whole):
-        one.close()
+    assert progress.wall_s == pytest.approx(sum(host_s.values()))
 
 
 def test_it_trains_as_the_host_would() -> None:

@@ -2,7 +2,6 @@
 
 import os
 
-import psutil
 import pytest
 
 from harness import workloads
@@ -17,6 +16,12 @@ CARTPOLE = workloads.load("cartpole-dqn")
 CAPACITY, UPDATE_INTERVAL = CARTPOLE.replay.capacity, CARTPOLE.training.update_interval
 ACTOR = InitialPriorities.ACTOR
 PARALLEL = {"processes": 2, "overlap": 8, "reallocate": True}
+
+
+@pytest.fixture(autouse=True)
+def _free_memory(monkeypatch):
+    """A machine with a tebibyte of free memory, whatever this one has."""
+    monkeypatch.setattr(memory, "available_bytes", lambda: 2**40)
 
 
 def check(options, mapping=TORCH, name="cartpole-dqn"):
@@ -128,8 +133,7 @@ def test_replay_management_is_not_mapped_where_there_is_none():
 def test_processes_are_counted_in_the_memory(monkeypatch):
     item = workloads.load("cartpole-dqn")
     needed_bytes = memory.needed_bytes(item, 32, 0, 0, collected_rows=64)
-    free = type("Free", (), {"available": needed_bytes + 3 * memory.PROCESS_BYTES})
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
+    monkeypatch.setattr(memory, "available_bytes", lambda: needed_bytes + 3 * memory.PROCESS_BYTES)
     check(Options(actors=64, processes=2, learners=2))
     with pytest.raises(UserError, match="actor processes: found 3; allowed: at most 2"):
         check(Options(actors=64, processes=3, learners=2))
@@ -140,8 +144,8 @@ def test_processes_are_counted_in_the_memory(monkeypatch):
 def test_what_the_actors_collect_between_two_insertions_is_counted_in_the_memory(monkeypatch):
     item = workloads.load("cartpole-dqn")
     row_bytes = memory.needed_bytes(item, 32, 0, 0, 1) - memory.needed_bytes(item, 32, 0, 0)
-    free = type("Free", (), {"available": memory.needed_bytes(item, 32, 0, 0) + 100 * row_bytes})
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
+    free_bytes = memory.needed_bytes(item, 32, 0, 0) + 100 * row_bytes
+    monkeypatch.setattr(memory, "available_bytes", lambda: free_bytes)
     steps = 100 // item.training.update_interval
     check(Options(overlap=steps))
     with pytest.raises(UserError, match=r"transitions between two insertions: found 101; allowed: what fits"):

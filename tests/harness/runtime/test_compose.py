@@ -18,8 +18,8 @@ from harness.runtime.options import STRICT, Fusion, InitialPriorities, Options
 from harness.runtime.timed_storage import TimedDeviceStorage
 from harness.runtime.training import Training
 from harness.workloads.custom_task import CustomTask
-from primitives import opencl_runtime
 from primitives.replay import ConcurrentReplay, FieldSpec, PrioritizedReplay, UniformReplay
+from tests.marks import needs_opencl
 
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
 CARTPOLE = workloads.load("cartpole-dqn")
@@ -117,11 +117,6 @@ def test_data_lies_on_the_host_or_with_a_simulated_learner_or_replay(mapping, al
     assert refused.value.field == "storage"
     for fine in ("native-fpga:u200-fpga:u200", "native-fpga:u200-cpu", "fpga-native-fpga"):
         assert compose.storage_of(CARTPOLE, Mapping.parse(fine)).capacity == CARTPOLE.replay.capacity
-
-
-needs_opencl = pytest.mark.skipif(
-    bool(opencl_runtime.unavailable_reason()), reason=opencl_runtime.unavailable_reason() or "available"
-)
 
 
 @needs_opencl
@@ -460,6 +455,7 @@ def test_the_actors_td_errors_are_by_the_weights_that_they_act_with(short, name)
     [
         ("abacus-native-cpu", "learner"),
         ("torch:tpu-native-cpu", "learner"),
+        ("torch:cuda:99-native-cpu", "learner"),
         ("torch-abacus-cpu", "rmm"),
         ("torch-native-moon", "storage"),
     ],

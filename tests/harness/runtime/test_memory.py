@@ -1,8 +1,5 @@
 """Bytes that a run needs, and what is refused where a machine has not that many."""
 
-from types import SimpleNamespace
-
-import psutil
 import pytest
 
 from harness.core.errors import UserError
@@ -18,7 +15,7 @@ def free(monkeypatch):
     """Sets the bytes of memory that are free."""
 
     def set_to(available):
-        monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=available))
+        monkeypatch.setattr(memory, "available_bytes", lambda: available)
 
     return set_to
 

@@ -107,7 +107,6 @@ def test_without_actor_threads_one_thread_does_both_in_turns() -> None:
     training.warm_up()
     done = training.advance(200)
     assert (done.gradient_steps, done.environment_steps) == (200, 200)
-    assert done.terms_s["actor_wait"] + done.terms_s["learner_wait"] < 0.2 * done.wall_s
 
 
 def test_a_stretch_reports_its_steps() -> None:

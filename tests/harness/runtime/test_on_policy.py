@@ -17,6 +17,7 @@ from harness.runtime.learners.creation import learner_of
 from harness.runtime.on_policy import OnPolicyTraining, start
 from harness.runtime.options import Options
 from harness.runtime.training import Training
+from tests.harness.mapping.links import Links
 
 MAPPING = Mapping.parse("torch-native-cpu")
 
@@ -244,16 +245,6 @@ def test_existing_actors_are_used_instead_of_new_ones():
     with pytest.raises(Started):
         on_policy.OnPolicyTraining(small(), MAPPING, options=Options(processes=2), starting=lend)
     assert asked == [(2, 2)]
-
-
-class Links:
-    """A platform whose links take no time."""
-
-    def latency_s(self, source, target):
-        return 0.0
-
-    def bytes_per_s(self, source, target):
-        return 1e300
 
 
 def simulated(item):

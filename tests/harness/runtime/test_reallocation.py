@@ -29,6 +29,7 @@ from harness.workloads import load
 from harness.workloads.custom_task import CustomTask
 from harness.workloads.task import algorithm_of
 from primitives.learner import backends
+from tests.harness.mapping.links import Links
 
 TORCH, NATIVE = Mapping.parse("torch-native-cpu"), Mapping.parse("native-native-cpu")
 START = Allocation(actors=8, trainers=0, batch_size=256)
@@ -172,24 +173,15 @@ def test_a_run_goes_on_whoever_is_active(short, backend):
     training.close()
 
 
-class SlowLinks:
-    """A platform whose links have a latency of half a second."""
-
-    def latency_s(self, source, target):
-        return 0.5
-
-    def bytes_per_s(self, source, target):
-        return 1e9
-
-
 def test_threads_take_work_from_an_accelerator_behind_a_slow_link(short):
     """In virtual time: the actors take far less than the gradients' way to the host and back, of 1 s."""
     needs("fpga")
+    slow = Links(lambda *_: 1e9, lambda *_: 0.5)
     training = Training(
         short("cartpole-dqn", actors=2),
         Mapping.parse("fpga-native-cpu"),
         options=Options(processes=2, overlap=4, reallocate=True),
-        platform=SlowLinks,
+        platform=lambda: slow,
     )
     training.fill()
     moved = []

@@ -9,6 +9,7 @@ from harness.mapping import Entry, Loop, Mapping, PerformanceTable, Target
 from harness.mapping.problem import problem_of
 from harness.mapping.schedule import HOST, Call, ScheduledRound
 from harness.mapping.strategies.composed_loop import ComposedLoop
+from tests.harness.mapping.links import Links
 from tests.harness.runtime.test_virtual_time import (
     INSERT_S,
     LEARN_S,
@@ -52,20 +53,14 @@ def test_it_agrees_with_the_runtime(short, boards: int, learner: bool, rmm: bool
     made.close()
 
 
-class Links:
-    """Every link and memory with a speed of its own, so slow that the host's own time is nothing, bytes a second.
+def slow_links(latency_s: float) -> Links:
+    """Every link and memory has a speed of its own, so slow that the host's own time is nothing, bytes a second.
 
     A transfer over a link also takes a latency.
     """
-
-    def __init__(self, latency_s: float = 0.0) -> None:
-        self._latency_s = latency_s
-
-    def latency_s(self, source: str, target: str) -> float:
-        return 0.0 if source == target else self._latency_s * (2 if source == "fpga" else 1)
-
-    def bytes_per_s(self, source: str, target: str) -> float:
-        return {("cpu", "fpga"): 3e-5, ("fpga", "cpu"): 7e-5, ("fpga", "fpga"): 19e-5}[source, target]
+    speeds = {("cpu", "fpga"): 3e-5, ("fpga", "cpu"): 7e-5, ("fpga", "fpga"): 19e-5}
+    latencies_s = {("cpu", "fpga"): latency_s, ("fpga", "cpu"): 2 * latency_s, ("fpga", "fpga"): 0.0}
+    return Links(lambda *pair: speeds[pair], lambda *pair: latencies_s[pair])
 
 
 @pytest.mark.parametrize(
@@ -86,7 +81,7 @@ def test_the_prediction_knows_the_links_of_the_clock(
 ) -> None:
     workload = short("cartpole-dqn")
     relaxed = {"ahead": AHEAD, "replay_beside": True} if loop is Loop.RELAXED else {}
-    links = Links(latency_s)
+    links = slow_links(latency_s)
     made = training(
         workload,
         boards=1,

@@ -21,19 +21,11 @@ from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Training
 from harness.runtime.units.replay import TimeBeside
 from harness.runtime.units.unit import UnitError
 from tests.harness.runtime.rail_workload import dqn_on_a_rail
+from tests.harness.runtime.short_workloads import short
 from tests.majority import majority
 
 MAPPING = Mapping.parse("torch-native-cpu")
 NATIVE = Mapping.parse("native-native-cpu")
-
-
-def small(name, **training):
-    """A shipped workload made short; further fields of `[training]` by name."""
-    tables = workloads.load(name).tables()
-    tables["network"]["hidden"] = [16]
-    tables["replay"]["capacity"] = 500
-    tables["training"] |= {"batch_size": 8, "batch_sizes": [8], "learning_starts": 40} | training
-    return workloads.from_tables(tables, "test")
 
 
 def trained(the_workload, steps=60, **arguments):
@@ -47,7 +39,7 @@ def trained(the_workload, steps=60, **arguments):
 
 @pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ddpg", "hopper-ddpg"])
 def test_the_same_seed_trains_the_same(name):
-    runs = [trained(small(name), seed=seed) for seed in (1, 1, 2)]
+    runs = [trained(short(name), seed=seed) for seed in (1, 1, 2)]
     parameters = [training.learner.parameters() for training, _ in runs]
     for key, value in parameters[0].items():
         np.testing.assert_array_equal(value, parameters[1][key])
@@ -56,7 +48,7 @@ def test_the_same_seed_trains_the_same(name):
 
 
 def test_a_replay_smaller_than_a_chunk_of_the_warm_up_is_filled():
-    tables = small("cartpole-dqn", actors=3, learning_starts=100).tables()
+    tables = short("cartpole-dqn", actors=3, learning_starts=100).tables()
     tables["replay"]["capacity"] = 100
     with closing(Training(workloads.from_tables(tables, "test"), MAPPING)) as training:
         training.fill()
@@ -67,7 +59,7 @@ def test_a_replay_smaller_than_a_chunk_of_the_warm_up_is_filled():
 @pytest.mark.parametrize(("actors", "interval"), [(1, 1), (1, 4), (3, 1), (4, 2), (4, 6)])
 def test_steps_are_counted_and_the_update_interval_kept(actors, interval):
     training, (warm_up, progress) = trained(
-        small("cartpole-dqn", actors=actors, update_interval=interval), steps=30
+        short("cartpole-dqn", actors=actors, update_interval=interval), steps=30
     )
     assert progress.gradient_steps >= 30
     assert progress.environment_steps == progress.gradient_steps * interval
@@ -79,8 +71,8 @@ def test_steps_are_counted_and_the_update_interval_kept(actors, interval):
 
 
 def test_advancing_in_pieces_is_advancing():
-    whole, _ = trained(small("cartpole-dqn"), steps=40)
-    pieces, _ = trained(small("cartpole-dqn"), steps=15)
+    whole, _ = trained(short("cartpole-dqn"), steps=40)
+    pieces, _ = trained(short("cartpole-dqn"), steps=15)
     pieces.advance(25)
     for key, value in whole.learner.parameters().items():
         np.testing.assert_array_equal(value, pieces.learner.parameters()[key])
@@ -88,7 +80,7 @@ def test_advancing_in_pieces_is_advancing():
 
 @pytest.mark.parametrize("fusion", [Fusion.NONE, Fusion.REPLAY])
 def test_the_terms_are_within_the_wall_time(fusion):
-    training, (_, progress) = trained(small("cartpole-dqn"), fusion=fusion)
+    training, (_, progress) = trained(short("cartpole-dqn"), fusion=fusion)
     separate = {"gather"} if fusion is Fusion.NONE else set()
     assert training.fusion is fusion
     assert progress.terms_s.keys() == separate | {
@@ -102,7 +94,7 @@ def test_the_terms_are_within_the_wall_time(fusion):
 @pytest.mark.parametrize("presampled_batches", [0, 3])
 def test_fusing_changes_nothing_but_rounding(presampled_batches):
     apart, fused = (
-        trained(small("cartpole-ddpg"), fusion=fusion, presampled_batches=presampled_batches)[0]
+        trained(short("cartpole-ddpg"), fusion=fusion, presampled_batches=presampled_batches)[0]
         for fusion in (Fusion.NONE, Fusion.REPLAY)
     )
     for key, value in apart.learner.parameters().items():
@@ -113,7 +105,7 @@ def test_fusing_changes_nothing_but_rounding(presampled_batches):
 @pytest.mark.parametrize("actors", [1, 3])
 def test_fused_steps_train_the_same_bit_for_bit(name, actors):
     apart, fused = (
-        trained(small(name, actors=actors), mapping=NATIVE, fusion=fusion)
+        trained(short(name, actors=actors), mapping=NATIVE, fusion=fusion)
         for fusion in (Fusion.REPLAY, Fusion.STEP)
     )
     for key, value in apart[0].learner.state_dict().items():
@@ -125,17 +117,17 @@ def test_fused_steps_train_the_same_bit_for_bit(name, actors):
 
 
 def test_the_most_that_a_mapping_allows_is_fused():
-    assert Training(small("cartpole-dqn"), NATIVE).fusion is Fusion.STEP
-    assert Training(small("cartpole-dqn", presampled_batches=2), NATIVE).fusion is Fusion.REPLAY
-    assert Training(small("cartpole-dqn"), MAPPING).fusion is Fusion.REPLAY
+    assert Training(short("cartpole-dqn"), NATIVE).fusion is Fusion.STEP
+    assert Training(short("cartpole-dqn", presampled_batches=2), NATIVE).fusion is Fusion.REPLAY
+    assert Training(short("cartpole-dqn"), MAPPING).fusion is Fusion.REPLAY
     reference = Mapping.parse("torch-reference-cpu")
-    assert Training(small("cartpole-dqn"), reference).fusion is Fusion.NONE
+    assert Training(short("cartpole-dqn"), reference).fusion is Fusion.NONE
     with pytest.raises(UserError, match="fusion"):
-        Training(small("cartpole-dqn"), reference, options=Options(fusion=Fusion.REPLAY))
+        Training(short("cartpole-dqn"), reference, options=Options(fusion=Fusion.REPLAY))
 
 
 def test_episodes_are_those_of_cartpole():
-    _, (warm_up, progress) = trained(small("cartpole-dqn"), steps=300)
+    _, (warm_up, progress) = trained(short("cartpole-dqn"), steps=300)
     episodes = warm_up.episodes + progress.episodes
     assert len(episodes) > 3
     ends = [0, *(episode.environment_step for episode in episodes)]
@@ -144,15 +136,15 @@ def test_episodes_are_those_of_cartpole():
 
 
 def test_uniform_replay_where_the_workload_says_so():
-    tables = small("cartpole-dqn").tables()
+    tables = short("cartpole-dqn").tables()
     tables["replay"]["prioritized"] = False
     training, _ = trained(workloads.from_tables(tables, "test"))
     assert type(training.replay).__name__ == "UniformReplay"
 
 
 def test_presampled_batches_train_on_older_samples():
-    strict, _ = trained(small("cartpole-dqn"))
-    relaxed, (_, progress) = trained(small("cartpole-dqn", presampled_batches=5))
+    strict, _ = trained(short("cartpole-dqn"))
+    relaxed, (_, progress) = trained(short("cartpole-dqn", presampled_batches=5))
     assert progress.gradient_steps == 60
     assert any(
         np.any(value != relaxed.learner.parameters()[key])
@@ -161,7 +153,7 @@ def test_presampled_batches_train_on_older_samples():
 
 
 def test_advancing_by_nothing_is_refused_and_by_one_step_is_not():
-    training = Training(small("cartpole-dqn"), MAPPING)
+    training = Training(short("cartpole-dqn"), MAPPING)
     for train in (training.advance, training.learn):
         for number in (0, -1):
             with pytest.raises(ValueError, match=f"gradient_steps: found {number}; allowed: at least 1"):
@@ -174,7 +166,7 @@ def test_advancing_by_nothing_is_refused_and_by_one_step_is_not():
 
 @pytest.mark.parametrize("mapping", [MAPPING, NATIVE])
 def test_learning_alone_takes_exactly_its_gradient_steps_and_no_environment_step(mapping):
-    training = Training(small("cartpole-dqn", actors=4), mapping)
+    training = Training(short("cartpole-dqn", actors=4), mapping)
     progress = training.learn(7)
     assert (progress.gradient_steps, progress.environment_steps, progress.episodes) == (7, 0, [])
     assert progress.losses.keys() >= {"q"}
@@ -187,7 +179,7 @@ def test_learning_alone_takes_exactly_its_gradient_steps_and_no_environment_step
 
 def test_a_batch_size_and_batches_ahead_of_its_own_replace_the_workload_s():
     training = Training(
-        small("cartpole-dqn", presampled_batches=2),
+        short("cartpole-dqn", presampled_batches=2),
         MAPPING,
         batch_size=5,
         options=Options(presampled_batches=1),
@@ -196,7 +188,7 @@ def test_a_batch_size_and_batches_ahead_of_its_own_replace_the_workload_s():
     assert training.learner.batch_size == 5
     assert len(training._loop.presampled) == 1
     training.close()
-    training = Training(small("cartpole-dqn", presampled_batches=2), MAPPING)
+    training = Training(short("cartpole-dqn", presampled_batches=2), MAPPING)
     training.advance(1)
     assert training.learner.batch_size == 8
     assert len(training._loop.presampled) == 2
@@ -208,12 +200,12 @@ def test_it_computes_with_the_threads_that_it_is_given_one_by_default(monkeypatc
     monkeypatch.setattr(training_module.torch, "set_num_threads", lambda threads: asked.append(threads))
     monkeypatch.setattr(training_module, "set_blas_threads", lambda threads: asked.append(threads))
     for options in ({}, {"threads": 3}):
-        Training(small("cartpole-dqn"), MAPPING, options=Options(**options)).close()
+        Training(short("cartpole-dqn"), MAPPING, options=Options(**options)).close()
     assert asked == [1, 1, 3, 3], "PyTorch's and NumPy's"
 
 
 def test_the_seed_is_0_unless_it_is_given():
-    runs = [Training(small("cartpole-dqn"), MAPPING, **seed) for seed in ({}, {"seed": 0}, {"seed": 1})]
+    runs = [Training(short("cartpole-dqn"), MAPPING, **seed) for seed in ({}, {"seed": 0}, {"seed": 1})]
     first, same, other = (training.learner.parameters() for training in runs)
     for name, value in first.items():
         np.testing.assert_array_equal(value, same[name])
@@ -232,14 +224,14 @@ def test_the_seed_is_0_unless_it_is_given():
     ],
 )
 def test_what_works_beside_the_learner_is_what_was_asked_for(options, actors, clock):
-    training = Training(small("cartpole-dqn"), NATIVE, options=Options(**options))
+    training = Training(short("cartpole-dqn"), NATIVE, options=Options(**options))
     assert (type(training._acting), type(training._time)) == (actors, clock)
     training.advance(1)
     training.close()
 
 
 def test_the_replay_is_filled_at_random_and_the_policy_acts_in_training():
-    training = Training(small("cartpole-dqn"), MAPPING)
+    training = Training(short("cartpole-dqn"), MAPPING)
     chosen, explore = [], training.learner.explore
     training.learner.explore = lambda observations, step, rng: (
         chosen.append(step) or explore(observations, step, rng)
@@ -250,7 +242,7 @@ def test_the_replay_is_filled_at_random_and_the_policy_acts_in_training():
 
 
 def test_a_stretch_takes_the_seconds_between_its_ends_on_the_runs_clock():
-    training = Training(small("cartpole-dqn"), MAPPING)
+    training = Training(short("cartpole-dqn"), MAPPING)
     training.warm_up()
     told = iter([1.0, 10.0])
     training._time.now_s = lambda: next(told)
@@ -259,7 +251,7 @@ def test_a_stretch_takes_the_seconds_between_its_ends_on_the_runs_clock():
 
 
 def test_numbers_that_are_none_are_blamed_on_the_actor_and_other_mistakes_are_not():
-    training = Training(small("cartpole-dqn"), MAPPING)
+    training = Training(short("cartpole-dqn"), MAPPING)
     training.warm_up()
 
     def refuse(transitions):
@@ -275,7 +267,7 @@ def test_numbers_that_are_none_are_blamed_on_the_actor_and_other_mistakes_are_no
 
 
 def test_what_the_memory_does_not_hold_is_refused_unless_it_has_been_made(monkeypatch):
-    task = small("cartpole-dqn")
+    task = short("cartpole-dqn")
     parts = compose.compose(task, MAPPING, batch_size=8, seed=1, local_storage=256)
     monkeypatch.setattr(training_module.memory, "available_bytes", lambda: 1000)
     with pytest.raises(UserError, match=r"replay\.capacity: found 500"):
@@ -309,7 +301,7 @@ def test_a_training_that_cannot_be_created_ends_what_it_has_started(monkeypatch,
     for kind in (ActorPool, ParallelLearner, TimeBeside):
         noting(kind)
     monkeypatch.setattr(training_module, failing, refuse)
-    item = small("cartpole-dqn", actors=2)
+    item = short("cartpole-dqn", actors=2)
     options = Options(
         processes=2,
         overlap=4,
@@ -325,7 +317,7 @@ def test_a_training_that_cannot_be_created_ends_what_it_has_started(monkeypatch,
 
 def test_what_is_left_is_closed_though_an_actor_cannot_be(monkeypatch):
     training = Training(
-        small("cartpole-dqn"),
+        short("cartpole-dqn"),
         NATIVE,
         options=Options(presampled_batches=1, replay_beside=True, fusion=Fusion.REPLAY),
     )
@@ -353,11 +345,11 @@ def test_more_than_one_learner_is_a_process_each(monkeypatch, learners, started)
 
     monkeypatch.setattr(training_module, "LearnerProcesses", start)
     if started is None:
-        Training(small("cartpole-dqn"), MAPPING, options=Options(learners=learners)).close()
+        Training(short("cartpole-dqn"), MAPPING, options=Options(learners=learners)).close()
         assert asked == []
     else:
         with pytest.raises(Started):
-            Training(small("cartpole-dqn"), MAPPING, options=Options(learners=learners))
+            Training(short("cartpole-dqn"), MAPPING, options=Options(learners=learners))
         assert asked == [(started, 8)]
 
 
@@ -378,14 +370,14 @@ def test_actors_have_room_for_what_they_are_asked_at_once(monkeypatch, options, 
 
     monkeypatch.setattr(training_module, "compose", make)
     with pytest.raises(Started):
-        Training(small("cartpole-dqn", actors=2), MAPPING, options=Options(**options))
+        Training(short("cartpole-dqn", actors=2), MAPPING, options=Options(**options))
     assert asked == [rows]
 
 
 @pytest.mark.parametrize("fusion", [Fusion.REPLAY, Fusion.STEP])
 def test_each_term_counts_the_time_of_its_own_call(fusion):
     """Parts that take long enough to tell them apart from the loop itself."""
-    training = Training(small("cartpole-dqn"), NATIVE, options=Options(fusion=fusion))
+    training = Training(short("cartpole-dqn"), NATIVE, options=Options(fusion=fusion))
     training.warm_up()
     insert = training.replay.insert
     training.replay.insert = lambda transitions: (time.sleep(0.01), insert(transitions))[1]
@@ -408,7 +400,7 @@ def test_each_term_counts_the_time_of_its_own_call(fusion):
 
 def test_the_replay_is_filled_to_where_learning_starts_and_no_further():
     for actors, expected in ((1, 40), (3, 42)):
-        training = Training(small("cartpole-dqn", actors=actors), MAPPING)
+        training = Training(short("cartpole-dqn", actors=actors), MAPPING)
         progress = training.warm_up()
         rounds = -(-WARM_UP_GRADIENT_STEPS // actors)  # of a vector step and `actors` gradient steps
         assert progress.environment_steps == expected + rounds * actors
@@ -417,7 +409,7 @@ def test_the_replay_is_filled_to_where_learning_starts_and_no_further():
 
 def test_a_batch_is_trained_on_once_it_has_waited_for_those_before_it():
     """Three batches wait: the first gradient step after the replay was filled is on what was sampled first."""
-    training = Training(small("cartpole-dqn", presampled_batches=3), MAPPING)
+    training = Training(short("cartpole-dqn", presampled_batches=3), MAPPING)
     training._loop.fill(40)
     sampled, learnt = [], []
     sample, step = training.replay.sample, training.learner.step
@@ -435,7 +427,7 @@ def test_a_batch_is_trained_on_once_it_has_waited_for_those_before_it():
 
 
 def test_rows_that_were_overwritten_meanwhile_keep_the_priority_of_their_new_item():
-    training = Training(small("cartpole-dqn", presampled_batches=1), MAPPING)
+    training = Training(short("cartpole-dqn", presampled_batches=1), MAPPING)
     training._loop.fill(40)
     training._loop.gradient_step()  # a batch of rows 0 to 39 waits
     waiting = training._loop.presampled[0].made.value.indices
@@ -483,4 +475,4 @@ def test_dqn_learns_to_hold_the_middle(mapping, arguments):
 
 def test_a_negative_overlap_is_refused():
     with pytest.raises(ValueError, match="overlap"):
-        Training(small("cartpole-dqn"), NATIVE, options=Options(overlap=-1))
+        Training(short("cartpole-dqn"), NATIVE, options=Options(overlap=-1))

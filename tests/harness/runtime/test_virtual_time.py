@@ -15,6 +15,7 @@ from harness.runtime import clock
 from harness.runtime.compose import compose
 from harness.runtime.options import Fusion, Options
 from harness.runtime.training import Training
+from tests.harness.mapping.links import Links
 
 NATIVE = Mapping.parse("native-native-cpu")
 INSERT_S, SAMPLE_S, LEARN_S, UPDATE_S = 2e6, 10e6, 100e6, 5e6
@@ -26,16 +27,6 @@ def set_clock(monkeypatch, now_s):
     """Replace the wall clock of virtual time by a function."""
     for module in (clock, full_speed):
         monkeypatch.setattr(module, "perf_counter", now_s)
-
-
-class Links:
-    """A platform whose links take no time."""
-
-    def latency_s(self, source, target):
-        return 0.0
-
-    def bytes_per_s(self, source, target):
-        return 1e300
 
 
 def simulate(part, **seconds):
@@ -135,14 +126,8 @@ def test_the_host_waits_for_a_simulated_learner(short):
 
 
 def test_transfers_take_the_links_time(short):
-    class Slow(Links):
-        def latency_s(self, source, target):
-            return 0.0
-
-        def bytes_per_s(self, source, target):
-            return 1e-6
-
-    made = training(short("cartpole-dqn"), links=Slow, rmm=False)
+    slow = Links(lambda *_: 1e-6)
+    made = training(short("cartpole-dqn"), links=lambda: slow, rmm=False)
     made.warm_up()
     batch_bytes = 8 * (ITEM_BYTES + WEIGHT_BYTES)
     weights_bytes = sum(value.nbytes for value in made.learner.parameters().values())
@@ -193,15 +178,8 @@ def test_transfers_take_the_links_time(short):
 )
 def test_every_byte_between_host_and_board_is_counted(short, learner, rmm, storage, sent_bytes):
     """And none twice: an environment step and a gradient step of 8 transitions."""
-
-    class Slow(Links):
-        def latency_s(self, source, target):
-            return 0.0
-
-        def bytes_per_s(self, source, target):
-            return 1e300 if source == target else 1e-6
-
-    made = training(short("cartpole-dqn"), links=Slow, learner=learner, rmm=rmm, storage=storage)
+    slow = Links(lambda source, target: 1e300 if source == target else 1e-6)
+    made = training(short("cartpole-dqn"), links=lambda: slow, learner=learner, rmm=rmm, storage=storage)
     made.warm_up()
     progress = made.advance(10)
     told_s = {"insert": INSERT_S, "sample": SAMPLE_S, "update": UPDATE_S} if rmm else {}
@@ -244,14 +222,8 @@ def test_the_host_writes_into_its_own_storage_beside_a_simulated_replay(short, s
     ("storage", "gather_s"), [("cpu", WRITE_S), ("fpga", 8 * (INDEX_BYTES + ITEM_BYTES) / 1e-6)]
 )
 def test_gathering_takes_what_it_took_on_the_host_or_the_boards_memory(short, storage, gather_s):
-    class Slow(Links):
-        def latency_s(self, source, target):
-            return 0.0
-
-        def bytes_per_s(self, source, target):
-            return 1e-6 if source == target else 1e300
-
-    made = training(short("cartpole-dqn"), links=Slow, learner=False, storage=storage)
+    slow = Links(lambda source, target: 1e-6 if source == target else 1e300)
+    made = training(short("cartpole-dqn"), links=lambda: slow, learner=False, storage=storage)
     gather = made._storage.gather
 
     def timed(*arguments):
@@ -299,14 +271,8 @@ def test_what_the_host_does_for_a_storage_on_the_board_is_no_part_of_the_time(sh
 
 @pytest.mark.parametrize("overlap", [0, 4])
 def test_a_simulated_learners_weights_come_over_its_link(short, overlap):
-    class Slow(Links):
-        def latency_s(self, source, target):
-            return 0.0
-
-        def bytes_per_s(self, source, target):
-            return 1e-6 if (source, target) == ("fpga", "cpu") else 1e300
-
-    made = training(short("cartpole-dqn"), links=Slow, rmm=False, overlap=overlap)
+    slow = Links(lambda *pair: 1e-6 if pair == ("fpga", "cpu") else 1e300)
+    made = training(short("cartpole-dqn"), links=lambda: slow, rmm=False, overlap=overlap)
     made.warm_up()
     weights_s = sum(value.nbytes for value in made.learner.parameters().values()) / 1e-6
     progress = made.advance(40)

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import papers
 from harness.core.progress import silent
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
-from harness.papers import Outcome, Verdict
+from harness.papers import Outcome
 from harness.papers.clocks import placed_clock
 from harness.papers.fix import figure_10_array
 from harness.papers.fix.figure_10_array import BACKENDS, EXPERIMENT, QUANTITY
@@ -17,7 +16,7 @@ from harness.papers.fix.throughput import BATCH_SIZES
 from harness.papers.number import from_cell
 from primitives.fpga.cycles import fixar
 from primitives.learner.fpga import fpga_backend
-from tests.harness.papers.rows import frame_of, measurement
+from tests.harness.papers.rows import frame_of, measurement, verdict
 
 
 def test_the_products_of_an_update_cover_every_multiply_accumulate() -> None:
@@ -56,11 +55,6 @@ def test_rows_are_simulated_at_an_assumed_clock() -> None:
         assert row.value == pytest.approx(row.batch_size * 164e6 / row.details["cycles"])
         assert row.details["cycles"] == sum(row.details["unit_cycles"].values())
         assert 0 < row.details["forward_cycles"] < row.details["unit_cycles"]["products"]
-
-
-def verdict(key: str, folder: Path, *rows: Measurement) -> Verdict:
-    (found,) = (v for v in papers.evaluate(frame_of(folder, *rows), key) if v.key == key)
-    return found
 
 
 def array(rates: list[float], bits: int = 16, products: float = 1e5) -> list[Measurement]:

@@ -24,8 +24,7 @@ from harness.papers.map.algorithm_2 import (
     unavoidable,
 )
 from tests.harness.papers.rows import frame_of
-
-needs_opencl = pytest.mark.skipif("opencl" not in printed_tree.device_names(), reason="no OpenCL device")
+from tests.marks import needs_opencl
 
 
 def row(

@@ -19,8 +19,7 @@ from primitives.fpga.cycles import difference_table
 from primitives.fpga.cycles.learner import map_cycles
 from primitives.fpga.export import toolchain
 from primitives.sum_tree import fpga_backend
-from tests.harness.papers.rows import measurement
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import measurement, verdict
 
 KEYS = {REPLAY: "MAP-VI-A2-replay", LEARNER: "MAP-VI-A2-learner"}
 DESIGNS = {

@@ -9,8 +9,7 @@ from harness.papers import Outcome
 from harness.papers.map import figure_11
 from tests.harness.papers.device_rows import on, steps
 from tests.harness.papers.drawn import points
-from tests.harness.papers.rows import TOO_FEW, frame_of, profiled
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import TOO_FEW, frame_of, profiled, verdict
 
 
 def test_the_fastest_backend_of_each_device_is_drawn(tmp_path: Path) -> None:

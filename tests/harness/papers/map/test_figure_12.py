@@ -11,8 +11,7 @@ from harness.papers.map import figure_12
 from harness.profile import simulated as simulated_profile
 from tests.harness.papers.device_rows import on, replay
 from tests.harness.papers.drawn import points
-from tests.harness.papers.rows import TOO_FEW, frame_of, profiled
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import TOO_FEW, frame_of, profiled, verdict
 
 
 def test_both_calls_have_a_panel(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ import pytest
 from harness.core.progress import silent
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
-from harness.papers import Outcome, Verdict, claims
+from harness.papers import Outcome, Verdict
 from harness.papers.map import figure_12_threads
 from harness.papers.map.atomic_tree import AtomicSumTree
 from harness.papers.map.figure_12_threads import EXPERIMENT, FIND, UPDATE, sides
 from harness.plan import plan, tiers
 from harness.store.store import Store
-from tests.harness.papers.rows import frame_of
+from tests.harness.papers.rows import claim_of, frame_of
 
 
 @pytest.mark.parametrize("side", [side for side in sides() if not side.null], ids=str)
@@ -58,7 +58,7 @@ def test_what_is_measured_leads_to_a_verdict(monkeypatch: pytest.MonkeyPatch, tm
         run = store.begin_run("quick", "revision", {"fingerprint": "test-machine"})
         plan.execute(run, [cell], silent)
         frame = store.frame()
-    (claim,) = claims("MAP-F12-threads")
+    claim = claim_of("MAP-F12-threads")
     assert claim.needs_cell(cell.key)
     finding = claim.evaluate(frame).finding
     assert finding.outcome is Outcome.NO_VERDICT, "one round is too few"
@@ -108,8 +108,7 @@ def times(find: float, update: float) -> dict[tuple[str, int], float]:
 
 
 def verdict(folder: Path, made: list[Measurement]) -> Verdict:
-    (claim,) = (claim for claim in claims() if claim.key == "MAP-F12-threads")
-    return claim.evaluate(frame_of(folder, *made))
+    return claim_of("MAP-F12-threads").evaluate(frame_of(folder, *made))
 
 
 @pytest.mark.parametrize(

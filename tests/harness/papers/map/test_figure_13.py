@@ -10,8 +10,7 @@ from harness.core.row import Measurement
 from harness.papers import Outcome
 from tests.harness.papers.device_rows import on, steps
 from tests.harness.papers.map.test_predictions import run
-from tests.harness.papers.rows import TOO_FEW, profiled
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import TOO_FEW, profiled, verdict
 
 
 def shares(by_size: dict[int, float], device: str = "cuda", **more: str) -> list[Measurement]:

@@ -9,8 +9,7 @@ from harness.core.row import Measurement
 from harness.papers import Outcome
 from harness.papers.map import figure_14
 from tests.harness.papers.drawn import points
-from tests.harness.papers.rows import compared, frame_of
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import compared, frame_of, verdict
 
 
 def alone(workload: str, gain: float, word: str = "faster", line: str = "rllib_2_6_3") -> Measurement:

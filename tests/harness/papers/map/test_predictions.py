@@ -11,8 +11,7 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.papers import Outcome
 from harness.papers.map.predictions import NEEDS
-from tests.harness.papers.rows import TOO_FEW, frame_of, predicted, profiled, trained
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import TOO_FEW, frame_of, predicted, profiled, trained, verdict
 
 MAPPING = "torch-native-cpu"
 

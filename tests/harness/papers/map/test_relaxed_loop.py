@@ -11,8 +11,7 @@ from harness.papers import Finding, Outcome
 from harness.papers.map import relaxed_loop
 from tests.harness.papers.map.test_figure_10 import WIGGLE, curves
 from tests.harness.papers.map.test_predictions import run
-from tests.harness.papers.rows import TOO_FEW, final_return, frame_of
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import TOO_FEW, final_return, frame_of, verdict
 
 
 def finding(folder: Path, *rows: Measurement) -> Finding:

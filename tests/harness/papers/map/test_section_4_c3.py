@@ -8,8 +8,7 @@ import pytest
 
 from harness.core.row import Measurement
 from harness.papers import Outcome
-from tests.harness.papers.rows import TOO_FEW, profiled
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import TOO_FEW, profiled, verdict
 
 
 def index_times(gpu_over_cpu: dict[int, float], **more: Any) -> list[Measurement]:

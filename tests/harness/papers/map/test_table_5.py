@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from harness import papers
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.mapping import absent_platforms
-from harness.papers import Outcome, Verdict
+from harness.papers import Outcome
 from harness.papers.map import table_5
-from tests.harness.papers.rows import frame_of, measurement
+from tests.harness.papers.rows import measurement, verdict
 
 
 def test_table_5_is_modelled_cell_by_cell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,11 +68,6 @@ def ran(mapping: str, gps: float, loop: str = "fused", **fields: Any) -> Measure
         "details": {"mapping": mapping, "loop": loop},
     }
     return measurement(gps, **(base | fields))
-
-
-def verdict(key: str, folder: Path, *rows: Measurement) -> Verdict:
-    (found,) = (v for v in papers.evaluate(frame_of(folder, *rows), key) if v.key == key)
-    return found
 
 
 @pytest.mark.parametrize(("hopper", "same"), [("F-F-F", 3), ("G-C-G", 2)])

@@ -7,7 +7,7 @@ import pytest
 from harness.papers import Outcome
 from harness.papers.map import table_6
 from tests.harness.papers.map.test_tables import NOTHING, in_table
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import verdict
 
 
 def test_shares_of_one_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from primitives.fpga.devices import catalogue
 from primitives.fpga.explore import map_replay
 from primitives.learner.fpga import pipeline, pipeline_resources
 from tests.harness.papers.map.test_tables import NOTHING, in_table
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import verdict
 
 
 def test_the_choices_are_those_of_the_exploration(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.papers import Outcome
 from harness.papers.map import table_7_rates
-from tests.harness.papers.rows import measurement
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import measurement, verdict
 
 PRINTED = {"pong-dqn": (256, 139.06), "hopper-ddpg": (16384, 379.05), "cartpole-ddpg": (16384, 1525.11)}
 

@@ -11,8 +11,7 @@ from harness.core.provenance import Provenance
 from harness.papers import Outcome
 from harness.papers.map import tables
 from harness.papers.number import Number, from_cell, from_text
-from tests.harness.papers.rows import trained
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import trained, verdict
 
 NOTHING = pd.DataFrame()
 

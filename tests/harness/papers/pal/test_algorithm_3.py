@@ -10,7 +10,7 @@ from harness.core.row import Measurement
 from harness.papers import Outcome
 from harness.papers.pal import algorithm_3
 from harness.papers.pal.algorithm_3 import PRINTED, UNLOCKED
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import verdict
 
 
 def test_every_order_is_measured_with_every_number_of_threads() -> None:

@@ -14,8 +14,7 @@ from harness.papers import Outcome
 from harness.papers.pal import figure_9_tree
 from harness.papers.tree_layouts import TreeLayout
 from tests.harness.papers.drawn import points
-from tests.harness.papers.rows import frame_of, profiled
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import frame_of, profiled, verdict
 
 
 class Asked(Exception):

@@ -12,8 +12,7 @@ from harness.papers import Outcome
 from harness.papers.pal import section_5_b
 from harness.papers.pal.section_5_b import EXPERIMENT, splits
 from harness.plan.tiers import TIERS
-from tests.harness.papers.rows import profiled
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import profiled, verdict
 
 
 def rows_of(name: str, gain: float, cores: int = 3, itself: float = 1.0) -> list[Measurement]:

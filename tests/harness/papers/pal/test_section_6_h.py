@@ -11,7 +11,7 @@ from harness.papers import Outcome
 from harness.papers.number import Number, from_text
 from harness.papers.pal import section_6_h
 from tests.harness.papers.pal.test_figure_9_tree import tree_rows
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import verdict
 
 
 def test_an_experiment_measures_every_configuration() -> None:

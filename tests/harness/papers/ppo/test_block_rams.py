@@ -2,17 +2,11 @@
 
 from dataclasses import replace
 
-import pandas as pd
 import pytest
 
-from harness.papers import Finding, Outcome
+from harness.papers import Outcome
 from harness.papers.ppo import block_rams
-from tests.harness.papers.rows import claim_of
-
-
-def finding(key: str) -> Finding:
-    """These checks read no row."""
-    return claim_of(key).evaluate(pd.DataFrame()).finding
+from tests.harness.papers.rows import finding_without_rows
 
 
 def printed(monkeypatch: pytest.MonkeyPatch, humanoid: float = 1.1) -> None:
@@ -26,7 +20,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, humanoid: float = 1.1) -> None:
 
 
 def test_a_table_that_prints_fewer_for_the_larger_network_gives_no_verdict() -> None:
-    found = finding("PPO-T1-memory")
+    found = finding_without_rows("PPO-T1-memory")
     assert found.outcome is Outcome.NO_VERDICT
     assert "Humanoid takes 638 where Hopper takes 696 (M = 64)" in found.explanation
 
@@ -34,7 +28,7 @@ def test_a_table_that_prints_fewer_for_the_larger_network_gives_no_verdict() -> 
 def test_block_rams_grow_and_are_about_as_many_as_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hopper at M = 512: activations and deltas take 352 + 288 words of a bank, more than half a block RAM has."""
     printed(monkeypatch)
-    found = finding("PPO-T1-memory")
+    found = finding_without_rows("PPO-T1-memory")
     assert found.outcome is Outcome.CONSISTENT
     values = [number.value for number in found.ours]
     assert values == [1024, 1024, 1024, 1280, 1024, 1024, 1280, 1792]
@@ -46,11 +40,11 @@ def test_counts_that_do_not_grow_or_are_far_off_give_no_verdict(
 ) -> None:
     printed(monkeypatch)
     monkeypatch.setattr(block_rams, "_counts", lambda _: counts)
-    assert finding("PPO-T1-memory").outcome is Outcome.NO_VERDICT
+    assert finding_without_rows("PPO-T1-memory").outcome is Outcome.NO_VERDICT
 
 
 def test_the_exploration_chooses_the_papers_side() -> None:
-    found = finding("PPO-5.2-choice")
+    found = finding_without_rows("PPO-5.2-choice")
     assert found.outcome is Outcome.CONSISTENT
     by_name = {number.quantity: number.value for number in found.ours}
     assert by_name["Hopper: side of the fastest array that fits"] == 16
@@ -65,4 +59,4 @@ def test_another_choice_gives_no_verdict(monkeypatch: pytest.MonkeyPatch) -> Non
         return sorted((replace(d, fits=True) for d in designs(benchmark)), key=lambda d: -d.side)
 
     monkeypatch.setattr(block_rams, "_designs", largest)
-    assert finding("PPO-5.2-choice").outcome is Outcome.NO_VERDICT
+    assert finding_without_rows("PPO-5.2-choice").outcome is Outcome.NO_VERDICT

@@ -13,7 +13,6 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from harness import papers
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.papers import gains_rule
@@ -26,12 +25,11 @@ from harness.plan.tiers import TIERS
 from primitives.fpga.cycles import gemm, networks
 from tests.harness.papers.closed_forms import closed_forms  # noqa: F401
 from tests.harness.papers.drawn import points
-from tests.harness.papers.rows import frame_of
+from tests.harness.papers.rows import claim_of, frame_of
 
 
 def verdict(key: str, folder: Path, rows: list[Measurement]) -> Verdict:
-    (claim,) = (claim for claim in papers.claims() if claim.key == key)
-    return claim.evaluate(frame_of(folder, *rows))
+    return claim_of(key).evaluate(frame_of(folder, *rows))
 
 
 OUTCOMES = {
@@ -298,7 +296,7 @@ DRAWN = {
 @pytest.mark.usefixtures("closed_forms")
 @pytest.mark.parametrize("key", DRAWN)
 def test_every_row_of_inferences_and_gains_is_drawn(key: str, tmp_path: Path) -> None:
-    (claim,) = (claim for claim in papers.claims() if claim.key == key)
+    claim = claim_of(key)
     assert claim.draw is not None
     figure = claim.draw(frame_of(tmp_path, *EXPERIMENTS[key][1](lambda *_: None)))
     assert points(figure) == DRAWN[key]

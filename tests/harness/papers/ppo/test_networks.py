@@ -2,29 +2,23 @@
 
 from typing import Any
 
-import pandas as pd
 import pytest
 
-from harness.papers import Finding, Outcome
+from harness.papers import Outcome
 from harness.papers.ppo import networks
 from harness.papers.ppo.table_2_iterations import table_columns
-from tests.harness.papers.rows import claim_of
-
-
-def finding(key: str) -> Finding:
-    """These checks read no row."""
-    return claim_of(key).evaluate(pd.DataFrame()).finding
+from tests.harness.papers.rows import finding_without_rows
 
 
 def test_counts_and_closed_forms_are_consistent() -> None:
-    memory = finding("PPO-3.1")
+    memory = finding_without_rows("PPO-3.1")
     assert memory.outcome is Outcome.CONSISTENT
     # Humanoid's 376-128-64-17 with biases.
     mlp = 32 * (377 * 128 + 129 * 64 + 65 * 17) / 1e6
     # NatureCNN with 6 actions: three convolutions, 3136 x 512 and 512 x 6, each with biases.
     cnn = 32 * (8224 + 32832 + 36928 + 3137 * 512 + 513 * 6) / 1e6
     assert [number.value for number in memory.ours] == pytest.approx([mlp, cnn])
-    side = finding("PPO-5.2-side")
+    side = finding_without_rows("PPO-5.2-side")
     assert side.outcome is Outcome.CONSISTENT
     assert len(side.ours) == 3 * 3
     assert "Cycles fall with every doubling in 9 of 9 cases" in side.explanation
@@ -38,7 +32,7 @@ def test_a_count_is_the_printed_one_within_rounding(
     counted: float, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(networks, "_megabits", lambda parameters: counted * 32 * parameters / 1e6)
-    assert finding("PPO-3.1").outcome is outcome
+    assert finding_without_rows("PPO-3.1").outcome is outcome
 
 
 @pytest.mark.parametrize(
@@ -54,7 +48,7 @@ def test_arrays_that_gain_nothing_or_too_much_give_no_verdict(
             self.total = 1e9 / side ** (3 * (cycles > 1))
 
     monkeypatch.setattr(networks.ppo, "iteration_cycles", lambda *_, side, **__: Total(side))
-    found = finding("PPO-5.2-side")
+    found = finding_without_rows("PPO-5.2-side")
     assert found.outcome is Outcome.NO_VERDICT
     assert words in found.explanation
 
@@ -73,7 +67,7 @@ def test_arrays_of_every_power_of_2_are_compared_over_iterations_of_the_paper(
         return Total(side)
 
     monkeypatch.setattr(networks.ppo, "iteration_cycles", counted)
-    found = finding("PPO-5.2-side")
+    found = finding_without_rows("PPO-5.2-side")
     assert found.outcome is Outcome.CONSISTENT
     assert [number.value for number in found.ours] == [2.0] * 9
     assert {side for _, _, side in asked} == {4, 8, 16, 32}
@@ -84,7 +78,7 @@ def test_arrays_of_every_power_of_2_are_compared_over_iterations_of_the_paper(
 
 
 def test_what_training_keeps_is_counted_of_both_networks() -> None:
-    found = finding("PPO-2.4-memory")
+    found = finding_without_rows("PPO-2.4-memory")
     assert found.outcome is Outcome.NO_VERDICT
     parameters = (11 * 64 + 64 + 64 * 64 + 64 + 64 * 3 + 3) + (11 * 64 + 64 + 64 * 64 + 64 + 64 + 1)
     kept = 11 + 3 * (64 + 64 + 3) + 3 * (64 + 64 + 1)

@@ -11,7 +11,7 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.papers import Outcome
 from harness.papers.ppo import shared_trunk
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import verdict
 
 
 def test_shared_networks_are_one_body_with_two_heads() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from harness import papers
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.measure import statistics
@@ -23,7 +22,7 @@ from harness.papers.ppo.table_2_iterations import (
     TIME,
 )
 from primitives.fpga.cycles.ppo import PpoIteration
-from tests.harness.papers.rows import PLACED_MHZ, frame_of
+from tests.harness.papers.rows import PLACED_MHZ, claim_of, frame_of
 
 SMALL, LARGE = PpoIteration(16, 512, 64, 10), PpoIteration(16, 512, 512, 10)
 CLOCK_MHZ = PLACED_MHZ
@@ -75,8 +74,7 @@ def rows(
 
 
 def finding(key: str, folder: Path, *made: list[Measurement]) -> Finding:
-    (claim,) = (claim for claim in papers.claims() if claim.key == key)
-    return claim.evaluate(frame_of(folder, *(row for some in made for row in some))).finding
+    return claim_of(key).evaluate(frame_of(folder, *(row for some in made for row in some))).finding
 
 
 @pytest.mark.parametrize(

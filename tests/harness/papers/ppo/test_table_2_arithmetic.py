@@ -3,13 +3,11 @@
 from dataclasses import replace
 from itertools import product
 
-import pandas as pd
 import pytest
 
 from harness.papers import Outcome, published
-from harness.papers.base import Finding
 from harness.papers.ppo import table_2_arithmetic
-from tests.harness.papers.rows import claim_of
+from tests.harness.papers.rows import finding_without_rows
 
 TABLE_1, TABLE_2 = "ppo_table_1", "ppo_table_2"
 Alter = dict[tuple[str, str], float]
@@ -29,11 +27,6 @@ def alter(monkeypatch: pytest.MonkeyPatch) -> Alter:
     return values
 
 
-def finding(key: str) -> Finding:
-    """These checks read no row."""
-    return claim_of(key).evaluate(pd.DataFrame()).finding
-
-
 UNDECIDED = {
     "PPO-T1": "blocks of 18 Kbit",
     "PPO-T2-trajectory": "does not say over which baseline",
@@ -48,14 +41,14 @@ CONSISTENT = ("PPO-T2-bases", "PPO-T2-steps")
 
 @pytest.mark.parametrize("key", UNDECIDED)
 def test_what_could_be_explained_accuses_no_paper(key: str) -> None:
-    found = finding(key)
+    found = finding_without_rows(key)
     assert found.outcome is Outcome.NO_VERDICT
     assert UNDECIDED[key] in found.explanation
 
 
 @pytest.mark.parametrize("key", CONSISTENT)
 def test_tables_that_agree_with_the_text_are_consistent(key: str) -> None:
-    assert finding(key).outcome is Outcome.CONSISTENT
+    assert finding_without_rows(key).outcome is Outcome.CONSISTENT
 
 
 @pytest.mark.parametrize(("hopper", "outcome"), [(10.9, Outcome.CONSISTENT), (11.0, Outcome.NO_VERDICT)])
@@ -64,21 +57,21 @@ def test_totals_a_tenth_apart_count_different_blocks(hopper: float, outcome: Out
     for (row, sizes), total in totals.items():
         alter[row, f"BRAM{sizes}"] = total
         alter[row, f"BRAM share{sizes}"] = 100.0
-    found = finding("PPO-T1")
+    found = finding_without_rows("PPO-T1")
     assert found.outcome is outcome
     assert [number.value for number in found.ours] == list(totals.values())
 
 
 def test_shares_of_one_number_of_blocks_are_consistent(alter: Alter) -> None:
     alter["Pong", "BRAM"] = 0.72 * 2160
-    assert finding("PPO-T1").outcome is Outcome.CONSISTENT
+    assert finding_without_rows("PPO-T1").outcome is Outcome.CONSISTENT
 
 
 def test_the_gain_over_the_cpu_counts_in_the_abstract_s_range(alter: Alter) -> None:
     for column in ("M=256", "N=4"):
         alter["Pong, Baselines, CPU-FPGA", f"{column} speed-up"] = 1.3
     alter["Pong, Baselines, CPU", "M=32"] = 870 / 1.29
-    found = finding("PPO-T2-Pong")
+    found = finding_without_rows("PPO-T2-Pong")
     assert found.outcome is Outcome.NO_VERDICT
     assert [number.value for number in found.ours] == pytest.approx([1.6, 1.3, 1.3, 1.3, 1.29])
 
@@ -86,7 +79,7 @@ def test_the_gain_over_the_cpu_counts_in_the_abstract_s_range(alter: Alter) -> N
 def test_speed_ups_within_the_abstract_s_range_are_consistent(alter: Alter) -> None:
     for column in ("M=256", "N=4"):
         alter["Pong, Baselines, CPU-FPGA", f"{column} speed-up"] = 1.3
-    assert finding("PPO-T2-Pong").outcome is Outcome.CONSISTENT
+    assert finding_without_rows("PPO-T2-Pong").outcome is Outcome.CONSISTENT
 
 
 @pytest.mark.parametrize("outcome", [Outcome.CONSISTENT, Outcome.INCONSISTENT])
@@ -96,7 +89,7 @@ def test_small_mini_batches_on_the_accelerator(outcome: Outcome, alter: Alter) -
     for benchmark in ("Hopper, Spinning Up", "Humanoid, Spinning Up"):
         row = f"{benchmark}, CPU-FPGA"
         alter[row, "M=64"] = share * published.table(TABLE_2).value(row, "M=512")
-    assert finding("PPO-T2-minibatch").outcome is outcome
+    assert finding_without_rows("PPO-T2-minibatch").outcome is outcome
 
 
 @pytest.mark.parametrize(
@@ -121,7 +114,7 @@ def test_a_tenth_less_is_a_slowdown(
         smallest, largest = ("M=32", "M=256") if benchmark == table_2_arithmetic.PONG else ("M=64", "M=512")
         alter[f"{benchmark}, {platform}", smallest] = 100 * kept[platform]
         alter[f"{benchmark}, {platform}", largest] = 100
-    found = finding("PPO-T2-minibatch")
+    found = finding_without_rows("PPO-T2-minibatch")
     assert found.outcome is outcome
     assert [number.value for number in found.ours] == pytest.approx([others] * 10 + [accelerator] * 5)
     names = [number.quantity for number in found.ours]
@@ -141,7 +134,7 @@ def test_throughputs_within_a_twentieth_are_the_same(
     for cell in published.table(TABLE_2).cells:
         alter[cell.row, cell.column] = 100
     alter["Hopper, Spinning Up, CPU", "N=16"], alter["Pong, Baselines, CPU", "N=4"] = low, high
-    found = finding("PPO-T2-twice")
+    found = finding_without_rows("PPO-T2-twice")
     assert found.outcome is outcome
     values = {number.quantity: number.value for number in found.ours}
     assert len(values) == 18
@@ -153,7 +146,7 @@ def test_a_larger_gain_on_hopper_everywhere_is_consistent(alter: Alter) -> None:
     for library in ("Spinning Up", "Baselines"):
         for column in (c.column for c in published.table(TABLE_2).cells if "speed-up" not in c.column):
             alter[f"Humanoid, {library}, CPU-FPGA", column] = 1.0
-    assert finding("PPO-T2-robots").outcome is Outcome.CONSISTENT
+    assert finding_without_rows("PPO-T2-robots").outcome is Outcome.CONSISTENT
 
 
 @pytest.mark.parametrize(
@@ -169,7 +162,7 @@ def test_as_much_for_humanoid_is_not_more_for_hopper(
             faster = 3 if platform == "CPU-FPGA" else 1
             alter[f"Humanoid, {library}, {platform}", cell.column] = faster
             alter[f"Hopper, {library}, {platform}", cell.column] = faster * rate * (gain if faster > 1 else 1)
-    found = finding("PPO-T2-robots")
+    found = finding_without_rows("PPO-T2-robots")
     assert found.outcome is outcome
     assert [number.value for number in found.ours] == pytest.approx([rate, rate * gain, gain, gain])
 
@@ -181,7 +174,7 @@ def test_throughputs_within_a_fifth_are_about_the_same_whatever_the_steps(
     for cell in published.table(TABLE_2).cells:
         alter[cell.row, cell.column] = 100
     alter["Hopper, Spinning Up, CPU", "T=512"] = 100 * share
-    found = finding("PPO-T2-steps")
+    found = finding_without_rows("PPO-T2-steps")
     assert found.outcome is outcome
     assert [number.value for number in found.ours] == pytest.approx([1, share])
     assert f"Within 20% of each other on {15 if share < 1.2 else 14} of 15" in found.explanation
@@ -214,28 +207,28 @@ def test_an_end_of_a_range_is_the_printed_one_within_rounding(
         for cell in table.cells:
             if cell.row.endswith(", CPU") and cell.column.startswith("T="):
                 alter[f"{cell.row}-GPU", cell.column] = cell.value
-    assert finding(key).outcome is outcome
+    assert finding_without_rows(key).outcome is outcome
 
 
 def test_the_same_throughput_twice_is_consistent(alter: Alter) -> None:
     for cell in published.table(TABLE_2).cells:
         alter[cell.row, cell.column] = 100.0
-    assert finding("PPO-T2-twice").outcome is Outcome.CONSISTENT
+    assert finding_without_rows("PPO-T2-twice").outcome is Outcome.CONSISTENT
 
 
 def test_more_agents(alter: Alter) -> None:
-    suspect = finding("PPO-T2-agents")
+    suspect = finding_without_rows("PPO-T2-agents")
     assert "2.157 times or more as fast with 2 times the resources" in suspect.explanation
     powers = {"CPU": 0.5, "CPU-GPU": 0.5, "CPU-FPGA": 0.9}
     for benchmark in (*table_2_arithmetic.BENCHMARKS, table_2_arithmetic.PONG):
         for platform, agents in product(powers, (4, 8, 16)):
             alter[f"{benchmark}, {platform}", f"N={agents}"] = agents ** powers[platform]
-    found = finding("PPO-T2-agents")
+    found = finding_without_rows("PPO-T2-agents")
     assert found.outcome is Outcome.CONSISTENT
     assert [number.value for number in found.ours] == pytest.approx([2**0.5, 2**0.9])
     row = "Hopper, Spinning Up, CPU-GPU"
     alter[row, "N=8"] = alter[row, "N=4"]  # as much with twice the agents
-    found = finding("PPO-T2-agents")
+    found = finding_without_rows("PPO-T2-agents")
     assert found.outcome is Outcome.NO_VERDICT
     assert "Of 30 steps to more agents 1 do not" in found.explanation
     assert "for 4 of 5 benchmarks" in found.explanation
@@ -246,7 +239,7 @@ def test_a_gain_that_is_largest_with_few_agents_gives_no_verdict(alter: Alter) -
     for benchmark, platform in product((*table_2_arithmetic.BENCHMARKS, table_2_arithmetic.PONG), powers):
         for agents in (4, 8, 16):
             alter[f"{benchmark}, {platform}", f"N={agents}"] = agents ** powers[platform]
-    found = finding("PPO-T2-agents")
+    found = finding_without_rows("PPO-T2-agents")
     assert found.outcome is Outcome.NO_VERDICT
     assert "Of 30 steps to more agents 0 do not" in found.explanation
     assert "for 0 of 5 benchmarks" in found.explanation
@@ -262,4 +255,4 @@ def test_a_gain_that_is_largest_with_few_agents_gives_no_verdict(alter: Alter) -
 )
 def test_another_throughput_gives_no_verdict(key: str, row: str, column: str, alter: Alter) -> None:
     alter[row, column] = 2 * published.table(TABLE_2).value(row, column)
-    assert finding(key).outcome is Outcome.NO_VERDICT
+    assert finding_without_rows(key).outcome is Outcome.NO_VERDICT

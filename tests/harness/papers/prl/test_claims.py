@@ -9,8 +9,7 @@ import pytest
 from harness.core.row import Measurement
 from harness.papers import Outcome, claims
 from harness.papers.prl.benchmarks import WORKLOADS
-from tests.harness.papers.rows import compared
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import compared, verdict
 
 
 def on_all(value: float = 1.5, word: str = "faster", **fields: Any) -> list[Measurement]:

@@ -12,8 +12,7 @@ from harness.core.row import Measurement
 from harness.papers import Outcome
 from harness.papers.prl import figure_8
 from tests.harness.papers.drawn import points
-from tests.harness.papers.rows import TOO_FEW, frame_of, trained
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import TOO_FEW, frame_of, trained, verdict
 
 
 def grid(size: int, learner: float, replay: float) -> list[Measurement]:

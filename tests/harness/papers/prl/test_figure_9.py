@@ -9,8 +9,7 @@ from harness.core.row import Measurement
 from harness.papers import Outcome
 from harness.papers.prl import figure_9
 from tests.harness.papers.drawn import points
-from tests.harness.papers.rows import compared, final_return, frame_of
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import compared, final_return, frame_of, verdict
 
 
 def trainings(final: float) -> list[Measurement]:

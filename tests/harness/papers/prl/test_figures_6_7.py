@@ -11,8 +11,7 @@ from harness.papers.prl import figures_6_7
 from harness.profile import simulated as simulated_profile
 from tests.harness.papers.device_rows import SIZES, on, steps
 from tests.harness.papers.drawn import points
-from tests.harness.papers.rows import TOO_FEW, frame_of, profiled
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import TOO_FEW, frame_of, profiled, verdict
 
 
 def test_each_device_has_a_line(tmp_path: Path) -> None:

@@ -13,8 +13,7 @@ from harness.papers import Outcome
 from harness.papers.clocks import placed_clock
 from harness.papers.number import from_text
 from harness.papers.prl import section_6_4
-from tests.harness.papers.rows import TOO_FEW, compared, measurement, profiled, trained
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import TOO_FEW, compared, measurement, profiled, trained, verdict
 
 REALLOCATION, EARLIER = "PRL-T3-reallocation", "PRL-6.4-earlier-work"
 

@@ -15,8 +15,7 @@ from harness.report import site
 from harness.store.store import Store
 from tests.harness.papers.prl.test_claims import on_all
 from tests.harness.papers.prl.test_figure_8 import mapped
-from tests.harness.papers.rows import TOO_FEW, compared, trained
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import TOO_FEW, compared, trained, verdict
 
 DEVICES = "PRL-T3-device-portability"
 ON_CPU = [mapped("native-native-cpu", 100.0, 64), mapped("opencl-flat-cpu", 50.0, 64)]

@@ -7,7 +7,7 @@ import pytest
 
 from harness.papers import Outcome
 from harness.papers.prl import table_4
-from tests.harness.papers.test_verdicts import verdict
+from tests.harness.papers.rows import verdict
 
 
 def test_an_algorithm_of_ones_own_changes_in_the_mappings_name_alone(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import ClassVar
@@ -165,15 +166,21 @@ def test_an_environment_that_returns_invalid_data_is_told_by_the_actors_name(sho
     pool.close()
 
 
-def test_an_actor_that_is_killed_is_named_and_the_others_end(short):
+def test_an_actor_that_is_killed_is_named_and_nothing_is_left(short):
+    threads = set(threading.enumerate())
     training = Training(short("cartpole-dqn", actors=2), NATIVE, options=Options(processes=2, overlap=4))
     training.warm_up()
     pids = training._acting.pids
+    descriptors = [arrays.descriptor for arrays in training._acting._shared]
     os.kill(pids[1], signal.SIGKILL)
     with pytest.raises(UnitError, match="actor 1: its process was ended by SIGKILL"):
         training.advance(10_000)
     training.close()
+    training.close()
     assert not any(psutil.pid_exists(pid) for pid in pids)
+    assert set(threading.enumerate()) <= threads
+    assert all(arrays.descriptor == -1 for arrays in training._acting._shared)
+    assert min(descriptors) > 2
 
 
 def test_more_processes_than_environments_are_refused(short):

@@ -12,17 +12,14 @@ from harness.runtime.options import Options
 from harness.runtime.training import Training
 from harness.workloads.custom_task import CustomTask
 from primitives import learner as learners
-from primitives import opencl_runtime
 from primitives.algorithms.custom import CustomAlgorithm
 from primitives.backend import BackendUnavailableError
 from primitives.learner.aware_training import FixedPointLearner
 from primitives.learner.fpga.pipeline_executable import PipelineExecutable
 from primitives.quantization import dynamic, fixed_16
+from tests.marks import needs_opencl
 
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
-needs_opencl = pytest.mark.skipif(
-    bool(opencl_runtime.unavailable_reason()), reason=opencl_runtime.unavailable_reason() or "available"
-)
 
 
 def test_a_native_learner_computes_with_its_threads_and_no_other_is_told_of_them(monkeypatch, short):

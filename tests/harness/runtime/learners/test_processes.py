@@ -22,6 +22,7 @@ from harness.runtime.units.shared_arrays import SharedArrays
 from harness.runtime.units.unit import Unit, UnitError
 from harness.workloads.task import algorithm_of
 from primitives.learner.torch.torch_backend import TorchLearner
+from tests.limits import LIMIT_S
 
 TORCH = Mapping.parse("torch-native-cpu")
 BATCH_SIZE = 25
@@ -104,7 +105,7 @@ class Group:
     def __init__(self, store, rank, processes, options):
         self.rank, self.processes, self.shared = rank, processes, store.shared
         with self.shared["lock"]:
-            self.shared.setdefault("barrier", threading.Barrier(processes, timeout=60))
+            self.shared.setdefault("barrier", threading.Barrier(processes, timeout=LIMIT_S))
 
     def allreduce(self, tensors):
         (tensor,) = tensors
@@ -132,7 +133,7 @@ class InThread(Unit):
         super().submit(request)
         self.untaken += 1
 
-    def result(self, limit_s=60.0):
+    def result(self, limit_s=LIMIT_S):
         self.limits_s.append(limit_s)
         self.untaken -= 1
         return super().result(limit_s)

@@ -13,14 +13,10 @@ from harness.runtime.learners.streamed import StreamedLearner, StreamedUpdates
 from harness.runtime.options import Options
 from harness.runtime.training import Training
 from harness.workloads.task import algorithm_of
-from primitives import learner
 from primitives.learner.torch.torch_backend import TorchLearner
+from tests.marks import needs_opencl
 
 SIZE = 9
-needs_opencl = pytest.mark.skipif(
-    "opencl" not in {status.name for status in learner.backends() if status.available},
-    reason="needs the learner backend opencl",
-)
 
 
 @needs_opencl

@@ -20,9 +20,10 @@ from harness.runtime.units.process import ProcessUnit, close_all
 from harness.runtime.units.shared_arrays import SharedArrays
 from harness.runtime.units.unit import UnitError
 from primitives.replay import FieldSpec
+from tests.limits import LIMIT_S
+from tests.processes import ends
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-LIMIT_S = 800  # only so that a broken unit ends some day
 
 
 def doubler():
@@ -78,17 +79,6 @@ def unmade():
     raise OSError("the simulator is gone")
 
 
-def gone(pid):
-    """Whether a process has ended, or does so within the limit."""
-    try:
-        psutil.Process(pid).wait(LIMIT_S)
-    except psutil.NoSuchProcess:
-        return True
-    except psutil.TimeoutExpired:
-        return False
-    return True
-
-
 def test_answers_come_in_order_from_another_process():
     unit = ProcessUnit("doubler", doubler)
     for x in range(3):
@@ -97,7 +87,7 @@ def test_answers_come_in_order_from_another_process():
     assert answers == [(0, unit.pid), (2, unit.pid), (4, unit.pid)]
     assert unit.pid != os.getpid()
     unit.close()
-    assert gone(unit.pid)
+    assert ends(unit.pid)
     with pytest.raises(UnitError, match="doubler: closed"):
         unit.submit(3)
     unit.close()
@@ -147,7 +137,7 @@ def test_one_that_stalls_is_told_by_name_and_killed():
     with pytest.raises(UnitError, match="learner: stalled: no answer for"):
         unit.result(limit_s=0.01)
     unit.close()
-    assert gone(unit.pid)
+    assert ends(unit.pid)
 
 
 def test_busy_ones_are_ended_together_not_one_after_the_other(monkeypatch):
@@ -333,7 +323,7 @@ def test_a_process_ends_when_its_parent_does_and_not_before(parent):
     assert waiting.daemon, "it keeps no process from ending by itself"
     assert parent.exits.empty()
     parent.end()
-    waiting.join(60)
+    waiting.join(LIMIT_S)
     assert parent.exits.get_nowait() == 1
 
 
@@ -374,7 +364,7 @@ def test_a_process_ends_with_the_one_that_made_it():
         [sys.executable, "-c", MAKER], capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
     assert maker.returncode == 0, maker.stderr
-    assert gone(int(maker.stdout))
+    assert ends(int(maker.stdout))
 
 
 def test_the_memory_has_no_name():

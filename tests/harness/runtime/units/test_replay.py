@@ -1,11 +1,11 @@
 """Replay management as a unit: the same training as in turns, while the learner works, and its errors named."""
 
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
 
-from harness import workloads
 from harness.mapping import Mapping
 from harness.mapping.loop import LEARNER, RMM
 from harness.runtime.clock import VirtualTime
@@ -14,21 +14,12 @@ from harness.runtime.training import Training
 from harness.runtime.units import replay
 from harness.runtime.units.replay import TimeBeside
 from harness.runtime.units.unit import UnitError
-from primitives import opencl_runtime
+from tests.harness.runtime.short_workloads import short
+from tests.limits import LIMIT_S
+from tests.marks import needs_opencl
 
 NATIVE, FLAT = Mapping.parse("native-native-cpu"), Mapping.parse("torch-flat-cpu")
-LIMIT_S = 120.0  # never waited for, unless something is broken
-needs_opencl = pytest.mark.skipif(
-    bool(opencl_runtime.unavailable_reason()), reason=opencl_runtime.unavailable_reason() or "available"
-)
-
-
-def small(name, **training):
-    tables = workloads.load(name).tables()
-    tables["network"]["hidden"] = [16]
-    tables["replay"]["capacity"] = 100  # some rows of waiting batches are overwritten
-    tables["training"] |= {"batch_size": 8, "batch_sizes": [8], "learning_starts": 40} | training
-    return workloads.from_tables(tables, "test")
+small = partial(short, capacity=100)  # some rows of waiting batches are overwritten
 
 
 def trained(beside, ahead, mapping, **arguments):

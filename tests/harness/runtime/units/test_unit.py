@@ -6,6 +6,7 @@ import time
 import pytest
 
 from harness.runtime.units.unit import Unit, UnitError
+from tests.limits import LIMIT_S
 
 
 def test_answers_come_in_order_from_another_thread():
@@ -72,7 +73,7 @@ def test_a_queue_of_some_depth_takes_so_many_requests_and_no_more():
 
     unit = Unit("learner", work, depth=2)
     unit.submit(0)
-    assert begun.wait(60)
+    assert begun.wait(LIMIT_S)
     unit.submit(1)
     unit.submit(2)
     with pytest.raises(UnitError, match=r"took no request for 0\.05 s"):

@@ -1,11 +1,10 @@
 """Made-up times of the pieces, and a platform, that several tests of the composed loop use."""
 
-from typing import ClassVar
-
 from harness import platforms
 from harness.core.provenance import Provenance
 from harness.mapping import Entry, Loop, Mapping, PerformanceTable, Prediction, Problem, Target
 from harness.mapping.strategies.composed_loop import ComposedLoop
+from tests.harness.mapping.links import Links
 
 PLATFORM = platforms.load("map-tpds23")
 PIECES_S = {
@@ -51,18 +50,8 @@ RELAXED_S = {
 }
 
 
-class Links:
-    """A platform whose host and FPGA have a memory and a link of these speeds."""
-
-    name = "made"
-    cpu_cores = 8
-    SPEEDS: ClassVar = {("cpu", "fpga"): 1e6, ("fpga", "cpu"): 2e6, ("fpga", "fpga"): 4e6}
-
-    def latency_s(self, source: str, target: str) -> float:
-        return 0.0
-
-    def bytes_per_s(self, source: str, target: str) -> float:
-        return self.SPEEDS[source, target]
+SPEEDS = {("cpu", "fpga"): 1e6, ("fpga", "cpu"): 2e6, ("fpga", "fpga"): 4e6}
+LINKS = Links(lambda *pair: SPEEDS[pair])  # host and FPGA have a memory and a link of these speeds
 
 
 def simulated(times_s: dict[tuple[str, str], float]) -> list[Entry]:
@@ -100,7 +89,7 @@ SMALL = Problem(32, 25, actors=2, acting_words=50)
 
 
 def predicted(mapping: str, loop: Loop = Loop.FUSED, profile: PerformanceTable = PROFILE) -> Prediction:
-    return ComposedLoop(loop).predict(profile, SMALL, Links(), Mapping.parse(mapping))
+    return ComposedLoop(loop).predict(profile, SMALL, LINKS, Mapping.parse(mapping))
 
 
 STORED_S = {

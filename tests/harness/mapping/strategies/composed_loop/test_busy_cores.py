@@ -1,15 +1,15 @@
+from dataclasses import replace
+
 import pytest
 
 from harness.mapping import Loop, Mapping, Problem, Target
 from harness.mapping.strategies.composed_loop import ComposedLoop
-from tests.harness.mapping.strategies.composed_loop.profiles import PIECES_S, Links, table
+from tests.harness.mapping.links import Links
+from tests.harness.mapping.strategies.composed_loop.profiles import LINKS, PIECES_S, table
 
 
-class Cores(Links):
-    """The same with some cores."""
-
-    def __init__(self, cores: int) -> None:
-        self.cpu_cores = cores
+def with_cores(cores: int) -> Links:
+    return replace(LINKS, cpu_cores=cores)
 
 
 # Of 32 gradient steps: actors 8 ms, fused steps 4 ms, the hand-over 1.5 ms.
@@ -42,7 +42,7 @@ def test_what_runs_in_parallel_takes_no_less_than_its_cores_need(
 ) -> None:
     problem = Problem(32, 27, learner_threads=threads)
     mapping = Mapping.parse("native-native-cpu")
-    found = ComposedLoop(loop).predict(table(BESIDE_S), problem, Cores(cores), mapping)
+    found = ComposedLoop(loop).predict(table(BESIDE_S), problem, with_cores(cores), mapping)
     assert 32 / found.gps == pytest.approx(round_s)
 
 
@@ -62,15 +62,15 @@ def test_busy_cores_slow_each_other_down_as_the_steps_beside_the_actors_show(
 ) -> None:
     pieces = table(BESIDE_S | HANDED_S | {("beside_actors.steps", "native"): steps_s})
     mapping = Mapping.parse("native-native-cpu")
-    found = ComposedLoop(Loop.OVERLAPPED).predict(pieces, Problem(32, 27), Cores(8), mapping)
+    found = ComposedLoop(Loop.OVERLAPPED).predict(pieces, Problem(32, 27), with_cores(8), mapping)
     # The actors take longer while the 4 ms of steps go on, and set the pace.
     acting_s = 8e-3 + (factor - 1) * 4e-3
     assert 32 / found.gps == pytest.approx(acting_s + 1.3e-3)
     assert found.terms_s["step"] == pytest.approx(factor * 4e-3 / 32)
     assert ("beside_actors.steps", Target("native")) in found.cells
-    single = ComposedLoop(Loop.OVERLAPPED).predict(pieces, Problem(32, 27), Cores(1), mapping)
+    single = ComposedLoop(Loop.OVERLAPPED).predict(pieces, Problem(32, 27), with_cores(1), mapping)
     assert single.terms_s["step"] == pytest.approx(4e-3 / 32), "on one core nothing runs in parallel"
-    relaxed = ComposedLoop(Loop.RELAXED).predict(pieces, Problem(32, 27), Cores(8), mapping)
+    relaxed = ComposedLoop(Loop.RELAXED).predict(pieces, Problem(32, 27), with_cores(8), mapping)
     for term, alone_s in (("learner", 0.2e-3), ("sample and gather", 0.05e-3), ("update", 0.05e-3)):
         assert relaxed.terms_s[term] == pytest.approx(factor * alone_s)
 
@@ -80,7 +80,7 @@ def test_longer_steps_are_slowed_down_while_the_actors_act() -> None:
     longer_s = {("overlapped_round.steps", "native"): 16e-3, ("beside_actors.steps", "native"): 18e-3}
     pieces = BESIDE_S | HANDED_S | longer_s
     mapping = Mapping.parse("native-native-cpu")
-    found = ComposedLoop(Loop.OVERLAPPED).predict(table(pieces), Problem(32, 27), Cores(8), mapping)
+    found = ComposedLoop(Loop.OVERLAPPED).predict(table(pieces), Problem(32, 27), with_cores(8), mapping)
     assert found.terms_s["step"] == pytest.approx(18e-3 / 32)
     assert found.terms_s["actor"] == pytest.approx(10e-3 / 32)
     assert found.terms_s["loop"] == pytest.approx((0.3e-3 + 0.15e-3) / 32), (
@@ -103,7 +103,7 @@ def test_noise_of_long_steps_does_not_slow_down_two_threads(
     pieces |= {("overlapped_round.steps", "native"): 150e-3, ("beside_actors.steps", "native"): steps_s}
     pieces[("overlapped_round.collect", "cpu")] = acting_s
     mapping = Mapping.parse("native-native-cpu")
-    relaxed = ComposedLoop(Loop.RELAXED).predict(table(pieces), Problem(32, 27), Cores(8), mapping)
+    relaxed = ComposedLoop(Loop.RELAXED).predict(table(pieces), Problem(32, 27), with_cores(8), mapping)
     assert relaxed.terms_s["learner"] == pytest.approx(factor * 0.2e-3)
     replay_and_learner_s = 32 * (0.05e-3 + 0.2e-3 + 0.05e-3)
     added_s = (factor - 1) * min(replay_and_learner_s, acting_s)
@@ -113,7 +113,7 @@ def test_noise_of_long_steps_does_not_slow_down_two_threads(
 def test_parts_in_turn_need_one_core() -> None:
     found = [
         ComposedLoop()
-        .predict(table(PIECES_S), Problem(32, 27), Cores(cores), Mapping.parse("torch-flat-cpu"))
+        .predict(table(PIECES_S), Problem(32, 27), with_cores(cores), Mapping.parse("torch-flat-cpu"))
         .gps
         for cores in (1, 8)
     ]

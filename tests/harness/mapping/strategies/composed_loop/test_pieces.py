@@ -6,12 +6,12 @@ from harness.mapping import STRATEGIES, Loop, Mapping, Problem
 from harness.mapping.strategies.composed_loop import ComposedLoop, composed_candidates
 from harness.mapping.strategies.composed_loop.lookup import CPU
 from tests.harness.mapping.strategies.composed_loop.profiles import (
+    LINKS,
     OVERLAPPED_S,
     PIECES_S,
     PLATFORM,
     RELAXED_S,
     STORED_S,
-    Links,
     predicted,
     table,
 )
@@ -206,9 +206,9 @@ def test_actors_in_processes_collect_an_iteration_at_once() -> None:
         Problem(8, 10, actors=2, trajectory_length=16, epochs=2),
         Mapping.parse("native-native-cpu"),
     )
-    alone = ComposedLoop().predict(table(pieces), problem, Links(), mapping)
+    alone = ComposedLoop().predict(table(pieces), problem, LINKS, mapping)
     assert 8 / alone.gps == pytest.approx(16 * 1e-3 + 3e-3 + 8 * 2e-3)
     told = table(pieces | {("iteration.runtime", "cpu"): 1e-3})
-    assert 8 / ComposedLoop().predict(told, problem, Links(), mapping).gps == pytest.approx(36e-3)
+    assert 8 / ComposedLoop().predict(told, problem, LINKS, mapping).gps == pytest.approx(36e-3)
     pooled = table(pieces | {("iteration.collect", "native"): 5e-3})
-    assert 8 / ComposedLoop().predict(pooled, problem, Links(), mapping).gps == pytest.approx(24e-3)
+    assert 8 / ComposedLoop().predict(pooled, problem, LINKS, mapping).gps == pytest.approx(24e-3)
