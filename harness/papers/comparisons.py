@@ -1,6 +1,6 @@
 """Reads how this project compares with other libraries (the baselines) from stored measurements."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -34,7 +34,8 @@ class Gain:
     Attributes:
         ratio: above 1 if this project is faster.
         verdict: "faster", "slower" or "no verdict". It depends on the ratio's interval and on how much two timings of
-            this project differed in the same rounds. A training is "faster" only if it was shown to learn no less.
+            this project differed in the same rounds. A training is "faster" only if it does not clearly learn
+            less.
     """
 
     ratio: Number
@@ -80,7 +81,10 @@ def gains(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
     rows = select(frame, suite=Suite.COMPARE, quantity=RATIO)
     return tuple(
         Gain(
-            number(row, f"{row.workload}, batch size {row.batch_size}: gain over {baseline}"),
+            replace(
+                number(row, f"{row.workload}, batch size {row.batch_size}: gain over {baseline}"),
+                unit="ratio",
+            ),
             _verdict(row),
         )
         for baseline in baselines

@@ -22,6 +22,15 @@ WORDS = {
 }
 NAMES = {CPU: "CPU", OPENCL: "OpenCL", GPU: "GPU", FPGA: "FPGA"}
 """Names of the kinds of devices, as readers see them."""
+OPERATIONS = {
+    "learner.step": "gradient step",
+    simulated_profile.PIPELINE: "gradient step in the FPGA's pipeline",
+    "sum_tree.sample": "prefix sum index",
+    "sum_tree.update": "priority update",
+    simulated_profile.BANKED["sum_tree.sample"]: "prefix sum index with several sub-trees",
+    simulated_profile.BANKED["sum_tree.update"]: "priority update with several sub-trees",
+}
+"""Names of the timed operations, as readers see them."""
 REFERENCE = "reference"
 """The backend whose rows are left out: it defines the correct results and represents no device."""
 
@@ -119,7 +128,9 @@ def fastest(rows: pd.DataFrame) -> dict[str, dict[int, Number]]:
     found: dict[str, dict[int, Number]] = {}
     first = rows.groupby(["kind", "batch_size"])["value"].idxmin()
     for row in records(rows.loc[first]):
-        name = f"{row.primitive}, {row.backend} on {row.device}, batch size {row.batch_size}"
+        operation = OPERATIONS.get(row.primitive, row.primitive)
+        where = row.device if row.backend == row.kind else f"{row.backend} on {row.device}"
+        name = f"{operation}, {where}, batch size {row.batch_size}"
         found.setdefault(row.kind, {})[int(row.batch_size)] = number(row, name)
     return found
 

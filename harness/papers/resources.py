@@ -193,6 +193,7 @@ def check(*beside: Counterpart, could_be: str) -> Check:
             said += [f"{item.unknown}: two designs, not two counts of one."] if item.unknown else []
         if unknown:
             return Finding(Outcome.NO_VERDICT, tuple(ours), " ".join(said))
+        said.append(f"A count within a factor of {FACTOR} of the printed one agrees.")
         return by_a_model(alike, tuple(ours), " ".join(said), unknown=could_be)
 
     return compare
@@ -200,8 +201,9 @@ def check(*beside: Counterpart, could_be: str) -> Check:
 
 def _compared(item: Counterpart) -> tuple[list[Number], dict[str, float]]:
     found, stated = item.ours(), item.published()
+    source = f"{item.made_of}; {SOURCE}"
     numbers = [
-        Number(f"{item.made_of}: {_WORDS[name][0]}", value, _WORDS[name][1], Provenance.MODELLED, SOURCE)
+        Number(f"{item.row}, ours: {_WORDS[name][0]}", value, _WORDS[name][1], Provenance.MODELLED, source)
         for name, value in found.items()
     ]
     return numbers, {name: value / stated[name] for name, value in found.items()}

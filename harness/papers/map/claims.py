@@ -65,7 +65,7 @@ CLAIMS = (
     Claim(
         "MAP-IV-C4",
         "IV-C4",
-        "A binary sum tree over a million priorities has at most so many nodes",
+        "A binary sum tree over a million priorities has at most 2,000,000 nodes",
         from_text("MAP.binary_tree_nodes"),
         "nothing",
         tables.tree_nodes,
@@ -73,7 +73,7 @@ CLAIMS = (
     Claim(
         "MAP-IV-C4-memory",
         "IV-C4 against Tables IV and VI",
-        "That tree fits the FPGA's on-chip memory",
+        "The tree of a million priorities fits the FPGA's on-chip memory",
         (
             from_cell("map_table_4", "last-level cache or SRAM", "FPGA"),
             from_cell("map_table_6", "RMM (S=32)", "SRAM"),

@@ -104,7 +104,8 @@ def presampled(frame: pd.DataFrame) -> Finding:
 
 def _said(kept: bool | None) -> str:
     if kept is None:
-        return f"the interval holds {NO_LOSS:g} of the reference's gain, or there is none"
+        limit = f"{NO_LOSS:g}, the limit for no loss"
+        return f"undecided: the interval of the share includes {limit}, or there is no interval"
     return "no loss that shows" if kept else "a loss that shows"
 
 

@@ -128,7 +128,7 @@ def gpu_constant(frame: pd.DataFrame) -> Finding:
         return Finding(Outcome.NOT_RUN, needs=f"{WORDS[GPU]}, for Hopper's sum tree {needs}")
     low, high = sizes[0], sizes[-1]
     sample, update = (
-        ratio(f"{call}: batch size {high} over {low}", at[high], at[low]) for call, at in found.items()
+        ratio(f"{CALLS[call]}: batch size {high} over {low}", at[high], at[low]) for call, at in found.items()
     )
     said = (
         "The prefix sum index should take about as long at every batch size, less than twice, and the update longer in "
@@ -147,7 +147,8 @@ def fpga_linear(frame: pd.DataFrame) -> Finding:
     Below a batch size that MAP states, the time has to grow less than in proportion; above it, in proportion or, with
     three batch sizes or more, by the same per item: a time with a constant part is linear too, but two batch sizes do
     not tell it from a curve, and give no verdict then. Growths per item that differ contradict MAP. Growth in
-    proportion below that size does not, because this project's replay has as many banks at every size.
+    proportion below that size does not, because this project's replay has as many banks at every size. Growth as MAP
+    has it is shown only by times with several numbers of banks: with one number any pipeline grows so.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
@@ -181,7 +182,9 @@ def fpga_linear(frame: pd.DataFrame) -> Finding:
         return Finding(Outcome.NOT_REPRODUCED, ours, said)
     linear = all(abs(share.value - 1) <= LINEAR for share in above) or len(straight) == len(CALLS)
     if linear and not curved and all(share.value < 1 - LINEAR for share in below):
-        return Finding(Outcome.IN_KIND, ours, said)
+        if len(banks) > 1:
+            return Finding(Outcome.IN_KIND, ours, said)
+        said += " With one number of banks any pipeline grows so: nothing is shown."
     if not linear:
         said += f" A constant part may explain the growth above {limit:g}; a third batch size there would show a curve."
     return Finding(Outcome.NO_VERDICT, ours, said)
@@ -190,7 +193,7 @@ def fpga_linear(frame: pd.DataFrame) -> Finding:
 def _share_of_growth(primitive: str, found: dict[int, Number], low: int, high: int) -> Number:
     """Return the ratio of times at two batch sizes divided by the ratio of the batch sizes."""
     grown = ratio("grown", found[high], found[low])
-    name = f"{primitive}: time grown from batch size {low} to {high}, over the batch's growth"
+    name = f"{CALLS[primitive]}: time grown from batch size {low} to {high}, over the batch's growth"
     return Number(name, grown.value / (high / low), "1", grown.provenance, grown.source, rows=grown.rows)
 
 
@@ -202,7 +205,7 @@ def _straightness(primitive: str, found: dict[int, Number], sizes: list[int]) ->
     steps = [(found[b].value - found[a].value) / (b - a) for a, b in pairwise(sizes)]
     at = [found[size] for size in sizes]
     return Number(
-        f"{primitive}: flattest growth per item over the steepest, batch sizes {', '.join(map(str, sizes))}",
+        f"{CALLS[primitive]}: flattest growth per item over the steepest, batch sizes {', '.join(map(str, sizes))}",
         min(steps) / max(steps) if max(steps) > 0 else 0.0,
         "ratio",
         weakest(*(time.provenance for time in at)),

@@ -22,6 +22,8 @@ from harness.store.cell import Cell
 
 EXPERIMENT = Experiment("threads in a call", "threads within one call of a sum tree", "time_per_call")
 FIND, UPDATE = CALLS = ("sum_tree.find", "sum_tree.update")
+NAMES = {FIND: "prefix sum index", UPDATE: "priority update"}
+"""Names of the calls, as readers see them."""
 BATCH_SIZES = (2048, 16384)
 """Items per call. Below about a thousand items no second thread is used; MAP Fig. 12 ends at 16384."""
 THREADS = (1, 2)
@@ -183,7 +185,7 @@ def _scaling(frame: pd.DataFrame, call: str) -> list[Paired]:
     one, most = min(THREADS), max(THREADS)
     return [
         paired(
-            f"{call}, batch size {size}: {most} threads over {one}",
+            f"{NAMES[call]}, batch size {size}: {most} threads over {one}",
             rows[most, False],
             rows[most, True],
             rows[one, False],

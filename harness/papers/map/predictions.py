@@ -2,7 +2,7 @@
 
 In the relaxed loop, batches are sampled ahead. The equation takes the minimum throughput of learner and replay
 management, which run in parallel on D pre-sampled batches (MAP V-A). It does not apply to loops in which the two take
-turns (D = 0), whatever the actors do meanwhile.
+turns (D = 0), whatever the actors do meanwhile, nor to a training in which the actors are the slowest part.
 """
 
 from typing import Any
@@ -22,7 +22,10 @@ NEEDS = (
     "the mapping that MAP's strategy chose, run under the relaxed loop, in which replay management works ahead of the "
     "learner by D pre-sampled batches (MAP V-A): `placerl validate`"
 )
+NEEDS_CORES = "more cores, so that the actors are not the slowest part"
 COMMANDS = ("placerl validate --tier quick", "placerl report")
+NOT_JUDGED = " (not judged: the actors are the slowest part)"
+"""Ends the name of a number of a training about which Equation 3 says nothing."""
 SUITE = Suite.VALIDATION
 
 
@@ -65,7 +68,8 @@ def _is_of_relaxed_loop(prediction: Any) -> bool:
 def prediction_error(frame: pd.DataFrame) -> Finding:
     """Check MAP VI-B: the predicted throughput of a training is near the throughput that the training achieves.
 
-    The prediction is the smaller throughput of learner and replay management.
+    The prediction is the smaller throughput of learner and replay management. Trainings whose actors are the slowest
+    part are listed, and not judged.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
@@ -74,17 +78,21 @@ def prediction_error(frame: pd.DataFrame) -> Finding:
     chosen = _chosen(frame)
     if not chosen:
         return Finding(Outcome.NOT_RUN, needs=NEEDS)
-    errors = [
-        error_of(prediction, run, f"{run.workload}, batch size {run.batch_size}, {mapping_of(run)}: {ERROR}")
-        for prediction, run in chosen
-    ]
-    outcome, said = _judged(errors, -limit, limit)
-    said += f" of what was achieved; above 0 is a prediction too high. {_in_turn(chosen)}{_actors(chosen)}"
-    achieved = [
-        number(run, f"{run.workload}, batch size {run.batch_size}, {mapping_of(run)}: achieved")
-        for _, run in chosen
-    ]
-    return _finding(outcome, (*errors, *achieved), said, [run for _, run in chosen])
+    errors = [error_of(prediction, run, _name(run, ERROR)) for prediction, run in chosen]
+    ours = (*errors, *(number(run, _name(run, "achieved")) for _, run in chosen))
+    judged = [pair for pair in chosen if not actors_are_slowest(pair[1])]
+    if not judged:
+        return Finding(Outcome.NOT_RUN, ours, _actors(chosen), needs=NEEDS_CORES)
+    of_judged = [error for error, (_, run) in zip(errors, chosen, strict=True) if not actors_are_slowest(run)]
+    outcome, said = _judged(of_judged, -limit, limit)
+    said += f" of what was achieved; above 0 is a prediction too high. {_in_turn(judged)} {_actors(chosen)}"
+    return _finding(outcome, ours, said.strip(), [run for _, run in judged])
+
+
+def _name(run: Any, quantity: str) -> str:
+    """Return the name of a number of a training, which says so if the number is not judged."""
+    note = NOT_JUDGED if actors_are_slowest(run) else ""
+    return f"{run.workload}, batch size {run.batch_size}, {mapping_of(run)}: {quantity}{note}"
 
 
 def _judged(found: list[Number], least: float, most: float) -> tuple[Outcome, str]:
@@ -113,34 +121,43 @@ def _in_turn(chosen: list[tuple[Any, Any]]) -> str:
     )
 
 
+def actors_are_slowest(run: Any) -> bool:
+    """Return whether the actors of a training took longer than its learner, and longer than its replay management.
+
+    Args:
+        run: the row of a training, from `harness.papers.evidence.records`; without stored times of its parts the
+            result is False.
+    """
+    terms_s = detail(run, "terms_s") or {}
+    acting_s = sum(terms_s.get(term, 0.0) for term in ("environment", "infer"))
+    replay_s = sum(terms_s.get(term, 0.0) for term in ("sample", "gather", "update"))
+    return bool(acting_s > max(replay_s, terms_s.get("learner", 0.0)))
+
+
 def _actors(chosen: list[tuple[Any, Any]]) -> str:
     """Name the runs in which the actors, which Equation 3 leaves out, took longer than learner and replay."""
-    slow = []
-    for _, run in chosen:
-        terms_s = detail(run, "terms_s") or {}
-        acting_s = sum(terms_s.get(term, 0.0) for term in ("environment", "infer"))
-        replay_s = sum(terms_s.get(term, 0.0) for term in ("sample", "gather", "update"))
-        if acting_s > max(replay_s, terms_s.get("learner", 0.0)):
-            slow.append(f"{run.workload} at batch size {run.batch_size}")
+    slow = [f"{run.workload} at batch size {run.batch_size}" for _, run in chosen if actors_are_slowest(run)]
     if not slow:
         return ""
     return (
-        f" The actors, to which MAP gives cores of their own and Equation 3 no term, are slower than both in "
-        f"{len(slow)} of {len(chosen)}: {', '.join(slow)}."
+        "The actors, to which MAP gives cores of their own and Equation 3 no term, are slower than learner and replay "
+        f"management in {len(slow)} of {len(chosen)}, which are not judged: {', '.join(slow)}."
     )
 
 
 def optimum_gap(frame: pd.DataFrame) -> Finding:
     """Check MAP VII-D: the achieved throughput is near the optimum, the rate of the fastest learner.
 
-    The learners' gradient steps were timed in the same rounds as the trainings.
+    The learners' gradient steps were timed in the same rounds as the trainings. Trainings whose actors are the slowest
+    part are listed, and not judged.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     steps = select(frame, suite=SUITE, primitive="learner.step", quantity="time_per_call")
-    gaps, runs = [], []
-    for _, run in _chosen(frame):
+    gaps: list[Number] = []
+    timed: list[tuple[Any, Any]] = []
+    for prediction, run in _chosen(frame):
         mine = steps[(steps["workload"] == run.workload) & (steps["batch_size"] == run.batch_size)]
         # A measured run cannot reach the rate of a device that was only simulated, nor be judged by it.
         if run.provenance == Provenance.MEASURED:
@@ -149,15 +166,17 @@ def optimum_gap(frame: pd.DataFrame) -> Finding:
             continue
         (fastest,) = records(mine.nsmallest(1, "value"))
         optimum = rate(fastest, f"optimum of {run.workload}, batch size {run.batch_size}")
-        runs.append(run)
-        name = f"{run.workload}, batch size {run.batch_size}, {mapping_of(run)}: gap to the optimum"
-        gaps.append(shortfall(name, number(run, "achieved"), optimum))
+        timed.append((prediction, run))
+        gaps.append(shortfall(_name(run, "gap to the optimum"), number(run, "achieved"), optimum))
     if not gaps:
         return Finding(Outcome.NOT_RUN, needs=NEEDS)
+    judged = {label: gap for label, gap in enumerate(gaps) if not actors_are_slowest(timed[label][1])}
+    if not judged:
+        return Finding(Outcome.NOT_RUN, tuple(gaps), _actors(timed), needs=NEEDS_CORES)
     limit = from_text("MAP.optimum_gap")[0].value
-    outcome, said = _judged(gaps, -np.inf, limit)
-    said += " of the optimum."
-    if faster := [gap.quantity for gap in gaps if gap.below(-limit)]:
-        said += f" Faster than their optimum, which is then none: {'; '.join(faster)}."
+    outcome, said = _judged(list(judged.values()), -np.inf, limit)
+    said += f" of the optimum. {_actors(timed)}"
+    if faster := [gap.quantity for gap in judged.values() if gap.below(-limit)]:
+        said = f"{said.strip()} Faster than their optimum, which is then none: {'; '.join(faster)}."
         outcome = Outcome.NO_VERDICT if outcome is Outcome.REPRODUCED else outcome
-    return _finding(outcome, tuple(gaps), said, runs)
+    return _finding(outcome, tuple(gaps), said.strip(), [timed[label][1] for label in judged])

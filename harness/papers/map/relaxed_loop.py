@@ -10,6 +10,7 @@ from harness.mapping import Loop
 from harness.papers.base import Finding, Outcome
 from harness.papers.evidence import detail, mapping_of, number, records, select
 from harness.papers.map import figure_10
+from harness.papers.map.predictions import NEEDS_CORES, NOT_JUDGED, actors_are_slowest
 from harness.papers.number import Number, ratio
 from harness.papers.relaxed_training import runs_of, shares
 
@@ -24,7 +25,8 @@ def throughput(frame: pd.DataFrame) -> Finding:
 
     The relaxed loop, which samples batches ahead, is compared with the overlapped loop, which waits for each update.
     In both the actors run in parallel with the rest. For each workload and batch size only one mapping (where
-    learner, replay management and storage run) counts: the one with the fastest relaxed loop.
+    learner, replay management and storage run) counts: the one with the fastest relaxed loop. If the actors are its
+    slowest part, the cell is listed and not judged: they hide what sampling ahead brings.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
@@ -33,10 +35,15 @@ def throughput(frame: pd.DataFrame) -> Finding:
     if not gains:
         return Finding(Outcome.NOT_RUN, needs=NEEDS)
     costs = _costs(frame)
-    ours = (*gains, *costs)
-    gained, lost = (sum(held) for held in zip(*((n.above(1), n.below(1)) for n in gains), strict=True))
+    ours = (*(gain for gain, _ in gains), *costs)
+    judged = [gain for gain, hidden in gains if not hidden]
+    left_out = len(gains) - len(judged)
+    of_actors = f"The actors are the slowest part in {left_out} of {len(gains)} cells, which are not judged."
+    if not judged:
+        return Finding(Outcome.NOT_RUN, ours, of_actors, needs=NEEDS_CORES)
+    gained, lost = (sum(held) for held in zip(*((n.above(1), n.below(1)) for n in judged), strict=True))
     said = (
-        f"Sampling ahead brings throughput in {gained} of {len(gains)} cells and costs some in {lost}, beyond the "
+        f"Sampling ahead brings throughput in {gained} of {len(judged)} cells and costs some in {lost}, beyond the "
         "noise. It can bring at most what sampling, gathering and updating take. "
     )
     said += (
@@ -44,13 +51,17 @@ def throughput(frame: pd.DataFrame) -> Finding:
         if costs
         else "What it costs in reward was not trained (MAP-F10)."
     )
-    if gained == len(gains):
+    said += f" {of_actors}" if left_out else ""
+    if gained == len(judged):
         return Finding(Outcome.REPRODUCED, ours, said)
     return Finding(Outcome.NOT_REPRODUCED if lost else Outcome.NO_VERDICT, ours, said)
 
 
-def _gains(frame: pd.DataFrame) -> list[Number]:
-    """Return the throughput of the relaxed loop over that of the overlapped loop, which waits for each update."""
+def _gains(frame: pd.DataFrame) -> list[tuple[Number, bool]]:
+    """Return the throughput of the relaxed loop over that of the overlapped loop, which waits for each update.
+
+    Each comes with whether the actors are the slowest part of the relaxed loop, which its name then says.
+    """
     rows = select(frame, suite=Suite.VALIDATION, quantity="gradient_steps_per_s", backend="placerl")
     found: dict[tuple[str, int, str], dict[str, Any]] = {}
     for row in records(rows):
@@ -63,14 +74,15 @@ def _gains(frame: pd.DataFrame) -> list[Number]:
             known = best.setdefault((workload, size), both)
             if both[Loop.RELAXED].value > known[Loop.RELAXED].value:
                 best[workload, size] = both
-    return [
-        ratio(
-            f"{workload}, batch size {size}, {mapping_of(both[Loop.RELAXED])}: gain of sampling ahead",
-            number(both[Loop.RELAXED], "sampled ahead"),
-            number(both[Loop.OVERLAPPED], "one after another"),
-        )
-        for (workload, size), both in sorted(best.items())
-    ]
+    made = []
+    for (workload, size), both in sorted(best.items()):
+        relaxed, overlapped = both[Loop.RELAXED], both[Loop.OVERLAPPED]
+        hidden = actors_are_slowest(relaxed)
+        name = f"{workload}, batch size {size}, {mapping_of(relaxed)}: gain of sampling ahead"
+        name += NOT_JUDGED if hidden else ""
+        gain = ratio(name, number(relaxed, "sampled ahead"), number(overlapped, "one after another"))
+        made.append((gain, hidden))
+    return made
 
 
 def _costs(frame: pd.DataFrame) -> list[Number]:

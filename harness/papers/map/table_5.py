@@ -108,9 +108,13 @@ def table_5(frame: pd.DataFrame) -> Finding:
         for row in cells
         if row.value != 1
     ]
+    explanation = (
+        f"{agree} of {len(cells)} mappings are as printed (learner, replay management, storage; G: GPU, C: CPU, F: "
+        "FPGA)."
+    )
     if not missed:
-        return Finding(Outcome.CONSISTENT, ours, f"All of them come out. {_banks(cells)}{_fitted()}")
-    explanation = f"{'; '.join(missed)}."
+        return Finding(Outcome.CONSISTENT, ours, f"{explanation} {_banks(cells)}{_fitted()}")
+    explanation += f" Others: {'; '.join(missed)}."
     if _learner_devices(cells, "ours") == _learner_devices(cells, "published"):
         explanation += " Over the batch size the learner moves between the same devices in the same order."
     return Finding(Outcome.NO_VERDICT, ours, f"{explanation} {NOT_KNOWN} {_banks(cells)}{_fitted()}")

@@ -146,7 +146,7 @@ CLAIMS = (
     Claim(
         "PAL-VI-H-layout",
         "VI-H",
-        "The cache-aligned layout gains little at that size",
+        "The cache-aligned layout gains little with a million priorities",
         from_text("PAL.aligned_layout_gain"),
         section_6_h.NEEDS_LAYOUTS,
         section_6_h.layout_gain,

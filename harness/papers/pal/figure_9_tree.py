@@ -236,7 +236,10 @@ def best_fanout(frame: pd.DataFrame) -> Finding:
         outcome = Outcome.IN_KIND
     else:
         outcome = Outcome.NO_VERDICT
-    return Finding(outcome, tuple(ours), f"The best, and what is not told apart from it: {said}.")
+    said = f"The best, and what is not told apart from it: {said}."
+    if outcome is Outcome.NOT_REPRODUCED:
+        said = f"The best fanout does not fall as the buffer grows. {said}"
+    return Finding(outcome, tuple(ours), said)
 
 
 def minimum_over_fanouts(frame: pd.DataFrame) -> Finding:
@@ -260,7 +263,7 @@ def minimum_over_fanouts(frame: pd.DataFrame) -> Finding:
         at_an_end += len(ends) == 1 and _possibly_best(trees, capacity, best) == {best}
     explanation = (
         f"The least time is between the smallest and the largest K, and both are slower, at {inside} of "
-        f"{len(CAPACITIES)} buffer sizes; it is at one of them, and every other K is slower, at {at_an_end}."
+        f"{len(CAPACITIES)} buffer sizes; at {at_an_end} the smallest or the largest K is the fastest."
     )
     if at_an_end:
         return Finding(Outcome.NOT_REPRODUCED, tuple(ours), explanation)

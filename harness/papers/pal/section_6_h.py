@@ -87,12 +87,13 @@ def tree_memory(_: pd.DataFrame) -> Finding:
     fanout = 64
     nodes = leaves.value + (leaves.value - 1) / (fanout - 1)
     source = f"N + (N - 1) / (K - 1) nodes of 4 bytes (IV-C5), K = {fanout}"
-    size = Number("smallest size of the tree", 4 * nodes / 1000, "KB", Provenance.MODELLED, source)
+    name = f"size of the tree of a million priorities, K = {fanout}"
+    size = Number(name, 4 * nodes / 1000, "KB", Provenance.MODELLED, source)
     if size.value < limit.value:
         return Finding(Outcome.CONSISTENT, (size,), "Counted from the paper's own capacity and node count.")
     explanation = (
-        "By the paper's own node count the whole tree of that buffer, which VI-H says is so small, is hundreds of "
-        "times larger. No figure or table is about it; a larger fanout saves at most the inner nodes, and leaves of "
-        "one byte are 1,000 KB."
+        "By the paper's own node count the tree of a million priorities is hundreds of times larger than VI-H says. No "
+        "figure or table is about it; a larger fanout saves at most the inner nodes, and leaves of one byte are 1,000 "
+        "KB."
     )
     return Finding(Outcome.INCONSISTENT, (size,), explanation)

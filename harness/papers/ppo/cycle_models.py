@@ -194,8 +194,8 @@ def _blocked_layout(clock_mhz: float | None) -> Finding:
             ),
         ]
     said = (
-        "By PPO's own stalls, a cycle for every P elements read across the layout, the blocked layout gains less than "
-        "published, since the array computes for a part of the published iterations only."
+        "At PPO's clock and by its own stalls, a cycle for every P elements read across the layout, the blocked layout "
+        "gains less than published, since the array computes for a part of the published iterations only."
     )
     unknown = (
         "The formulas do not know the plain layout that PPO measured, whose cycles only the lost Fig. 14 shows, nor "
@@ -236,8 +236,8 @@ def _balancing(clock_mhz: float | None) -> Finding:
         published.append((from_text(keys[0])[0].value, from_text(keys[1])[0].value))
     said = (
         "Balancing gains, and more for the larger network after as many epochs. At PPO's clock even a policy that does "
-        "not train at all lets it gain less than the paper's smallest: by Equations 5 to 8 training is a small share "
-        "of the published iteration."
+        "not train at all lets it gain less than the paper's smallest for the same robot: by Equations 5 to 8 training "
+        "is a small share of the published iteration."
     )
     unknown = (
         "The formulas do not know after how many epochs the policy stopped, which only the lost Fig. 15 may show, nor "

@@ -117,7 +117,7 @@ CLAIMS = (
     Claim(
         "PRL-T3-device-portability",
         "6.4, Table 3",
-        "Device portability of RLlib and SB3",
+        "RLlib and SB3 cannot use every device, so that their device portability is 0",
         from_text("PRL.library_device_portability"),
         figure_8.NEEDS_MAPPINGS,
         table_3.over_devices,
@@ -127,7 +127,7 @@ CLAIMS = (
     Claim(
         "PRL-T3-platform-portability",
         "6.4, Table 3",
-        "Portability over platforms, and its gain over the libraries",
+        "Portability over platforms is up to 2.4 times the libraries'",
         from_text("PRL.portability_gain"),
         table_3.NEEDS_PLATFORMS,
         table_3.over_platforms,

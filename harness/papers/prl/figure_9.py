@@ -87,8 +87,8 @@ def convergence(frame: pd.DataFrame) -> Finding:
     less = sum(row.status == "ok" and detail(row, "verdict") == LEARNS_LESS for row in compared)
     missing = set(NAMES.values()) - {NAMES[str(detail(row, "baseline"))] for row in compared}
     said = (
-        f"Of {len(found)} comparisons {faster} are faster and learn no less in the same steps, {slower} are slower, "
-        f"and {less} are faster and learn less. "
+        f"Of {len(found)} comparisons {faster} are faster and do not clearly learn less in the same steps, "
+        f"{slower} are slower, and {less} are faster and learn less. "
     )
     loses = [keeps(share) for share in kept]
     said += (

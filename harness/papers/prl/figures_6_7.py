@@ -11,6 +11,7 @@ from harness.papers.device_times import (
     CPU,
     FPGA,
     GPU,
+    NAMES,
     fastest,
     lacking,
     learner_times,
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WORKLOAD = "cartpole-dqn"
+CALLS = {"sum_tree.sample": "sampling", "sum_tree.update": "priority update"}
+"""Names of the replay operations, as readers see them."""
 
 
 def gpu_over_cpu(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
@@ -66,7 +69,7 @@ def growth(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         workload: name of the workload whose replay operations are compared.
     """
-    rows = times(frame, workload, "sum_tree.sample", "sum_tree.update")
+    rows = times(frame, workload, *CALLS)
     grown: dict[str, dict[str, Number]] = {}
     unreached = ""
     for primitive, some in rows.groupby("primitive"):
@@ -77,7 +80,7 @@ def growth(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
         unreached = unreached or missing_sizes(sizes)
         low, high = sizes[0], sizes[-1]
         for kind in (each for each in (CPU, GPU, FPGA) if each in found):
-            name = f"{primitive} on {kind}: batch size {high} over {low}"
+            name = f"{CALLS[str(primitive)]} on {NAMES[kind]}: batch size {high} over {low}"
             made = ratio(name, exact(found[kind][high]), exact(found[kind][low]))
             grown.setdefault(kind, {})[str(primitive)] = made
     ours = tuple(n for numbers in grown.values() for n in numbers.values())
@@ -108,9 +111,8 @@ def draw_replay(frame: pd.DataFrame) -> "Figure | None":
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    calls = {"sum_tree.sample": "sampling", "sum_tree.update": "priority update"}
     return charts.chart(
-        *(panel(times(frame, WORKLOAD, call), f"{WORKLOAD}: {name}") for call, name in calls.items())
+        *(panel(times(frame, WORKLOAD, call), f"{WORKLOAD}: {name}") for call, name in CALLS.items())
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from harness.compare.registry import JUDGED_FOR_PORTABILITY, RLLIB
+from harness.core.provenance import Provenance
 from harness.core.suites import Suite
 from harness.mapping.assignments import Assignment, baseline_supports
 from harness.papers.base import Finding, Outcome
@@ -156,7 +157,7 @@ def _portability(system: str, found: Mapping[Assignment, Any]) -> Number:
 def _libraries(
     frame: pd.DataFrame, tried: Mapping[tuple[str, int], Mapping[Assignment, Any]]
 ) -> dict[tuple[str, int], list[Number]]:
-    """Return the libraries' portability if they were run: 0 if they lack an assignment.
+    """Return the libraries' portability if they were run: 0, which is not measured, if they lack an assignment.
 
     A rate is of the device on which it was measured. For a library that has every assignment and was not run on every
     device, the mean is over those on which it was, and the number says so.
@@ -177,7 +178,10 @@ def _libraries(
             reached = [by_device[choice.learner] for choice in tried[place]]
         else:
             name += f", run on {' and '.join(sorted(by_device))} alone"
-        made.setdefault(place, []).append(replace(harmonic_mean(reached), quantity=name))
+        mean = replace(harmonic_mean(reached), quantity=name)
+        if None in reached:  # a 0 that follows from the devices that the library supports
+            mean = replace(mean, provenance=Provenance.MODELLED)
+        made.setdefault(place, []).append(mean)
     return made
 
 

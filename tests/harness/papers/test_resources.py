@@ -99,7 +99,12 @@ def test_fixs_elements_are_compared_with_the_row_of_its_elements(
     words = [(number.quantity.rpartition(": ")[2], number.unit) for number in found.finding.ours]
     assert words == [("LUTs", "count"), ("flip-flops", "count"), ("DSPs", "count")]
     assert all(f"{name} " in found.finding.explanation for name, _ in words)
-    assert "count" not in found.finding.explanation
+    said, _, rule = found.finding.explanation.partition(" A count ")
+    assert "count" not in said
+    assert rule == "within a factor of 2 of the printed one agrees."
+    assert found.finding.ours[0].quantity == "PEs, ours: LUTs"
+    blocks = "512 x processing-element width=32 configurable=true"
+    assert found.finding.ours[0].source == f"{blocks}; {resources.SOURCE}"
     counts(monkeypatch, 3)
     assert verdict("FIX-T1", tmp_path).finding.outcome is Outcome.NO_VERDICT
 
@@ -113,6 +118,7 @@ def test_two_cores_beside_a_whole_accelerator_carry_no_verdict(
     assert (found.outcome, len(found.ours)) == (Outcome.NO_VERDICT, 3)
     assert "whole accelerator" in found.explanation
     assert "two designs" in found.explanation
+    assert "agrees" not in found.explanation
 
 
 @pytest.mark.parametrize("factor", [1, 5])

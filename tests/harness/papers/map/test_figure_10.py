@@ -75,7 +75,8 @@ def test_what_each_curve_shows_is_said(tmp_path: Path) -> None:
     assert "hopper-ddpg, D = 200, whose loss MAP sees: a loss that shows." in said
     assert "Not trained: pong-dqn." in said
     unsure = finding(tmp_path / "unsure", {"cartpole-ddpg": curves(400, 362, 400)}, spread=10.0).explanation
-    assert "D = 50: the interval holds 0.9 of the reference's gain, or there is none." in unsure
+    limit = "the interval of the share includes 0.9, the limit for no loss, or there is no interval"
+    assert f"D = 50: undecided: {limit}." in unsure
     flat = finding(tmp_path / "flat", {"cartpole-ddpg": curves(12, 12, 12)}).explanation
     assert "cartpole-ddpg: the strict loop itself gains too little to tell." in flat
 

@@ -156,7 +156,7 @@ def test_the_gpu_s_operations_are_compared_over_the_same_batch_sizes(tmp_path: P
     rows += replay("sum_tree.update", {2048: 2, 65536: 2}) + replay("sum_tree.sample", {65536: 64})
     found = verdict("MAP-F12-GPU", tmp_path / "shared", *rows).finding
     assert [number.quantity for number in found.ours[:2]] == [
-        f"sum_tree.{call}: batch size 2048 over 32" for call in ("sample", "update")
+        f"{call}: batch size 2048 over 32" for call in ("prefix sum index", "priority update")
     ]
 
 
@@ -168,44 +168,60 @@ def test_noise_carries_no_verdict_on_the_gpu_s_tree(tmp_path: Path) -> None:
     assert verdict("MAP-F12-GPU", tmp_path / "fpga", *noisy).finding.outcome is Outcome.IN_KIND
 
 
+def of_banks(banks: dict[int, int], times_s: dict[str, dict[int, float]]) -> list[Measurement]:
+    """The FPGA's times by operation and batch size, with so many sub-trees at each batch size; without, one."""
+    return [
+        replace(on("fpga", primitive, size, time_s), details={"banks": banks[size]} if size in banks else {})
+        for primitive, times in times_s.items()
+        for size, time_s in times.items()
+    ]
+
+
+FEW_AT_SMALL = {32: 1, 256: 8, 511: 8, 2048: 32, 4096: 32, 6144: 32, 8192: 32, 16384: 32}
+"""MAP's replay adds banks up to S = 32."""
+
+
 @pytest.mark.parametrize(
-    ("fill", "power", "more", "outcome"),
+    ("fill", "power", "more", "outcome", "several"),
     [
-        (
-            20.0,
-            1.0,
-            (),
-            Outcome.IN_KIND,
-        ),  # a pipeline that fills: less than in proportion at small batches alone
-        (20.0, 1.0, (8192,), Outcome.IN_KIND),
-        (0.0, 1.0, (), Outcome.NO_VERDICT),  # in proportion everywhere, as the number of banks is the same
-        (400.0, 1.0, (), Outcome.NO_VERDICT),  # a constant part: linear, yet 0.86 of proportion
-        (400.0, 1.0, (8192,), Outcome.IN_KIND),  # which a third size shows
-        (20.0, 0.5, (), Outcome.NO_VERDICT),  # two sizes show no curve
-        (20.0, 0.5, (8192,), Outcome.NOT_REPRODUCED),
-        (20.0, 1.5, (8192,), Outcome.NOT_REPRODUCED),
-        (20.0, 0.0, (8192,), Outcome.NOT_REPRODUCED),  # it grows nowhere
+        # A pipeline that fills: less than in proportion at small batches alone.
+        (20.0, 1.0, (), Outcome.NO_VERDICT, Outcome.IN_KIND),
+        (20.0, 1.0, (8192,), Outcome.NO_VERDICT, Outcome.IN_KIND),
+        # In proportion everywhere, as the number of banks is the same.
+        (0.0, 1.0, (), Outcome.NO_VERDICT, Outcome.NO_VERDICT),
+        # A constant part: linear, yet 0.86 of proportion, which a third size shows.
+        (400.0, 1.0, (), Outcome.NO_VERDICT, Outcome.NO_VERDICT),
+        (400.0, 1.0, (8192,), Outcome.NO_VERDICT, Outcome.IN_KIND),
+        # Two sizes show no curve, and a curve may be that of the numbers of banks.
+        (20.0, 0.5, (), Outcome.NO_VERDICT, Outcome.NO_VERDICT),
+        (20.0, 0.5, (8192,), Outcome.NOT_REPRODUCED, Outcome.NO_VERDICT),
+        (20.0, 1.5, (8192,), Outcome.NOT_REPRODUCED, Outcome.NO_VERDICT),
+        (20.0, 0.0, (8192,), Outcome.NOT_REPRODUCED, Outcome.NO_VERDICT),  # it grows nowhere
     ],
 )
 def test_the_fpga_is_linear_above_a_size_alone(
-    fill: float, power: float, more: tuple[int, ...], outcome: Outcome, tmp_path: Path
+    fill: float, power: float, more: tuple[int, ...], outcome: Outcome, several: Outcome, tmp_path: Path
 ) -> None:
-    rows = [
-        on("fpga", primitive, size, 1e-9 * (fill + size**power))
-        for primitive in ("sum_tree.sample", "sum_tree.update")
-        for size in (32, 256, 2048, 16384, *more)
-    ]
+    """With one number of banks growth as MAP has it shows nothing, as any pipeline grows so; a curve refutes."""
+    times_s = {
+        primitive: {size: 1e-9 * (fill + size**power) for size in (32, 256, 2048, 16384, *more)}
+        for primitive in figure_12.CALLS
+    }
+    rows = of_banks({}, times_s)
     found = verdict("MAP-F12-linear", tmp_path, *rows)
     assert found.finding.outcome is outcome
     assert found.provenance == "simulated"
     straight = [n for n in found.finding.ours if n.quantity.endswith("batch sizes 2048, 8192, 16384")]
     assert len(straight) == 2 * len(more)
     third = "a third batch size there would show a curve" in found.finding.explanation
-    assert third == (outcome is Outcome.NO_VERDICT and fill > 0 and not more)
-    assert (
-        verdict("MAP-F12-linear", tmp_path / "above", *rows[2:4], *rows[6:]).finding.outcome
-        is Outcome.NOT_RUN
-    )
+    assert third == (outcome is Outcome.NO_VERDICT and (fill > 20 or power < 1) and not more)
+    with_banks = verdict("MAP-F12-linear", tmp_path / "banks", *of_banks(FEW_AT_SMALL, times_s)).finding
+    assert with_banks.outcome is several
+    alike = "With one number of banks any pipeline grows so: nothing is shown." in found.finding.explanation
+    assert alike == (several is Outcome.IN_KIND)
+    assert "nothing is shown" not in with_banks.explanation
+    large = [row for row in rows if (row.batch_size or 0) > 256]
+    assert verdict("MAP-F12-linear", tmp_path / "above", *large).finding.outcome is Outcome.NOT_RUN
 
 
 @pytest.mark.parametrize(
@@ -223,52 +239,52 @@ def test_growth_within_a_tenth_of_proportion_is_linear(
     odd: str, below: float, above: float, outcome: Outcome, tmp_path: Path
 ) -> None:
     """Of one operation; the other is linear above the size and grows by half below."""
-    rows = []
-    for primitive in ("sum_tree.sample", "sum_tree.update"):
+    times_s: dict[str, dict[int, float]] = {}
+    for primitive in figure_12.CALLS:
         low, high = (below, above) if primitive == odd else (0.5, 1.0)
-        for size, time_s in ((32, 1.0), (256, 8 * low), (2048, 1.0), (16384, 8 * high)):
-            rows.append(on("fpga", primitive, size, 1e-6 * time_s))
-    found = verdict("MAP-F12-linear", tmp_path, *rows).finding
+        times_s[primitive] = {32: 1e-6, 256: 8e-6 * low, 2048: 1e-6, 16384: 8e-6 * high}
+    found = verdict("MAP-F12-linear", tmp_path, *of_banks(FEW_AT_SMALL, times_s)).finding
     assert found.outcome is outcome
     shares = {0.5, 1.0, below, above}
     assert sorted({round(number.value, 9) for number in found.ours}) == sorted(shares)
 
 
 @pytest.mark.parametrize(
-    ("steps", "outcome"),
+    ("steps", "curved"),
     [
-        ((1.0, 0.81), Outcome.IN_KIND),
-        ((0.81, 1.0), Outcome.IN_KIND),
-        ((1.0, 0.79), Outcome.NOT_REPRODUCED),
-        ((0.79, 1.0), Outcome.NOT_REPRODUCED),
-        ((1.0, -0.1), Outcome.NOT_REPRODUCED),
+        ((1.0, 0.81), False),
+        ((0.81, 1.0), False),
+        ((1.0, 0.79), True),
+        ((0.79, 1.0), True),
+        ((1.0, -0.1), True),
     ],
 )
 @pytest.mark.parametrize("odd", ["sum_tree.sample", "sum_tree.update"])
 def test_growths_per_item_that_differ_by_a_fifth_are_a_curve(
-    odd: str, steps: tuple[float, float], outcome: Outcome, tmp_path: Path
+    odd: str, steps: tuple[float, float], curved: bool, tmp_path: Path
 ) -> None:
     """Microseconds per item from 2048 to 4096 and from there to 6144, of one operation; the other takes 1 us."""
-    rows = []
-    for primitive in ("sum_tree.sample", "sum_tree.update"):
+    times_s: dict[str, dict[int, float]] = {}
+    for primitive in figure_12.CALLS:
         first, second = steps if primitive == odd else (1.0, 1.0)
         at_2048 = 2048 * (first + second) / 2  # so that both steps together are in proportion
         times = {32: 20.0, 256: 80.0, 2048: at_2048, 4096: at_2048 + 2048 * first}
         times[6144] = times[4096] + 2048 * second
-        rows += [on("fpga", primitive, size, 1e-6 * time) for size, time in times.items()]
-    found = verdict("MAP-F12-linear", tmp_path, *rows).finding
-    assert found.outcome is outcome
+        times_s[primitive] = {size: 1e-6 * time for size, time in times.items()}
+    found = verdict("MAP-F12-linear", tmp_path, *of_banks({}, times_s)).finding
+    assert found.outcome is (Outcome.NOT_REPRODUCED if curved else Outcome.NO_VERDICT)
     straight = sorted(round(n.value, 9) for n in found.ours if n.quantity.endswith("2048, 4096, 6144"))
     assert straight == [round(min(steps) / max(steps), 9), 1.0]
+    several = verdict("MAP-F12-linear", tmp_path / "several", *of_banks(FEW_AT_SMALL, times_s)).finding
+    assert several.outcome is (Outcome.NO_VERDICT if curved else Outcome.IN_KIND)
 
 
 def test_a_curve_of_replays_with_several_numbers_of_sub_trees_is_no_verdict(tmp_path: Path) -> None:
-    rows = [
-        replace(on("fpga", primitive, size, 1e-9 * (20 + size / banks)), details={"banks": banks})
-        for primitive in ("sum_tree.sample", "sum_tree.update")
-        for size, banks in ((32, 1), (256, 1), (2048, 1), (8192, 1), (16384, 8))
-    ]
-    found = verdict("MAP-F12-linear", tmp_path, *rows).finding
+    banks = {32: 1, 256: 1, 2048: 1, 8192: 1, 16384: 8}
+    times_s = {
+        primitive: {size: 1e-9 * (20 + size / banks[size]) for size in banks} for primitive in figure_12.CALLS
+    }
+    found = verdict("MAP-F12-linear", tmp_path, *of_banks(banks, times_s)).finding
     assert (found.outcome, "S = 1 and 8 by batch" in found.explanation) == (Outcome.NO_VERDICT, True)
 
 
@@ -289,4 +305,9 @@ def test_the_replay_with_several_sub_trees_counts_where_it_is_faster(tmp_path: P
     alone = verdict("MAP-F12-linear", tmp_path / "one", *rows).finding
     assert (alone.outcome, "Ours has S = 1 at" in alone.explanation) == (Outcome.NO_VERDICT, True)
     found = verdict("MAP-F12-linear", tmp_path / "several", *rows, *several).finding
-    assert (found.outcome, "Ours has S = 8 at" in found.explanation) == (Outcome.IN_KIND, True)
+    assert (found.outcome, "Ours has S = 8 at" in found.explanation) == (Outcome.NO_VERDICT, True)
+    assert "nothing is shown" in found.explanation
+    few = [row for row in rows if (row.batch_size or 0) <= 32]
+    both = [row for row in several if (row.batch_size or 0) > 32]
+    found = verdict("MAP-F12-linear", tmp_path / "both", *few, *both).finding
+    assert (found.outcome, "Ours has S = 1 and 8 by" in found.explanation) == (Outcome.IN_KIND, True)

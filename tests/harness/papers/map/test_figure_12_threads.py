@@ -149,7 +149,7 @@ def test_updates_that_may_gain_show_nothing(spread: float, outcome: Outcome, tmp
         for n in [shift[row.details["threads"]]]
     ]
     finding = verdict(tmp_path, [*finds, *updates]).finding
-    highest = max(n.high or 0 for n in finding.ours if n.quantity.startswith(UPDATE))
+    highest = max(n.high or 0 for n in finding.ours if n.quantity.startswith("priority update"))
     assert (highest > figure_12_threads.NEGLIGIBLE) == (spread > 0.1)
     assert "updates at 0 of 2" in finding.explanation
     assert finding.outcome is outcome

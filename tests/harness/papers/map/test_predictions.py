@@ -10,7 +10,7 @@ from harness import papers
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.papers import Outcome
-from harness.papers.map.predictions import NEEDS
+from harness.papers.map.predictions import NEEDS, NEEDS_CORES, NOT_JUDGED
 from tests.harness.papers.rows import TOO_FEW, frame_of, predicted, profiled, trained, verdict
 
 MAPPING = "torch-native-cpu"
@@ -59,6 +59,50 @@ def test_a_loop_in_which_nothing_overlaps_says_nothing(tmp_path: Path) -> None:
     for key in ("MAP-VI-B", "MAP-F13"):
         found = verdict(key, tmp_path / key, *beside).finding
         assert (found.outcome, found.needs) == (Outcome.NOT_RUN, NEEDS)
+
+
+def parts(acting_s: float) -> dict[str, float]:
+    """Seconds of the parts of a training: 10 ms for the learner, and 7 ms for the replay management."""
+    return {
+        "environment": acting_s / 2,
+        "infer": acting_s / 2,
+        "sample": 4e-3,
+        "gather": 1e-3,
+        "update": 2e-3,
+        "learner": 10e-3,
+    }
+
+
+def acting(gps: float, size: int, acting_s: float) -> Measurement:
+    """A run whose actors take some seconds a gradient step."""
+    return run(gps, size, details={"mapping": MAPPING, "loop": "relaxed", "terms_s": parts(acting_s)})
+
+
+@pytest.mark.parametrize("key", ["MAP-VI-B", "MAP-F13"])
+@pytest.mark.parametrize(
+    ("acting_s", "alone", "both"),
+    [
+        (9e-3, Outcome.NOT_REPRODUCED, Outcome.NOT_REPRODUCED),
+        (11e-3, Outcome.NOT_RUN, Outcome.REPRODUCED),  # slower than the learner
+    ],
+)
+def test_a_run_whose_actors_are_the_slowest_part_is_listed_and_not_judged(
+    key: str, acting_s: float, alone: Outcome, both: Outcome, tmp_path: Path
+) -> None:
+    """At batch size 256 the prediction is far too high; at 32 it is right."""
+    slow = [prediction(0.5), acting(66, 256, acting_s), step(0.01)]
+    quick = [prediction(0.02, 32), acting(98, 32, 1e-3), step(0.01, size=32)]
+    found = verdict(key, tmp_path / "alone", *slow).finding
+    not_judged = alone is Outcome.NOT_RUN
+    assert (found.outcome, found.needs) == (alone, NEEDS_CORES if not_judged else "")
+    assert all((NOT_JUDGED in number.quantity) == not_judged for number in found.ours)
+    named = "slower than learner and replay management in 1 of 1, which are not judged: hopper-ddpg at batch size 256"
+    assert (named in found.explanation) == not_judged
+    found = verdict(key, tmp_path / "both", *slow, *quick).finding
+    assert found.outcome is both
+    assert len(found.ours) == {"MAP-VI-B": 4, "MAP-F13": 2}[key]
+    assert sum(NOT_JUDGED in number.quantity for number in found.ours) == not_judged * len(found.ours) // 2
+    assert ("in 1 of 2, which are not judged" in found.explanation) == not_judged
 
 
 def test_what_is_clear_and_what_is_not_is_counted(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.papers import Finding, Outcome
 from harness.papers.map import relaxed_loop
+from harness.papers.map.predictions import NEEDS_CORES, NOT_JUDGED
 from tests.harness.papers.map.test_figure_10 import WIGGLE, curves
-from tests.harness.papers.map.test_predictions import run
+from tests.harness.papers.map.test_predictions import acting, run
 from tests.harness.papers.rows import TOO_FEW, final_return, frame_of, verdict
 
 
@@ -37,6 +38,27 @@ def test_it_brings_throughput_in_every_cell_or_not(
     found = finding(tmp_path, *rows)
     assert found.outcome is outcome
     assert [number.value for number in found.ours] == pytest.approx(gains)
+
+
+@pytest.mark.parametrize("gain", [1.3, 0.8])
+@pytest.mark.parametrize("hidden", [True, False])
+def test_a_gain_that_slow_actors_hide_is_listed_and_not_judged(
+    gain: float, hidden: bool, tmp_path: Path
+) -> None:
+    """The learner takes 10 ms a gradient step."""
+    overlapped = run(100, 256, loop="overlapped")
+    cell = [acting(100 * gain, 256, 11e-3 if hidden else 9e-3), overlapped]
+    shown = Outcome.REPRODUCED if gain > 1 else Outcome.NOT_REPRODUCED
+    found = finding(tmp_path / "alone", *cell)
+    assert found.outcome is (Outcome.NOT_RUN if hidden else shown)
+    assert found.needs == (NEEDS_CORES if hidden else "")
+    assert (NOT_JUDGED in found.ours[0].quantity) == hidden
+    others = finding(tmp_path / "up", *cell, *both(130, 100, 32))
+    assert others.outcome is (Outcome.REPRODUCED if hidden else shown)
+    assert ("slowest part in 1 of 2 cells, which are not judged" in others.explanation) == hidden
+    assert len(others.ours) == 2
+    down = finding(tmp_path / "down", *cell, *both(80, 100, 32))
+    assert down.outcome is Outcome.NOT_REPRODUCED
 
 
 def test_the_fastest_mapping_of_a_cell_counts(tmp_path: Path) -> None:

@@ -105,6 +105,9 @@ def test_table_5_counts_what_comes_out_and_explains_what_does_not(
     found = verdict("MAP-T5", tmp_path, *(cell(place, mapping) for place, mapping in ours.items()))
     agree = sum(PRINTED[place] == mapping for place, mapping in ours.items())
     assert (found.finding.outcome, found.finding.ours[0].value) == (outcome, agree)
+    said = f"{agree} of 3 mappings are as printed (learner, replay management, storage; G: GPU, C: CPU, F: FPGA). "
+    assert found.finding.explanation.startswith(said)
+    assert (" Others: hopper-ddpg, batch size 256: " in found.finding.explanation) == (agree < 3)
     assert ("because" in found.finding.explanation) == (agree < 3)
     same_devices = ours[("hopper-ddpg", 256)][0] == "G"
     assert ("the same devices in the same order" in found.finding.explanation) == (agree < 3 and same_devices)

@@ -102,7 +102,7 @@ def test_the_verdict_on_two_locks(
     found = claim.evaluate(frame)
     assert found.finding.outcome is outcome
     assert found.finding.ours[0].value == pytest.approx(one / two, rel=0.01)
-    assert f"At {threads} threads two locks are" in found.finding.explanation
+    assert f"differ: at {threads} threads two locks are" in found.finding.explanation
     assert "Every thread has a core of its own; PAL has 4 threads." in found.finding.explanation
     assert ("Suspect: " in found.finding.explanation) == (10 / two > threads)
     assert claim.evaluate(frame[frame["backend"] != "binary"]).finding.outcome is Outcome.NOT_RUN

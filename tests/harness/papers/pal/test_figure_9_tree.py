@@ -127,6 +127,8 @@ def test_best_fanout(
     found = verdict("PAL-F9-fanout", tmp_path, *rows)
     assert found.finding.outcome is outcome
     assert [number.value for number in found.finding.ours[:3]] == list(best)
+    against = found.finding.explanation.startswith("The best fanout does not fall as the buffer grows. ")
+    assert against == (outcome is Outcome.NOT_REPRODUCED)
     assert verdict("PAL-F9-fanout", tmp_path, *rows[:-1]).finding.outcome is Outcome.NOT_RUN
 
 
@@ -184,6 +186,8 @@ def test_the_cost_has_a_minimum_between_the_ends(
     rows = minimum(dict(zip((1_000, 10_000, 100_000), best, strict=True)), itself)
     found = verdict("PAL-F9-minimum", tmp_path, *rows).finding
     assert found.outcome is outcome
+    at_an_end = int(outcome is Outcome.NOT_REPRODUCED)
+    assert f"at {at_an_end} the smallest or the largest K is the fastest" in found.explanation
     assert verdict("PAL-F9-minimum", tmp_path, *rows[:-1]).finding.outcome is Outcome.NOT_RUN
 
 

@@ -61,6 +61,7 @@ def test_the_whole_tree_is_hundreds_of_times_larger(tmp_path: Path) -> None:
     found = verdict("PAL-VI-H", tmp_path).finding
     assert found.outcome is Outcome.INCONSISTENT
     assert found.ours[0].value == pytest.approx(4063.49, abs=0.01)
+    assert found.ours[0].quantity == "size of the tree of a million priorities, K = 64"
 
 
 def test_a_tree_of_the_stated_size_would_be_consistent(monkeypatch: pytest.MonkeyPatch) -> None:

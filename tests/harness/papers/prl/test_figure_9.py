@@ -49,7 +49,7 @@ def test_faster_at_the_same_reward(
     if outcome is Outcome.NOT_RUN:
         assert "Stable-Baselines3 or RLlib" in found.needs
     else:
-        assert f"{verdicts.count('faster')} are faster and learn no less" in found.explanation
+        assert f"{verdicts.count('faster')} are faster and do not clearly learn less" in found.explanation
         assert ("Not compared: RLlib." in found.explanation) == (len(verdicts) < 2)
 
 

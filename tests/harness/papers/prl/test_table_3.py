@@ -38,7 +38,7 @@ def test_a_library_s_rate_is_of_its_device(tmp_path: Path) -> None:
     """It has both assignments, and was run on the CPU alone, or on both devices."""
     tried, here = [*ON_CPU, ON_GPU[0]], library(10.0)
     alone = verdict(DEVICES, tmp_path / "alone", *tried, here).finding.ours[-1]
-    assert alone.value == pytest.approx(640)
+    assert (alone.value, alone.provenance) == (pytest.approx(640), Provenance.MEASURED)
     assert alone.quantity.endswith("over 2 device assignments, run on cpu alone")
     both = verdict(
         DEVICES, tmp_path / "both", *tried, here, replace(library(30.0), device="cuda:0")
@@ -82,7 +82,7 @@ def test_portability_takes_the_fastest_mapping_of_every_assignment(tmp_path: Pat
     assert ours.value == pytest.approx(64 * 4 / (1 / 100 + 1 / 200 + 1 / 120 + 1 / 400))
     assert ours.provenance is Provenance.SIMULATED
     assert ours.rows == (0, 2, 3, 4)
-    assert theirs.value == 0
+    assert (theirs.value, theirs.provenance) == (0, Provenance.MODELLED), "it was not measured"
     assert "reproduces nothing" in found.finding.explanation
     on_gpu = verdict(DEVICES, tmp_path / "gpu", *ON_CPU, *ON_GPU, *ON_BOARD, library()).finding
     assert on_gpu.ours[0].provenance is Provenance.MEASURED, "devices that are here are enough"
