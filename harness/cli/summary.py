@@ -83,11 +83,13 @@ def _print_answers(content: Content) -> None:
         ],
         MOST_COMPARISONS,
     )
-    if errors := answers.prediction_errors(content):
-        typer.echo(
-            f"Predictions of {DEFAULT_STRATEGY}: {errors.median_percent:.1f}% off in the median, {errors.within} of "
-            f"{errors.trainings} within {answers.WITHIN_PERCENT:g}% ({errors.provenance});\n  {errors.certainty}."
-        )
+    for simulated, where in ((False, "on measured devices"), (True, "with a simulated FPGA")):
+        if errors := answers.prediction_errors(content, simulated=simulated):
+            typer.echo(
+                f"Predictions of {DEFAULT_STRATEGY}: {errors.median_percent:.1f}% off in the median, {errors.within} "
+                f"of {errors.trainings} within {answers.WITHIN_PERCENT:g}% ({errors.provenance})\n"
+                f"  {where}; {errors.certainty}."
+            )
 
 
 def _next(found: answers.FastestMapping) -> str:

@@ -6,7 +6,8 @@ project does two: the second compares it with itself (A/A), which shows the diff
 makes.
 
 When whole trainings are compared, both systems then train from the start to the same number of environment steps
-(`harness.compare.equal_steps`): the verdict is "faster" only if this project learns no less by then.
+(`harness.compare.equal_steps`): the verdict is "faster" only if this project does not clearly learn
+less by then.
 
 The comparison covers the whole training or a part of it: learner and replay without environment steps, or only
 the replays. The baseline's name in the rows shows this, and also features that only this project uses (`OurSide`).

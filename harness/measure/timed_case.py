@@ -261,7 +261,7 @@ def timing_status(
         return "ok", ""
     if median:
         reason = (
-            f"the interval is {(high - low) / median:.0%} of the median, where {noise_limit:.0%} is the limit"
+            f"the interval is {(high - low) / median:.1%} of the median, where {noise_limit:.0%} is the limit"
         )
     else:
         reason = f"the interval is {low:.3g} to {high:.3g}, where the median is 0"

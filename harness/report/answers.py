@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
 
-from harness.core.provenance import weakest
+from harness.core.provenance import Provenance, weakest
 from harness.mapping import DEFAULT_STRATEGY, VALIDATED
 from harness.papers import Verdict
 from harness.papers.number import Number
@@ -22,9 +22,11 @@ from harness.validate.rows import HERE
 SB3 = "sb3"
 """The library that most readers know: comparisons with it come first."""
 WITHIN_PERCENT = 5.0
-"""An error that MAP VII-D states for its predictions, percent."""
+"""A small error, percent; MAP VII-D states it for achieved throughput below its optimum."""
 PORTABILITY = "PRL-T3-"
 """Beginning of the keys of PRL's statements on portability that `portability` returns, with "portability" in them."""
+ALONE = "no verdict: no other mapping was run"
+"""Verdict on a chosen mapping that was run without another."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class AgainstLibraries:
 
 @dataclass(frozen=True)
 class PredictionErrors:
-    """How far the default strategy's predicted throughputs are from achieved ones.
+    """How far the default strategy's predicted throughputs are from achieved ones, on measured or simulated devices.
 
     Attributes:
         median_percent: median of the absolute errors, percent.
@@ -115,6 +117,11 @@ class ChosenMapping:
     prediction: PredictedThroughput
     sure: str
 
+    @property
+    def alone(self) -> bool:
+        """Return whether it was run, and no other mapping was."""
+        return self.sure == ALONE
+
 
 @dataclass(frozen=True)
 class Regrets:
@@ -139,7 +146,7 @@ class OverSb3:
     Attributes:
         least, most: the smallest and the largest ratio.
         comparisons: number of workloads and batch sizes compared.
-        learning: how many of them have the verdict "faster", which needs equal or better returns.
+        learning: how many of them have the verdict "faster": with returns that are not clearly lower.
     """
 
     least: float
@@ -217,7 +224,7 @@ def _is_fastest(chosen: PredictedThroughput, fastest: FastestMapping | None) -> 
     if chosen.achieved is None:
         return "not run"
     if fastest is None:
-        return "no verdict: no other mapping was run"
+        return ALONE
     if chosen.mapping in fastest.level:
         return fastest.sure
     return f"not the best: {fastest.mapping} is faster"
@@ -296,13 +303,21 @@ def _against(workload: str, size: int | None, found: list[BaselineComparison]) -
     return AgainstLibraries(workload, size, sb3, fastest, len(found))
 
 
-def prediction_errors(content: Content) -> PredictionErrors | None:
+def prediction_errors(content: Content, *, simulated: bool = False) -> PredictionErrors | None:
     """Return how far off the default strategy's predictions are whose mappings were run; None if none was run.
 
     Args:
         content: contents of a report.
+        simulated: whether to return the errors of trainings with a simulated device, instead of those on measured
+            devices alone.
     """
-    judged = (p for p in content.predictions if p.strategy == DEFAULT_STRATEGY)
+    judged = (
+        p
+        for p in content.predictions
+        if p.strategy == DEFAULT_STRATEGY
+        and p.achieved is not None
+        and (p.achieved.provenance != Provenance.MEASURED) == simulated
+    )
     errors = [p.error for p in judged if p.error is not None]
     if not errors:
         return None

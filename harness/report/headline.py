@@ -73,12 +73,17 @@ def table(content: Content, name: str) -> str:
 
 
 def _answers(content: Content) -> Iterator[tuple[str, str]]:
-    if errors := answers.prediction_errors(content):
-        yield (
-            "Was the prediction right?",
-            f"{errors.median_percent:.1f}% off in the median of {errors.trainings} trainings in the fused loop, "
-            f"{errors.within} within {answers.WITHIN_PERCENT:g}% ({errors.provenance}); {errors.certainty}",
-        )
+    for question, simulated, where in (
+        ("Was the prediction right?", False, "on measured devices"),
+        ("And with a simulated FPGA?", True, "with a simulated FPGA"),
+    ):
+        if errors := answers.prediction_errors(content, simulated=simulated):
+            yield (
+                question,
+                f"{errors.median_percent:.1f}% off in the median of {errors.trainings} trainings in the fused loop "
+                f"{where}, {errors.within} within {answers.WITHIN_PERCENT:g}% ({errors.provenance}); "
+                f"{errors.certainty}",
+            )
     if regret := answers.regrets(content):
         yield (
             "What does the chosen mapping lose?",

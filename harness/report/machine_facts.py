@@ -117,7 +117,8 @@ def noise(frame: pd.DataFrame) -> Iterator[Number]:
             yield Number("median width of their 95% intervals", widths.median(), "%", measured, rows=rows)
         wide = timed["high"] - timed["low"] > NOISE_LIMIT * timed["value"]
         if len(parts := timed[wide & (timed["status"] == "ok")]):
-            what = f"wider than {NOISE_LIMIT:.0%}, yet within {PART_LIMIT:.0%} of the round that they are a part of"
+            of_all = f"at most {PART_LIMIT:.0%} of the whole round"
+            what = f"interval wider than {NOISE_LIMIT:.0%}, but {of_all}, so not noisy"
             yield Number(what, len(parts), "count", measured, rows=tuple(map(int, parts.index)))
     for row in records(select(frame, suite=Suite.COMPARE, quantity="null_ratio")):
         yield number(row, f"A/A null, {row.workload} compared with {detail(row, 'baseline')}")
@@ -147,7 +148,9 @@ def core_speed(frame: pd.DataFrame) -> Iterator[Number]:
         moved = sum(float(pace["full_speed_share"]) < 1 for _, pace in known)
         rows, measured = tuple(int(row.Index) for row, _ in known), Provenance.MEASURED
         yield Number("timed rows whose core speed was read", len(known), "count", measured, rows=rows)
-        yield Number("of them moved to full speed in part", moved, "count", measured, rows=rows)
+        yield Number(
+            "of them partly run below full speed, and converted to it", moved, "count", measured, rows=rows
+        )
         yield Number("pieces at full speed, median row", percent.median(), "%", measured, rows=rows)
         yield Number("pieces at full speed, lowest row", percent.min(), "%", measured, rows=rows)
         yield Number("pieces at full speed, highest row", percent.max(), "%", measured, rows=rows)

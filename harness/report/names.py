@@ -58,6 +58,15 @@ CONDITIONS = {
 """What else runs while a part of a loop is timed."""
 
 
+def people_s_kind(kind: str) -> str:
+    """Return the first part of an operation's name for readers, such as "sum tree" or "in the fused loop".
+
+    Args:
+        kind: the stored part, such as "sum_tree" of "sum_tree.sample" or "fused_round" of "fused_round.learn".
+    """
+    return CONDITIONS.get(kind, kind.replace("_", " "))
+
+
 def people_s_name(primitive: str) -> str:
     """Return the name of a timed operation for readers; the stored name if there is no other.
 

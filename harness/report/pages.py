@@ -16,19 +16,21 @@ from harness import papers
 from harness.core.provenance import Provenance
 from harness.mapping import DEFAULT_STRATEGY
 from harness.papers import Outcome
-from harness.papers.evidence import number, records
+from harness.papers.evidence import detail, number, records
 from harness.papers.number import from_text
 from harness.plan import plan
 from harness.report import answers, machine_facts, plots, roofline_plot, what_if
 from harness.report.content import Content
 from harness.report.formatting import MARKS, row_ranges, show, whole
 from harness.report.hardware_agent import BOARD_CLOCK_MHZ, hardware_agent, time_to_learn
-from harness.report.names import people_s_name
+from harness.report.names import people_s_kind, people_s_name
 from harness.report.rows.primitives import PrimitiveTime
 from harness.report.rows.runs import Fact
 from harness.report.tables import LAST_EPISODES, heat_maps, optional_size
 
 FOLDER = Path(__file__).parent / "templates"
+SETTINGS = ("loop", "threads", "sharing", "capacity", "fanout", "aligned", "null", "seed")
+"""Details that tell apart rows of evidence with the same labels."""
 PLATFORMS = "platforms"  # folder of the other machines' pages
 INDEX = "index"
 CHANGES = "changes"
@@ -66,7 +68,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"show": show, "whole": whole, "row_ranges": row_ranges}
-    made.filters["people"] = people_s_name
+    made.filters |= {"people": people_s_name, "kind": people_s_kind}
     made.filters["css_class"] = lambda text: re.sub(r"\W+", "-", str(text))
     return made
 
@@ -153,6 +155,7 @@ def _index(content: Content, _others: Sequence[Content]) -> dict[str, object]:
     judged = [p for p in content.predictions if p.achieved and p.strategy == DEFAULT_STRATEGY]
     return {
         "errors": answers.prediction_errors(content),
+        "simulated_errors": answers.prediction_errors(content, simulated=True),
         "regret": answers.regrets(content),
         "sb3": answers.over_sb3(content),
         "chosen": answers.chosen_mappings(content),
@@ -187,6 +190,7 @@ def _mappings(content: Content, _others: Sequence[Content]) -> dict[str, object]
         "what_if": data,
         "script": Markup((FOLDER / "what_if.js").read_text(encoding="utf-8")),
         "fastest": answers.fastest_mappings(content),
+        "alone": [chosen for chosen in answers.chosen_mappings(content) if chosen.alone],
         "marks": MARKS,
         "heat_maps": [
             (plots.heat_map(found), found, plots.chosen_not_run(found))
@@ -199,6 +203,8 @@ def _predictions(content: Content, _others: Sequence[Content]) -> dict[str, obje
     achieved = [p for p in content.predictions if p.achieved is not None]
     return {
         "errors": answers.prediction_errors(content),
+        "simulated_errors": answers.prediction_errors(content, simulated=True),
+        "default_strategy": DEFAULT_STRATEGY,
         "within": answers.WITHIN_PERCENT,
         "noisy_achieved": sum(p.achieved_status == "too_noisy" for p in achieved),
         "scatter": plots.predicted_against_achieved(achieved, _limit_percent()) if achieved else None,
@@ -332,10 +338,17 @@ def render_claims(
             after=after,
             plot=plots.published_and_ours(verdict),
             own_plot=figures.get(verdict.key),
-            evidence=[(row, optional_size(row.batch_size), number(row, row.quantity)) for row in rows],
+            evidence=[
+                (row, optional_size(row.batch_size), _setting(row), number(row, row.quantity)) for row in rows
+            ],
             tier=plan.tier_for(verdict.claim, content.run.tier if content.run else ""),
         )
         yield verdict.key, page
+
+
+def _setting(row: Any) -> str:
+    """Return the settings of a row of evidence as text, such as "threads 2, fanout 16"."""
+    return ", ".join(f"{name} {value}" for name in SETTINGS if (value := detail(row, name)) is not None)
 
 
 def render_papers(

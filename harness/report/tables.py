@@ -19,6 +19,7 @@ from harness.papers.evidence import ERROR, detail, error_of, mapping_of, number,
 from harness.papers.number import Number, merge_rows, ratio
 from harness.plan.plan import PRECISION_PREDICTIONS
 from harness.profile.measured import PRECISION_SUITE as PRECISION_PROFILE
+from harness.report.names import people_s_name
 from harness.report.rows.libraries import BaselineComparison, Learning
 from harness.report.rows.mappings import Choice, HeatMap, PredictedThroughput
 from harness.report.rows.primitives import PrimitiveTime
@@ -30,6 +31,8 @@ from harness.validate.plan import PRECISION_SUITE as PRECISION_VALIDATION
 from harness.validate.rows import HERE, WITH_SIMULATED
 
 LAST_EPISODES = 10  # number of episodes in the mean of the last return
+RATIOS = ("throughput_ratio", "null_ratio")
+"""Parts of a comparison that are factors; they are stored with the unit "1"."""
 
 
 def optional_size(value: Any) -> int | None:
@@ -377,7 +380,8 @@ def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
         for row in _last_comparison([row for _, row in group]):
             part = _part(row)
             if not pd.isna(row.value):
-                found[part] = number(row, row.quantity.removesuffix("_per_s").replace("_", " "))
+                value = number(row, row.quantity.removesuffix("_per_s").replace("_", " "))
+                found[part] = replace(value, unit="ratio") if part in RATIOS else value
             if row.status == "too_noisy":
                 noisy.add(part)
             if pd.isna(row.value):  # a noisy rate leaves the verdict on the ratio as it is
@@ -442,7 +446,7 @@ def gaps(frame: pd.DataFrame) -> Iterator[Gap]:
         items = []
         for row in rows:
             where = " on ".join(filter(None, (row.backend, row.device)))
-            items.append(f"{row.primitive} ({where})" + ("" if reason else f": {row.reason}"))
+            items.append(f"{people_s_name(row.primitive)} ({where})" + ("" if reason else f": {row.reason}"))
         labels = tuple(sorted(int(row.Index) for row in rows))
         yield Gap(workload, suite, size, status, reason, tuple(dict.fromkeys(items)), labels)
 

@@ -25,7 +25,8 @@ def test_the_answers_come_first_and_the_report_last(placerl: Placerl, tmp_path: 
     next_to = next(line for line in lines if line.startswith("cartpole-ddpg "))
     assert "2.4x [" in next_to
     assert next_to.rstrip().endswith("faster")
-    assert "off in the median, 6 of 6 within 5%" in outcome.out
+    assert "off in the median, 6 of 6 within 5% (modelled)\n  on measured devices; " in outcome.out
+    assert "with a simulated FPGA" not in outcome.out
     assert "placerl claims --verdict 'not run'" in outcome.out
     assert lines[-1] == f"Report: {tmp_path / 'report' / 'index.html'}"
 

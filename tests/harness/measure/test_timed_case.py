@@ -114,7 +114,7 @@ def test_a_ratio_is_resolved_more_finely_than_one_case_alone() -> None:
 
 
 def test_what_is_too_noisy_says_by_how_much() -> None:
-    alone = "the interval is 50% of the median, where 10% is the limit"
+    alone = "the interval is 50.0% of the median, where 10% is the limit"
     assert timing_status(8.0, 6.0, 10.0) == ("too_noisy", alone)
     of_all = f"{alone}, and 25.0% of all parts, where 1% is"
     assert timing_status(8.0, 6.0, 10.0, whole=16.0) == ("too_noisy", of_all)

@@ -1,6 +1,7 @@
 """A store with everything that a report can show: values of every provenance, failures, noise, odd names."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from harness.compare.learning import BEST, END
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.mapping import DEFAULT_STRATEGY
+from harness.report.content import Content
 from harness.store.store import Store
 from tests.harness.papers.rows import compared, measurement, predicted, profiled, trained
 
@@ -210,6 +212,19 @@ def rows_elsewhere() -> Iterator[Measurement]:
     fields = {"suite": "validation", "workload": "pendulum-td3", "backend": DEFAULT_STRATEGY}
     yield predicted(990.0, 256, quantity="predicted_gradient_steps_per_s", details=details, **fields)
     yield from comparison("cartpole-dqn", 1.5, "faster")
+
+
+def simulated(content: Content, batch_size: int) -> Content:
+    """The same contents, as if the trainings at this batch size had a simulated device."""
+    return replace(
+        content,
+        predictions=tuple(
+            replace(p, achieved=replace(p.achieved, provenance=Provenance.SIMULATED))
+            if p.achieved and p.batch_size == batch_size
+            else p
+            for p in content.predictions
+        ),
+    )
 
 
 def write_merged(path: Path) -> Path:

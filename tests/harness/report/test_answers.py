@@ -208,6 +208,26 @@ def test_errors_are_the_default_strategy_s_and_absolute(made: Content) -> None:
     assert answers.prediction_errors(replace(made, predictions=(other,))) is None
 
 
+def test_errors_with_a_simulated_device_are_apart(made: Content) -> None:
+    here, simulated = (ran("m", rate(1), error=error) for error in (2.0, -30.0))
+    achieved = replace(rate(1), provenance=Provenance.SIMULATED)
+    mixed = replace(made, predictions=(here, replace(simulated, achieved=achieved)))
+    assert answers.prediction_errors(mixed) == answers.PredictionErrors(2.0, 1, 1, 0, 0, "modelled")
+    apart = answers.prediction_errors(mixed, simulated=True)
+    assert apart == answers.PredictionErrors(30.0, 1, 0, 0, 0, "modelled")
+    assert answers.prediction_errors(replace(made, predictions=(here,)), simulated=True) is None
+
+
+def test_a_choice_is_alone_where_no_other_mapping_was_run(made: Content) -> None:
+    choice, other = ran(A, rate(100), chosen=True), ran(B, rate(90))
+    not_run = replace(choice, achieved=None, error=None)
+    alone = [
+        [c.alone for c in answers.chosen_mappings(replace(made, predictions=predictions))]
+        for predictions in ((choice,), (choice, other), (not_run,))
+    ]
+    assert alone == [[True], [False], [False]]
+
+
 def test_an_error_is_clear_where_its_whole_interval_is(made: Content) -> None:
     intervals = ((-30.0, -6.0), (-30.0, -4.0), (5.5, 9.0), (-1.0, 1.0), (None, None))
     predictions = tuple(
@@ -231,4 +251,4 @@ def test_a_store_without_measurements_answers_nothing(tmp_path: Path) -> None:
         store.begin_run("quick", "r1", {"fingerprint": "f"})
     empty = read(tmp_path / "store.sqlite")
     assert answers.fastest_mappings(empty) == answers.against_libraries(empty) == []
-    assert answers.prediction_errors(empty) is None
+    assert answers.prediction_errors(empty) is answers.prediction_errors(empty, simulated=True) is None

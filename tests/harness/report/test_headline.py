@@ -13,6 +13,7 @@ from tests.harness.report import sample
 
 README = (headline.ROOT / "README.md").read_text(encoding="utf-8")
 NAMES = re.findall(r"reference run \[`[\w.-]+`\]\(docs/results/([\w.-]+)\.md\)", README)
+RIGHT, SIMULATED = "Was the prediction right?", "And with a simulated FPGA?"
 VERDICTS = "What of the papers holds?"
 
 
@@ -37,9 +38,17 @@ def test_the_table_answers_from_the_run(content: Content) -> None:
         "0.8 times as fast as Stable-Baselines3 ["
     )
     assert found["How fast is hopper-ddpg at batch size 64?"].endswith(": slower (measured)")
-    assert "6 within 5% (modelled)" in found["Was the prediction right?"]
+    assert "of 6 trainings in the fused loop on measured devices, 6 within 5% (modelled)" in found[RIGHT]
+    assert SIMULATED not in found
     counts = re.findall(r"\d+", found[VERDICTS])
     assert sum(map(int, counts)) == len(content.verdicts)
+
+
+def test_trainings_with_a_simulated_device_have_a_line_of_their_own(content: Content) -> None:
+    simulated = sample.simulated(content, batch_size=256)
+    found = answers_in(headline.table(simulated, "standard"))
+    assert "of 3 trainings in the fused loop on measured devices, 3 within 5%" in found[RIGHT]
+    assert "of 3 trainings in the fused loop with a simulated FPGA, 3 within 5%" in found[SIMULATED]
 
 
 def test_readme_keeps_everything_but_the_table() -> None:

@@ -63,7 +63,9 @@ def test_parts_that_are_known_to_a_hundredth_of_their_round_alone_are_counted(tm
         profiled("round.sample", 1.0, low=0.5, high=1.5, **NOISY),
     ]
     found = {one.quantity: one for one in machine_facts.noise(frame_of(tmp_path, *rows))}
-    (parts,) = (one for name, one in found.items() if name.startswith("wider than 10%, yet within 1%"))
+    (parts,) = (
+        one for name, one in found.items() if name.startswith("interval wider than 10%, but at most 1%")
+    )
     assert (parts.value, parts.unit, parts.rows) == (1, "count", (0,))
 
 
@@ -74,7 +76,7 @@ def test_core_speed_is_that_of_the_rows_that_state_it(tmp_path: Path) -> None:
     found = list(machine_facts.core_speed(frame_of(tmp_path, *rows, *others)))
     assert {n.quantity: (pytest.approx(n.value), n.unit) for n in found} == {
         "timed rows whose core speed was read": (4, "count"),
-        "of them moved to full speed in part": (3, "count"),
+        "of them partly run below full speed, and converted to it": (3, "count"),
         "pieces at full speed, median row": (70, "%"),
         "pieces at full speed, lowest row": (25, "%"),
         "pieces at full speed, highest row": (100, "%"),
@@ -121,10 +123,10 @@ def test_the_page_and_the_files_show_the_kinds_and_the_core_speed(tmp_path: Path
     assert '<data value="50.0">50</data>%' in section
     assert "the more this machine was shared" in section
     (table,) = re.findall("<h3>timed rows too noisy for a verdict</h3>.*?</section>", page, re.DOTALL)
-    kinds = re.findall('<th scope="row">(.*?)</th>', table)
-    assert kinds == ["cold_round", "learner", "round", "all"]
+    named = re.findall('<th scope="row">(.*?)</th>', table)
+    assert named == ["in the loop, caches cold", "learner", "in the loop", "all"]
     assert '<data value="6.0">6</data>' in table.partition(">all<")[2]
     tables = export.tables(content)
-    assert tables["noisy_rows"]["kind"].tolist() == kinds
+    assert tables["noisy_rows"]["kind"].tolist() == ["cold_round", "learner", "round", "all"]
     assert tables["noisy_rows"]["noisy"].tolist() == [0, 1, 1, 2]
     assert tables["core_speed"]["value"].tolist() == [1, 1, 50, 50, 50]

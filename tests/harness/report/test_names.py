@@ -5,7 +5,7 @@ import re
 import pytest
 
 from harness.report import reference
-from harness.report.names import people_s_name
+from harness.report.names import people_s_kind, people_s_name
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,18 @@ from harness.report.names import people_s_name
 )
 def test_an_operation_is_named_by_what_it_does_and_when(stored: str, name: str) -> None:
     assert people_s_name(stored) == name
+
+
+@pytest.mark.parametrize(
+    ("stored", "name"),
+    [
+        ("opencl_apart_round", "in the loop, replay and storage on OpenCL"),
+        ("sum_tree", "sum tree"),
+        ("all", "all"),
+    ],
+)
+def test_a_kind_of_operations_is_named_without_underscores(stored: str, name: str) -> None:
+    assert people_s_kind(stored) == name
 
 
 def test_every_timed_operation_of_the_committed_runs_has_a_name() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance
+from harness.papers.evidence import records
 from harness.report import answers, pages, reading, reference, site
 from harness.report.content import Content
 from harness.store.store import Store
@@ -26,9 +27,10 @@ def test_the_first_page_has_the_three_numbers_a_figure_and_a_bar_for_each_paper(
     assert errors
     assert over
     assert f"<b>{errors.median_percent:.1f}%</b>" in numbers
-    assert f"{errors.trainings} trainings" in numbers
+    assert f"{errors.trainings} trainings on measured devices" in numbers
+    assert "simulated FPGA" not in numbers
     assert f"<b>{over.least:.3g} to {over.most:.3g}×</b>" in numbers
-    assert "1 faster with equal or better returns" in numbers
+    assert "1 faster, with returns that are not clearly lower" in numbers
     assert (
         "not run: needs placerl validate" in numbers
     )  # no regret is stored in the loop of the default strategy
@@ -49,6 +51,36 @@ def test_the_first_page_says_of_each_choice_whether_it_is_the_fastest(content: C
     assert '<span class="badge best">best</span>' in at_32
     assert "not the best" in at_256
     assert "torch-native-cpu is faster" in at_256
+
+
+def test_errors_with_a_simulated_device_are_told_apart(content: Content) -> None:
+    simulated = sample.simulated(content, batch_size=256)
+    index, page = (pages.render(simulated, name) for name in ("index", "predictions"))
+    assert "3 trainings on measured devices" in index
+    assert "with a simulated FPGA 3.0% in 3 trainings" in index
+    (section,) = re.findall('<h2 id="how-far-off">.*?</section>', page, re.DOTALL)
+    assert "On measured devices: 3.0%" in section
+    assert "predictions of the default strategy, composed-loop, that were run" in section
+    assert "With a simulated FPGA: 3.0%" in section
+    assert "With a simulated FPGA" not in pages.render(content, "predictions")
+
+
+def test_a_workload_of_which_the_choice_alone_was_run_is_named(content: Content) -> None:
+    choice = next(p for p in content.predictions if p.loop and p.chosen_among and p.achieved)
+    page = pages.render(dataclasses.replace(content, predictions=(choice,)), "mappings")
+    (note,) = re.findall('<p class="note">(.*): only the chosen native-native-cpu was run.</p>', page)
+    assert note == 'pendulum-td3, batch size <data value="32">32</data>'
+    assert "only the chosen" not in pages.render(content, "mappings")
+
+
+def test_rows_of_evidence_state_the_settings_that_tell_them_apart(content: Content) -> None:
+    found = [row for row in records(content.everything) if row.primitive == "sum_tree.sample"]
+    settings = {pages._setting(row) for row in found}
+    assert "capacity 100000, fanout 16" in settings
+    keys = {verdict.key for verdict in content.verdicts if verdict.rows}
+    written = [page for key, page in pages.render_claims(content, {}) if key in keys]
+    assert written
+    assert all('<th scope="col">Setting</th>' in page for page in written)
 
 
 def test_a_noisy_rate_of_a_comparison_says_so(content: Content) -> None:
