@@ -56,7 +56,7 @@ def _outcome(name: str) -> Outcome:
 
 
 def _table(found: Sequence[Verdict]) -> Table:
-    table = Table(title=f"{len(found)} claims")
+    table = Table(title="1 claim" if len(found) == 1 else f"{len(found)} claims")
     for column in ("claim", "statement", "published", "ours", "verdict", "provenance"):
         table.add_column(column)
     for one in found:

@@ -100,8 +100,9 @@ class PredictionErrors:
     @property
     def certainty(self) -> str:
         """Return in words how many errors are larger than the machine's noise can explain."""
-        clear = f"{self.beyond} of these are clearly more than {WITHIN_PERCENT:g}% off"
-        return f"{self.judged} have an interval, and {clear}"
+        return (
+            f"{self.judged} have an interval, {self.beyond} of them clearly more than {WITHIN_PERCENT:g}% off"
+        )
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,10 @@ NEEDS = (
     "the mapping that MAP's strategy chose, run under the relaxed loop, in which replay management works ahead of the "
     "learner by D pre-sampled batches (MAP V-A): `placerl validate`"
 )
-NEEDS_CORES = "more cores, so that the actors are not the slowest part"
+NEEDS_FAST_ACTORS = (
+    "a training whose actors are not its slowest part: with larger batches (`placerl validate --tier standard`), or "
+    "more actors on cores of their own"
+)
 COMMANDS = ("placerl validate --tier quick", "placerl report")
 NOT_JUDGED = " (not judged: the actors are the slowest part)"
 """Ends the name of a number of a training about which Equation 3 says nothing."""
@@ -82,7 +85,7 @@ def prediction_error(frame: pd.DataFrame) -> Finding:
     ours = (*errors, *(number(run, _name(run, "achieved")) for _, run in chosen))
     judged = [pair for pair in chosen if not actors_are_slowest(pair[1])]
     if not judged:
-        return Finding(Outcome.NOT_RUN, ours, _actors(chosen), needs=NEEDS_CORES)
+        return Finding(Outcome.NOT_RUN, ours, _actors(chosen), needs=NEEDS_FAST_ACTORS)
     of_judged = [error for error, (_, run) in zip(errors, chosen, strict=True) if not actors_are_slowest(run)]
     outcome, said = _judged(of_judged, -limit, limit)
     said += f" of what was achieved; above 0 is a prediction too high. {_in_turn(judged)} {_actors(chosen)}"
@@ -172,7 +175,7 @@ def optimum_gap(frame: pd.DataFrame) -> Finding:
         return Finding(Outcome.NOT_RUN, needs=NEEDS)
     judged = {label: gap for label, gap in enumerate(gaps) if not actors_are_slowest(timed[label][1])}
     if not judged:
-        return Finding(Outcome.NOT_RUN, tuple(gaps), _actors(timed), needs=NEEDS_CORES)
+        return Finding(Outcome.NOT_RUN, tuple(gaps), _actors(timed), needs=NEEDS_FAST_ACTORS)
     limit = from_text("MAP.optimum_gap")[0].value
     outcome, said = _judged(list(judged.values()), -np.inf, limit)
     said += f" of the optimum. {_actors(timed)}"

@@ -10,7 +10,7 @@ from harness.mapping import Loop
 from harness.papers.base import Finding, Outcome
 from harness.papers.evidence import detail, mapping_of, number, records, select
 from harness.papers.map import figure_10
-from harness.papers.map.predictions import NEEDS_CORES, NOT_JUDGED, actors_are_slowest
+from harness.papers.map.predictions import NEEDS_FAST_ACTORS, NOT_JUDGED, actors_are_slowest
 from harness.papers.number import Number, ratio
 from harness.papers.relaxed_training import runs_of, shares
 
@@ -40,7 +40,7 @@ def throughput(frame: pd.DataFrame) -> Finding:
     left_out = len(gains) - len(judged)
     of_actors = f"The actors are the slowest part in {left_out} of {len(gains)} cells, which are not judged."
     if not judged:
-        return Finding(Outcome.NOT_RUN, ours, of_actors, needs=NEEDS_CORES)
+        return Finding(Outcome.NOT_RUN, ours, of_actors, needs=NEEDS_FAST_ACTORS)
     gained, lost = (sum(held) for held in zip(*((n.above(1), n.below(1)) for n in judged), strict=True))
     said = (
         f"Sampling ahead brings throughput in {gained} of {len(judged)} cells and costs some in {lost}, beyond the "

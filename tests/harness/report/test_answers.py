@@ -238,7 +238,7 @@ def test_an_error_is_clear_where_its_whole_interval_is(made: Content) -> None:
     found = answers.prediction_errors(replace(made, predictions=predictions))
     assert found
     assert (found.trainings, found.judged, found.beyond) == (5, 4, 2)
-    assert found.certainty == "4 have an interval, and 2 of these are clearly more than 5% off"
+    assert found.certainty == "4 have an interval, 2 of them clearly more than 5% off"
 
 
 def test_portability_is_prl_s(made: Content) -> None:

@@ -10,7 +10,7 @@ from harness import papers
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.papers import Outcome
-from harness.papers.map.predictions import NEEDS, NEEDS_CORES, NOT_JUDGED
+from harness.papers.map.predictions import NEEDS, NEEDS_FAST_ACTORS, NOT_JUDGED
 from tests.harness.papers.rows import TOO_FEW, frame_of, predicted, profiled, trained, verdict
 
 MAPPING = "torch-native-cpu"
@@ -94,7 +94,7 @@ def test_a_run_whose_actors_are_the_slowest_part_is_listed_and_not_judged(
     quick = [prediction(0.02, 32), acting(98, 32, 1e-3), step(0.01, size=32)]
     found = verdict(key, tmp_path / "alone", *slow).finding
     not_judged = alone is Outcome.NOT_RUN
-    assert (found.outcome, found.needs) == (alone, NEEDS_CORES if not_judged else "")
+    assert (found.outcome, found.needs) == (alone, NEEDS_FAST_ACTORS if not_judged else "")
     assert all((NOT_JUDGED in number.quantity) == not_judged for number in found.ours)
     named = "slower than learner and replay management in 1 of 1, which are not judged: hopper-ddpg at batch size 256"
     assert (named in found.explanation) == not_judged

@@ -9,7 +9,7 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.papers import Finding, Outcome
 from harness.papers.map import relaxed_loop
-from harness.papers.map.predictions import NEEDS_CORES, NOT_JUDGED
+from harness.papers.map.predictions import NEEDS_FAST_ACTORS, NOT_JUDGED
 from tests.harness.papers.map.test_figure_10 import WIGGLE, curves
 from tests.harness.papers.map.test_predictions import acting, run
 from tests.harness.papers.rows import TOO_FEW, final_return, frame_of, verdict
@@ -51,7 +51,7 @@ def test_a_gain_that_slow_actors_hide_is_listed_and_not_judged(
     shown = Outcome.REPRODUCED if gain > 1 else Outcome.NOT_REPRODUCED
     found = finding(tmp_path / "alone", *cell)
     assert found.outcome is (Outcome.NOT_RUN if hidden else shown)
-    assert found.needs == (NEEDS_CORES if hidden else "")
+    assert found.needs == (NEEDS_FAST_ACTORS if hidden else "")
     assert (NOT_JUDGED in found.ours[0].quantity) == hidden
     others = finding(tmp_path / "up", *cell, *both(130, 100, 32))
     assert others.outcome is (Outcome.REPRODUCED if hidden else shown)

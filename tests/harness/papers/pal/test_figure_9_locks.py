@@ -152,7 +152,7 @@ def test_on_one_core_it_is_not_run(tmp_path: Path) -> None:
     four_threads = {(TWO_LOCKS, 4): 12, (ONE_LOCK, 4): 13, (BINARY, 4): 40, (OWNER, 4): 20}
     rows = [replace(row, details={**row.details, "cores": 1}) for row in turns(ONE_THREAD | four_threads)]
     found = figure_9_locks.two_locks(frame_of(tmp_path, *rows))
-    assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_9_locks.NEEDS_CORES)
+    assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_9_locks.NEEDS_FAST_ACTORS)
 
 
 @pytest.mark.parametrize(
