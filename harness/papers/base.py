@@ -26,7 +26,7 @@ class Outcome(StrEnum):
     `REPRODUCED`, `IN_KIND` (the paper's order and direction hold, but the factor differs) and `NOT_REPRODUCED` need a
     number that this project measured or simulated. `CONSISTENT` and `INCONSISTENT` follow from the paper's own
     numbers, from counting or from a formula. `NO_VERDICT` means that noise exceeds the difference, or that a lost
-    figure could explain it, and `NOT_RUN` that measurements are missing.
+    figure could explain it, and `NOT_RUN` that measurements to which the statement applies are missing.
     """
 
     REPRODUCED = "reproduced"

@@ -1,6 +1,6 @@
 """Reads how this project compares with other libraries (the baselines) from stored measurements."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -81,10 +81,7 @@ def gains(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
     rows = select(frame, suite=Suite.COMPARE, quantity=RATIO)
     return tuple(
         Gain(
-            replace(
-                number(row, f"{row.workload}, batch size {row.batch_size}: gain over {baseline}"),
-                unit="ratio",
-            ),
+            number(row, f"{row.workload}, batch size {row.batch_size}: gain over {baseline}"),
             _verdict(row),
         )
         for baseline in baselines

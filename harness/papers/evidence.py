@@ -15,6 +15,8 @@ from harness.papers.number import Number, bounded_speedup, merge_rows
 USABLE = ("ok", "too_noisy")
 NEAR = 0.2
 """Largest relative difference at which a factor counts as the published one."""
+RATIOS = ("throughput_ratio", "null_ratio")
+"""Quantities that are ratios, and are stored with the unit "1"."""
 ERROR = "error of the prediction"
 """Name of the quantity that `error_of` returns, in words."""
 
@@ -160,7 +162,7 @@ def number(row: Any, quantity: str) -> Number:
     return Number(
         quantity,
         float(row.value),
-        row.unit,
+        "ratio" if row.quantity in RATIOS else row.unit,
         Provenance(row.provenance),
         "",
         optional(row.low),

@@ -29,8 +29,10 @@ from harness.report.rows.runs import Fact
 from harness.report.tables import LAST_EPISODES, heat_maps, optional_size
 
 FOLDER = Path(__file__).parent / "templates"
-SETTINGS = ("loop", "threads", "sharing", "capacity", "fanout", "aligned", "null", "seed")
-"""Details that tell apart rows of evidence with the same labels."""
+SETTINGS = {
+    name: name for name in ("loop", "threads", "sharing", "capacity", "fanout", "aligned", "seed")
+} | {"null": "second timing"}
+"""Details that tell apart rows of evidence with the same labels, and their names for readers."""
 PLATFORMS = "platforms"  # folder of the other machines' pages
 INDEX = "index"
 CHANGES = "changes"
@@ -348,7 +350,12 @@ def render_claims(
 
 def _setting(row: Any) -> str:
     """Return the settings of a row of evidence as text, such as "threads 2, fanout 16"."""
-    return ", ".join(f"{name} {value}" for name in SETTINGS if (value := detail(row, name)) is not None)
+    found = {word: detail(row, name) for name, word in SETTINGS.items()}
+    return ", ".join(
+        word if value is True else f"{word} {value}"
+        for word, value in found.items()
+        if value not in (None, False)
+    )
 
 
 def render_papers(

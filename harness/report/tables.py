@@ -31,8 +31,6 @@ from harness.validate.plan import PRECISION_SUITE as PRECISION_VALIDATION
 from harness.validate.rows import HERE, WITH_SIMULATED
 
 LAST_EPISODES = 10  # number of episodes in the mean of the last return
-RATIOS = ("throughput_ratio", "null_ratio")
-"""Parts of a comparison that are factors; they are stored with the unit "1"."""
 
 
 def optional_size(value: Any) -> int | None:
@@ -380,8 +378,7 @@ def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
         for row in _last_comparison([row for _, row in group]):
             part = _part(row)
             if not pd.isna(row.value):
-                value = number(row, row.quantity.removesuffix("_per_s").replace("_", " "))
-                found[part] = replace(value, unit="ratio") if part in RATIOS else value
+                found[part] = number(row, row.quantity.removesuffix("_per_s").replace("_", " "))
             if row.status == "too_noisy":
                 noisy.add(part)
             if pd.isna(row.value):  # a noisy rate leaves the verdict on the ratio as it is

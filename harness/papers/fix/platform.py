@@ -151,8 +151,8 @@ def _joined_platform(frame: pd.DataFrame, bits: int) -> Finding:
     grows = all(b.low is not None and a.below(b.low) for a, b in pairwise(joined.values()))
     moves = joined[smallest].below(0.5 * array[smallest]) and joined[largest].above(0.5 * array[largest])
     explanation = (
-        f"With {bits}-bit activations the rates {'grow' if grows else 'do not grow'} with the batch; the accelerator "
-        f"{'becomes' if moves else 'does not become, with this host,'} the bottleneck as it grows. "
+        f"With {bits}-bit activations the rates {'grow' if grows else 'do not clearly grow'} with the batch, and "
+        f"the bottleneck {'moves' if moves else 'does not clearly move, with this host,'} to the accelerator. "
         f"The accelerator's step is {rows[smallest].provenance}, the host's environment and transfer are measured. The "
         "paper's host takes 3.7 to 4.2 ms a step in addition to the accelerator (Fig. 9), most of it for its "
         f"environment and its run-time library; Fig. 8 has {bars} IPS. With these times and {bits}-bit activations the "
@@ -248,9 +248,9 @@ def breakdown(frame: pd.DataFrame) -> Finding:
         + ", ".join(f"{part} at {size}" for size, part in bottleneck.items())
         + ". The learner is this processor's, where FIX has its accelerator."
     )
-    if bottleneck[smallest] == "learner":
+    if set(bottleneck.values()) == {"learner"}:
         explanation += (
-            " It takes the largest part at every batch size, "
+            " The learner takes the largest part at every batch size, "
             "so whether the bottleneck moves cannot be seen here."
         )
     numbers = tuple(ours.values())

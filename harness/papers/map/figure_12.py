@@ -14,6 +14,7 @@ from harness.papers.device_order import exact
 from harness.papers.device_times import (
     FPGA,
     GPU,
+    OPERATIONS,
     WORDS,
     fastest,
     lacking,
@@ -37,7 +38,7 @@ LINEAR = 0.1
 """Largest relative difference from proportional growth at which a time counts as linear in the batch size."""
 STRAIGHT = 0.8
 """Least ratio of the flattest to the steepest growth per item at which a time is not clearly curved."""
-CALLS = {"sum_tree.sample": "prefix sum index", "sum_tree.update": "priority update"}
+CALLS = {call: OPERATIONS[call] for call in ("sum_tree.sample", "sum_tree.update")}
 
 
 @partial(at_both_clocks, blocks=REPLAY)

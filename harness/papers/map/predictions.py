@@ -133,7 +133,7 @@ def actors_are_slowest(run: Any) -> bool:
     """
     terms_s = detail(run, "terms_s") or {}
     acting_s = sum(terms_s.get(term, 0.0) for term in ("environment", "infer"))
-    replay_s = sum(terms_s.get(term, 0.0) for term in ("sample", "gather", "update"))
+    replay_s = sum(terms_s.get(term, 0.0) for term in ("sample", "gather", "update", "insert"))
     return bool(acting_s > max(replay_s, terms_s.get("learner", 0.0)))
 
 

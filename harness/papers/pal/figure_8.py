@@ -3,8 +3,8 @@
 This project trains with C++ threads (`primitives.training.parallel`) on one core and on all cores of the machine, the
 other library on the same cores: with a thread per core and, on several cores, also with one thread, because its small
 networks may be slower with more. The faster of the two is judged. All are timed in interleaved rounds, and this project
-and the library are trained to the same number of environment steps. If this project learns no less, the ratio of the
-throughputs is the ratio of the times to the same return (`harness.compare.rounds`).
+and the library are trained to the same number of environment steps. If this project does not clearly learn less, the
+ratio of the throughputs is the ratio of the times to the same return (`harness.compare.rounds`).
 """
 
 from functools import partial
@@ -144,11 +144,11 @@ def label_of(baseline: str, cores: int) -> str:
 def convergence(frame: pd.DataFrame) -> Finding:
     """Check PAL Fig. 8: this project converges faster than RLlib, by a factor that increases with the cores.
 
-    A comparison is "faster" only if this project has the higher throughput and learns no less in the same number of
-    environment steps. Then the ratio of the throughputs is that of the times to the same return. Only comparisons
-    with RLlib are judged, as the statement is about it; those with other libraries are listed. A library counts with
-    the number of threads with which it is faster: one, or one per core. If either form is faster than this project, so
-    is the library.
+    A comparison is "faster" only if this project has the higher throughput and does not clearly learn less in the same
+    number of environment steps. Then the ratio of the throughputs is that of the times to the same return. Only
+    comparisons with RLlib are judged, as the statement is about it; those with other libraries are listed. A library
+    counts with the number of threads with which it is faster: one, or one per core. If either form is faster than this
+    project, so is the library.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.

@@ -276,7 +276,7 @@ def two_locks(frame: pd.DataFrame) -> Finding:
     )
     ours = [c.gain for c in (*over_one, *over_binary, *over_owner, *two_scale, *one_scales)]
     explanation = (
-        "Beyond the noise, in which two timings of the same locks differ: "
+        "Beyond the noise (the difference between two timings of the same locks), "
         f"at {most} threads two locks are faster than one at {_count(over_one, 'faster')} of {len(turns)} batch sizes, "
         f"slower at {_count(over_one, 'slower')}; with two locks {most} threads do more than one at "
         f"{_count(two_scale, 'faster')} and less at {_count(two_scale, 'slower')}, with one lock more at "

@@ -285,10 +285,10 @@ def over_cpu(frame: pd.DataFrame) -> Finding:
     at_most = f": one that takes no time at all would gain at most {1 / host:.2f}x" if host > 0 else ""
     explanation = (
         f"Of {len(refuted)} statements about direction and order {sum(refuted)} are refuted; {sum(lower)} of "
-        f"{len(lower)} upper bounds are below every published gain, which refutes the published gains if it holds of "
-        "all bounds. The published CPUs run TensorFlow under OpenAI Baselines or Spinning Up, which no longer install; "
-        "here it is this project's own learner. Inferences, preparing samples and training, all that the accelerator "
-        "can save, "
+        f"{len(lower)} upper bounds are below every gain that PPO publishes for their iteration; only all of them "
+        "together would refute the published gains. The published CPUs run TensorFlow under OpenAI Baselines or "
+        "Spinning Up, which no longer install; here it is this project's own learner. Inferences, preparing samples "
+        "and training, all that the accelerator can save, "
         f"are {min(shares):.0%} to {max(shares):.0%} of the iterations{at_most}. {BOUNDS} {cores_used_in_words(timed)}"
     )
     bounds = Finding(outcome_of_bounds(refuted, lower), tuple(ours), explanation)

@@ -1,8 +1,8 @@
 """Checks whether training converges faster than with other libraries, at the same reward (PRL 6.4, Fig. 9).
 
-The figure has the reward over time, for which a comparison has two parts: the ratio of the throughputs, and the
-returns at equal steps. If this project learns no less in the same steps, the ratio is that of the times to the same
-return. What the comparisons leave out, the reward that re-allocating actors to training costs (PRL 3.3.1), is
+The figure has the reward over time, for which a comparison has two parts: the ratio of the throughputs, and the returns
+at equal steps. If this project does not clearly learn less in the same steps, the ratio is that of the times to the
+same return. What the comparisons leave out, the reward that re-allocating actors to training costs (PRL 3.3.1), is
 measured here.
 """
 
@@ -65,9 +65,9 @@ def cells(tier: TierLimits) -> list[Cell]:
 def convergence(frame: pd.DataFrame) -> Finding:
     """Check PRL Fig. 9: throughput improves without a loss of reward, so that training converges faster.
 
-    Every training has to be faster than each library's while it learns no less in the same steps, and re-allocating
-    actors to training has to keep the reward. One that is slower, learns less or loses reward refutes the statement;
-    only comparisons with both libraries of the figure show it.
+    Every training has to be faster than each library's while it does not clearly learn less in the same steps, and
+    re-allocating actors to training has to keep the reward. One that is slower, learns less or loses reward refutes the
+    statement; only comparisons with both libraries of the figure show it.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.

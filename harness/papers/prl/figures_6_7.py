@@ -97,7 +97,9 @@ def growth(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
         return Finding(Outcome.NOT_RUN, ours, needs="two batch sizes on every device")
     if unreached:
         return Finding(Outcome.NOT_RUN, ours, needs=f"{unreached}; the tier standard has both")
-    said = "; ".join(f"{kind} up to {value:.3g} times as long" for kind, value in sorted(worst.items()))
+    said = "; ".join(
+        f"{NAMES[kind]} up to {value:.3g} times as long" for kind, value in sorted(worst.items())
+    )
     return Finding(
         outcome_of(judged),
         ours,

@@ -1,4 +1,4 @@
-"""What claims may rest on of a comparison: "faster" only where this project was shown to learn no less."""
+"""What claims may rest on of a comparison: "faster" only where this project does not clearly learn less."""
 
 from pathlib import Path
 

@@ -43,7 +43,7 @@ def host(
 def test_the_platform_is_this_host_with_the_array(tmp_path: Path) -> None:
     found = verdict("FIX-F8-host", tmp_path, *both([5e4] * 4), *host(5e-3))
     assert found.finding.outcome is Outcome.CONSISTENT
-    said = "the rates grow with the batch; the accelerator becomes the bottleneck as it grows."
+    said = "the rates grow with the batch, and the bottleneck moves to the accelerator."
     assert found.finding.explanation.startswith(f"With 32-bit activations {said}")
     ours = found.finding.ours
     first = ours[0]
@@ -75,11 +75,15 @@ def test_the_platform_is_this_host_with_the_array(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environment_s", "spread", "said"),
     [
-        (1.0, 0.01, "does not become, with this host,"),  # the environment stays the bottleneck
-        (1e-5, 0.01, "does not become, with this host,"),  # the array is the bottleneck from the start
+        (1.0, 0.01, "does not clearly move, with this host,"),  # the environment stays the bottleneck
+        (1e-5, 0.01, "does not clearly move, with this host,"),  # the array is the bottleneck from the start
         # At 164 MHz the bottleneck moves, at the placed clock it is the array from the start.
-        (2e-3, 0.01, "does not become, with this host,"),
-        (5e-3, 0.9, "the rates do not grow with the batch"),  # the host is too noisy for them to be in order
+        (2e-3, 0.01, "does not clearly move, with this host,"),
+        (
+            5e-3,
+            0.9,
+            "the rates do not clearly grow with the batch",
+        ),  # the host is too noisy for them to be in order
     ],
 )
 def test_a_bottleneck_that_does_not_move_at_both_clocks_is_no_verdict(
@@ -213,7 +217,7 @@ def test_the_bottleneck_moves_to_the_learner_or_not(
     finding = platform.breakdown(frame_of(tmp_path, *rows))
     assert finding.outcome is outcome
     from_the_start = "whether the bottleneck moves cannot be seen here" in finding.explanation
-    assert from_the_start == (learner_s[64] > environment_s)
+    assert from_the_start == (min(learner_s.values()) > environment_s)
     if outcome is Outcome.IN_KIND:
         assert "environment at 64" in finding.explanation
         assert "learner at 512" in finding.explanation

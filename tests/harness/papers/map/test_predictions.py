@@ -61,21 +61,24 @@ def test_a_loop_in_which_nothing_overlaps_says_nothing(tmp_path: Path) -> None:
         assert (found.outcome, found.needs) == (Outcome.NOT_RUN, NEEDS)
 
 
-def parts(acting_s: float) -> dict[str, float]:
-    """Seconds of the parts of a training: 10 ms for the learner, and 7 ms for the replay management."""
+def parts(acting_s: float, insert_s: float = 0.0) -> dict[str, float]:
+    """Seconds of the parts of a training: 10 ms for the learner, and 7 ms and the insertion for the manager."""
     return {
         "environment": acting_s / 2,
         "infer": acting_s / 2,
         "sample": 4e-3,
         "gather": 1e-3,
         "update": 2e-3,
+        "insert": insert_s,
         "learner": 10e-3,
     }
 
 
-def acting(gps: float, size: int, acting_s: float) -> Measurement:
+def acting(gps: float, size: int, acting_s: float, insert_s: float = 0.0) -> Measurement:
     """A run whose actors take some seconds a gradient step."""
-    return run(gps, size, details={"mapping": MAPPING, "loop": "relaxed", "terms_s": parts(acting_s)})
+    return run(
+        gps, size, details={"mapping": MAPPING, "loop": "relaxed", "terms_s": parts(acting_s, insert_s)}
+    )
 
 
 @pytest.mark.parametrize("key", ["MAP-VI-B", "MAP-F13"])
@@ -103,6 +106,11 @@ def test_a_run_whose_actors_are_the_slowest_part_is_listed_and_not_judged(
     assert len(found.ours) == {"MAP-VI-B": 4, "MAP-F13": 2}[key]
     assert sum(NOT_JUDGED in number.quantity for number in found.ours) == not_judged * len(found.ours) // 2
     assert ("in 1 of 2, which are not judged" in found.explanation) == not_judged
+
+
+def test_a_manager_that_inserts_for_longer_than_the_actors_act_is_slower_than_they(tmp_path: Path) -> None:
+    rows = [prediction(0.5), acting(66, 256, 11e-3, insert_s=5e-3)]
+    assert verdict("MAP-VI-B", tmp_path, *rows).finding.outcome is Outcome.NOT_REPRODUCED
 
 
 def test_what_is_clear_and_what_is_not_is_counted(tmp_path: Path) -> None:

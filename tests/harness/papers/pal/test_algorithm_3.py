@@ -102,7 +102,7 @@ def test_threads_that_share_a_core_do_not_count(tmp_path: Path) -> None:
     assert found.outcome is Outcome.IN_KIND
     assert "2 threads, each on a core of its own (PAL has 4)" in found.explanation
     alone = verdict("PAL-A3", tmp_path / "one", *turns(0.5, 0.5, 1)).finding
-    assert (alone.outcome, alone.needs) == (Outcome.NOT_RUN, algorithm_3.NEEDS_FAST_ACTORS)
+    assert (alone.outcome, alone.needs) == (Outcome.NOT_RUN, algorithm_3.NEEDS_CORES)
 
 
 def test_without_its_rows_it_is_not_run(tmp_path: Path) -> None:

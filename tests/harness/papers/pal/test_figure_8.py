@@ -65,14 +65,14 @@ def test_one_number_of_cores_refutes_and_does_not_show(
     assert found.outcome is outcome
     assert sorted(number.value for number in found.ours) == [0.5, 2.0]
     if outcome is Outcome.NOT_RUN:
-        assert (found.needs, found.explanation) == (figure_8.NEEDS_FAST_ACTORS, "")
+        assert (found.needs, found.explanation) == (figure_8.NEEDS_CORES, "")
 
 
 def test_a_library_that_the_statement_does_not_name_refutes_nothing(tmp_path: Path) -> None:
     slower = threaded(0.5, 2, "slower", baseline="tianshou")
     rows = [*threaded(2.0, 2), *slower]
     found = figure_8.convergence(frame_of(tmp_path, *rows))
-    assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_8.NEEDS_FAST_ACTORS)
+    assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_8.NEEDS_CORES)
     label = figure_8.label_of("tianshou", 2)
     assert found.explanation == f"Slower, and not judged: next to {label}."
     both = [*threaded(1.0, 1), *threaded(2.0, 2), *slower]

@@ -102,7 +102,7 @@ def test_the_verdict_on_two_locks(
     found = claim.evaluate(frame)
     assert found.finding.outcome is outcome
     assert found.finding.ours[0].value == pytest.approx(one / two, rel=0.01)
-    assert f"differ: at {threads} threads two locks are" in found.finding.explanation
+    assert f"same locks), at {threads} threads two locks are" in found.finding.explanation
     assert "Every thread has a core of its own; PAL has 4 threads." in found.finding.explanation
     assert ("Suspect: " in found.finding.explanation) == (10 / two > threads)
     assert claim.evaluate(frame[frame["backend"] != "binary"]).finding.outcome is Outcome.NOT_RUN
@@ -152,7 +152,7 @@ def test_on_one_core_it_is_not_run(tmp_path: Path) -> None:
     four_threads = {(TWO_LOCKS, 4): 12, (ONE_LOCK, 4): 13, (BINARY, 4): 40, (OWNER, 4): 20}
     rows = [replace(row, details={**row.details, "cores": 1}) for row in turns(ONE_THREAD | four_threads)]
     found = figure_9_locks.two_locks(frame_of(tmp_path, *rows))
-    assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_9_locks.NEEDS_FAST_ACTORS)
+    assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_9_locks.NEEDS_CORES)
 
 
 @pytest.mark.parametrize(

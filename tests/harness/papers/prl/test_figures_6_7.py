@@ -149,7 +149,7 @@ def test_replay_scales_better_beside_the_cpu(tmp_path: Path) -> None:
     found = verdict("PRL-F6", tmp_path, *operations(100, 2, 20)).finding
     assert sorted(number.value for number in found.ours) == pytest.approx([2, 2, 20, 20, 100, 100])
     assert "sampling on GPU: batch size 4096 over 32" in {number.quantity for number in found.ours}
-    assert "cpu up to 100 times as long; cuda up to 2 times as long; fpga up to 20" in found.explanation
+    assert "CPU up to 100 times as long; GPU up to 2 times as long; FPGA up to 20" in found.explanation
 
 
 def test_each_operation_is_held_against_the_same_on_the_cpu(tmp_path: Path) -> None:
