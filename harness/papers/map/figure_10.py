@@ -94,6 +94,7 @@ def presampled(frame: pd.DataFrame) -> Finding:
                 "1",
                 Provenance.MEASURED,
                 "strict loop",
+                rows=tuple(sorted(int(row.Index) for row in workloads[name]["D=0"].values())),
             )
             for name, found in scores.items()
         ]

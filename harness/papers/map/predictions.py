@@ -83,10 +83,9 @@ def prediction_error(frame: pd.DataFrame) -> Finding:
         return Finding(Outcome.NOT_RUN, needs=NEEDS)
     errors = [error_of(prediction, run, _name(run, ERROR)) for prediction, run in chosen]
     ours = (*errors, *(number(run, _name(run, "achieved")) for _, run in chosen))
-    judged = [pair for pair in chosen if not actors_are_slowest(pair[1])]
+    of_judged, judged = _without_slow_actors(errors, chosen)
     if not judged:
         return Finding(Outcome.NOT_RUN, ours, _actors(chosen), needs=NEEDS_FAST_ACTORS)
-    of_judged = [error for error, (_, run) in zip(errors, chosen, strict=True) if not actors_are_slowest(run)]
     outcome, said = _judged(of_judged, -limit, limit)
     said += f" of what was achieved; above 0 is a prediction too high. {_in_turn(judged)} {_actors(chosen)}"
     return _finding(outcome, ours, said.strip(), [run for _, run in judged])
@@ -137,6 +136,14 @@ def actors_are_slowest(run: Any) -> bool:
     return bool(acting_s > max(replay_s, terms_s.get("learner", 0.0)))
 
 
+def _without_slow_actors(
+    numbers: list[Number], trainings: list[tuple[Any, Any]]
+) -> tuple[list[Number], list[tuple[Any, Any]]]:
+    """Return those of some trainings that are judged, as (prediction, run), and before them their numbers."""
+    judged = [label for label, (_, run) in enumerate(trainings) if not actors_are_slowest(run)]
+    return [numbers[label] for label in judged], [trainings[label] for label in judged]
+
+
 def _actors(chosen: list[tuple[Any, Any]]) -> str:
     """Name the runs in which the actors, which Equation 3 leaves out, took longer than learner and replay."""
     slow = [f"{run.workload} at batch size {run.batch_size}" for _, run in chosen if actors_are_slowest(run)]
@@ -173,13 +180,13 @@ def optimum_gap(frame: pd.DataFrame) -> Finding:
         gaps.append(shortfall(_name(run, "gap to the optimum"), number(run, "achieved"), optimum))
     if not gaps:
         return Finding(Outcome.NOT_RUN, needs=NEEDS)
-    judged = {label: gap for label, gap in enumerate(gaps) if not actors_are_slowest(timed[label][1])}
+    of_judged, judged = _without_slow_actors(gaps, timed)
     if not judged:
         return Finding(Outcome.NOT_RUN, tuple(gaps), _actors(timed), needs=NEEDS_FAST_ACTORS)
     limit = from_text("MAP.optimum_gap")[0].value
-    outcome, said = _judged(list(judged.values()), -np.inf, limit)
+    outcome, said = _judged(of_judged, -np.inf, limit)
     said += f" of the optimum. {_actors(timed)}"
-    if faster := [gap.quantity for gap in judged.values() if gap.below(-limit)]:
+    if faster := [gap.quantity for gap in of_judged if gap.below(-limit)]:
         said = f"{said.strip()} Faster than their optimum, which is then none: {'; '.join(faster)}."
         outcome = Outcome.NO_VERDICT if outcome is Outcome.REPRODUCED else outcome
-    return _finding(outcome, tuple(gaps), said.strip(), [timed[label][1] for label in judged])
+    return _finding(outcome, tuple(gaps), said.strip(), [run for _, run in judged])

@@ -26,17 +26,8 @@ def test_a_comparison_with_a_failure_has_no_verdict(world):
 
 
 def test_a_comparison_ends_when_its_cases_fail(world):
-    calls = []
-
-    def fail(state, arguments):
-        calls.append(1)
-        if len(calls) > 30:
-            raise MemoryError("no room")
-        world.now_s += 2e-3
-
-    found, _ = compare_cases(
-        world.case("a", 2e-3), world.case("b", call=fail), Protocol(rounds=40), clock=world.clock
-    )
+    failing = world.case("b", call=world.failing_after(30))
+    found, _ = compare_cases(world.case("a", 2e-3), failing, Protocol(rounds=40), clock=world.clock)
     assert found.reason.startswith("b: call: MemoryError")
     assert world.log.count("a") + world.log.count("a (null)") < 150  # no rounds beyond the 40
 

@@ -104,15 +104,8 @@ def test_settling_ends_for_a_case_that_has_enough_samples(world):
 
 
 def test_settling_ends_when_every_case_failed(world):
-    calls = []
-
-    def fail(state, arguments):
-        calls.append(1)
-        if len(calls) > 8:
-            raise MemoryError("no room")
-        world.now_s += 2e-3
-
-    (timing,) = world.measure(world.case("a", call=fail), rounds=20, budget_s=1e6, settle=True).values()
+    failing = world.case("a", call=world.failing_after(8))
+    (timing,) = world.measure(failing, rounds=20, budget_s=1e6, settle=True).values()
     assert timing.status == "failed"
 
 

@@ -29,5 +29,16 @@ class World:
         }
         return Case(name, **fields | change)
 
+    def failing_after(self, calls, time_s=2e-3):
+        """A call for `case` that takes some seconds, and fails once it was made that often."""
+        left = iter(range(calls))
+
+        def call(state, arguments):
+            if next(left, None) is None:
+                raise MemoryError("no room")
+            self.now_s += time_s
+
+        return call
+
     def measure(self, *cases, **protocol):
         return measure(cases, Protocol(**{"rounds": 7, "warm_up_s": 0.0} | protocol), clock=self.clock)
