@@ -28,6 +28,7 @@ from harness.mapping import Loop, Mapping, predict
 from harness.mapping.metrics import experiences_per_s
 from harness.plan import plan, tiers
 from harness.runtime import check_options, loops
+from harness.runtime.evaluation import EPISODES
 from harness.runtime.learners.creation import DELAY, check_delay
 from harness.runtime.measured_run import Extent
 from harness.runtime.options import Fusion, InitialPriorities, Options
@@ -39,6 +40,16 @@ if TYPE_CHECKING:
 
 STRETCHES = 10
 """Number of equal parts of a run whose rates are printed, since a rate may change as training goes on."""
+_LEARNT = frozenset(
+    (
+        "best_return",
+        "environment_steps_to_threshold",
+        "episode_return",
+        "evaluation_return",
+        "time_to_threshold",
+    )
+)
+"""Quantities that are printed as sentences below the table of rates."""
 _ON_CLUSTER = ("actors", "processes", "learners")
 """Options that a training over Ray actors supports, of those of a training on this machine."""
 MOST_S, MOST_STEPS = 10**7, 10**12
@@ -199,7 +210,10 @@ def run(  # noqa: PLR0913 (a command: its options)
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
-    """Train under a mapping, and print gradient and environment steps per second, steps per watt, and episode returns.
+    """Train under a mapping, and print gradient and environment steps per second, steps per watt, and what was learnt.
+
+    That is the return at the end (greedy episodes), the best while training, and after how many environment steps and
+    seconds the task's threshold was reached.
 
     Options that the machine or the workload does not support are refused before anything starts. If a
     thread or process of the training fails, what was measured until then is stored, and the exit status is 1; likewise
@@ -259,9 +273,11 @@ def run(  # noqa: PLR0913 (a command: its options)
         if stop.rows:
             print_rows(stop.rows, title, as_json)
         raise
-    print_rows(rows, title, as_json)
+    shown = rows if as_json else [row for row in rows if row.quantity not in _LEARNT]
+    print_rows(shown, title, as_json)
     if not as_json:
         _show_rates(rows)
+        _show_learnt(rows, item.training.solved_return)
     if any(row.status == "failed" for row in rows):
         raise typer.Exit(1)
 
@@ -288,6 +304,29 @@ def _show_rates(rows: list[Measurement]) -> None:
         out.print(f"Activations narrowed to 16 bits {narrowed}", soft_wrap=True)
     if row := by_quantity.get("throughput_per_watt"):
         out.print(f"GPS/W {value_text(row)}", markup=False, soft_wrap=True)
+
+
+def _show_learnt(rows: list[Measurement], threshold: float | None) -> None:
+    """Print what the agent has learnt: the return at the end, the best, and when it reached the task's threshold."""
+    by_quantity = {row.quantity: row for row in rows}
+    lines = []
+    if row := by_quantity.get("evaluation_return"):
+        greedy = (
+            f"{row.value:,.4g}, mean of {len(row.samples)} greedy episodes" if row.samples else row.reason
+        )
+        lines.append(f"Return at the end: {greedy} ({row.provenance})")
+    best = by_quantity.get("best_return")
+    if best and best.value is not None:
+        lines.append(f"Best while training: {best.value:,.4g}, mean of {EPISODES} episodes in a row")
+    steps, seconds = (by_quantity.get(f"{name}_to_threshold") for name in ("environment_steps", "time"))
+    if steps and seconds and steps.value is not None:
+        lines.append(
+            f"Reached {threshold:g} after {steps.value:,.0f} environment steps and {seconds.value:,.3g} s"
+        )
+    elif threshold is not None:
+        lines.append(f"Not reached: {threshold:g} as the mean of {EPISODES} episodes in a row")
+    for line in lines:
+        out.print(line, soft_wrap=True)
 
 
 def _extent(seconds: float | None, steps: int | None) -> Extent:

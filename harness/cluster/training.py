@@ -23,12 +23,14 @@ role waits for another's round trip; only the shards wait for each other's total
 """
 
 from collections import defaultdict, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, gcd
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import ray
 from ray.exceptions import RayError
 
@@ -127,6 +129,7 @@ class ClusterTraining:
         shard_workload = _of_a_shard(workload, size.shards, self._batch_size)
         self.fusion = Fusion.NONE  # the shards sample by themselves
         settings = workload.training
+        self._algorithm = compose.algorithm_of(workload)
         self._environments, self._learning_starts = settings.actors, settings.learning_starts
         self._steps_a_call, self._vector_steps = round_of(
             settings.actors, settings.update_interval, size.learners
@@ -227,6 +230,11 @@ class ClusterTraining:
         begin = self._begin()
         self._train(gradient_steps)
         return self._progress(*begin)
+
+    def greedy(self) -> Callable[[npt.NDArray], npt.NDArray]:
+        """Return the learners' present policy, without exploration: it maps an observation to an action."""
+        (weights,) = self._answers("learner 0", [self._weights[-1]])
+        return lambda observation: self._algorithm.act(weights, observation[None])[0]
 
     def close(self) -> None:
         """End the processes of all actors, replay shards and learners. Idempotent."""

@@ -50,6 +50,7 @@ def _declared() -> Iterator[Quantity]:
     for share in ("learner", "link", "shards", "writer"):
         yield Quantity(f"{share}_busy", "1", "neither")
     for returned in (
+        "best_return",
         "best_interquartile_mean_return",
         "episode_return",
         "evaluation_return",
@@ -66,6 +67,7 @@ def _declared() -> Iterator[Quantity]:
         Quantity("cycles_per_iteration", "cycles"),
         Quantity("descriptors", "count", "neither"),
         Quantity("failure", "1", "neither"),
+        Quantity("environment_steps_to_threshold", "count", "less"),
         Quantity("fraction_of_time", "1", "neither"),
         Quantity("gain", "ratio", "neither"),
         Quantity("gradient_steps_per_processor_s", "1/s"),
@@ -93,6 +95,7 @@ def _declared() -> Iterator[Quantity]:
         Quantity("time_over_memory_floor", "1", "less"),
         Quantity("time_per_call", "s"),
         Quantity("time_per_iteration", "s"),
+        Quantity("time_to_threshold", "s"),
     )
 
 

@@ -15,7 +15,8 @@ _TIME = "time_per_call"
 _RATES = "gradient_steps_per_s environment_steps_per_s"
 _PEAKS = "peak copy_bandwidth"
 _PREDICTIONS = "gradient_steps_per_s prediction"
-_RUN = f"{_RATES} episode_return throughput_per_watt"
+_LEARNT = "evaluation_return best_return environment_steps_to_threshold time_to_threshold episode_return"
+_RUN = f"{_RATES} {_LEARNT} throughput_per_watt"
 _VALIDATION = f"{_TIME} {_PEAKS} {_PREDICTIONS} portability regret runtime_overhead"
 _ANY = " ".join(QUANTITIES)
 

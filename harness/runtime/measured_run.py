@@ -18,6 +18,8 @@ from harness.measure import statistics
 from harness.measure.conditions import conditions
 from harness.platforms.energy import EnergyMeter, meter_of
 from harness.runtime import simulated_tree
+from harness.runtime.actors.actor import Episode
+from harness.runtime.evaluation import EPISODES, LIMIT_S, Act, Evaluation, best_mean, solved
 from harness.runtime.learners.creation import delay_of
 from harness.runtime.native_threads import ThreadedTraining
 from harness.runtime.on_policy import start
@@ -32,7 +34,8 @@ STRETCH_S = 0.5
 class Trains(Protocol):
     """The interface of a training that can be measured; it may run in this process or on a cluster.
 
-    `warm_up` prepares the training, `advance` takes gradient steps and returns what happened, and `close` ends it.
+    `warm_up` prepares the training, `advance` takes gradient steps and returns what happened, `greedy` returns the
+    present policy without exploration, and `close` ends the training.
 
     Attributes:
         fusion: which calls are joined into one native call.
@@ -48,6 +51,8 @@ class Trains(Protocol):
     def warm_up(self) -> Progress: ...
 
     def advance(self, gradient_steps: int) -> Progress: ...
+
+    def greedy(self) -> Act: ...
 
     def close(self) -> None: ...
 
@@ -106,11 +111,13 @@ class _Run:
     stretches: list[Progress] = field(default_factory=list)
     meter: EnergyMeter | None = None
     watts: list[float | None] = field(default_factory=list)  # by stretch
+    evaluated: list[float] | None = None  # returns of greedy episodes after the training
 
     def rows(self) -> list[Measurement]:
-        """Return throughput, and the returns of ended episodes; empty before the first stretch has ended."""
-        made = [self._throughput(quantity) for quantity in ("gradient_steps", "environment_steps")]
-        return [row for row in (*made, self._per_watt(), self._returns()) if row]
+        """Return throughput, and what was learnt; empty before the first stretch has ended."""
+        rates = [self._throughput(quantity) for quantity in ("gradient_steps", "environment_steps")]
+        learnt = (self._evaluation(), self._best(), *self._solved(), self._returns())
+        return [row for row in (*rates, self._per_watt(), *learnt) if row]
 
     def failure(self, error: BaseException) -> Measurement:
         """Return the row that reports why the run ended."""
@@ -129,11 +136,19 @@ class _Run:
             **{"details": self.details | self._counts()} | values,
         )
 
+    @property
+    def _whole(self) -> list[Progress]:
+        """The whole training: the warm-up, if it has ended, and the stretches."""
+        return [*([self.warm_up] if self.warm_up else []), *self.stretches]
+
+    @property
+    def _episodes(self) -> list[Episode]:
+        return [episode for stretch in self._whole for episode in stretch.episodes]
+
     def _counts(self) -> dict[str, object]:
-        done = [*([self.warm_up] if self.warm_up else []), *self.stretches]
         return {
             "gradient_steps": sum(stretch.gradient_steps for stretch in self.stretches),
-            "environment_steps": sum(stretch.environment_steps for stretch in done),
+            "environment_steps": sum(stretch.environment_steps for stretch in self._whole),
             **self._narrowed(),
             "wall_s": sum(stretch.wall_s for stretch in self.stretches),
             "terms_s": _terms_a_gradient_step(self.stretches),
@@ -144,8 +159,7 @@ class _Run:
         delay = delay_of(self.setup.mapping, self.setup.options.delay)
         if delay is None:
             return {}
-        done = [*([self.warm_up] if self.warm_up else []), *self.stretches]
-        return {"delay": delay, "narrowed": sum(stretch.gradient_steps for stretch in done) > delay}
+        return {"delay": delay, "narrowed": sum(stretch.gradient_steps for stretch in self._whole) > delay}
 
     def _throughput(self, quantity: str) -> Measurement | None:
         # the first stretch, of a single step, only determines the size of the others
@@ -175,22 +189,45 @@ class _Run:
         return self._row(**quantity, value=value, low=low, high=high, samples=tuple(samples), details=details)
 
     def _returns(self) -> Measurement | None:
-        done = [*([self.warm_up] if self.warm_up else []), *self.stretches]
-        episodes = [episode for stretch in done for episode in stretch.episodes]
+        """Return the learning curve: the return of every episode, as samples; the value is the mean of the last."""
+        episodes = self._episodes
         if not episodes:
             return None
         returns = tuple(episode.episode_return for episode in episodes)
         steps = [episode.environment_step for episode in episodes]
-        value, low, high = _median(returns)
-        details = self.details | self._counts() | {"environment_step": steps}
+        last = returns[-EPISODES:]
+        details = self.details | self._counts() | {"environment_step": steps, "mean_of_last": len(last)}
         return self._row(
-            quantity="episode_return",
-            value=value,
-            low=low,
-            high=high,
-            samples=returns,
-            details=details,
+            quantity="episode_return", value=float(np.mean(last)), samples=returns, details=details
         )
+
+    def _evaluation(self) -> Measurement | None:
+        """Return the mean return of greedy episodes after the training; None if there was no evaluation."""
+        if self.evaluated is None:
+            return None
+        quantity = "evaluation_return"
+        if not self.evaluated:
+            reason = f"not run: needs more than {LIMIT_S:g} s for a greedy episode"
+            return self._row(quantity=quantity, status="not_run", reason=reason)
+        returns = tuple(self.evaluated)
+        low, high = statistics.interval(returns, np.mean) if len(returns) == EPISODES else (None, None)
+        return self._row(
+            quantity=quantity, value=float(np.mean(returns)), low=low, high=high, samples=returns
+        )
+
+    def _best(self) -> Measurement | None:
+        best = best_mean(self._episodes)
+        return None if best is None else self._row(quantity="best_return", value=best)
+
+    def _solved(self) -> list[Measurement]:
+        """Return when the workload's threshold was first reached: environment steps and seconds; empty if never."""
+        threshold = self.setup.workload.training.solved_return
+        when = None if threshold is None else solved(self._whole, threshold)
+        if when is None:
+            return []
+        details = self.details | self._counts() | {"threshold": threshold, "episodes": EPISODES}
+        both = {"environment_steps_to_threshold": when.environment_steps, "time_to_threshold": when.wall_s}
+        return [self._row(quantity=name, value=value, details=details) for name, value in both.items()]
 
 
 def train(
@@ -216,8 +253,10 @@ def train(
     Returns:
         Rows of suite `run`, with the training's provenance: gradient steps and environment steps per second (one
         sample per stretch of about half a second, without warm-up), gradient steps per second and watt ("not run" if
-        the energy of a device cannot be read) and the returns of all episodes that ended. If an actor, the replay or
-        the learner fails, the rows measured before, and a failed row with its name and error.
+        the energy of a device cannot be read), and what was learnt: the return of greedy episodes at the end, the best
+        mean of `EPISODES` episodes in a row, when the workload's threshold was reached (if it was), and the returns of
+        all episodes that ended. If an actor, the replay or the learner fails, the rows measured before, and a failed
+        row with its name and error.
 
     Raises:
         UserError: settings are not compatible, or something is not installed.
@@ -264,6 +303,7 @@ def measured(
         report(0, 1, "filling the replay")
         run.warm_up = training.warm_up()
         _stretches(training, run, extent, report)
+        run.evaluated = _evaluated(training, setup)
     except BaseException as error:  # the rows measured before any failure are kept
         failed = error
     try:
@@ -295,6 +335,15 @@ def _stretches(training: Trains, run: _Run, extent: Extent, report: Report) -> N
         run.stretches.append(stretch)
         steps += stretch.gradient_steps
         size = max(1, round(STRETCH_S * stretch.gradient_steps / took_s))
+
+
+def _evaluated(training: Trains, setup: Setup) -> list[float]:
+    """Return the returns of greedy episodes of the trained policy, at most `EPISODES`, within `LIMIT_S` seconds."""
+    evaluation = Evaluation(setup.workload, setup.seed)
+    try:
+        return evaluation.returns(training.greedy(), limit_s=LIMIT_S)
+    finally:
+        evaluation.close()
 
 
 def _terms_a_gradient_step(stretches: list[Progress]) -> dict[str, float]:

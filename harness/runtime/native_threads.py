@@ -3,10 +3,12 @@
 On one core, or with 0 actor threads, one thread does both in turns: the whole loop without the interpreter.
 """
 
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance
@@ -20,6 +22,7 @@ from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Progress
 from harness.workloads import Workload
 from harness.workloads.custom_task import CustomTask
 from harness.workloads.task import Task, algorithm_of
+from primitives import learner
 from primitives.environments import factory as native_environments
 from primitives.learner import UnsupportedOperationError
 from primitives.replay import ConcurrentReplay
@@ -185,6 +188,14 @@ class ThreadedTraining:
         before = self._counts()
         self.training.learn(gradient_steps)
         return self._progress(before)
+
+    def greedy(self) -> Callable[[npt.NDArray], npt.NDArray]:
+        """Return the learners' present policy, without exploration: it maps an observation to an action."""
+        algorithm, state = self.training.algorithm, self.training.state_dict()
+        del state["environment_steps"]
+        policy = learner.create(algorithm, backend="native", batch_size=1)
+        policy.load_state_dict(state)
+        return policy.act
 
     def close(self) -> None:
         """Do nothing: no thread runs, and memory is freed with the object."""

@@ -1,10 +1,12 @@
 """Defines what trainings of algorithms that learn only from their own latest samples share (PPO 2.1)."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from math import ceil
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from harness.core.errors import UserError
@@ -99,6 +101,10 @@ class OnPolicyLoop(ABC):
     @abstractmethod
     def _losses(self) -> dict[str, float]:
         """Return each loss of the last gradient step that has it, by name."""
+
+    def greedy(self) -> Callable[[npt.NDArray], npt.NDArray]:
+        """Return the learner's present policy, without exploration: it maps an observation to an action."""
+        return self.learner.act
 
     @abstractmethod
     def close(self) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import cast
 
+import numpy.typing as npt
 import torch
 
 from harness import platforms
@@ -297,6 +298,10 @@ class Training:
         self._loop.learn(gradient_steps)
         self.gradient_steps += gradient_steps
         return self._progress(before)
+
+    def greedy(self) -> Callable[[npt.NDArray], npt.NDArray]:
+        """Return the learner's present policy, without exploration: it maps an observation to an action."""
+        return self.learner.act
 
     def close(self) -> None:
         """End the threads and processes, if there are any, and close the environments. Idempotent."""

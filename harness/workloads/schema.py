@@ -108,6 +108,11 @@ class TrainingTable(TomlTable):
     presampled_batches: int = Field(
         default=0, ge=0, le=10_000, description="D, batches sampled ahead; 0 is the strict loop (MAP V-A)"
     )
+    solved_return: float | None = Field(
+        default=None,
+        allow_inf_nan=False,
+        description="mean return of 20 episodes in a row at which the task counts as solved",
+    )
     seeds: tuple[Seed, ...] = Field(default=(0,), min_length=1, max_length=1000, description="one run each")
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness import environments, workloads
+from harness import workloads
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
@@ -24,6 +24,7 @@ from harness.mapping import Mapping
 from harness.measure.conditions import conditions
 from harness.papers.cells import TierLimits, row_cell
 from harness.runtime.compose import Parts, actors_of, storage_of
+from harness.runtime.evaluation import Evaluation
 from harness.runtime.options import Fusion
 from harness.runtime.seed_order import interleaved, last_fifth
 from harness.runtime.training import WARM_UP_ROWS, Training
@@ -144,44 +145,8 @@ def _streams(seed: int) -> _Streams:
     return _Streams(*np.random.SeedSequence(seed).spawn(4))
 
 
-class Evaluation:
-    """An evaluator that runs greedy episodes of a workload, from the same random starts each time.
-
-    Args:
-        item: the workload.
-        seed: seed of the training.
-    """
-
-    def __init__(self, item: Workload, seed: int) -> None:
-        self._seed = int(_streams(seed).evaluation.generate_state(1)[0] >> 1)
-        self._environment = environments.make(item.environment, self._seed)
-
-    def mean_return(self, policy: Learner, starts: int = STARTS) -> float:
-        """Return the mean return of a policy over one episode from each start.
-
-        Args:
-            policy: the learner whose greedy policy acts.
-            starts: number of random starts.
-        """
-        space: Any = self._environment.action_space
-        half = (space.high - space.low) / 2
-        returns = []
-        for number in range(starts):
-            observation, _ = self._environment.reset(seed=self._seed % 2**30 + number)
-            total, over = 0.0, False
-            while not over:
-                action = policy.act(np.asarray(observation, np.float32))
-                observation, reward, terminated, truncated, _ = self._environment.step(
-                    space.low + (action + 1) * half
-                )
-                total += float(reward)
-                over = terminated or truncated
-            returns.append(total)
-        return float(np.mean(returns))
-
-    def close(self) -> None:
-        """Close the environment in which policies are evaluated."""
-        self._environment.close()
+def _evaluation_seed(seed: int) -> int:
+    return int(_streams(seed).evaluation.generate_state(1)[0] >> 1)
 
 
 def train(
@@ -213,8 +178,12 @@ def train(
         formats.check_run(task.steps)
     item = workloads.load(task.workload)
     made = make_learner(item, formats, item.training.batch_size, seed)
-    training, evaluation = training_of(item, made, seed), Evaluation(item, seed)
-    returns, wall_s = [evaluation.mean_return(made)], 0.0
+    training, evaluation = training_of(item, made, seed), Evaluation(item, _evaluation_seed(seed))
+
+    def mean_return() -> float:
+        return float(np.mean(evaluation.returns(made.act, STARTS)))
+
+    returns, wall_s = [mean_return()], 0.0
     try:
         for step in range(1, task.steps + 1):
             began_s = perf_counter()
@@ -223,7 +192,7 @@ def train(
             if step % (task.steps // _UNITS_OF_PROGRESS or 1) == 0:
                 report(step, task.steps, f"{task.workload}, {curve}, seed {seed}")
             if step % task.evaluation_interval == 0:
-                returns.append(evaluation.mean_return(made))
+                returns.append(mean_return())
     finally:
         training.close()
         evaluation.close()

@@ -11,6 +11,7 @@ from harness.mapping import Mapping
 from harness.plan import plan
 from harness.platforms.energy import Counter, EnergyMeter
 from harness.runtime import measured_run
+from harness.runtime.evaluation import EPISODES
 from harness.runtime.measured_run import Extent
 from harness.runtime.options import Options
 from harness.runtime.training import Progress, Training
@@ -31,7 +32,7 @@ def train(extent: Extent, options: Options = Options()) -> dict[str, measured_ru
 def test_a_short_training_gives_throughput_and_returns_with_their_raw_samples() -> None:
     by_quantity = train(Extent(1.5))
     rates = {"gradient_steps_per_s", "environment_steps_per_s", PER_WATT}
-    assert set(by_quantity) == {*rates, "episode_return"}
+    assert set(by_quantity) >= {*rates, "episode_return", "evaluation_return"}
     gps = by_quantity["gradient_steps_per_s"]
     assert gps.value is not None
     assert min(gps.samples) <= gps.value <= max(gps.samples)
@@ -41,6 +42,30 @@ def test_a_short_training_gives_throughput_and_returns_with_their_raw_samples() 
     returns = by_quantity["episode_return"]
     assert len(returns.samples) == len(returns.details["environment_step"])
     assert returns.details["environment_step"] == sorted(returns.details["environment_step"])
+    last = returns.samples[-EPISODES:]
+    assert returns.value == pytest.approx(sum(last) / len(last))
+    evaluated = by_quantity["evaluation_return"]
+    assert len(evaluated.samples) == EPISODES
+    assert evaluated.value == pytest.approx(sum(evaluated.samples) / EPISODES)
+
+
+def test_a_run_says_when_it_reached_the_threshold_of_its_workload() -> None:
+    """Random actions keep the pole up for more than 10 steps, and nothing keeps it up for 1e6."""
+    rows = solved_at(10.0)
+    steps, seconds = rows["environment_steps_to_threshold"], rows["time_to_threshold"]
+    assert (steps.unit, seconds.unit, steps.details["threshold"]) == ("count", "s", 10.0)
+    assert steps.value in rows["episode_return"].details["environment_step"]
+    assert rows["best_return"].value is not None
+    assert rows["best_return"].value > 10
+    assert not {"environment_steps_to_threshold", "time_to_threshold"} & set(solved_at(1e6))
+    assert not {"environment_steps_to_threshold", "time_to_threshold"} & set(solved_at(None))
+
+
+def solved_at(threshold: float | None) -> dict[str, measured_run.Measurement]:
+    """Train cart-pole for ten gradient steps after its thousand random steps, with another threshold."""
+    item = workloads.override(workloads.load("cartpole-dqn"), "training.solved_return", threshold, "test")
+    rows = measured_run.train(item, Mapping.parse("native-native-cpu"), 32, 0, Extent(steps=10), silent)
+    return {row.quantity: row for row in rows}
 
 
 def test_gradient_steps_per_watt_come_from_the_energy_of_the_stretches(
