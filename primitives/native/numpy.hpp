@@ -73,28 +73,48 @@ struct Words {
     uint64_t first, second;
 };
 
-// The random source of one numpy.random.Generator; kept from
-// call to call, since finding it takes three look-ups.
+// The random source of one numpy.random.Generator; kept from call to call, since finding it takes four
+// look-ups. Re-initialised, a Generator has another bit generator and may have let go of the first, so that
+// each call asks for it, and the one that is pointed to is kept alive here.
 class Source {
   public:
-    bool is(nb::handle generator) const { return generator.is(generator_); }
+    // The bit generator that `generator` has now; null where it is no numpy.random.Generator.
+    static nb::object bits_of(nb::handle generator) {
+        // Without C++'s guard of a static: importing may let go of the interpreter, which a thread that waits
+        // at the guard holds. At worst two threads look the same things up.
+        static PyObject *type = nullptr, *name = nullptr;
+        if (!type) {
+            name = nb::str("bit_generator").release().ptr();
+            type = nb::object(nb::module_::import_("numpy.random").attr("Generator")).release().ptr();
+        }
+        if (!PyObject_TypeCheck(generator.ptr(), reinterpret_cast<PyTypeObject *>(type)))
+            return {};
+        PyObject *bits = PyObject_GetAttr(generator.ptr(), name);
+        if (!bits)
+            nb::raise_python_error();
+        return nb::steal(bits);
+    }
+
+    Source() = default;
+    explicit Source(nb::object bits) : bits_(std::move(bits)) {
+        capsule_ = bits_.attr("capsule");
+        bitgen_ = static_cast<bitgen_t *>(PyCapsule_GetPointer(capsule_.ptr(), "BitGenerator"));
+        if (!bitgen_)
+            nb::raise_python_error();
+        acquire_ = bits_.attr("lock").attr("acquire");
+        release_ = bits_.attr("lock").attr("release");
+    }
+
+    // Whether this draws from these bits, which are not null.
+    bool is(nb::handle bits) const { return bits.is(bits_); }
 
     // False where `generator` is no numpy.random.Generator.
     bool use(nb::handle generator) {
-        if (is(generator))
-            return true;
-        nb::object type = nb::module_::import_("numpy.random").attr("Generator");
-        if (!nb::isinstance(generator, type))
+        nb::object bits = bits_of(generator);
+        if (!bits)
             return false;
-        nb::object bits = generator.attr("bit_generator");
-        nb::object capsule = bits.attr("capsule");
-        void *pointer = PyCapsule_GetPointer(capsule.ptr(), "BitGenerator");
-        if (!pointer)
-            nb::raise_python_error();
-        acquire_ = bits.attr("lock").attr("acquire");
-        release_ = bits.attr("lock").attr("release");
-        bitgen_ = static_cast<bitgen_t *>(pointer);
-        generator_ = nb::borrow(generator);
+        if (!is(bits))
+            *this = Source(std::move(bits));
         return true;
     }
 
@@ -110,7 +130,7 @@ class Source {
     }
 
   private:
-    nb::object generator_, acquire_, release_;
+    nb::object bits_, capsule_, acquire_, release_; // the memory of `bitgen_` belongs to the first
     bitgen_t *bitgen_ = nullptr;
 };
 

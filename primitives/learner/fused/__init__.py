@@ -124,6 +124,7 @@ class FusedSteps(OneCaller):
             rng: source of the random numbers of sampling.
 
         Raises:
+            TypeError: `rng` is not a Generator.
             ValueError: there is nothing to sample; a number in a batch is not finite, or an integer in it is out of
                 range (the steps before it have been taken); or a TD error is not finite (its step has been taken, too).
             RuntimeError: another process created this object: this is a forked copy. Or a call of another thread is
@@ -131,6 +132,8 @@ class FusedSteps(OneCaller):
         """
         if steps < 1:
             raise ValueError(f"steps: found {steps}; allowed: at least 1")
+        if not isinstance(rng, np.random.Generator):
+            raise TypeError(f"rng: found {type(rng).__name__}; allowed: numpy.random.Generator")
         while steps > 0:
             at_once = self._learner.prepare_steps(steps)
             self._run(at_once, rng)

@@ -24,14 +24,15 @@ class Sources {
     // Null where `generator` is no numpy.random.Generator. Valid until the next call, which other threads may
     // make once the GIL is free.
     const Source *of(nb::handle generator) {
-        for (Source &source : kept_)
-            if (source.is(generator))
-                return &source;
-        Source source;
-        if (!source.use(generator))
+        nb::object bits = Source::bits_of(generator);
+        if (!bits)
             return nullptr;
+        for (Source &source : kept_)
+            if (source.is(bits))
+                return &source;
+        Source source(std::move(bits));
         Source &replaced = kept_[oldest_];
-        replaced = source;
+        replaced = std::move(source);
         oldest_ = (oldest_ + 1) % kept;
         return &replaced;
     }
