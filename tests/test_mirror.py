@@ -17,6 +17,7 @@ SUITES = {
     "primitives/learner/test_graph_conformance.py": "every backend of the learner",
     "primitives/learner/test_n_step.py": "every backend of the learner and the replay together",
     "primitives/learner/test_precision.py": "every backend of the learner",
+    "primitives/learner/test_process.py": "every backend of the learner",
     "primitives/quantization/test_conformance.py": "every backend of fixed point",
     "primitives/quantization/native/executor_test.cpp": "the executor's operations in fixed point, on threads",
     "primitives/quantization/test_native_products.py": "several C++ files of the products",

@@ -106,6 +106,7 @@ class FixedPointLearner(GraphLearner):
             environment_step: number of environment steps so far, for schedules.
             rng: source of the random numbers.
         """
+        self._check_process()
         batch, single = self._observations(observation)
         action = self._explorer.explore(self._acting_leaves, batch, environment_step, rng)
         return action[0] if single else action
@@ -119,6 +120,7 @@ class FixedPointLearner(GraphLearner):
 
         They are the stored parameters and the rules by which the operands of products are quantised.
         """
+        self._check_process()
         self._published += 1
         return published(self.fixed, self._acting_leaves, self._published)
 
@@ -127,6 +129,7 @@ class FixedPointLearner(GraphLearner):
 
     def state_dict(self) -> dict[str, Array]:
         """Return copies of the exact state, the number of steps, the generator's state and the recorded ranges."""
+        self._check_process()
         extremes = {
             f"{_EXTREMES}{key}": np.array(pair, np.int64) for key, pair in self.fixed.extremes.items()
         }
@@ -140,6 +143,7 @@ class FixedPointLearner(GraphLearner):
                 ranges of weights, activations or errors that the precision narrows although `precision.delay`
                 gradient steps have been taken; the state is unchanged.
         """
+        self._check_process()
         known = {f"{_EXTREMES}{key}": key for key in self.fixed.operand_keys}
         extremes = {known[name]: _extremes(name, pair) for name, pair in state.items() if name in known}
         others = {name: value for name, value in state.items() if name not in known}

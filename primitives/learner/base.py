@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from primitives.algorithms import Algorithm, checks
+from primitives.one_caller import OwnProcess
 from primitives.replay.device import DeviceBatch
 
 _NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
@@ -156,10 +157,12 @@ class Policy(Protocol):
         """
 
 
-class Learner(ABC):
+class Learner(OwnProcess, ABC):
     """The base class of learners. A learner owns an algorithm's state, and takes gradient steps on one device.
 
-    One thread at a time may use a learner.
+    One thread at a time may use a learner. It belongs to one process, as the threads of PyTorch and of a device do: a
+    copy made by a fork raises RuntimeError when it is used. Actors in other processes get `policy` and
+    `policy_parameters`.
 
     Attributes:
         backend: the backend's name, such as "torch".
@@ -177,6 +180,7 @@ class Learner(ABC):
         Raises:
             ValueError: a batch size below 1 or a negative seed.
         """
+        super().__init__()
         checks.whole("batch_size", batch_size, 1)
         checks.whole("seed", seed, 0)
         self.algorithm = algorithm
@@ -212,7 +216,9 @@ class Learner(ABC):
         Raises:
             ValueError: a column is missing, has another shape or dtype, or is not finite; or the variant is unknown.
                 The message names the argument, the value found and the allowed values; the state is unchanged.
+            RuntimeError: another process created this learner.
         """
+        self._check_process()
         if variant is None:
             variant = self.algorithm.variant(self.gradient_steps)
         else:
@@ -274,6 +280,7 @@ class Learner(ABC):
         Raises:
             ValueError: the observation has another shape.
         """
+        self._check_process()
         batch, single = self._observations(observation)
         action = self._act(batch)
         return action[0] if single else action
@@ -286,6 +293,7 @@ class Learner(ABC):
             environment_step: number of environment steps so far, for schedules.
             rng: source of the random numbers.
         """
+        self._check_process()
         batch, single = self._observations(observation)
         action = self.algorithm.explore(self._acting_arrays(), batch, environment_step, rng)
         return action[0] if single else action
@@ -299,6 +307,7 @@ class Learner(ABC):
         Raises:
             NotImplementedError: the acting parameters do not give values, or the learner acts in fixed point.
         """
+        self._check_process()
         return self.policy().acting_td_errors(self._acting_arrays(), batch)
 
     @abstractmethod

@@ -105,10 +105,12 @@ class GraphLearner(Learner):
 
     def parameters(self) -> dict[str, Array]:
         """Return copies of the parameters that actors need for `Algorithm.act` and `explore`."""
+        self._check_process()
         return {name: value.copy() for name, value in self._acting_arrays().items()}
 
     def state_dict(self) -> dict[str, Array]:
         """Return copies of the whole state, the number of steps and the generator's state, by name."""
+        self._check_process()
         leaves = {name: np.array(array, order="C") for name, array in self._leaves().items()}
         leaves["gradient_steps"] = np.asarray(self.gradient_steps)
         leaves["generator"] = self._generator.get_state().numpy().copy()
@@ -121,6 +123,7 @@ class GraphLearner(Learner):
             ValueError: a name is missing or unknown, a shape differs, or a value is not of the right kind; the state is
                 unchanged.
         """
+        self._check_process()
         checked = checked_state(self._leaves(), state)
         for name, leaf in checked.leaves.items():
             self.executable.write_state(f"state/{name}", leaf)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from primitives.one_caller import current_process
+from primitives.one_caller import OwnProcess
 from primitives.replay import snapshot
 from primitives.replay.storage import Storage
 
@@ -54,10 +54,11 @@ class Sample(NamedTuple):
     batch: Mapping[str, npt.NDArray]
 
 
-class Replay(ABC):
+class Replay(OwnProcess, ABC):
     """A replay buffer: a storage and a rule for sampling its items.
 
-    A replay belongs to one process: a copy made by a fork raises RuntimeError when it is used.
+    A replay belongs to one process: a copy made by a fork, whose priorities would be updated but never sampled, raises
+    RuntimeError when it is used.
 
     Attributes:
         storage: the data.
@@ -67,18 +68,8 @@ class Replay(ABC):
     _kind: ClassVar[str]
 
     def __init__(self, storage: Storage) -> None:
+        super().__init__()
         self.storage = storage
-        self._process = current_process()
-
-    def _check_process(self) -> None:
-        """Check that this process created the replay: in a forked copy, priorities would be updated but never
-        sampled.
-
-        Raises:
-            RuntimeError: another process created this replay.
-        """
-        if self._process != (found := current_process()):
-            raise RuntimeError(f"this replay belongs to process {self._process}, found {found}")
 
     @abstractmethod
     def insert(self, batch: Mapping[str, npt.ArrayLike]) -> npt.NDArray[np.int64]:

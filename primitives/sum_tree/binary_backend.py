@@ -1,7 +1,8 @@
 """A plain binary sum tree in C++ behind one global lock: the baseline of PAL Fig. 9.
 
 Thread-safe: every call works under the lock, and releases the GIL meanwhile. `sample` draws from the tree as it is at
-one moment. `find` raises ValueError if another thread's update puts a prefix outside [0, total).
+one moment. `find` raises ValueError if another thread's update puts a prefix outside [0, total). The tree belongs to
+the process that created it: a fork may copy the lock while another thread holds it.
 """
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 from primitives.sum_tree import native_backend
 from primitives.sum_tree.base import SumTree, fractions
 from primitives.sum_tree.extension import ExtensionSumTree
+from primitives.sum_tree.own_process import OwnProcessSumTree
 
 
 def unavailable_reason() -> str:
@@ -28,7 +30,7 @@ def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32) -> SumT
     return BinarySumTree(capacity, fanout, dtype)
 
 
-class BinarySumTree(ExtensionSumTree):
+class BinarySumTree(OwnProcessSumTree, ExtensionSumTree):
     """A sum tree whose nodes have two children. A call processes its items one after another."""
 
     backend = "binary"

@@ -131,6 +131,7 @@ class CudaSumTree(DeviceSumTree):
             TypeError: an array is not on the device, or of another type.
             ValueError: an array is not contiguous, or shapes differ.
         """
+        self._check_process()
         uniform = self._array("uniform", uniform, np.dtype(np.float64))
         indices = self._array("indices", indices, np.dtype(np.int64), len(uniform))
         count = len(uniform)
@@ -157,6 +158,7 @@ class CudaSumTree(DeviceSumTree):
             TypeError: an array is not on the device, or of another type.
             ValueError: an array is not contiguous, or shapes differ.
         """
+        self._check_process()
         indices = self._array("indices", indices, np.dtype(np.int64))
         priorities = self._array("priorities", priorities, self.dtype, len(indices))
         with self._on(stream):
@@ -164,6 +166,7 @@ class CudaSumTree(DeviceSumTree):
 
     def synchronise(self) -> None:
         """Wait until the device has done all operations, on every stream."""
+        self._check_process()
         self._cuda.cupy.cuda.Device(self._cuda.number).synchronize()
 
     def raise_if_wrong(self) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from primitives.sum_tree.base import SumTree
+from primitives.sum_tree.own_process import OwnProcessSumTree
 
 
 def unavailable_reason() -> str:
@@ -30,10 +31,10 @@ def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float64, device:
     return FlatSumTree(capacity, fanout, dtype, device)
 
 
-class FlatSumTree(SumTree):
+class FlatSumTree(OwnProcessSumTree):
     """Stores the priorities as a tensor of `dtype`, and their cumulative sum as one of float64.
 
-    `fanout` has no effect.
+    `fanout` has no effect. The tree belongs to the process that created it.
     """
 
     backend = "flat"
@@ -64,6 +65,7 @@ class FlatSumTree(SumTree):
         return float(self._cumulative()[-1])
 
     def synchronise(self) -> None:
+        self._check_process()
         if self._device.type == "cuda":
             self._torch.cuda.synchronize(self._device)
 

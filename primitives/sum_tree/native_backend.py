@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from primitives.sum_tree.base import SumTree, checked_integer
 from primitives.sum_tree.extension import ExtensionSumTree
+from primitives.sum_tree.own_process import OwnProcessSumTree
 from primitives.sum_tree.running_sums import running_sums_max as measured
 
 SIMD = ("", "avx512", "avx2", "portable")
@@ -44,7 +45,8 @@ def create(
         aligned: whether groups of nodes start on cache lines (PAL IV-C4); False serves to measure the effect
             of alignment.
         threads: OpenMP threads that `find` and `sample` of a thousand items or more may use. More than 1
-            slows down small batches, and stalls a call for milliseconds when other work occupies the cores.
+            slows down small batches, and stalls a call for milliseconds when other work occupies the cores. The tree
+            then belongs to the process that created it: a copy made by a fork raises RuntimeError when it is used.
         running_sums_max: levels of the tree with at most this many values store running sums of a node's children,
             which makes a sample faster and an update slower. By default the number with which a sample and an update
             together are fastest on this processor, measured at first use (`running_sums`). It does not change results.
@@ -52,7 +54,8 @@ def create(
     Raises:
         ValueError: a value is not allowed, or the processor lacks the instruction set.
     """
-    return NativeSumTree(capacity, fanout, dtype, simd, aligned, running_sums_max, threads)
+    tree = NativeSumTree if threads == 1 else ThreadedSumTree
+    return tree(capacity, fanout, dtype, simd, aligned, running_sums_max, threads)
 
 
 class NativeSumTree(ExtensionSumTree):
@@ -129,3 +132,7 @@ class NativeSumTree(ExtensionSumTree):
             self._positive_total()
             indices = self._tree.sample(batch_size, rng, stratified)
         return indices
+
+
+class ThreadedSumTree(OwnProcessSumTree, NativeSumTree):
+    """A `NativeSumTree` with several threads, which a forked process does not have."""

@@ -7,9 +7,10 @@ not overlap.
 import numpy as np
 
 from primitives.sum_tree.extension import ExtensionSumTree
+from primitives.sum_tree.own_process import OwnProcessSumTree
 
 
-class AtomicSumTree(ExtensionSumTree):
+class AtomicSumTree(OwnProcessSumTree, ExtensionSumTree):
     """A float64 sum tree whose calls divide their items among threads.
 
     If an update repeats an index, any of the priorities given for it may be kept.

@@ -95,6 +95,7 @@ class NativeCalls(GraphLearner):
             weights: (B,) importance weights, at least 0; by default all 1.
             variant: the kind of step, one of `algorithm.variants`; by default that of the next step.
         """
+        self._check_process()
         if variant is None:
             variant = self.algorithm.variant(self.gradient_steps)
         if not self._in_one_call:

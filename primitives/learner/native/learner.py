@@ -91,6 +91,7 @@ class NativeLearner(NativeCalls):
             environment_step: number of environment steps so far, for schedules.
             rng: source of the random numbers.
         """
+        self._check_process()
         batch, single = self._observations(observation)
         if self._explores:
             draws = self.algorithm.draw_exploration(len(batch), environment_step, rng)

@@ -15,6 +15,7 @@ from primitives.graph.executable import Array, Executable, require_supported, wi
 from primitives.graph.graph import ITEM_BYTES, Graph, plan
 from primitives.learner.base import Learner
 from primitives.learner.opencl import source
+from primitives.one_caller import OwnProcess
 from primitives.replay.device import DeviceBatch
 from primitives.replay.device.packed_rows import Place
 
@@ -24,8 +25,11 @@ def unavailable_reason() -> str:
     return opencl_runtime.unavailable_reason()
 
 
-class OpenclExecutable(Executable):
-    """Runs step graphs as OpenCL kernels on one buffer, the arena, which begins with the variants' shared state."""
+class OpenclExecutable(OwnProcess, Executable):
+    """Runs step graphs as OpenCL kernels on one buffer, the arena, which begins with the variants' shared state.
+
+    It belongs to the process that created it, as the OpenCL runtime's threads do.
+    """
 
     def __init__(self, graphs: Mapping[str, Graph], *, device: str | int = "cpu") -> None:
         """Place the buffers, and build the kernels.
@@ -39,7 +43,8 @@ class OpenclExecutable(Executable):
                 line.
             ValueError: there is no such device.
         """
-        super().__init__(graphs)
+        OwnProcess.__init__(self)
+        Executable.__init__(self, graphs)
         self.device = opencl_runtime.choose_for_learner(device)
         self._opencl = opencl_runtime.load()
         has_double = bool(self.device.double_fp_config)
@@ -119,6 +124,7 @@ class OpenclExecutable(Executable):
 
     def state(self) -> dict[str, Array]:
         """Return copies of the state's arrays (leaves) on the host, by name."""
+        self._check_process()
         return {
             name: self._download(self._state_offsets[name], buffer.shape, buffer.dtype)
             for name, buffer in self.state_buffers.items()
@@ -131,6 +137,7 @@ class OpenclExecutable(Executable):
             name: name of the state's buffer, such as `state/actor/0.weight`.
             value: the new values, in the buffer's shape.
         """
+        self._check_process()
         buffer = self.state_buffers[name]
         self._upload(self._state_offsets[name], np.asarray(value, buffer.dtype))
         self._queue.finish()
@@ -142,6 +149,7 @@ class OpenclExecutable(Executable):
             variant: the kind of gradient step, a key of `graphs`.
             inputs: each input buffer's array by its name, such as `batch/reward`.
         """
+        self._check_process()
         for position, value in self.checked_inputs(variant, inputs):
             self._upload(self._offsets[variant][position], value)
         return self._run(variant)
@@ -162,6 +170,7 @@ class OpenclExecutable(Executable):
         Returns:
             Arrays on the host.
         """
+        self._check_process()
         graph, offsets = self._graphs[variant], self._offsets[variant]
         named = {f"batch/{name}": name for name in batch.fields}
         for position, value in self.checked_inputs(variant, inputs, named):

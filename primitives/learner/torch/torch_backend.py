@@ -152,10 +152,12 @@ class TorchLearner(Learner):
 
     def parameters(self) -> dict[str, np.ndarray]:
         """Return copies of the parameters that actors need for `Algorithm.act` and `explore`."""
+        self._check_process()
         return {name: value.copy() for name, value in self._acting_arrays().items()}
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return copies of the whole state, the number of steps and the generator's state, by name."""
+        self._check_process()
         leaves = {name: leaf.cpu().numpy().copy() for name, leaf in tree.flatten(self._state).items()}
         leaves["gradient_steps"] = np.asarray(self.gradient_steps)
         leaves["generator"] = self._generator.get_state().numpy().copy()
@@ -168,6 +170,7 @@ class TorchLearner(Learner):
             ValueError: a name is missing or unknown, a shape differs, or a value is not of the right kind; the state is
                 unchanged.
         """
+        self._check_process()
         own = {name: leaf.cpu().numpy() for name, leaf in tree.flatten(self._state).items()}
         checked = checked_state(own, state)
         leaves = {

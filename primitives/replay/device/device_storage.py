@@ -1,6 +1,5 @@
 """Storage in a device's memory: one transfer per insertion, and batches that stay on the device."""
 
-import threading
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 from weakref import WeakSet
@@ -8,6 +7,7 @@ from weakref import WeakSet
 import numpy as np
 import numpy.typing as npt
 
+from primitives.one_caller import OwnProcessLock
 from primitives.replay.device.packed_rows import PackedRows, Place
 from primitives.replay.storage import FieldSpec, Storage, as_indices
 
@@ -182,7 +182,7 @@ class DeviceStorage(Storage):
             name: (np.inf, -np.inf) if np.dtype(field.dtype).kind in "biuf" else (np.nan, np.nan)
             for name, field in self.fields.items()
         }
-        self._lock = threading.RLock()
+        self._lock = OwnProcessLock("DeviceStorage")
         self._tables: dict[tuple[tuple[str, Place], ...], tuple[Any, int, int]] = {}
         self._pending: WeakSet[DeviceBatch] = WeakSet()
         self._reads: dict[Any, Any] = {}  # the last one of each stream

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from primitives.sum_tree.base import SumTree
+from primitives.sum_tree.own_process import OwnProcessSumTree
 
 # The largest batch: positions in a batch are kept in 32-bit integers.
 BATCH_MAX = 2**31 - 2
@@ -41,8 +41,10 @@ class TreeDevice(Protocol):
         """Start kernel `name` for work items 0 to `size` - 1; arguments are device arrays or NumPy scalars."""
 
 
-class DeviceSumTree(SumTree):
+class DeviceSumTree(OwnProcessSumTree):
     """A K-ary sum tree in one device array (MAP IV-C3, IV-D3), with one work item per query.
+
+    It belongs to the process that created it.
 
     Args:
         capacity: number of leaves, at least 1.
@@ -73,6 +75,7 @@ class DeviceSumTree(SumTree):
         self._device_offsets = device.upload(self._offsets)
 
     def synchronise(self) -> None:
+        self._check_process()
         self._total()  # a download waits for all earlier launches
 
     def _total(self) -> float:
