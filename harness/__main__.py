@@ -3,11 +3,12 @@
 import os
 import sys
 
-INTERRUPTED = 130
+from harness.core import interrupts
 
 
 def main() -> None:
-    """Run the command line; exits with 2 on a user's mistake and with 130 on Ctrl-C."""
+    """Run the command line; exits with 2 on a user's mistake and with 130 on Ctrl-C, at any moment."""
+    interrupts.leave_at_once()
     try:
         from harness.cli import run_app
     except ModuleNotFoundError as error:
@@ -16,13 +17,19 @@ def main() -> None:
             f"({error.name} is missing): pip install 'placerl[harness]'"
         )
     try:
-        run_app()
+        try:
+            interrupts.raise_outside_imports()
+            run_app()
+        finally:
+            interrupts.leave_at_once()
+    except KeyboardInterrupt:  # between the lines above, or once more while the first is reported
+        interrupts.leave()
     except SystemExit as end:
         # Everything is closed; on a busy machine Python would take seconds to unload its modules.
-        if end.code == INTERRUPTED:
+        if end.code == interrupts.INTERRUPTED:
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(INTERRUPTED)
+            os._exit(interrupts.INTERRUPTED)
         raise
 
 

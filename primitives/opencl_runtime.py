@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from primitives import disk_cache as kept
+from primitives.interrupts import whole_imports
 
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 INTEL_CPU = Path(sys.prefix) / "lib" / "libintelocl.so"
@@ -43,7 +44,8 @@ def load() -> Any:
         ImportError: pyopencl is not installed, or it was loaded before Intel's runtime could be announced to
             it.
     """
-    import pyopencl
+    with whole_imports():
+        import pyopencl
 
     if "OCL_ICD_VENDORS" not in os.environ:
         try:

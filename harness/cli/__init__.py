@@ -12,30 +12,36 @@ from typing import NoReturn
 import typer
 
 from harness.cli.app import app as _app
+from harness.core import interrupts
 from harness.core.errors import NotRunError, UserError
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C."""
+from harness.core.interrupts import INTERRUPTED
 
 
 def run_app() -> None:
-    """Run the command that the process's arguments name, print in one line what it cannot do, and exit."""
+    """Run the command that the process's arguments name, print in one line what it cannot do, and exit.
+
+    After Ctrl-C the status is 130 however the command ended: a library may have turned the interruption into an error
+    of its own.
+    """
     try:
         _app()
-    except UserError as error:
-        typer.echo(f"placerl: {error}", err=True)
-        sys.exit(2)
-    except NotRunError as error:
-        typer.echo(f"placerl: not run: {str(error).removeprefix('not run: ')}", err=True)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        _interrupted()
-    except SystemExit as end:
-        if end.code == INTERRUPTED:  # Typer's exit code for Ctrl-C in a command
+    except (Exception, KeyboardInterrupt, SystemExit) as error:
+        if interrupts.seen() or isinstance(error, KeyboardInterrupt):
             _interrupted()
+        if isinstance(error, SystemExit):
+            if error.code == INTERRUPTED:  # Typer's exit code for Ctrl-C in a command
+                _interrupted()
+            raise
+        if isinstance(error, UserError):
+            typer.echo(f"placerl: {error}", err=True)
+            sys.exit(2)
+        if isinstance(error, NotRunError):
+            typer.echo(f"placerl: not run: {str(error).removeprefix('not run: ')}", err=True)
+            sys.exit(1)
         raise
 
 
 def _interrupted() -> NoReturn:
+    interrupts.said()
     typer.echo("placerl: interrupted; what finished is stored", err=True)
     sys.exit(INTERRUPTED)

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 from typer.main import get_group
 
+from harness.core import interrupts
 from harness.core.errors import UserError
 from harness.core.revision import revision
 
@@ -89,6 +90,7 @@ class Commands(OneLineErrors):
                 raise
             allowed = "pip install 'placerl[harness]'"
             raise UserError("this machine", error.name, "nothing: it is not installed", allowed) from error
+        interrupts.begun()
         return get_group(app).commands[cmd_name]
 
 

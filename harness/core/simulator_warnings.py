@@ -4,6 +4,8 @@ import warnings
 
 import gymnasium
 
+from primitives.interrupts import whole_imports
+
 
 def route(environment_id: str) -> None:
     """Make MuJoCo's warnings Python warnings. Call this before the environment is created.
@@ -17,7 +19,8 @@ def route(environment_id: str) -> None:
     if "mujoco" not in str(gymnasium.spec(environment_id).entry_point):
         return
     try:
-        import mujoco
+        with whole_imports():
+            import mujoco
     except ImportError:  # creating the environment reports it
         return
     mujoco.set_mju_user_warning(_warn)

@@ -7,7 +7,10 @@ draws). `primitives.learner` runs the step in PyTorch, or as a traced graph on o
 from collections.abc import Mapping
 from typing import Any
 
-import torch
+from primitives.interrupts import whole_imports
+
+with whole_imports():
+    import torch
 
 from primitives.algorithms import checks, ddpg, dqn, ppo, sac, td3
 from primitives.algorithms.base import Algorithm, Batch, Column, Hyperparameters, StepResult

@@ -1,6 +1,9 @@
 """Create the C++ objects of the native environments, and say which environments there are."""
 
-from primitives._native import environments as native
+from primitives.interrupts import whole_imports
+
+with whole_imports():
+    from primitives._native import environments as native
 
 
 def ids() -> tuple[str, ...]:

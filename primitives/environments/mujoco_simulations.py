@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from primitives._native import environments as native
+from primitives.interrupts import whole_imports
 
 FUNCTIONS = ("mj_step", "mj_forward", "mj_resetData", "mj_rnePostConstraint")
 ARRAYS = (
@@ -36,7 +37,8 @@ def unavailable_reason() -> str:
         if find_spec(package) is None:
             return f"the package {package!r} is not installed ({extra})"
     try:
-        import mujoco
+        with whole_imports():
+            import mujoco
     except (ImportError, OSError) as error:
         return f"the package 'mujoco' cannot be imported: {error}"
     return library_reason(mujoco)

@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import fx
-from torch._decomp import core_aten_decompositions, get_decompositions
-from torch._subclasses.fake_tensor import DataDependentOutputException
-from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
+from primitives.interrupts import whole_imports
+
+with whole_imports():
+    import torch
+    from torch import fx
+    from torch._decomp import core_aten_decompositions, get_decompositions
+    from torch._subclasses.fake_tensor import DataDependentOutputException
+    from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+    from torch.utils import _pytree as pytree
+    from torch.utils._python_dispatch import TorchDispatchMode
 
 from primitives.graph.graph import Buffer, Graph, UnsupportedOperationError
 from primitives.graph.lowering import Builder, Splat, Value, dtype_name, lower

@@ -30,6 +30,7 @@ from primitives.graph.graph import (
     merged_dimensions,
     plan,
 )
+from primitives.interrupts import whole_imports
 from primitives.learner.native.fixed_point import NativeFixedPointLearner
 from primitives.learner.native.programs import PART_NS, NativePrograms
 from primitives.quantization import native_epilogues
@@ -62,7 +63,8 @@ learner_kind = NativeFixedPointLearner
 def unavailable_reason() -> str:
     """Return why this backend cannot be used here; empty if it can."""
     try:
-        from primitives import _native  # noqa: F401
+        with whole_imports():
+            from primitives import _native  # noqa: F401
     except ImportError as error:
         return f"the native extension is not built: {error}"
     return ""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from primitives.interrupts import whole_imports
 from primitives.sum_tree.base import SumTree
 from primitives.sum_tree.gpu.device_tree import BATCH_MAX, DeviceSumTree, kernel_source
 
@@ -39,7 +40,8 @@ def source(dtype: DTypeLike, more: str = "") -> str:
 def unavailable_reason() -> str:
     """Return why this backend cannot be used here; empty if it can."""
     try:
-        import cupy
+        with whole_imports():
+            import cupy
     except ImportError:
         return "CuPy is not installed: pip install 'placerl[gpu]'"
     try:

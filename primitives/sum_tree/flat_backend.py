@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from primitives.interrupts import whole_imports
 from primitives.sum_tree.base import SumTree
 from primitives.sum_tree.own_process import OwnProcessSumTree
 
@@ -41,7 +42,8 @@ class FlatSumTree(OwnProcessSumTree):
 
     def __init__(self, capacity: int, fanout: int, dtype: DTypeLike, device: str) -> None:
         super().__init__(capacity, fanout, dtype)
-        import torch
+        with whole_imports():
+            import torch
 
         self._torch: Any = torch
         self._device = torch.device(device)

@@ -8,6 +8,7 @@ of `SumTree`.
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from primitives.interrupts import whole_imports
 from primitives.sum_tree.base import SumTree, checked_integer
 from primitives.sum_tree.extension import ExtensionSumTree
 from primitives.sum_tree.own_process import OwnProcessSumTree
@@ -19,7 +20,8 @@ SIMD = ("", "avx512", "avx2", "portable")
 def unavailable_reason() -> str:
     """Return why this backend cannot be used here; empty if it can."""
     try:
-        from primitives import _native  # noqa: F401
+        with whole_imports():
+            from primitives import _native  # noqa: F401
     except ImportError as error:
         return f"the native extension is not built: {error}"
     return ""

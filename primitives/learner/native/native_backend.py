@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from primitives.algorithms import Algorithm, checks
 from primitives.graph.executable import Executable
 from primitives.graph.graph import Graph
+from primitives.interrupts import whole_imports
 from primitives.learner.base import Learner
 from primitives.learner.native.executable import PRODUCTS, NativeExecutable
 from primitives.learner.native.learner import NativeLearner
@@ -21,7 +22,8 @@ PRECISIONS = (BFLOAT_16,)
 def unavailable_reason() -> str:
     """Return why this backend cannot be used here; empty if it can."""
     try:
-        from primitives import _native  # noqa: F401
+        with whole_imports():
+            from primitives import _native  # noqa: F401
     except ImportError as error:
         return f"the native extension is not built: {error}"
     return ""
