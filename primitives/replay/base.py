@@ -11,6 +11,7 @@ import numpy.typing as npt
 from primitives.one_caller import OwnProcess
 from primitives.replay import snapshot
 from primitives.replay.storage import Storage
+from primitives.replay.whole_copy import CopiedWhole
 
 _SNAPSHOT_FORMAT = 1
 _COLUMN = "column/"
@@ -54,11 +55,33 @@ class Sample(NamedTuple):
     batch: Mapping[str, npt.NDArray]
 
 
-class Replay(OwnProcess, ABC):
+class Contents(NamedTuple):
+    """What a replay holds at one moment.
+
+    Attributes:
+        size: number of items.
+        cursor: row of the next item.
+        columns: the first `size` rows of every column, by name.
+        arrays: other arrays (size, ...), by name.
+        state: other state, values that JSON can hold.
+    """
+
+    size: int
+    cursor: int
+    columns: dict[str, npt.NDArray]
+    arrays: dict[str, npt.NDArray]
+    state: dict[str, Any]
+
+
+class Replay(CopiedWhole, OwnProcess, ABC):
     """A replay buffer: a storage and a rule for sampling its items.
 
     A replay belongs to one process: a copy made by a fork, whose priorities would be updated but never sampled, raises
     RuntimeError when it is used.
+
+    `pickle`, also in another process, and `copy.deepcopy` make an independent replay that continues with the same
+    items, probabilities and draws; `copy.copy` raises TypeError. Unpickling runs code: for a file from someone else
+    there is `load`.
 
     Attributes:
         storage: the data.
@@ -70,6 +93,14 @@ class Replay(OwnProcess, ABC):
     def __init__(self, storage: Storage) -> None:
         super().__init__()
         self.storage = storage
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._check_process()
+        return {name: value for name, value in self.__dict__.items() if name != "_own_process"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        OwnProcess.__init__(self)
+        self.__dict__.update(state)
 
     @abstractmethod
     def insert(self, batch: Mapping[str, npt.ArrayLike]) -> npt.NDArray[np.int64]:
@@ -149,15 +180,15 @@ class Replay(OwnProcess, ABC):
             OSError: the file could not be written; an existing file is unchanged.
         """
         self._check_process()
-        size, cursor = self._position()
+        contents = self._contents()
         metadata = {
             "format": _SNAPSHOT_FORMAT,
             "configuration": self._configuration(),
-            "size": size,
-            "cursor": cursor,
-            "state": self._state(),
+            "size": contents.size,
+            "cursor": contents.cursor,
+            "state": contents.state,
         }
-        snapshot.write(path, self._held_columns(size) | self._held_arrays(size), metadata)
+        snapshot.write(path, prefixed(contents.columns) | contents.arrays, metadata)
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Replace items and state by those of a file that `save` wrote.
@@ -185,7 +216,7 @@ class Replay(OwnProcess, ABC):
                 name: np.empty((size, *array.shape[1:]), array.dtype)
                 for name, array in self._held_arrays(0).items()
             }
-            columns = self._held_columns(size)
+            columns = prefixed(self.storage.held_columns(size))
             reader.verify(columns | arrays)
             reader.fill(arrays)
             self._restore(size, cursor, metadata.get("state"), arrays)
@@ -194,8 +225,12 @@ class Replay(OwnProcess, ABC):
                 {name.removeprefix(_COLUMN): column for name, column in columns.items()}
             )
 
-    def _held_columns(self, size: int) -> dict[str, npt.NDArray]:
-        return {_COLUMN + name: column for name, column in self.storage.held_columns(size).items()}
+    def _contents(self) -> Contents:
+        """Return what a snapshot holds. The columns are views of the storage's."""
+        size, cursor = self._position()
+        arrays = self._held_arrays(size)
+        # The state is read after the priorities, which other threads may update: none is above its maximum.
+        return Contents(size, cursor, self.storage.held_columns(size), arrays, self._state())
 
     def _configuration(self) -> dict[str, Any]:
         """What must be equal in the replay that wrote a snapshot and in the replay that loads it."""
@@ -235,6 +270,11 @@ class Replay(OwnProcess, ABC):
                 raise ValueError(f"out.{name}: found {found}; allowed: {allowed}")
         self.storage.check_out(out.batch, batch_size)
         return out
+
+
+def prefixed(columns: Mapping[str, npt.NDArray]) -> dict[str, npt.NDArray]:
+    """Return columns by their names in a snapshot, where other arrays have names too."""
+    return {_COLUMN + name: column for name, column in columns.items()}
 
 
 def as_td_errors(td_errors: npt.ArrayLike, batch_size: int) -> npt.NDArray[np.float64]:

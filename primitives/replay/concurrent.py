@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from primitives.replay.base import Replay, Sample, as_td_errors
+from primitives.replay.base import Contents, Replay, Sample, as_td_errors
 from primitives.replay.prioritized import (
     Normalisation,
     check_options,
@@ -75,8 +75,6 @@ class ConcurrentReplay(Replay):
             TypeError: a storage in a device's memory.
             ValueError: an argument out of its range, or a storage that is not empty.
         """
-        from primitives._native import replay as native
-
         check_options(alpha, beta, epsilon, normalisation)
         if not storage.on_host:
             raise TypeError(f"storage: found {type(storage).__name__}; allowed: one on the host")
@@ -91,17 +89,45 @@ class ConcurrentReplay(Replay):
         self._beta = beta
         # The sum of `capacity` priorities must not overflow.
         self._priority_max = float(np.finfo(np.float32).max) / (2 * storage.capacity)
-        self._native = native.Replay(
-            storage.columns,
-            storage.capacity,
-            fanout,
-            alpha,
-            epsilon,
-            normalisation == "batch",
+        self._fanout = fanout
+        self._release_from_lines = release_from_lines
+        self._native = self._created()
+
+    def _created(self) -> Any:
+        """Return a native replay without items, over the storage's columns."""
+        try:
+            from primitives._native import replay as native
+        except ImportError as error:
+            raise ImportError(f"ConcurrentReplay: the native extension is not built: {error}") from error
+
+        return native.Replay(
+            self.storage.columns,
+            self.storage.capacity,
+            self._fanout,
+            self.alpha,
+            self.epsilon,
+            self.normalisation == "batch",
             self._priority_max,
-            release_from_lines,
-            running_sums_max(storage.capacity, fanout),
+            self._release_from_lines,
+            running_sums_max(self.storage.capacity, self._fanout),
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._check_process()  # before the lock, as in `save`
+        self._native.freeze()
+        try:
+            contents = self._contents()
+            copies = {name: column.copy() for name, column in contents.columns.items()}
+        finally:
+            self._native.thaw()
+        return super().__getstate__() | {"_native": contents._replace(columns=copies)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        contents: Contents = state["_native"]
+        self._native = self._created()
+        self.storage.restore_columns(contents.columns)
+        self._restore(contents.size, contents.cursor, contents.state, contents.arrays)
 
     def __len__(self) -> int:
         """Number of completely written items."""

@@ -1,12 +1,16 @@
 """n-step returns, computed before transitions are inserted into the replay."""
 
 from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from primitives.replay.whole_copy import CopiedWhole
 
-class NStepReturns:
+
+class NStepReturns(CopiedWhole):
     """Turns the single steps of several environments into n-step transitions.
 
     The transition that starts at step t carries
@@ -50,6 +54,9 @@ class NStepReturns:
         self._reward = np.zeros((n, environments), np.float64)
         self._started: dict[str, npt.NDArray] = {}
         self._step = 0
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(deepcopy(state))  # arrays of a pickle may be in memory that is read-only
 
     def add(self, step: Mapping[str, npt.ArrayLike]) -> dict[str, npt.NDArray] | None:
         """Take one step of every environment.

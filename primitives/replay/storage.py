@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from primitives.replay.whole_copy import CopiedWhole
+
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 
 
@@ -77,11 +79,12 @@ def as_indices(indices: npt.ArrayLike, limit: int) -> npt.NDArray[np.int64]:
     return np.ascontiguousarray(array, np.int64)
 
 
-class Storage:
+class Storage(CopiedWhole):
     """A ring of items, first in first out, one array per column.
 
     The columns hold exactly the raw data (capacity times the bytes of one item) and nothing else. The operating
-    system fills them with zeros on first touch, so a storage takes physical memory only as it fills up.
+    system fills them with zeros on first touch, so a storage takes physical memory only as it fills up. A pickle or a
+    copy holds only the rows that hold items.
 
     Attributes:
         fields: the columns' specifications, by name.
@@ -125,6 +128,16 @@ class Storage:
             name: np.zeros((self.capacity, *field.shape), field.dtype) for name, field in self.fields.items()
         }
 
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {name: value for name, value in self.__dict__.items() if name != "columns"}
+        return kept | {"held": self.held_columns(self.size)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        held = self.__dict__.pop("held")
+        self._allocate_columns()
+        self.restore_columns(held)
+
     def __len__(self) -> int:
         return self.size
 
@@ -142,13 +155,14 @@ class Storage:
         return {name: column[:size] for name, column in self.columns.items()}
 
     def restore_columns(self, columns: Mapping[str, npt.NDArray]) -> None:
-        """Restore the first rows of every column from a snapshot.
+        """Write the first rows of every column.
 
         Args:
-            columns: the arrays that `held_columns` returned, after the snapshot's rows were read into them. Here they
-                are views of the columns, so that nothing is left to do.
+            columns: the arrays that `held_columns` of this storage or of an equal one returned, maybe after a
+                snapshot's rows were read into them. NumPy copies nothing where they are views of the columns.
         """
-        # Those are views of the columns themselves.
+        for name, column in columns.items():
+            self.columns[name][: len(column)] = column
 
     def checked(self, batch: Mapping[str, npt.ArrayLike]) -> dict[str, npt.NDArray]:
         """Return the batch as arrays that fit the columns, in the columns' order and dtypes.

@@ -3,11 +3,15 @@
 import operator
 import sys
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, SupportsIndex
+from collections.abc import Callable
+from typing import Any, ClassVar, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from primitives import backend as _backend
+
+_PACKAGE = "primitives.sum_tree"
 FANOUT_MIN = 2
 FANOUT_MAX = 256
 
@@ -92,6 +96,10 @@ class SumTree(ABC):
     A call with a wrong argument raises and leaves the tree as it was. Calls from several threads must be
     serialised by the caller unless a backend says otherwise.
 
+    `pickle`, `copy.deepcopy` and `copy.copy` make an independent tree of the same backend, options and priorities,
+    which draws the same leaves from the same random numbers. Unpickling raises BackendUnavailableError where the
+    backend cannot be used.
+
     Args:
         capacity: number of leaves, at least 1.
         fanout: children of a node (K), 2 to 256.
@@ -99,6 +107,12 @@ class SumTree(ABC):
     """
 
     backend: ClassVar[str]
+    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        tree = super().__new__(cls)
+        tree._arguments = arguments, options  # for `__reduce__`
+        return tree
 
     def __init__(self, capacity: int, fanout: int, dtype: DTypeLike) -> None:
         self._capacity = checked_integer("capacity", capacity, 1)
@@ -227,6 +241,24 @@ class SumTree(ABC):
     def synchronise(self) -> None:  # noqa: B027 - most backends are done when a call returns
         """Wait until all operations are done. On a device, `update` may return before the tree is updated."""
 
+    def __reduce__(self) -> tuple[Callable, tuple, dict[str, Any]]:
+        if self.backend not in _backend.names(_PACKAGE):
+            raise TypeError(
+                f"{type(self).__name__}: found a tree that no backend creates, so its sums may not follow from its "
+                f"priorities; allowed in a copy or a pickle: trees of {', '.join(_backend.names(_PACKAGE))}"
+            )
+        return _empty_tree, (type(self), *self._arguments), self.__getstate__()
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.synchronise()
+        return {"priorities": self.get(np.arange(self._capacity))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # A stored priority may have been rounded up, to just above the largest that `update` takes.
+        self.update(
+            np.arange(self._capacity), np.minimum(np.float64(state["priorities"]), self._priority_max)
+        )
+
     def _positive_total(self) -> float:
         total = self._total()
         if total <= 0:
@@ -255,3 +287,13 @@ class SumTree(ABC):
     @abstractmethod
     def _get(self, indices: NDArray[np.int64]) -> NDArray[np.floating]:
         """Implement `get`; the indices are already checked."""
+
+
+def _empty_tree(kind: type[SumTree], arguments: tuple[Any, ...], options: dict[str, Any]) -> SumTree:
+    """Create a tree for a pickle or a copy to fill.
+
+    Raises:
+        BackendUnavailableError: the backend cannot be used on this machine.
+    """
+    _backend.load(_PACKAGE, kind.backend)
+    return kind(*arguments, **options)

@@ -22,6 +22,7 @@ PATH_TAG_BITS = 12
 """Bits of the number that identifies a sample on a single pipeline, which keeps the paths of the last 2^12 samples."""
 
 FORMS = ("wide", "narrow")
+_COUNTS = ("last_call_cycles", "cycles", "remembered_updates", "last_found")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +116,8 @@ class SampledPaths:
 class FpgaSumTree(SumTree):
     """A sum tree that runs every call on the simulated hardware.
 
+    A copy has these attributes too; only its buffer of the samples' paths is empty, which changes no cycle.
+
     Attributes:
         last_call_cycles: clock cycles of the last `find`, `sample`, `update` or `get`, from the first offered
             request to the last response.
@@ -163,6 +166,16 @@ class FpgaSumTree(SumTree):
         self._simulation = _library(self._layout, Form(form), self._sampled is not None).start()
         last_path = bank.path_of(np.array([self.bank_leaves - 1]))[0]
         self._simulation.write("last_leaf", int(last_path))
+
+    def __getstate__(self) -> dict[str, Any]:
+        counts = {name: getattr(self, name) for name in _COUNTS}
+        priorities = super().__getstate__()
+        self.__dict__.update(counts)  # to read the priorities is no call of the user's
+        return counts | priorities
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.__dict__.update({name: state[name] for name in _COUNTS})
 
     @property
     def last_call_s(self) -> float:

@@ -1,7 +1,5 @@
 """The native sum tree behind the interface of other libraries' segment trees."""
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 
@@ -43,13 +41,3 @@ class SegmentTree:
         A prefix at or above the total is lowered to just below it.
         """
         return self.tree.find(np.minimum(prefix, np.nextafter(self.tree.total, 0)))
-
-    def __reduce__(self) -> tuple[Callable, tuple]:
-        """Support copying and pickling, as some libraries copy or pickle their buffers."""
-        return _rebuilt, (self.tree.capacity, self.tree.fanout, self.tree.get(np.arange(self.tree.capacity)))
-
-
-def _rebuilt(size: int, fanout: int, priorities: npt.NDArray[np.floating]) -> SegmentTree:
-    copy = SegmentTree(size, fanout)
-    copy.tree.update(np.arange(size), priorities)
-    return copy

@@ -1,11 +1,12 @@
 """Keep a replay's rows in a CUDA device's memory, through CuPy, where a PyTorch learner reads them without the host."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from primitives.replay.device.device_storage import Gather
+from primitives.replay.device.device_storage import Gather, RowMemory, memory_of
 from primitives.replay.device.packed_rows import kernel_source
 from primitives.sum_tree import cuda_backend as cuda_tree
 
@@ -57,6 +58,12 @@ class CudaRows:
             module = cupy.RawModule(code=source(), options=("--std=c++17",))
             self._kernel = module.get_function("gather_rows")
             self._stream = cupy.cuda.Stream(non_blocking=True)
+
+    def __reduce__(self) -> tuple[Callable[..., RowMemory], tuple[str, int]]:
+        return memory_of, ("cuda", self._number)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # the device is no part of what a storage holds
 
     def allocate(self, size_bytes: int) -> Any:
         """Return a new buffer on the device, not initialised.

@@ -7,9 +7,26 @@ from weakref import WeakSet
 import numpy as np
 import numpy.typing as npt
 
+from primitives import backend as _backend
 from primitives.one_caller import OwnProcessLock
 from primitives.replay.device.packed_rows import PackedRows, Place
 from primitives.replay.storage import FieldSpec, Storage, as_indices
+
+_OF_THE_PROCESS = frozenset(
+    [
+        "_lock",
+        "_tables",
+        "_pending",
+        "_reads",
+        "_identity",
+        "_identity_size",
+        "_packed",
+        "_rows",
+        "_whole",
+        "_whole_table",
+    ]
+)
+"""Attributes of a `DeviceStorage` that a pickle leaves out: `_allocate_columns` creates them."""
 
 
 class Gather(NamedTuple):
@@ -83,13 +100,24 @@ class RowMemory(Protocol):
         """
 
 
+def memory_of(backend: str, device: int) -> RowMemory:
+    """Return the memory of a device, for a pickle (`primitives.replay.device.memory`).
+
+    Raises:
+        ValueError: there is no such device.
+        BackendUnavailableError: the backend cannot be used on this machine.
+    """
+    memory: RowMemory = _backend.load(__package__, backend).create(device)
+    return memory
+
+
 class DeviceBatch(Mapping[str, npt.NDArray]):
     """A sampled batch in a device's memory.
 
     A learner in the same memory reads the batch there (`read_into`). All other code uses it as a mapping from column
     names to arrays (B, *shape) on the host; the first access copies all columns there. The batch holds only the
     indices of its items, and reads their rows when they are needed. Before the storage overwrites these rows, it
-    copies the items into a buffer of the batch.
+    copies the items into a buffer of the batch. A pickle or a copy is a dict of the arrays on the host.
 
     Attributes:
         place: the memory's place (`RowMemory.place`).
@@ -109,6 +137,9 @@ class DeviceBatch(Mapping[str, npt.NDArray]):
         self._is_kept = self._is_filled = False
         self._started: dict[Any, Any] = {}  # the last gather of each stream
         self._host: dict[str, npt.NDArray] | None = None
+
+    def __reduce__(self) -> tuple[type, tuple]:
+        return dict, (dict(self),)
 
     def __getitem__(self, name: str) -> npt.NDArray:
         if name not in self.fields:
@@ -156,6 +187,8 @@ class DeviceStorage(Storage):
     """A `Storage` whose items are in a device's memory: a ring of rows, first in, first out.
 
     `gather` returns a `DeviceBatch`, or fills arrays on the host. One thread may insert while another reads batches.
+    A pickle holds the items, and is restored to the memory of the device of the same number and backend; a deep copy
+    shares `memory`, the device, but no row.
 
     Attributes:
         memory: the device's memory.
@@ -182,14 +215,19 @@ class DeviceStorage(Storage):
             name: (np.inf, -np.inf) if np.dtype(field.dtype).kind in "biuf" else (np.nan, np.nan)
             for name, field in self.fields.items()
         }
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            state = super().__getstate__()
+        return {name: value for name, value in state.items() if name not in _OF_THE_PROCESS}
+
+    def _allocate_columns(self) -> None:
         self._lock = OwnProcessLock("DeviceStorage")
         self._tables: dict[tuple[tuple[str, Place], ...], tuple[Any, int, int]] = {}
         self._pending: WeakSet[DeviceBatch] = WeakSet()
         self._reads: dict[Any, Any] = {}  # the last one of each stream
         self._identity: Any = None
         self._identity_size = 0
-
-    def _allocate_columns(self) -> None:
         self._packed = PackedRows(self.fields)
         self._rows = self.memory.allocate(self.capacity * self._packed.row_bytes)
         self._whole = self._packed.whole()

@@ -1,14 +1,15 @@
 """Keep a replay's rows in an OpenCL device's memory, where a learner of backend "opencl" reads them."""
 
 import warnings
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from primitives import opencl_runtime
-from primitives.replay.device.device_storage import Gather
+from primitives.replay.device.device_storage import Gather, RowMemory, memory_of
 from primitives.replay.device.packed_rows import kernel_source
 
 PRELUDE = """
@@ -63,6 +64,12 @@ class OpenclRows:
         self._name = device.name
         self._queue = self._opencl.CommandQueue(self._context)
         self._kernel = self._opencl.Kernel(_program(device), "gather_rows")
+
+    def __reduce__(self) -> tuple[Callable[..., RowMemory], tuple[str, int]]:
+        return memory_of, ("opencl", opencl_runtime.devices().index(self.place[1]))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # the device is no part of what a storage holds
 
     def allocate(self, size_bytes: int) -> Any:
         """Return a new buffer on the device, not initialised.

@@ -1,6 +1,8 @@
 """What the replay costs its process in memory, and that it stays in it."""
 
+import copy
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +27,8 @@ def test_a_forked_copy_refuses_to_be_used(make, storage: Storage, rng, tmp_path:
         lambda: replay.update_priorities([0], [1.0]),
         lambda: replay.save(tmp_path / "child"),
         lambda: replay.load(tmp_path / "parent"),
+        lambda: pickle.dumps(replay),
+        lambda: copy.deepcopy(replay),
     ]
     if isinstance(replay, ConcurrentReplay):
         uses += [lambda: replay.gather([0]), lambda: replay.priorities([0])]

@@ -1,5 +1,10 @@
 """What every sum tree must do, checked on every backend against the definition itself."""
 
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -7,8 +12,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from primitives import sum_tree
-from tests.primitives.sum_tree.variants import Variant, every_variant
+from primitives import backend, sum_tree
+from primitives.sum_tree.reference_backend import ReferenceSumTree
+from tests.limits import LIMIT_S
+from tests.primitives.copies import WAYS, every_way
+from tests.primitives.sum_tree.variants import AVAILABLE, CppKernels, Variant, every_variant
 
 # Probability that a right sampler fails one chi-square test. The seeds are fixed, so a pass stays a pass.
 FALSE_ALARM_RATE = 1e-4
@@ -338,3 +346,88 @@ def test_an_unknown_backend_or_option() -> None:
         sum_tree.create(10, backend="none")
     with pytest.raises(TypeError, match="no_such_option"):
         sum_tree.create(10, backend="reference", no_such_option=1)
+
+
+def life(tree: sum_tree.SumTree, seed: int) -> list[NDArray]:
+    """Everything that a tree answers to some random calls."""
+    rng = np.random.default_rng(seed)
+    leaves = np.arange(tree.capacity)
+    found: list[NDArray] = [np.array(tree.total), tree.get(leaves)]
+    for _ in range(3):
+        count = int(rng.integers(1, tree.capacity + 1))
+        tree.update(rng.integers(tree.capacity, size=count), rng.random(count) + 0.5)
+        found += [np.array(tree.total), tree.get(leaves), tree.find(rng.random(5) * tree.total * 0.999)]
+        found += [tree.sample(9, rng), tree.sample(9, rng, stratified=True)]
+    return found
+
+
+def assert_same(found: list[NDArray], expected: list[NDArray]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+
+
+@every_variant
+@relaxed
+@given(data=st.data())
+def test_a_copy_answers_as_its_original_and_shares_nothing_with_it(
+    variant: Variant, data: st.DataObject
+) -> None:
+    tree = variant.create(data.draw(st.integers(1, 300), "capacity"), data.draw(variant.fanout, "fanout"))
+    priority = st.sampled_from([0.0, 1e-3, 1.0, tree.priority_max]) | st.floats(1e-3, 1e3)
+    pair = st.tuples(st.integers(0, tree.capacity - 1), priority)
+    for updates in data.draw(st.lists(st.lists(pair, min_size=1, max_size=20), max_size=4), "updates"):
+        tree.update(*map(list, zip(*updates, strict=True)))
+    way = WAYS[data.draw(st.sampled_from(sorted(WAYS)), "way")]
+    if isinstance(variant, CppKernels):
+        with pytest.raises(TypeError, match="no backend creates"):
+            way(tree)
+        return
+    before = [np.array(tree.total), tree.get(np.arange(tree.capacity))]
+    changed, copied = way(tree), way(tree)
+    assert (copied.backend, copied.capacity, copied.fanout) == (tree.backend, tree.capacity, tree.fanout)
+    life(changed, 1)
+    assert_same([np.array(tree.total), tree.get(np.arange(tree.capacity))], before)
+    assert_same(life(copied, 2), life(tree, 2))
+
+
+CONTINUES = """
+import pickle, sys
+import numpy as np
+trees = pickle.load(open(sys.argv[1], "rb"))
+answers = [(tree.backend, tree.total, tree.sample(50, np.random.default_rng(5)).tolist()) for tree in trees]
+pickle.dump(answers, open(sys.argv[2], "wb"))
+"""
+
+
+def test_unpickled_in_another_process_every_backend_continues(tmp_path: Path) -> None:
+    trees = [sum_tree.create(1000, backend=name) for name in AVAILABLE if name != "fpga"]
+    trees += [sum_tree.create(1000, dtype=np.float64), sum_tree.create(1000, fanout=3, simd="portable")]
+    for tree in trees:
+        tree.update(np.arange(1000), np.random.default_rng(4).random(1000))
+    (tmp_path / "trees").write_bytes(pickle.dumps(trees))
+    command = [sys.executable, "-c", CONTINUES, str(tmp_path / "trees"), str(tmp_path / "answers")]
+    subprocess.run(command, check=True, timeout=LIMIT_S)
+    answers = pickle.loads((tmp_path / "answers").read_bytes())
+    assert len(answers) == len(trees) >= 4
+    for tree, answer in zip(trees, answers, strict=True):
+        assert answer == (tree.backend, tree.total, tree.sample(50, np.random.default_rng(5)).tolist())
+
+
+def test_unpickling_says_that_the_backend_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    pickled = pickle.dumps(sum_tree.create(8))
+    module = backend.load("primitives.sum_tree", "native")
+    monkeypatch.setattr(module, "unavailable_reason", lambda: "not built")
+    with pytest.raises(
+        backend.BackendUnavailableError, match=r"'native' of primitives\.sum_tree .*: not built"
+    ):
+        pickle.loads(pickled)
+
+
+@every_way
+def test_a_tree_of_no_backend_is_not_copied_by_its_priorities(way: str) -> None:
+    class Drifting(ReferenceSumTree):
+        backend = "drifting"
+
+    with pytest.raises(TypeError, match=r"Drifting: found a tree that no backend creates.*allowed.*native"):
+        WAYS[way](Drifting(8, 2, np.float32))
