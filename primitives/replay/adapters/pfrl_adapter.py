@@ -9,9 +9,13 @@ draws and weights are computed natively. PFRL weighs its losses itself (`compute
 TD errors to `update_errors`. Two things differ from PFRL's buffer: items are drawn with replacement (Schaul et
 al. 2015), whereas PFRL takes an item out until its TD error comes back; and weights cannot be normalised over the
 whole memory (`normalize_by_max="memory"`), which would need a second tree. Of PFRL's agents only DQN and its
-descendants support priorities.
+descendants support priorities: with another one, the second `sample` raises AssertionError, as no TD errors came back.
+PFRL raises it in the same places, without a message. `save` and `load` work as PFRL's: a loaded memory brings its
+own capacity and tree, and its draws continue. A file that PFRL's own buffer saved is refused.
 """
 
+import pickle
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -29,6 +33,8 @@ def _global_seed() -> int:
 class PriorityRing:
     """A ring of Python objects with priorities; replaces `pfrl.collections.prioritized.PrioritizedBuffer`.
 
+    Calls of `sample` and `set_last_priority` take turns.
+
     Args:
         capacity: number of objects that fit; a new object then replaces the oldest.
         fanout: children of a node of the sum tree (K), 2 to 256.
@@ -41,6 +47,7 @@ class PriorityRing:
         self.data: list[Any] = []
         self.max_priority = 1.0
         self._cursor = 0
+        self._sampled: npt.NDArray[np.int64] | None = None
         self._rng = np.random.default_rng(_global_seed() if seed is None else seed)
 
     def __len__(self) -> int:
@@ -56,12 +63,28 @@ class PriorityRing:
         self._cursor = (self._cursor + 1) % self.capacity
 
     def sample(self, n: int) -> tuple[list[Any], npt.NDArray[np.float64], None]:
+        if self._sampled is not None:
+            raise AssertionError(
+                "sample: found no TD errors for the last sample; allowed: `update_errors` after each `sample`, as "
+                "pfrl.agents.DQN and its descendants call it. Other agents take pfrl.replay_buffers.ReplayBuffer"
+            )
+        if not 1 <= n <= len(self):
+            raise AssertionError(f"sample: found {n} of {len(self)} items; allowed: 1 to {len(self)}")
         self._sampled = self.tree.sample(n, self._rng)
         probabilities = self.tree.get(self._sampled).astype(np.float64) / self.tree.total
         return [self.data[row] for row in self._sampled.tolist()], probabilities, None
 
     def set_last_priority(self, priorities: npt.NDArray[np.float64]) -> None:
+        if self._sampled is None:
+            raise AssertionError(
+                "update_errors: found no sample before it; allowed: one call after each `sample`"
+            )
+        if priorities.shape != self._sampled.shape or not (priorities > 0).all():
+            raise AssertionError(
+                f"update_errors: found priorities {priorities}; allowed: {len(self._sampled)} above 0"
+            )
         self.tree.update(self._sampled, priorities)
+        self._sampled = None
         self.max_priority = max(self.max_priority, float(priorities.max()))
 
 
@@ -75,10 +98,28 @@ class PrioritizedReplayBuffer(replay_buffers.PrioritizedReplayBuffer):
     beta: float
 
     def __init__(self, capacity: int, *arguments: Any, fanout: int = 16, **options: Any) -> None:
+        if capacity is None:
+            raise ValueError(
+                "capacity: found None; allowed: a number of transitions, as the tree's size is fixed"
+            )
         super().__init__(capacity, *arguments, **options)
         if self.normalize_by_max == "memory":
             raise ValueError("normalize_by_max: found 'memory'; allowed: True, 'batch', False")
         self.memory = PriorityRing(capacity, fanout)
+
+    def load(self, filename: str | PathLike[str]) -> None:
+        """Replace the memory by one that `save` wrote. Unpickling runs code: load only files that you trust.
+
+        Raises:
+            ValueError: a file of another kind of buffer; the memory is unchanged.
+        """
+        with open(filename, "rb") as file:
+            memory = pickle.load(file)
+        if not isinstance(memory, PriorityRing):
+            raise ValueError(
+                f"{filename}: found {type(memory).__name__}; allowed: a file that this class saved"
+            )
+        self.memory = memory
 
     def sample(self, n: int) -> list[Any]:
         # PFRL writes an item's weight into its dictionary, so two draws of one item need two dictionaries.
@@ -97,5 +138,6 @@ class PrioritizedReplayBuffer(replay_buffers.PrioritizedReplayBuffer):
         return weights.tolist()
 
     def priority_from_errors(self, errors: Any) -> npt.NDArray[np.float64]:
-        clipped = np.clip(np.asarray(errors, np.float64), self.error_min, self.error_max)
-        return (clipped + self.eps) ** self.alpha
+        least = -np.inf if self.error_min is None else self.error_min
+        most = np.inf if self.error_max is None else self.error_max
+        return (np.clip(np.asarray(errors, np.float64), least, most) + self.eps) ** self.alpha
