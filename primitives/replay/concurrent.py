@@ -291,6 +291,14 @@ class ConcurrentReplay(Replay):
         finally:
             self._native.thaw()
 
+    def clear(self) -> None:
+        """Remove every item. New items get priority 1 again; the beta schedule goes on.
+
+        No other thread may use the replay during the call.
+        """
+        self._check_process()
+        self._native.restore(0, 0, 1.0, self.samples_drawn, np.zeros(self.storage.capacity))
+
     def _position(self) -> tuple[int, int]:
         return len(self), int(self._native.cursor)
 

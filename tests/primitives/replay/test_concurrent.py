@@ -367,3 +367,20 @@ def test_threads_never_see_half_an_item(tmp_path: Path, release_from_lines: int)
         assert not thread.is_alive()
     assert not failures, failures[0]
     assert len(replay) == 50
+
+
+def test_only_what_is_inserted_after_clear_is_drawn(rng) -> None:
+    replay = make(beta=LinearSchedule(0.0, 1.0, 10))
+    replay.insert(numbered_batch(replay.storage, range(8)))
+    for _ in range(5):
+        replay.update_priorities(replay.sample(4, rng).indices, [9.0] * 4)
+    replay.clear()
+    assert len(replay) == 0
+    with pytest.raises(ValueError, match="sample"):
+        replay.sample(1, rng)
+    assert list(replay.insert(numbered_batch(replay.storage, [11, 12]))) == [0, 1]
+    assert (replay.max_priority, replay.samples_drawn, replay.beta) == (1.0, 5, 0.5)
+    sample = replay.sample(64, rng)
+    assert set(sample.batch["number"]) == {11, 12}
+    np.testing.assert_array_equal(sample.weights, 1)
+    assert_whole(sample.batch)

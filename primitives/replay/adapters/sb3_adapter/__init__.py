@@ -1,0 +1,30 @@
+"""Prioritised replay for Stable-Baselines3 2.9.2, which has none.
+
+    from primitives.replay.adapters.sb3_adapter import PrioritizedDQN
+    model = PrioritizedDQN("MlpPolicy", "CartPole-v1", replay_buffer_kwargs={"alpha": 0.6, "beta": 0.4})
+    model.learn(50_000)
+
+`PrioritizedDQN`, `PrioritizedDDPG`, `PrioritizedTD3` and `PrioritizedSAC` take every argument of SB3's own classes
+except `optimize_memory_usage=True` and other replay buffers, which they refuse. n-step returns (`n_steps=3`), also of
+dictionary observations (`"MultiInputPolicy"`), images, `VecNormalize`, several environments, `save`, `load`,
+`save_replay_buffer` and `load_replay_buffer` work as in SB3.
+
+`PrioritizedReplayBuffer` trains nothing by itself: SB3's own losses take no weights. It raises if an algorithm uses it
+that does not apply them; an algorithm of your own says that it does with `applies_weights = True`.
+"""
+
+from primitives.replay.adapters.sb3_adapter.algorithms import (
+    PrioritizedDDPG,
+    PrioritizedDQN,
+    PrioritizedSAC,
+    PrioritizedTD3,
+)
+from primitives.replay.adapters.sb3_adapter.buffer import PrioritizedReplayBuffer
+
+__all__ = [
+    "PrioritizedDDPG",
+    "PrioritizedDQN",
+    "PrioritizedReplayBuffer",
+    "PrioritizedSAC",
+    "PrioritizedTD3",
+]

@@ -1,0 +1,57 @@
+"""The buffer, compared with SB3's own buffers in SB3's environment."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.primitives.replay.adapters.library_checks import Ask, asking, names
+
+CHECKS = Path(__file__).parent / "buffer_checks.py"
+ENDS = st.lists(st.sampled_from((0, 0, 0, 1, 2)), min_size=3, max_size=3)
+OPERATIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), ENDS),
+        st.tuples(st.just("add"), ENDS),
+        st.sampled_from([("sample",), ("reset",)]),
+    ),
+    max_size=30,
+)
+
+
+@pytest.fixture(scope="module")
+def ask() -> Iterator[Ask]:
+    with asking("sb3", CHECKS) as ask:
+        yield ask
+
+
+@pytest.mark.parametrize("check", names(CHECKS))
+def test_sb3(ask: Ask, check: str) -> None:
+    ask(check)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    operations=OPERATIONS,
+    observation=st.sampled_from(["box", "image", "discrete", "dict", "mixed"]),
+    buffer_size=st.integers(1, 12),
+    n_envs=st.integers(1, 3),
+    n_steps=st.integers(1, 4),
+    timeouts=st.booleans(),
+    normalized=st.booleans(),
+)
+def test_any_sequence_of_calls_has_the_results_of_sb3s_own_buffer(
+    ask: Ask, observation: str, n_steps: int, normalized: bool, **rest: Any
+) -> None:
+    dictionary = observation in ("dict", "mixed")
+    ask(
+        "check_a_sequence",
+        observation=observation,
+        action="discrete" if observation == "image" else "box",
+        n_steps=1 if dictionary else n_steps,  # SB3 has no n-step returns of dictionaries
+        normalized=normalized and observation in ("box", "image", "dict"),
+        **rest,
+    )
