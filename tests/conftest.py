@@ -1,11 +1,14 @@
 """Settings that every test shares."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
+import pytest
 
 import harness.cluster  # noqa: F401  (before whatever imports Ray, which reads its settings then)
+from harness.measure import control_groups
 
 # Speed is measured in benchmarks; a machine that is busy with something else fails no test: neither by the time that
 # an example takes, nor by the time that drawing it takes. Where CI is set, hypothesis' own profile says the same and
@@ -25,3 +28,11 @@ os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
 
 # What the hardware tools build stays in the checkout, from one run of the tests to the next.
 os.environ.setdefault("PLACERL_CACHE", str(Path(__file__).parent.parent / "build" / "cache"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_control_groups(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Hides the control groups of this process: a container's quota decides how many cores are used."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(control_groups, "ROOT", tmp_path_factory.mktemp("no-control-groups"))
+        yield

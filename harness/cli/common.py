@@ -18,6 +18,7 @@ from harness.core.errors import UserError
 from harness.core.progress import bar, silent
 from harness.core.revision import STORE_NAME, revision
 from harness.core.suites import Suite
+from harness.measure.conditions import quota_warning
 from harness.plan import plan
 from harness.plan.tiers import TIERS, Tier
 from harness.platforms import this_machine
@@ -77,7 +78,8 @@ def store_path(results: Path) -> Path:
 def begin(results: Path, tier: Tier, fresh: bool = False) -> Run:
     """Open the store, a database of results, and begin a run, or resume the last one.
 
-    A run is the part of the store with the rows of one machine, revision of the code and tier.
+    A run is the part of the store with the rows of one machine, revision of the code and tier. If the machine is not
+    quiet, or a CPU quota limits this process, a line on standard error says so.
 
     Args:
         results: folder of the store.
@@ -85,7 +87,11 @@ def begin(results: Path, tier: Tier, fresh: bool = False) -> Run:
         fresh: whether to begin a new run in any case.
     """
     store = Store.open(store_path(results))
-    return store.begin_run(tier.name, revision(), this_machine.describe().to_json(), fresh=fresh)
+    machine = this_machine.describe()
+    for line in (quota_warning(), machine.noise.warning() if machine.noise else ""):
+        if line:
+            typer.echo(line, err=True)
+    return store.begin_run(tier.name, revision(), machine.to_json(), fresh=fresh)
 
 
 def loaded(name: str, batch_size: int | None) -> workloads.Workload:

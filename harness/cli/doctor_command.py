@@ -2,6 +2,7 @@
 
 from harness.cli.app import app
 from harness.cli.common import JsonOption, out, print_json
+from harness.cli.machine_tables import show
 from harness.platforms import this_machine
 
 NEXT = {
@@ -13,12 +14,12 @@ NEXT = {
 
 @app.command(epilog="Example: `placerl doctor --json`")
 def doctor(as_json: JsonOption = False) -> None:
-    """List this machine's devices and links, which backends can run here, and whether power can be measured."""
+    """List this machine's devices and links, which backends can run here, and how quiet it is."""
     description = this_machine.describe()
     if as_json:
         print_json(description.to_json())
     else:
-        this_machine.show(description, out)
+        show(description, out)
         out.print("Next:")
         for command, does in NEXT.items():
             out.print(f"  {command:42}{does}", highlight=False)

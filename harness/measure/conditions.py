@@ -10,6 +10,9 @@ from typing import Any
 
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from harness.measure.cpu_quota import cpu_quota
+from harness.measure.noise import last_noise
+
 _PACKAGES = ("placerl", "numpy", "scipy", "torch", "gymnasium", "mujoco", "pyopencl", "cupy-cuda13x")
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -18,12 +21,20 @@ def usable_cores() -> list[int]:
     """Return the numbers of the cores that the calling thread may run on, ascending.
 
     Cores that the machine has but this process is kept from, as by `taskset` or a container's CPU set, do not count.
+    If a quota (`harness.measure.cpu_quota`) allows fewer cores at the same time, only the first of them are returned,
+    at least one: threads on more cores would be stopped together whenever the quota is spent.
     """
-    return sorted(os.sched_getaffinity(0))
+    cores = sorted(os.sched_getaffinity(0))
+    return cores[: cpu_quota().whole_cores(len(cores))]
 
 
 def _thread_ids() -> set[int]:
     return {int(name) for name in os.listdir("/proc/self/task")}
+
+
+def quota_warning() -> str:
+    """Return a line that says what this process's CPU quota means for predictions; empty if it takes away nothing."""
+    return cpu_quota().warning(len(os.sched_getaffinity(0)))
 
 
 @contextmanager
@@ -133,13 +144,24 @@ def versions() -> dict[str, str]:
     return found
 
 
+def shared_conditions() -> dict[str, Any]:
+    """Return what else limits or uses the cores of this process, as JSON, under the same names as `conditions`.
+
+    Returns:
+        `quota_cores` of its control groups (None if there is none), and `noise` (`harness.measure.noise`) as this
+        process measured it last, such as at the start of a command (None if it did not).
+    """
+    noise = last_noise()
+    return {"quota_cores": cpu_quota().cores, "noise": noise.to_json() if noise else None}
+
+
 def conditions() -> dict[str, Any]:
     """Return the conditions that may affect a measurement made now, as JSON.
 
     Returns:
-        `cores` this process may use, `torch_threads` (None if PyTorch is not loaded), `blas_threads` (None if
-        NumPy's library does not report it), `thread_variables` of the environment, `load_average` over 1, 5 and
-        15 minutes, `time` (UTC) and `versions`.
+        `cores` this process may use, `torch_threads` (None if PyTorch is not loaded), `blas_threads` (None if NumPy's
+        library does not report it), `thread_variables` of the environment, `load_average` over 1, 5 and 15 minutes,
+        `time` (UTC), `versions`, and all of `shared_conditions`.
     """
     torch = sys.modules.get("torch")
     return {
@@ -150,4 +172,5 @@ def conditions() -> dict[str, Any]:
         "load_average": list(os.getloadavg()),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "versions": versions(),
+        **shared_conditions(),
     }

@@ -6,11 +6,12 @@ that is too little, it measures less and its row states the size, or it is not r
 
 import ctypes
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import psutil
 
 from harness.core.errors import NotRunError
+from harness.measure.control_groups import V1, Group, groups, lines
 
 PROCESS_BYTES = 2_500_000_000
 """Largest resident memory, in bytes, that a process may reach by measuring, without the files that it maps."""
@@ -88,59 +89,28 @@ def release() -> None:
 
 
 def _left_in_groups(root: Path) -> Iterator[int]:
-    for kind, folder, mounted_at in _group_folders(root):
-        while True:
-            if (left_bytes := _left(kind, folder)) is not None:
-                yield left_bytes
-            if folder == mounted_at:
-                break
-            folder = folder.parent
+    for group in groups("memory", root):
+        if (left_bytes := _left(group)) is not None:
+            yield left_bytes
 
 
-def _group_folders(root: Path) -> Iterator[tuple[str, Path, Path]]:
-    """Version, folder, and mount point of each control group that limits this process's memory."""
-    groups = {}
-    for line in _lines(root / "proc/self/cgroup"):
-        number, controllers, path = line.split(":", 2)
-        if number == "0":
-            groups["cgroup2"] = PurePosixPath(path)
-        elif "memory" in controllers.split(","):
-            groups["cgroup"] = PurePosixPath(path)
-    for line in _lines(root / "proc/self/mountinfo"):
-        mount, _, source = line.partition(" - ")
-        kind, _, options = source.split(" ", 2)
-        if kind in groups and (kind == "cgroup2" or "memory" in options.split(",")):
-            shown, mount_point = mount.split(" ")[3:5]  # which group is mounted, and where
-            mounted_at = root / mount_point.lstrip("/")
-            # In a container a group is often named as the host sees it, while only its own subtree is mounted.
-            inside = groups[kind].is_relative_to(shown)
-            yield kind, mounted_at / (groups[kind].relative_to(shown) if inside else ""), mounted_at
-
-
-def _left(kind: str, folder: Path) -> int | None:
+def _left(group: Group) -> int | None:
     """Return the bytes left of a group's limit; None if it has none."""
     limits: tuple[str, ...] = ("memory.max", "memory.high")
     used, droppable = "memory.current", "inactive_file"
-    if kind == "cgroup":
+    if group.version == V1:
         limits = ("memory.limit_in_bytes",)
         used, droppable = "memory.usage_in_bytes", "total_inactive_file"
-    stated = [_number(folder / name) for name in limits]
+    stated = [_number(group.folder / name) for name in limits]
     found = [limit for limit in stated if limit is not None]
-    used_bytes = _number(folder / used)
+    used_bytes = _number(group.folder / used)
     if not found or used_bytes is None:
         return None
-    counters = dict(line.split(" ", 1) for line in _lines(folder / "memory.stat"))
+    counters = dict(line.split(" ", 1) for line in lines(group.folder / "memory.stat"))
     return min(found) - used_bytes + int(counters.get(droppable, 0))
 
 
 def _number(file: Path) -> int | None:
     """Return the integer in a file; None if there is no such file, or it says "max"."""
-    text = "".join(_lines(file))
+    text = "".join(lines(file))
     return int(text) if text.isdigit() else None
-
-
-def _lines(file: Path) -> list[str]:
-    try:
-        return file.read_text().splitlines()
-    except OSError:  # not Linux, or no such controller
-        return []

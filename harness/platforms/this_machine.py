@@ -18,11 +18,10 @@ from typing import Any, TypeVar
 import numpy as np
 import psutil
 from pydantic import BaseModel, ConfigDict
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from harness.measure.conditions import usable_cores, versions
+from harness.measure.cpu_quota import CpuQuota, cpu_quota
+from harness.measure.noise import Noise, measure_noise
 from harness.platforms.energy import rapl_zones
 from primitives import opencl_runtime
 from primitives.backend import BackendStatus
@@ -63,7 +62,9 @@ class Cpu(_Part):
         architecture: its instruction set, such as "x86_64".
         physical_cores, logical_cores: numbers of cores, without and with hyper-threads; `physical_cores` is None if it
             is unknown.
-        usable_cores: number of logical cores that this process may run on.
+        usable_cores: number of logical cores that this process may use at the same time.
+        quota_cores: CPU quota of the control groups that contain this process, in cores; None if there is none.
+        quota_file: the file that states the quota; empty if there is none.
         simd_level: vector instructions of the native kernels: "avx512", "avx2" or "portable".
         vector_flags: names of the vector instruction sets that the processor has.
         highest_mhz: highest clock frequency; None if it is unknown.
@@ -75,7 +76,9 @@ class Cpu(_Part):
     architecture: str
     physical_cores: int | None
     logical_cores: int
-    usable_cores: int  # cores that this process may run on
+    usable_cores: int
+    quota_cores: float | None = None
+    quota_file: str = ""
     simd_level: str  # of the native kernels: "avx512", "avx2" or "portable"
     vector_flags: tuple[str, ...]
     highest_mhz: float | None
@@ -152,12 +155,13 @@ class Machine(_Part):
     """The description of a machine, which `placerl doctor` shows and which is stored with every run.
 
     Attributes:
-        fingerprint: hash of what identifies the machine: processor, number of cores, memory and accelerators. Runs
-            from machines with different fingerprints are kept apart.
+        fingerprint: hash of what identifies the machine: processor, number of cores, memory and accelerators, and a
+            CPU quota below the number of cores. Runs from machines with different fingerprints are kept apart.
         cpu: the processor.
         accelerators: the CUDA and OpenCL devices.
         backends: the backends of the primitives, and whether each can run here.
         links: the measured bandwidths.
+        noise: how quiet the machine was; None if it was not measured.
         power: the meters of power and energy, and whether each can be read.
         system: name and version of the operating system.
         versions: versions of Python and of libraries, by name.
@@ -169,6 +173,7 @@ class Machine(_Part):
     accelerators: tuple[Accelerator, ...]
     backends: tuple[Backend, ...]
     links: tuple[Link, ...]
+    noise: Noise | None = None
     power: tuple[PowerMeter, ...]
     system: str
     versions: dict[str, str]
@@ -203,9 +208,11 @@ def describe(*, measure_links: bool = True) -> Machine:
     """Describe this machine, in about two seconds.
 
     Args:
-        measure_links: whether to measure bandwidths, which copies memory; otherwise `Machine.links` is empty.
+        measure_links: whether to measure bandwidths, which copies memory, and before them the noise; otherwise
+            `Machine.links` is empty, and `Machine.noise` None.
     """
     probe = _Probes()
+    noise = probe.one("noise", lambda: measure_noise(usable_cores()), None) if measure_links else None
     cpu = _cpu(probe)
     accelerators = [*probe.many("CUDA", _cuda_devices), *probe.many("OpenCL", _opencl_devices)]
     links: list[Link] = []
@@ -221,6 +228,7 @@ def describe(*, measure_links: bool = True) -> Machine:
         accelerators=tuple(accelerators),
         backends=tuple(_backends(probe)),
         links=tuple(links),
+        noise=noise,
         power=(*probe.many("RAPL", _rapl_meters), *probe.many("GPU power", _gpu_meters)),
         system=platform.platform(),
         versions=versions(),
@@ -238,6 +246,8 @@ def _fingerprint(cpu: Cpu, accelerators: Sequence[Accelerator]) -> str:
     gibibytes = round(cpu.memory_bytes / 2**30)
     parts = [cpu.model, cpu.architecture, cpu.logical_cores, cpu.simd_level, gibibytes]
     parts += sorted(f"{a.kind} {a.name}" for a in accelerators)
+    if cpu.quota_cores is not None and cpu.quota_cores < cpu.logical_cores:
+        parts.append(f"quota of {cpu.quota_cores:g} cores")  # speeds under another quota must not be mixed
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
@@ -246,6 +256,8 @@ def _fingerprint(cpu: Cpu, accelerators: Sequence[Accelerator]) -> str:
 
 def _cpu(probe: _Probes) -> Cpu:
     unknown: dict[str, Any] = {}
+    quota = probe.one("CPU quota", cpu_quota, CpuQuota())
+    probe.problems += [f"CPU quota: {line}" for line in quota.unreadable]
     info = probe.one("processor", _cpu_info, unknown)
     vectors = ("sse", "avx", "fma", "neon", "asimd", "sve")
     return Cpu(
@@ -254,6 +266,8 @@ def _cpu(probe: _Probes) -> Cpu:
         physical_cores=psutil.cpu_count(logical=False),
         logical_cores=psutil.cpu_count() or 1,
         usable_cores=len(usable_cores()),
+        quota_cores=quota.cores,
+        quota_file=quota.file,
         simd_level=probe.one("SIMD level", _simd_level, "unknown"),
         vector_flags=tuple(flag for flag in info.get("flags", []) if flag.startswith(vectors)),
         highest_mhz=probe.one("frequency", _highest_mhz, None),
@@ -471,71 +485,3 @@ def _gpu_meters() -> list[PowerMeter]:
         reason = "" if readable else f"nvidia-smi says {watts!r}"
         meters.append(PowerMeter(name=f"cuda:{number} {name}", readable=readable, reason=reason))
     return meters
-
-
-# For people
-
-
-def _size(size_bytes: int | None) -> str:
-    if size_bytes is None:
-        return ""
-    gibibytes = size_bytes / 2**30
-    return f"{gibibytes:.1f} GiB" if gibibytes >= 1 else f"{size_bytes / 2**10:,.0f} KiB"
-
-
-def show(machine: Machine, console: Console) -> None:
-    """Print the description of a machine as tables on a console; the command `placerl doctor` calls this."""
-    cpu = machine.cpu
-    facts = Table(title="Machine", show_header=False)
-    facts.add_row("processor", cpu.model)
-    facts.add_row(
-        "cores", f"{cpu.usable_cores} usable of {cpu.logical_cores} ({cpu.physical_cores} physical)"
-    )
-    facts.add_row("SIMD level", cpu.simd_level)
-    for cache in cpu.caches:
-        shared = f"shared by {cache.shared_by_cores}" if cache.shared_by_cores > 1 else "per core"
-        facts.add_row(
-            f"L{cache.level} {cache.kind}",
-            f"{_size(cache.size_bytes)}, {shared}, lines of {cache.line_bytes} B",
-        )
-    facts.add_row("memory", _size(cpu.memory_bytes))
-    facts.add_row("system", machine.system)
-    facts.add_row("fingerprint", machine.fingerprint)
-    console.print(facts)
-    _show_rows(
-        console,
-        "Devices",
-        ("device", "name", "memory", "usable"),
-        [("cpu", cpu.model, _size(cpu.memory_bytes), "yes")]
-        + [(a.device, a.name, _size(a.memory_bytes), _yes(a.usable, a.reason)) for a in machine.accelerators],
-    )
-    _show_rows(
-        console,
-        "Backends",
-        ("primitive", "backend", "available"),
-        [(b.primitive, b.name, _yes(b.available, b.reason)) for b in machine.backends],
-    )
-    _show_rows(
-        console,
-        "Links (measured)",
-        ("from", "to", "GB/s"),
-        [(link.source, link.target, f"{link.bytes_per_s / 1e9:.1f}") for link in machine.links],
-    )
-    _show_rows(
-        console, "Power", ("meter", "readable"), [(m.name, _yes(m.readable, m.reason)) for m in machine.power]
-    )
-    for problem in machine.problems:
-        console.print(f"could not look: {problem}", markup=False)
-
-
-def _yes(value: bool, reason: str) -> str:
-    return "yes" if value else f"no: {reason}"
-
-
-def _show_rows(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    table = Table(title=title)
-    for column in columns:
-        table.add_column(column)
-    for row in rows:
-        table.add_row(*map(Text, row))  # Rich would read `placerl[gpu]` as a style
-    console.print(table)

@@ -3,6 +3,8 @@
 import pytest
 
 from harness import cli
+from harness.measure.noise import Noise
+from harness.platforms import this_machine
 from tests.harness.cli.command_line import Outcome, Placerl
 
 
@@ -19,3 +21,10 @@ def placerl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         return Outcome(code if isinstance(code, int) else int(code is not None), captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the machine quiet, whatever else runs on it: no command warns."""
+    quiet = Noise(1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.1, None)
+    monkeypatch.setattr(this_machine, "measure_noise", lambda cores: quiet)

@@ -16,6 +16,7 @@ from harness.platforms.available_memory import (
     refusal,
     require,
 )
+from tests.harness.measure.trees import V2, proc, v1, write
 
 GB = 10**9
 
@@ -32,22 +33,11 @@ def machine_of(monkeypatch: pytest.MonkeyPatch):
     return fake
 
 
-def write(root: Path, **files: str) -> None:
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(f"{text}\n")
-
-
 def group(root: Path, folder: str, **files: object) -> None:
     write(root, **{f"{folder}/{name.replace('__', '.')}": str(value) for name, value in files.items()})
 
 
-V2 = "30 20 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate"
-V1 = "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory"
-
-
-def proc(root: Path, cgroup: str, mounts: str) -> None:
-    write(root, **{"proc/self/cgroup": cgroup, "proc/self/mountinfo": mounts})
+V1 = v1("memory")
 
 
 def test_without_control_groups_it_is_what_the_system_states(tmp_path: Path, machine_of) -> None:

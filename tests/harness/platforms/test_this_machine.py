@@ -1,13 +1,13 @@
-import io
 import json
 import stat
 import sys
 
 import pytest
-from rich.console import Console
 
+from harness.measure import control_groups
 from harness.platforms import this_machine
 from primitives.backend import BackendStatus
+from tests.harness.measure import trees
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,39 @@ def test_the_fingerprint_tells_machines_apart(here):
     assert this_machine._fingerprint(busier, []) == this_machine._fingerprint(here.cpu, [])
 
 
+def under_quota(root, monkeypatch, text):
+    trees.proc(root, "0::/", trees.V2)
+    trees.write(root, **{"sys/fs/cgroup/cpu.max": text})
+    monkeypatch.setattr(control_groups, "ROOT", root)
+    return this_machine.describe(measure_links=False)
+
+
+def test_a_quota_is_described_and_makes_it_another_machine(here, tmp_path, monkeypatch):
+    assert here.cpu.quota_cores is None
+    found = under_quota(tmp_path, monkeypatch, "50000 100000")
+    assert (found.cpu.quota_cores, found.cpu.usable_cores) == (0.5, 1)
+    assert found.cpu.quota_file == str(tmp_path / "sys/fs/cgroup/cpu.max")
+    other = under_quota(tmp_path, monkeypatch, "60000 100000")
+    assert len({here.fingerprint, found.fingerprint, other.fingerprint}) == 3
+
+
+@pytest.mark.parametrize("quota", ["max", "10000000000"])
+def test_a_quota_that_takes_nothing_away_leaves_the_machine_the_same(here, tmp_path, monkeypatch, quota):
+    assert under_quota(tmp_path, monkeypatch, f"{quota} 100000").fingerprint == here.fingerprint
+
+
+def test_a_quota_that_cannot_be_read_is_a_problem(tmp_path, monkeypatch):
+    found = under_quota(tmp_path, monkeypatch, "half a core")
+    assert found.cpu.quota_cores is None
+    (problem,) = (one for one in found.problems if one.startswith("CPU quota"))
+    assert "cpu.max: found 'half'" in problem
+
+
+def test_only_a_whole_description_has_the_noise(here):
+    assert here.noise.score >= 1
+    assert this_machine.describe(measure_links=False).noise is None
+
+
 def test_whatever_fails_is_said_and_fatal_to_nothing(monkeypatch):
     def broken(*_):
         raise OSError("driver on fire")
@@ -63,7 +96,6 @@ def test_whatever_fails_is_said_and_fatal_to_nothing(monkeypatch):
     assert found.backends == found.links == ()
     assert len(found.problems) == 9
     assert all("driver on fire" in problem for problem in found.problems)
-    this_machine.show(found, Console(file=io.StringIO()))
 
 
 def test_unavailable_backends_keep_their_reason(monkeypatch):
@@ -72,9 +104,6 @@ def test_unavailable_backends_keep_their_reason(monkeypatch):
     )
     found = this_machine.describe(measure_links=False)
     assert {(b.name, b.available, b.reason) for b in found.backends} == {("cuda", False, "no [cuda] driver")}
-    text = io.StringIO()
-    this_machine.show(found, Console(file=text, width=200))
-    assert "no: no [cuda] driver" in text.getvalue()
 
 
 def test_caches_of_sys(tmp_path):
