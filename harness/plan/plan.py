@@ -19,6 +19,7 @@ from harness.core.revision import CodeWatch
 from harness.core.row import Interrupted
 from harness.core.suites import Suite
 from harness.mapping import DEFAULT_STRATEGY, Mapping, predict
+from harness.measure.conditions import shared_conditions
 from harness.papers import Claim
 from harness.plan.last_result import in_words
 from harness.plan.tiers import TIERS, Tier
@@ -28,6 +29,7 @@ from harness.runtime.measured_run import Extent
 from harness.runtime.options import STRICT, Options
 from harness.store.cell import Cell
 from harness.store.crash_marker import MAX_CRASHES, crash_marker
+from harness.store.peak_memory import CellPeak
 from harness.store.store import Measurement, Run
 from harness.validate import plan as validate
 from harness.workloads import Workload
@@ -133,7 +135,7 @@ def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> C
         timed = run.measurements(suite=Suite.PROFILE, workload=item.name, batch_size=batch_size)
         counted = run.measurements(suite=simulated.SUITE, workload=item.name, batch_size=batch_size)
         table = [*timed, *(row for row in counted if row.device == device)]
-        return simulated.predictions(item, batch_size, table, device)
+        return _under_these_conditions(simulated.predictions(item, batch_size, table, device))
 
     key = f"prediction/{item.name}/{batch_size}/{device}"
     needs = (_profile_key(item, batch_size), simulated.cell_key(item.name, batch_size, device))
@@ -156,11 +158,13 @@ def prediction_cell(item: Workload, batch_size: int, precisions: Sequence[str] =
         suite = measured.PRECISION_SUITE if precisions else Suite.PROFILE
         table = run.measurements(suite=suite, workload=item.name, batch_size=batch_size)
         if not precisions:
-            return predict.measurements(item, batch_size, table, platforms.of_this_machine())
+            made = predict.measurements(item, batch_size, table, platforms.of_this_machine())
+            return _under_these_conditions(made)
         own = {"precisions": list(precisions)}
         table = [row for row in table if row.details.get("precisions") == own["precisions"]]
         made = predict.measurements(item, batch_size, table, platforms.of_this_machine())
-        return [replace(row, suite=PRECISION_PREDICTIONS, details={**row.details, **own}) for row in made]
+        made = [replace(row, suite=PRECISION_PREDICTIONS, details={**row.details, **own}) for row in made]
+        return _under_these_conditions(made)
 
     cell = Cell(
         _prediction_key(item, batch_size, precisions),
@@ -171,6 +175,12 @@ def prediction_cell(item: Workload, batch_size: int, precisions: Sequence[str] =
         needs=(_profile_key(item, batch_size, precisions),),
     )
     return _again_if_out_of_date(cell)
+
+
+def _under_these_conditions(rows: list[Measurement]) -> list[Measurement]:
+    """Return predictions that state the CPU quota and the noise: what they promise assumes that there is neither."""
+    shared = {"conditions": shared_conditions()}
+    return [replace(row, details={**row.details, **shared}) for row in rows]
 
 
 def _again_if_out_of_date(cell: Cell) -> Cell:
@@ -418,6 +428,7 @@ def execute(
             _check_unchanged(code, run)
             inner = part(report, done_s, sizes_s[number], total_s, cell.key)
             with crash_marker(run.path, run.record.key, cell.key) as deaths:
+                peak = CellPeak(run)
                 try:
                     if deaths >= MAX_CRASHES:
                         raise RuntimeError(f"the process died in it {deaths} times: out of memory, or killed")
@@ -427,6 +438,7 @@ def execute(
                     rows = [cell.failure(error)]
                 _check_unchanged(code, run)
                 cell.store(run, rows)
+                peak.store(cell.key)
             last(in_words(rows))
     report(total_s, total_s, "done")
 
@@ -444,10 +456,11 @@ def measure_now(run: Run, cell: Cell, report: Report) -> list[Measurement]:
         UserError: the code was edited during the measurement; nothing is stored.
         Exception: whatever else the measurement raises reaches the caller; nothing is stored.
     """
-    code = CodeWatch()
+    code, peak = CodeWatch(), CellPeak(run)
     rows = _measured(run, cell, report, code)
     _check_unchanged(code, run)
     cell.store(run, rows)
+    peak.store(cell.key)
     return rows
 
 

@@ -13,6 +13,8 @@ from harness.papers.number import Number, format_value
 from harness.report.rows.runs import Fact, NoisyRows
 from harness.store import peak_memory
 
+LARGEST_CELLS = 5
+"""How many cells, those with the largest peaks of memory, are shown."""
 UNITS = {"_bytes_per_s": (1e9, "GB/s"), "_mhz": (1.0, "MHz"), "_bytes": (0.0, "")}
 
 
@@ -184,12 +186,16 @@ def _noisy_rows(kind: str, timed: pd.DataFrame) -> NoisyRows:
 
 
 def memory(frame: pd.DataFrame) -> Iterator[Number]:
-    """Yield the peak memory of each run: of its main process, and of the largest of its other processes.
+    """Yield the peak memory of each run, of its main and of its largest process, and of the cells with the largest.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     rows = select(frame, suite=peak_memory.SUITE, quantity=peak_memory.QUANTITY)
-    for (_, tier, process), some in rows.groupby(["run", "tier", "primitive"], sort=False):
+    of_cells = rows["details"].map(lambda details: peak_memory.CELL in details).astype(bool)
+    for (_, tier, process), some in rows[~of_cells].groupby(["run", "tier", "primitive"], sort=False):
         (highest,) = records(some.nlargest(1, "value"))
         yield number(highest, f"{process}, {tier} run")
+    largest = rows[of_cells & (rows["primitive"] == peak_memory.LARGEST)]
+    for row in records(largest.nlargest(LARGEST_CELLS, "value")):
+        yield number(row, f"largest process in {detail(row, peak_memory.CELL)}, {row.tier} run")

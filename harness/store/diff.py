@@ -68,6 +68,7 @@ DISTINGUISHING = (
     "broadcast",
     "actors",
     "learners",
+    "cell",
 )
 """Keys of a row's details by which rows are kept apart: rows that differ in one of them are different quantities.
 

@@ -1,5 +1,6 @@
 """What several commands share: measured first where the run does not hold it."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,12 +9,17 @@ import pytest
 
 from harness import workloads
 from harness.cli import common
+from harness.core.progress import silent
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.mapping import DEFAULT_STRATEGY
+from harness.measure import control_groups
+from harness.measure.noise import Noise
 from harness.plan import plan, tiers
+from harness.platforms import this_machine
 from harness.store.store import Run, Store
 from harness.workloads import Workload
+from tests.harness.measure import trees
 
 CARTPOLE, QUICK = workloads.load("cartpole-dqn"), tiers.tier("quick")
 TIME = Measurement(
@@ -54,13 +60,62 @@ def test_a_prediction_without_a_choice_is_made_again_and_returned_alone(
     profile.store(run, [profile.failure(RuntimeError("killed"))])
     prediction.store(run, [NO_CHOICE])
     for _ in range(2):
-        assert common.predicted(run, CARTPOLE, 32, QUICK) == [CHOICE]
+        (choice,) = common.predicted(run, CARTPOLE, 32, QUICK)
+        assert choice.details.keys() - CHOICE.details.keys() == {"conditions"}
+        assert replace(choice, details=CHOICE.details) == CHOICE
         assert [name for name in run.cells() if not name.startswith("memory/")] == [
             "profile/cartpole-dqn/32",
             "prediction/cartpole-dqn/32",
             "profile/cartpole-dqn/32#2",
             "prediction/cartpole-dqn/32#2",
         ]
+
+
+@pytest.mark.parametrize(
+    ("quota", "score", "said"),
+    [
+        ("max", 1.0, []),
+        ("50000", 1.0, ["found a quota of 0.5 cores"]),
+        ("max", 1.5, ["found a load of 0.8 busy cores next to this process, noise score 1.50"]),
+        ("50000", 1.5, ["found a quota of 0.5 cores", "found a load of 0.8 busy cores"]),
+    ],
+)
+def test_a_run_begins_with_a_line_for_what_takes_cores_away(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    quota: str,
+    score: float,
+    said: list[str],
+) -> None:
+    trees.proc(tmp_path, "0::/", trees.V2)
+    trees.write(tmp_path, **{"sys/fs/cgroup/cpu.max": f"{quota} 100000"})
+    monkeypatch.setattr(control_groups, "ROOT", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    noise = Noise(score, score, 1.0, 1.0, 0.8, 0.0, 1.0, None)
+    monkeypatch.setattr(this_machine, "measure_noise", lambda cores: noise)
+    monkeypatch.setattr(this_machine, "_memory_links", lambda: [])
+    record = common.begin(tmp_path, QUICK).record
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    lines = captured.err.splitlines()
+    assert len(lines) == len(said)
+    assert all(line.startswith(f"machine: {words}") for line, words in zip(lines, said, strict=True))
+    assert record.machine["noise"] == noise.to_json()
+    assert record.machine["cpu"]["quota_cores"] == (None if quota == "max" else 0.5)
+
+
+def test_a_prediction_states_the_quota_and_the_noise_under_which_it_was_made(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trees.proc(tmp_path, "1:cpu:/", trees.v1("cpu"))
+    trees.write(tmp_path, **{"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "150000"})
+    monkeypatch.setattr(control_groups, "ROOT", tmp_path)
+    noise = Noise(1.5, 1.5, 1.0, 1.0, 0.8, 0.0, 1.0, None)
+    monkeypatch.setattr("harness.measure.conditions.last_noise", lambda: noise)
+    monkeypatch.setattr(plan.predict, "measurements", lambda *_: [CHOICE])
+    (row,) = plan.prediction_cell(CARTPOLE, 32).measure(run, silent)
+    assert row.details["conditions"] == {"quota_cores": 1.5, "noise": noise.to_json()}
 
 
 def test_simulations_that_lacked_their_tools_are_made_and_shown_alone_once_these_are_there(

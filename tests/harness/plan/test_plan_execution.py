@@ -19,6 +19,7 @@ from harness.plan import plan
 from harness.platforms.available_memory import NotEnoughMemory
 from harness.store.cell import Cell
 from harness.store.crash_marker import MAX_CRASHES
+from harness.store.peak_memory import recorded
 from harness.store.store import Run, Store
 from tests.harness.store.rows import row
 from tests.limits import LIMIT_S
@@ -210,6 +211,16 @@ def test_what_is_measured_now_is_measured_again_and_its_errors_are_the_caller_s(
     with pytest.raises(ZeroDivisionError):
         plan.measure_now(run, Cell("a", 1, lambda run, report: 1 // 0), silent)
     assert len(run.measurements()) == 2
+
+
+def test_while_peaks_are_recorded_each_cell_stores_its_own(run: Run) -> None:
+    cells = [Cell(key, 1, lambda run, report: [row(1.0)]) for key in ("run/a", "run/b")]
+    with recorded(run):
+        plan.execute(run, cells, silent)
+        plan.measure_now(run, cells[0], silent)
+    peaks = [name for name in run.cells() if name.startswith("memory/run")]
+    assert peaks == ["memory/run/a", "memory/run/b", "memory/run/a#2"]
+    assert all((one.value or 0) > 10**7 for one in run.measurements(suite="memory"))
 
 
 SCRIPT = """

@@ -1,6 +1,7 @@
 """From a store to the contents of the report."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -80,12 +81,17 @@ def test_the_report_shows_the_peak_memory_of_each_run(tmp_path: Path) -> None:
             for number, value in enumerate(peaks):  # of a run that was resumed
                 name = f"memory/{tier}/{number}"
                 run.finish(name, [peak("main process", value), peak("largest process", value + 1e8)])
+        for number in range(7):
+            names = ("main process", "largest process")
+            of_cell = [replace(peak(name, 1e9 + number), details={"cell": f"a/{number}"}) for name in names]
+            run.finish(f"memory/a/{number}", of_cell)
     content = read(tmp_path / "store.sqlite")
     assert {n.quantity: n.value for n in content.memory} == {
         "main process, quick run": 1.5e9,
         "largest process, quick run": 1.6e9,
         "main process, standard run": 2e9,
         "largest process, standard run": 2.1e9,
+        **{f"largest process in a/{number}, standard run": 1e9 + number for number in (6, 5, 4, 3, 2)},
     }
     (section,) = re.findall("<h3>peak memory</h3>.*?</section>", pages.render(content, "machine"), re.DOTALL)
     assert "<dt>largest process, quick run</dt>" in section

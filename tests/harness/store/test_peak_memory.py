@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from harness.store import peak_memory
-from harness.store.peak_memory import LARGEST, MAIN
-from harness.store.store import Run, Store
+from harness.store.peak_memory import LARGEST, MAIN, CellPeak
+from harness.store.store import Measurement, Run, Store
 
 MB = 10**6
 PROGRAM = """
@@ -81,3 +81,86 @@ def test_the_peaks_of_a_run_that_fails_are_recorded_too(run: Run) -> None:
     with pytest.raises(ZeroDivisionError), peak_memory.recorded(run):
         1 / len(run.measurements(suite="memory"))
     assert [row.primitive for row in run.measurements(suite="memory")] == [MAIN, LARGEST]
+
+
+CELLS = """
+import subprocess, sys
+from pathlib import Path
+from harness.store import peak_memory
+from harness.store.peak_memory import CellPeak
+from harness.store.store import Store
+
+run = Store.open(Path(sys.argv[1])).begin_run("quick", "r", {"fingerprint": "here"})
+child = [sys.executable, "-c", "bytearray(700_000_000)"]
+works = [
+    lambda: bytearray(400_000_000),
+    lambda: bytearray(50_000_000),
+    lambda: subprocess.run(child, check=True),
+    lambda: subprocess.run([sys.executable, "-c", ""], check=True),
+]
+with peak_memory.recorded(run):
+    for number, work in enumerate(works):
+        peak = CellPeak(run)
+        work()
+        peak.store(f"cell/{number}")
+"""
+
+
+def peaks_by_cell(store: Path) -> list[dict[str, Measurement]]:
+    """The rows of each cell, by primitive."""
+    with Store.open(store, read_only=True) as opened:
+        (record,) = opened.runs()
+        names = [name for name in opened.cells(record.id) if name.startswith("memory/cell/")]
+        assert names == [f"memory/cell/{number}" for number in range(4)]
+        return [
+            {row.primitive: row for row in opened.measurements(run=record.id, cell=name)} for name in names
+        ]
+
+
+def test_each_cell_has_its_own_peak_and_the_run_has_the_highest(tmp_path: Path) -> None:
+    """In a process of its own, which starts small and may set its count of the peak back."""
+    store = tmp_path / "store.sqlite"
+    subprocess.run([sys.executable, "-c", CELLS, str(store)], check=True)
+    first, second, third, fourth = peaks_by_cell(store)
+    if second[MAIN].details["since"] != "cell":
+        pytest.skip("this kernel does not let a process set its peak back")
+    bytes_ = [[row[name].value or 0.0 for name in (MAIN, LARGEST)] for row in (first, second, third, fourth)]
+    assert bytes_[0][0] == bytes_[0][1] > 400 * MB > bytes_[1][0] > 50 * MB
+    assert first[MAIN].details["held_before_bytes"] < 400 * MB
+    assert bytes_[2][1] > 700 * MB, "a child that raised the children's peak"
+    assert bytes_[3][1] == bytes_[3][0]
+    assert fourth[LARGEST].details["children_at_most_bytes"] == bytes_[2][1], "no more is known of its child"
+    with Store.open(store, read_only=True) as opened:
+        whole = {row.primitive: row.value for row in opened.measurements(cell="memory/quick/1")}
+    assert whole == {MAIN: bytes_[0][0], LARGEST: bytes_[2][1]}
+
+
+def test_where_the_count_cannot_be_set_back_the_peak_is_the_process_s(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: object) -> int:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "write_text", forbidden)
+    with peak_memory.recorded(run):
+        peak = CellPeak(run)
+        peak.store("a")
+        peak.store("a")
+    rows = [*run.measurements(cell="memory/a"), *run.measurements(cell="memory/a#2")]
+    assert [(row.primitive, row.details["since"]) for row in rows] == [
+        (MAIN, "process"),
+        (LARGEST, "process"),
+    ] * 2
+    assert {row.details["cell"] for row in rows} == {"a"}
+
+
+def test_the_peaks_of_cells_are_not_taken_for_the_run_s(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peak_memory, "_recorded", {run.record.key})
+    CellPeak(run).store("a")
+    record(run, monkeypatch, own=700, largest=900)
+    assert [row.value for row in run.measurements(cell="memory/quick/1")] == [700.0, 900.0]
+
+
+def test_a_cell_that_is_measured_without_recording_stores_nothing(run: Run) -> None:
+    CellPeak(run).store("a")
+    assert not run.finished("memory/a")
