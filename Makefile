@@ -81,8 +81,14 @@ newest-tests:
 docs: install  ## the site of the pages in docs/, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
-sanitize: $(VENV)/build-tools  ## the C++ tests under ThreadSanitizer, AddressSanitizer and UndefinedBehaviorSanitizer
+# After the tests, ThreadSanitizer watches both extensions in Python, with gcc's runtime preloaded.
+sanitize: install  ## the C++ tests under the sanitizers, and the bindings from several threads under ThreadSanitizer
+	@test -e "$$(g++ -print-file-name=libtsan.so)" || { echo "sanitize: libtsan is missing: apt install g++" >&2; exit 1; }
+	@command -v addr2line >/dev/null || { echo "sanitize: addr2line is missing: apt install binutils" >&2; exit 1; }
 	$(foreach kinds,thread address$(,)undefined,$(call sanitized,$(kinds)))
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/sanitize-thread --target _native _experiments
+	LD_PRELOAD="$$(g++ -print-file-name=libtsan.so)" TSAN_OPTIONS=history_size=4 OMP_NUM_THREADS=2 \
+		$(BIN)/python -m tests.sanitize.driver build/sanitize-thread
 
 # The C++ and both extensions for ARM; the tests run under emulation. NumPy's wheel for ARM is unpacked for its headers
 # and its library for C. The emulator keeps the memory order of the machine that runs it, so that it shows no race.

@@ -139,8 +139,13 @@ NB_MODULE(_experiments, m) {
     nb::class_<sum_tree::LockOrders>(m, "LockOrders")
         .def(nb::init<std::string, int64_t, int>(), nb::arg("order"), nb::arg("capacity"), nb::arg("fanout"))
         .def_prop_ro("total", &sum_tree::LockOrders::total)
-        .def("run", &sum_tree::LockOrders::run, nb::arg("threads"), nb::arg("batch_size"), nb::arg("rounds"),
-             nb::arg("seed"), nb::call_guard<nb::gil_scoped_release>());
+        .def(
+            "run",
+            [](sum_tree::LockOrders &orders, int threads, int64_t batch_size, int64_t rounds, uint64_t seed) {
+                const nb::gil_scoped_release free;
+                return orders.run(threads, batch_size, rounds, seed);
+            },
+            nb::arg("threads"), nb::arg("batch_size"), nb::arg("rounds"), nb::arg("seed"));
     sum_tree::bind_plain_tree<float, sum_tree::ScalarTree, PalTree>(m, "ScalarTree")
         .def(nb::init<int64_t, int, bool>(), nb::arg("capacity"), nb::arg("fanout"), nb::arg("aligned"))
         .def_prop_ro("group_offset_bytes", &PalTree::group_offset_bytes)

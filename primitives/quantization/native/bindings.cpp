@@ -96,6 +96,7 @@ Window window(const std::vector<long> &sizes) {
 // Multiply-accumulates a second, 10^9: the best of many short blocks.
 double peak_gmacs(bool narrow, double seconds, const std::string &simd) {
     const Kernels *k = kernels(simd);
+    const nb::gil_scoped_release released;
     using Clock = std::chrono::steady_clock;
     const auto until = Clock::now() + std::chrono::duration<double>(seconds);
     int64_t result = 0;
@@ -118,7 +119,6 @@ void bind_quantization(nb::module_ &parent) {
         "simd", [](const std::string &simd) { return std::string(kernels(simd)->name); }, "simd"_a,
         "The instruction set that a name, or none, chooses.");
     m.def("peak_gmacs", &peak_gmacs, "narrow"_a, "seconds"_a = 0.2, "simd"_a = "",
-          nb::call_guard<nb::gil_scoped_release>(),
           "What one core does at most, 16 or 32 bits, in 10^9 a second.");
     m.def(
         "write_floats",
@@ -132,7 +132,11 @@ void bind_quantization(nb::module_ &parent) {
     m.def("by_rows", &by_rows, "side"_a,
           "Whether the source of a matrix has its rows as lines, not its columns.");
     nb::class_<Operation>(m, "Operation")
-        .def("run", &Operation::run, nb::call_guard<nb::gil_scoped_release>())
+        .def("run",
+             [](Operation &operation) {
+                 const nb::gil_scoped_release released;
+                 operation.run();
+             })
         .def_ro("saturated", &Operation::saturated);
     nb::class_<AddRectify, Operation>(m, "AddRectify")
         .def(
