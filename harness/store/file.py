@@ -15,8 +15,10 @@ APPLICATION_ID = 0x504C524C  # "PLRL"
 SCHEMA_VERSION = 1
 _LONGEST_CELL_BYTES = 64 * 1024 * 1024  # refuses huge values in a hostile file
 LARGEST_STORE_BYTES = 4 * 1024**3  # about 900 quick runs of 4.6 MB; the whole file is read into memory
-_BESIDE = ("-journal", "-wal", "-shm", "-writer", "-in-hand")
-"""Suffixes that SQLite, the writer's lock and the crash marker add to the store's name."""
+_BESIDE = ("-draft", "-writer", "-in-hand", "-journal", "-wal", "-shm")
+"""Suffixes of files next to a store: the draft, the writer's lock, the crash marker, and SQLite's of older versions."""
+_SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")
+"""Last bytes of a journal that names another file, which SQLite may delete; no version of this program wrote one."""
 _SCHEMA = """
 CREATE TABLE run (
     id INTEGER PRIMARY KEY,
@@ -82,15 +84,15 @@ def clear_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-def connect(path: Path, mode: str, timeout_s: float) -> sqlite3.Connection:
+def connect(path: Path, mode: str, timeout_s: float = 0.0) -> sqlite3.Connection:
     """Return a connection to a store's file.
 
     Args:
         path: the file, which must exist.
-        mode: "ro" to read only, or "rw" to read and write.
+        mode: "ro&immutable=1" to read a file that nobody changes, or "rw" to read and write.
         timeout_s: how long a call waits for another process that has locked the file.
     """
-    # Python must not begin transactions: `Store.writing` sets where each begins and ends.
+    # Python must not begin transactions: `draft` sets where each begins and ends.
     uri = f"{path.resolve().as_uri()}?mode={mode}"
     database = sqlite3.connect(uri, uri=True, timeout=timeout_s, isolation_level=None)
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_CELL_BYTES)
@@ -105,7 +107,8 @@ def check_files(path: Path) -> None:
     SQLite and this program write to files next to the store; a link in their place would redirect the writes.
 
     Raises:
-        UserError: the store is larger than `LARGEST_STORE_BYTES`, or a file next to it is not a plain file.
+        UserError: the store is larger than `LARGEST_STORE_BYTES`, or a file next to it is not a plain file, or is a
+            journal that names other files.
     """
     size_bytes = path.stat().st_size
     if size_bytes > LARGEST_STORE_BYTES:
@@ -116,37 +119,34 @@ def check_files(path: Path) -> None:
             with suppress(FileNotFoundError):
                 if not stat.S_ISREG(beside.lstat().st_mode):
                     raise UserError(beside, "store", "a link, or something that is no file", "a plain file")
+    journal = path.resolve().with_name(f"{path.resolve().name}-journal")
+    with suppress(FileNotFoundError), journal.open("rb") as file:
+        file.seek(-min(len(_SUPER_JOURNAL), journal.stat().st_size), os.SEEK_END)
+        if file.read() == _SUPER_JOURNAL:
+            raise UserError(journal, "journal", "one that names other files", "a journal of this store alone")
 
 
-def check_header(path: Path) -> None:
+def check_header(path: Path) -> bool:
     """Check that a file is a store of this schema version, without changing it or any file next to it.
 
-    The header is read through SQLite: closing a file descriptor opened here would drop the POSIX locks that
-    another connection of this process holds on the file.
+    Returns:
+        Whether the file says that a part of its content may be in a `-wal` file, as older versions wrote it.
 
     Raises:
         UserError: the file is not a store, or has another schema version.
     """
-    uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
-    database = sqlite3.connect(uri, uri=True)
-    try:
-        # A kill during a checkpoint leaves a header that counts pages which are still in the journal. This read
-        # does not see the journal, so it must not report damage.
-        database.execute("PRAGMA writable_schema = ON")
-        (application_id,) = database.execute("PRAGMA application_id").fetchone()
-        (version,) = database.execute("PRAGMA user_version").fetchone()
-    except sqlite3.DatabaseError:
-        application_id, version = 0, 0
-    finally:
-        database.close()
-    if application_id != APPLICATION_ID:
+    with path.open("rb") as file:
+        header = file.read(100)
+    if header[:16] != b"SQLite format 3\0" or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         raise UserError(
             path, "store", "a file that is no PlaceRL store", "a PlaceRL store, or a new file name"
         )
+    version = int.from_bytes(header[60:64], "big", signed=True)
     if version != SCHEMA_VERSION:
         raise UserError(
             path, "schema version", version, f"{SCHEMA_VERSION}; keep this file and choose another name"
         )
+    return 2 in header[18:20]
 
 
 def _schema_of(database: sqlite3.Connection) -> list[tuple[str, str | None]]:

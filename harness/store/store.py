@@ -2,38 +2,38 @@
 
 A run holds the measurements of one tier (a size of the plan, such as "quick"), one revision of the code and one
 machine. Beginning the same run again resumes it. A run consists of cells, the units of work that are not repeated
-once they are finished. A cell and all its measurements are committed in one transaction, so a run killed at any
-moment loses at most the current cell.
+once they are finished. A cell and all its measurements are stored in one step, so a run killed at any moment loses at
+most the current cell.
+
+The file is never changed in place: each change replaces it by a changed copy (`harness.store.draft`). So every copy of
+this one file is whole, whenever it is made, and readers need neither locks nor the right to write.
 
 Only one process writes at a time (it holds a lock on `<store>-writer` next to the file), while any number may
 read. Nothing in the file is ever executed: text columns hold plain text, numbers and JSON.
 """
 
 import json
-import os
 import sqlite3
 import time
 import uuid
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from harness.core.errors import UserError
 from harness.core.row import Measurement
+from harness.store.draft import draft
 from harness.store.file import (
     APPLICATION_ID,
     SCHEMA_VERSION,
     check_files,
-    check_header,
-    check_schema,
     clear_errors,
-    connect,
     create_if_missing,
 )
 from harness.store.lock import WriterLock
+from harness.store.snapshot import snapshot, state
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,11 +157,15 @@ class Run:
 class Store:
     """An open store, created by `Store.open`. As a context manager it closes itself."""
 
-    def __init__(self, path: Path, database: sqlite3.Connection, *, read_only: bool) -> None:
+    def __init__(self, path: Path, *, read_only: bool, timeout_s: float) -> None:
         self.path = path
-        self._database = database
-        self._locks: list[WriterLock] = []
-        self._close = weakref.finalize(self, _close, database, read_only, self._locks, os.getpid())
+        self._read_only = read_only
+        self._timeout_s = timeout_s
+        self._lock: WriterLock | None = None
+        self._draft: sqlite3.Connection | None = None
+        self._closed = False
+        self._seen = state(path)
+        self._database = snapshot(path)
 
     @classmethod
     def open(cls, path: str | Path, *, read_only: bool = False, timeout_s: float = 10.0) -> Self:
@@ -169,7 +173,8 @@ class Store:
 
         Args:
             path: the store's file.
-            read_only: whether to create and change nothing; the file must then exist.
+            read_only: whether to create and change nothing; the file must then exist, and is read as it is now: what
+                another process stores later does not show.
             timeout_s: how long to wait for another process that holds the file locked, at least 0.
 
         Raises:
@@ -184,22 +189,14 @@ class Store:
                 found = "something that is no file" if path.exists() else "no such file"
                 raise UserError(path, "store", found, "a store that a run has made")
             check_files(path)
-            check_header(path)
-            database = connect(path, "ro" if read_only else "rw", timeout_s)
-            store = cls(path, database, read_only=read_only)
-            try:
-                check_schema(path, database)
-                if not read_only:
-                    database.execute("PRAGMA journal_mode = WAL")
-                    database.execute("PRAGMA synchronous = FULL")
-            except BaseException:
-                database.close()
-                raise
-        return store
+            return cls(path, read_only=read_only, timeout_s=timeout_s)
 
     def close(self) -> None:
         """Close the store, so that another process can write to it. The end of the process also closes it."""
-        self._close()
+        self._closed = True
+        self._database.close()
+        if self._lock is not None:
+            self._lock.release()
 
     def __enter__(self) -> Self:
         return self
@@ -211,29 +208,38 @@ class Store:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Provide the database connection for a `with` block that reads; SQLite's errors become a `UserError`."""
         with clear_errors(self.path):
+            if self._draft is not None:
+                yield self._draft
+                return
+            if not (self._read_only or self._closed) and (now := state(self.path)) != self._seen:
+                self._database.close()
+                self._seen, self._database = now, snapshot(self.path)
             yield self._database
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Provide the database connection for a `with` block that writes.
 
-        The block is one transaction: it is committed at the end, or rolled back if the block raises.
+        The block is one transaction: it is durable at the end, or leaves no trace if the block raises. A block inside
+        another one is a part of that transaction.
 
         Raises:
             UserError: another process is writing to this store, or it cannot be written.
         """
+        if self._closed or self._read_only:
+            raise sqlite3.ProgrammingError(f"a store that is {'closed' if self._closed else 'only read'}")
         with clear_errors(self.path):
-            if not self._locks:
-                self._locks.append(WriterLock(self.path))
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._database
-                self._database.execute("COMMIT")
-            except BaseException:
-                # SQLite may already have rolled back by itself, for instance on a full disk.
-                if self._database.in_transaction:
-                    self._database.execute("ROLLBACK")
-                raise
+            if self._draft is not None:
+                yield self._draft
+                return
+            path = self.path.resolve()
+            if self._lock is None:
+                self._lock = WriterLock(path)
+            with draft(path, self._timeout_s) as self._draft:
+                try:
+                    yield self._draft
+                finally:
+                    self._draft = None
 
     def begin_run(
         self, tier: str, revision: str, machine: "Mapping[str, Any] | Machine", *, fresh: bool = False
@@ -409,20 +415,6 @@ class Store:
                     raise ValueError("unit: found ''; allowed: text that is not empty")
                 found.append(((run, cell, finished_at), Measurement(**row)))
         return found
-
-
-def _close(database: sqlite3.Connection, read_only: bool, locks: list[WriterLock], owner: int) -> None:
-    if os.getpid() != owner:  # a forked child must not touch its parent's connection
-        return
-    if not read_only:
-        # At rest the store is one plain file, which can be read from a folder that cannot be written.
-        with suppress(sqlite3.Error):  # not possible while another process reads it
-            database.execute("PRAGMA busy_timeout = 0")
-            database.execute("PRAGMA journal_mode = DELETE")
-    database.close()
-    for lock in locks:
-        lock.release()
-    locks.clear()
 
 
 def _load_json(text: str, kind: type) -> Any:

@@ -1,0 +1,114 @@
+"""A change replaces the file of a store in one step, or leaves no trace."""
+
+import os
+import signal
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from harness.store.store import Store
+from tests.harness.store.rows import row
+
+MACHINE = {"fingerprint": "f"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with Store.open(tmp_path / "store.sqlite") as store:
+        store.begin_run("quick", "r", MACHINE).finish("a", [row(1.0)])
+    return tmp_path / "store.sqlite"
+
+
+@pytest.mark.parametrize("step", ["copyfileobj", "copystat", "connect", "_flush"])
+def test_a_kill_at_any_step_leaves_the_store_whole(path: Path, step: str) -> None:
+    before = path.read_bytes()
+    if os.fork() == 0:
+        import harness.store.draft as module
+
+        target = module.shutil if step.startswith("copy") else module
+        connect, calls = getattr(target, step), []
+
+        def kill(*arguments: object) -> object:
+            calls.append(arguments)
+            if step != "connect" or len(calls) == 2:  # the first connection holds the lock
+                os.kill(os.getpid(), signal.SIGKILL)
+            return connect(*arguments)
+
+        setattr(target, step, kill)
+        Store.open(path).begin_run("quick", "r", MACHINE).finish("b", [row(1.0)])
+    _, status = os.wait()
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    assert path.read_bytes() == before
+    with Store.open(path, read_only=True) as store:
+        assert store.cells(1) == ["a"]
+    with Store.open(path) as store:
+        store.begin_run("quick", "r", MACHINE).finish("b", [row(1.0)])
+        assert store.cells(1) == ["a", "b"]
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_what_a_change_does_not_change_is_kept(path: Path) -> None:
+    path.chmod(0o640)
+    with Store.open(path) as store:
+        store.begin_run("quick", "r", MACHINE).finish("b", [row(1.0)])
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_resuming_a_run_writes_nothing(path: Path) -> None:
+    before = path.stat()
+    with Store.open(path) as store:
+        store.begin_run("quick", "r", MACHINE)
+    assert path.stat() == before
+
+
+def test_a_link_to_a_store_stays_a_link(path: Path, tmp_path: Path) -> None:
+    link = tmp_path / "elsewhere" / "link.sqlite"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    with Store.open(link) as store:
+        store.begin_run("quick", "r", MACHINE).finish("b", [row(1.0)])
+    assert link.is_symlink()
+    with Store.open(path, read_only=True) as store:
+        assert store.cells(1) == ["a", "b"]
+
+
+def test_a_block_that_raises_leaves_no_trace(path: Path) -> None:
+    before = path.read_bytes()
+    with Store.open(path) as store:
+        with suppress(ZeroDivisionError), store.writing() as database:
+            database.execute("DELETE FROM measurement")
+            assert store.measurements() == [], "reading in the block sees the change"
+            raise ZeroDivisionError
+        assert len(store.measurements()) == 1
+    assert path.read_bytes() == before
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_a_block_inside_another_is_a_part_of_it(path: Path) -> None:
+    before = path.read_bytes()
+    with Store.open(path) as store:
+        with suppress(ZeroDivisionError), store.writing():
+            store.begin_run("quick", "r", MACHINE).finish("b", [row(1.0)])
+            assert path.read_bytes() == before
+            raise ZeroDivisionError
+        assert store.cells(1) == ["a"]
+
+
+def test_threads_of_one_process_lose_nothing(path: Path) -> None:
+    """Each with a store of its own, which the lock between processes does not keep apart."""
+
+    def write(name: str) -> None:
+        with Store.open(path, timeout_s=600) as store:
+            run = store.begin_run("quick", name, MACHINE)
+            for cell in range(5):
+                run.finish(str(cell), [row(1.0)])
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in "xyz"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with Store.open(path, read_only=True) as store:
+        assert sorted(len(store.cells(run.id)) for run in store.runs()) == [1, 5, 5, 5]
