@@ -28,10 +28,13 @@ def merge(
             other.runs()
             other.measurements()
     with Store.open(target) as store:
-        for path in paths:
-            with Store.open(path, read_only=True) as other:
-                copied = store.copy_from(other)
-            typer.echo(f"{path}: {copied} cells taken in")
+        copied = []
+        with store.writing():  # everything or nothing
+            for path in paths:
+                with Store.open(path, read_only=True) as other:
+                    copied.append(store.copy_from(other))
+        for path, cells in zip(paths, copied, strict=True):
+            typer.echo(f"{path}: {cells} cells taken in")
         for found in over_platforms(store.frame()):
             typer.echo(
                 f"portability over {len(found.best)} machines, {found.workload}, batch size {found.batch_size}: "

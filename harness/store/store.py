@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "Measurement", "Run", "RunRecord", "Store"]
 
-_RUN_VALUES = "INTO run (key, tier, revision, fingerprint, machine, started_at) VALUES (?, ?, ?, ?, ?, ?)"
+_IDENTITY = ("key", "tier", "revision", "fingerprint", "machine", "started_at")
+_RUN_VALUES = f"INTO run ({', '.join(_IDENTITY)}) VALUES (?, ?, ?, ?, ?, ?)"
 _COLUMNS = tuple(f.name for f in fields(Measurement))
 _RUN_COLUMNS = ("run", "run_key", "tier", "revision", "fingerprint", "started_at", "cell", "finished_at")
 _INSERT = f"INSERT INTO measurement (cell_id, {', '.join(_COLUMNS)}) VALUES (?{', ?' * len(_COLUMNS)})"
@@ -82,6 +83,12 @@ class RunRecord:
     fingerprint: str
     started_at: str
     machine: dict[str, Any]
+
+
+def _identity(record: RunRecord) -> tuple[str, ...]:
+    """Return what every copy of a run has in common, as it is stored; the number in the store is not of it."""
+    machine = json.dumps(record.machine)
+    return record.key, record.tier, record.revision, record.fingerprint, machine, record.started_at
 
 
 class Run:
@@ -365,7 +372,8 @@ class Store:
     def copy_from(self, other: "Store") -> int:
         """Copy the runs of another store into this one.
 
-        Cells (units of work) that this store already has are unchanged.
+        What this store has stays as it is. A run that both have (the same key) gets cells only if the other store's
+        proves to be its continuation: with the same identity, and with all cells that are here, unchanged and first.
 
         This is one transaction: either everything is copied or nothing.
 
@@ -376,27 +384,48 @@ class Store:
             Number of cells added.
 
         Raises:
-            UserError: this store cannot be written, or the other holds something that is not a measurement.
+            UserError: this store cannot be written, the other holds something that is not a measurement, or both
+                have a run of one key, of which neither continues the other.
         """
         with self.writing() as database:
-            return sum(self._copy_run(database, other, record) for record in other.runs())
+            own = {record.key: record for record in self.runs()}
+            return sum(
+                self._copy_run(database, other, record, own.get(record.key)) for record in other.runs()
+            )
 
-    def _copy_run(self, database: sqlite3.Connection, other: "Store", record: RunRecord) -> int:
-        by_cell: dict[tuple[str, str], list[Measurement]] = {}
-        for (_, cell, finished_at), measurement in other._select({"cell.run_id": record.id}):
-            by_cell.setdefault((cell, finished_at), []).append(measurement)
-        values: tuple[str, ...] = (record.key, record.tier, record.revision, record.fingerprint)
-        values += (json.dumps(record.machine), record.started_at)
-        database.execute(f"INSERT OR IGNORE {_RUN_VALUES}", values)
-        (run_id,) = database.execute("SELECT id FROM run WHERE key = ?", (record.key,)).fetchone()
-        copied = 0
-        for (cell, finished_at), measurements in by_cell.items():
-            query = "INSERT OR IGNORE INTO cell (run_id, name, finished_at) VALUES (?, ?, ?)"
-            added = database.execute(query, (run_id, cell, finished_at))
-            if added.rowcount == 1:
-                database.executemany(_INSERT, [(added.lastrowid, *_to_row(m)) for m in measurements])
-                copied += 1
-        return copied
+    def _copy_run(
+        self, database: sqlite3.Connection, other: "Store", record: RunRecord, own: RunRecord | None
+    ) -> int:
+        theirs = other._contents(record)
+        if own is None:
+            run_id = database.execute(f"INSERT {_RUN_VALUES}", _identity(record)).lastrowid
+            added = theirs
+        else:
+            run_id, ours = own.id, self._contents(own)
+            shared = min(len(ours), len(theirs))
+            differ = [
+                name
+                for name, a, b in zip(_IDENTITY, _identity(own), _identity(record), strict=True)
+                if a != b
+            ]
+            differ += [f"cell {a[0]}" for a, b in zip(ours[:shared], theirs[:shared], strict=True) if a != b]
+            if differ:
+                found = f"another {differ[0]} than the run of this key in {self.path} has"
+                allowed = "the same run, or its continuation; merge into another folder to have both"
+                raise UserError(other.path, f"run {record.id} ({record.key})", found, allowed)
+            added = theirs[shared:]
+        for cell, finished_at, rows in added:
+            query = "INSERT INTO cell (run_id, name, finished_at) VALUES (?, ?, ?)"
+            cell_id = database.execute(query, (run_id, cell, finished_at)).lastrowid
+            database.executemany(_INSERT, [(cell_id, *row) for row in rows])
+        return len(added)
+
+    def _contents(self, record: RunRecord) -> list[tuple[str, str, list[tuple[Any, ...]]]]:
+        """Return name, time and rows of each of a run's cells, in the order in which they finished."""
+        cells: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
+        for (_, cell, finished_at), measurement in self._select({"cell.run_id": record.id}):
+            cells.setdefault((cell, finished_at), []).append(_to_row(measurement))
+        return [(*head, rows) for head, rows in cells.items()]
 
     def _select(self, chosen: Mapping[str, Any]) -> list[tuple[tuple[int, str, str], Measurement]]:
         """Yield (run, cell, finished_at) and measurement of each row whose columns equal the chosen values."""
