@@ -120,9 +120,9 @@ def check_files(path: Path) -> None:
                 if not stat.S_ISREG(beside.lstat().st_mode):
                     raise UserError(beside, "store", "a link, or something that is no file", "a plain file")
     journal = path.resolve().with_name(f"{path.resolve().name}-journal")
-    with suppress(FileNotFoundError), journal.open("rb") as file:
-        file.seek(-min(len(_SUPER_JOURNAL), journal.stat().st_size), os.SEEK_END)
-        if file.read() == _SUPER_JOURNAL:
+    with suppress(FileNotFoundError), journal.open("rb") as content:
+        content.seek(-min(len(_SUPER_JOURNAL), journal.stat().st_size), os.SEEK_END)
+        if content.read() == _SUPER_JOURNAL:
             raise UserError(journal, "journal", "one that names other files", "a journal of this store alone")
 
 
