@@ -357,6 +357,10 @@ class ClusterTraining:
         try:
             return list(ray.get(refs))
         except RayError as error:
+            if isinstance(
+                cause := getattr(error, "cause", None), UserError
+            ):  # it names what the user can mend
+                raise cause from error
             raise UnitError(f"{name}: {brief(error)}") from error
 
     def _begin(self) -> tuple[float, int, int, dict[str, float]]:

@@ -16,6 +16,8 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from harness.core.errors import UserError, closest
 
 LARGEST_FILE_BYTES = 256 * 1024
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+"""Pydantic's names for the error that a field is unknown: of a model, and of a dataclass."""
 _POSITION = re.compile(r"^(.*) \(at (line \d+, column \d+|end of document)\)$", re.DOTALL)
 _QUOTED = re.compile(r"'([^']+)'")
 _FOUND_ALLOWED = re.compile(
@@ -110,15 +112,22 @@ def check(model: type[_T], tables: Any, source: object) -> _T:
         # JSON is used because its strict mode forbids conversions but still turns an array into a tuple.
         return model.model_validate_json(json.dumps(tables, default=str))
     except ValidationError as error:
-        raise _first_error(model, error, source) from error
+        raise first_error(model, error, source) from error
     except (RecursionError, ValueError, TypeError) as error:
         raise UserError(source, "file", error, "tables of numbers, text and lists") from error
 
 
-def _first_error(model: type[BaseModel], error: ValidationError, source: object) -> UserError:
+def first_error(model: type[Any], error: ValidationError, source: object) -> UserError:
+    """Return the first fault that pydantic found as an error of one line.
+
+    Args:
+        model: the class that describes the values, a model or a dataclass of pydantic.
+        error: what pydantic found.
+        source: the file, option or class to name in the error.
+    """
     errors = error.errors(include_url=False)
     # A misspelt field is reported before the field that is missing because of it.
-    misspelt = (one for one in errors if one["type"] == "extra_forbidden" and _meant(model, one))
+    misspelt = (one for one in errors if one["type"] in _UNKNOWN and _meant(model, one))
     details = next(misspelt, errors[0]) if errors[0]["type"] == "missing" else errors[0]
     path = _path(details["loc"])
     context = details.get("ctx", {})
@@ -133,12 +142,12 @@ def _first_error(model: type[BaseModel], error: ValidationError, source: object)
     *parents, last = details["loc"] or ("",)
     known = _fields_at(model, parents)
     allowed = _allowed(known, details, str(last))
-    if details["type"] == "extra_forbidden":
+    if details["type"] in _UNKNOWN:
         return UserError(source, path, found, allowed, name=last, names=known)
     return UserError(source, path or "file", found, allowed, names=_QUOTED.findall(allowed))
 
 
-def _meant(model: type[BaseModel], details: ErrorDetails) -> str:
+def _meant(model: type[Any], details: ErrorDetails) -> str:
     """Return the field that an unknown field was probably meant to be."""
     *parents, last = details["loc"]
     return closest(last, _fields_at(model, parents))
@@ -146,22 +155,23 @@ def _meant(model: type[BaseModel], details: ErrorDetails) -> str:
 
 def _allowed(known: dict[str, str], details: ErrorDetails, name: str) -> str:
     """Return what a field of that name may hold, among the fields known there."""
-    if details["type"] == "extra_forbidden":
+    if details["type"] in _UNKNOWN:
         return f"the fields {', '.join(known)}"
     rule = str(details["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
     description = known.get(name, "")
     return f"{description} (required)" if details["type"] == "missing" and description else rule
 
 
-def _fields_at(model: type[BaseModel], path: list[int | str]) -> dict[str, str]:
+def _fields_at(model: type[Any], path: list[int | str]) -> dict[str, str]:
     """Return names and descriptions of the fields of the table at `path`."""
     for part in path:
         if isinstance(part, int):
             continue
-        annotation = model.model_fields[part].annotation if part in model.model_fields else None
+        known = model.__pydantic_fields__
+        annotation = known[part].annotation if part in known else None
         candidates = [annotation, *getattr(annotation, "__args__", ())]
         model = next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), TomlTable)
-    return {name: info.description or "" for name, info in model.model_fields.items()}
+    return {name: info.description or "" for name, info in model.__pydantic_fields__.items()}
 
 
 def _path(location: tuple[int | str, ...]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium
 
 from harness.core import simulator_warnings
-from harness.environments import atari_frames, continuous_cartpole
+from harness.environments import atari_frames, continuous_cartpole, contract
 from harness.environments.schema import Environment, check_environment
 
 __all__ = ["Environment", "Seeded", "atari_frames", "check_environment", "continuous_cartpole", "make"]
@@ -25,7 +25,7 @@ def make(environment: Environment, seed: int) -> gymnasium.Env[Any, Any]:
     made: gymnasium.Env[Any, Any] = gymnasium.make(
         environment.id, disable_env_checker=True, **environment.kwargs
     )
-    made.reset(seed=seed)
+    contract.reset(made, seed)
     return made
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.core.errors import UserError
-from harness.environments import Seeded
+from harness.environments import Seeded, contract
 from harness.environments.schema import Environment
 
 Stepped = tuple[npt.NDArray, npt.NDArray, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]
@@ -67,6 +67,8 @@ class EnvironmentPool:
             **environment.kwargs,
         )
         self.action_space: gymnasium.Space[Any] = self._pool.action_space
+        self._named = f"environment {environment.id}"
+        self._number = len(seeds)
 
     @classmethod
     def of(cls, makers: Sequence[Seeded]) -> "EnvironmentPool":
@@ -78,8 +80,12 @@ class EnvironmentPool:
 
         Args:
             which: (n,) indices of the environments to reset; None for all.
+
+        Raises:
+            UserError: an observation is not of the observation space's shape and type, or not finite.
         """
         observations: npt.NDArray = (self._pool.reset() if which is None else self._pool.reset(which))[0]
+        self._check(self._number if which is None else len(which), observations)
         return observations
 
     def step(self, actions: npt.NDArray) -> Stepped:
@@ -90,10 +96,17 @@ class EnvironmentPool:
 
         Returns:
             Observations, rewards, terminated, truncated. If an episode is over, the observation is its last one.
+
+        Raises:
+            UserError: the environments returned something else, or a number that is not finite.
         """
         observations, rewards, terminated, truncated, _ = self._pool.step(actions)
+        self._check(self._number, observations, rewards, terminated, truncated)
         return observations, rewards, terminated, truncated
 
     def close(self) -> None:
         """End the pool's thread."""
         self._pool.close()
+
+    def _check(self, number: int, *returned: npt.NDArray) -> None:
+        contract.check_pool(self._named, self._pool.observation_space, number, returned)

@@ -13,7 +13,9 @@ from harness.core.errors import UserError
 from harness.core.toml_models import TomlTable
 
 Size = Annotated[int, Field(ge=1, le=65_536)]
-ACTIONS = "a Discrete that begins at 0, or a Box of one dimension with bounds"
+ACTIONS = (
+    "a Discrete that begins at 0, or a Box of one dimension with finite bounds, of floating-point numbers"
+)
 """The supported action spaces, for error messages."""
 
 
@@ -103,6 +105,9 @@ def actions_of(space: Any) -> dict[str, Any] | None:
     """
     if isinstance(space, gymnasium.spaces.Discrete) and space.start == 0:
         return {"action_kind": "discrete", "action_size": int(space.n)}
-    if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1 and space.is_bounded():
-        return {"action_kind": "continuous", "action_size": space.shape[0]}
+    if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1 and space.dtype.kind == "f":
+        with np.errstate(over="ignore", invalid="ignore"):
+            ranges = space.high - space.low
+        if space.shape[0] and np.isfinite(ranges).all():
+            return {"action_kind": "continuous", "action_size": space.shape[0]}
     return None

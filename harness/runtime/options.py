@@ -1,9 +1,12 @@
 """The options of running a mapping: how many actors, threads and processes, and what runs in parallel."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
+
+from harness.core.checked import checked
 from harness.workloads import Workload, override
 from harness.workloads.custom_task import CustomTask
 from harness.workloads.task import Task
@@ -36,9 +39,12 @@ class InitialPriorities(StrEnum):
     ACTOR = "actor"
 
 
-@dataclass(frozen=True)
+@checked
 class Options:
     """How the runtime runs a mapping. With the defaults, everything runs in one process, one part after another.
+
+    A value of another type raises UserError; ranges are checked with the task and the mapping
+    (`harness.runtime.check_options`).
 
     Attributes:
         actors: number of environments stepped in turns; None: the workload's number.
@@ -83,13 +89,13 @@ class Options:
     learners: int = 1
     reallocate: bool = False
     replay_beside: bool = False
-    fusion: Fusion | None = None
+    fusion: Annotated[Fusion | None, Field(strict=False)] = None
     delay: int | None = None
     threads_native: bool = False
     deferred_insertion: bool = False
     single_buffered: bool = False
     streamed: bool = False
-    initial_priorities: InitialPriorities = InitialPriorities.MAX
+    initial_priorities: Annotated[InitialPriorities, Field(strict=False)] = InitialPriorities.MAX
 
     def given(self) -> dict[str, Any]:
         """Return the options that differ from their defaults, by name, as result rows hold them in their details."""

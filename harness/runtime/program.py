@@ -9,12 +9,15 @@ docs/tutorials/algorithm.md shows a whole program.
 """
 
 import sys
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from math import lcm
+from typing import Annotated, Any
 
 import gymnasium
+from pydantic import Field
 
+from harness.core.checked import checked
+from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.runtime import check_options
 from harness.runtime.choice import choose
@@ -22,10 +25,10 @@ from harness.runtime.options import STRICT, Options
 from harness.runtime.training import Training
 from harness.workloads import ReplayTable, TrainingTable, custom_task
 from harness.workloads.custom_task import CustomTask, MakeEnvironment
-from primitives.algorithms.custom import Act, CustomAlgorithm, Step
+from primitives.algorithms.custom import Act, CustomAlgorithm, MisfitError, Step
 
 
-@dataclass(frozen=True)
+@checked
 class Settings:
     """Settings of a program's training.
 
@@ -39,16 +42,27 @@ class Settings:
         update_interval: environment steps of all actors per gradient step.
         learning_starts: environment steps before the first gradient step.
         name: name of the program in error messages.
+
+    Raises:
+        UserError: a value is of another type or out of range, there is no such setting, or the replay cannot hold a
+            batch, or what the actors collect between two gradient steps.
     """
 
-    exploration: float = 0.1
-    batch_size: int = 32
-    capacity: int = 100_000
+    exploration: Annotated[float, Field(ge=0)] = 0.1
+    batch_size: Annotated[int, Field(ge=1, le=2**20)] = 32
+    capacity: Annotated[int, Field(ge=2, le=2**31)] = 100_000
     prioritized: bool = True
-    actors: int = 1
-    update_interval: int = 1
-    learning_starts: int = 1_000
+    actors: Annotated[int, Field(ge=1, le=4096)] = 1
+    update_interval: Annotated[int, Field(ge=1, le=10**6)] = 1
+    learning_starts: Annotated[int, Field(ge=1, le=10**9)] = 1_000
     name: str = "program"
+
+    def __post_init__(self) -> None:
+        """Raise UserError for settings that contradict each other."""
+        together = lcm(self.actors, self.update_interval)
+        if self.capacity < (needed := max(self.batch_size, together)):
+            why = f"a batch, and the {together} transitions between two insertions (actors, update_interval)"
+            raise UserError("Settings", "capacity", self.capacity, f"at least {needed}: {why}")
 
 
 DEFAULTS = Settings()
@@ -87,16 +101,21 @@ def compose(
 
     Raises:
         UserError: the mapping names something that does not exist here, an option is not supported or would be
-            ignored (`harness.runtime.check_options`), the sizes are not compatible, or the environment's spaces are
-            not supported.
-        ValueError: an argument is out of range, or `step` or `act` returns something else.
+            ignored (`harness.runtime.check_options`), the sizes are not compatible, the environment's spaces are not
+            supported, or `step` or `act` returns something else. While it trains, it is also raised for an environment
+            that returns something else than its spaces and Gymnasium's interface say.
     """
     make = partial(gymnasium.make, environment) if isinstance(environment, str) else environment
     make, spaces = custom_task.prepared(make, settings.name)
+    if "discrete" in spaces.values() and settings.exploration > 1:
+        raise UserError("Settings", "exploration", settings.exploration, "0 to 1 for discrete actions")
     algorithm = CustomAlgorithm(
         **spaces, state=state, step=step, policy=act, exploration=settings.exploration
     )
-    algorithm.check()
+    try:
+        algorithm.check()
+    except MisfitError as error:
+        raise UserError(error.function, error.field, error.found, error.allowed) from None
     task = CustomTask(
         settings.name,
         make,

@@ -11,6 +11,8 @@ import numpy as np
 from gymnasium.wrappers import FlattenObservation
 
 from harness.core.errors import UserError
+from harness.environments import contract
+from harness.environments.contract import CheckedParts
 from harness.environments.schema import ACTIONS, actions_of
 from harness.workloads.schema import ReplayTable, TrainingTable
 from primitives.algorithms.custom import CustomAlgorithm
@@ -61,21 +63,25 @@ def prepared(make: MakeEnvironment, name: str) -> tuple[MakeEnvironment, dict[st
 
     Args:
         make: creates an environment.
-        name: name of the environment in messages and errors.
+        name: name of the task, for the line about flattening.
 
     Returns:
         A function that creates the environment, with flattened observations if necessary; and the observation
         shape and the kind and size of the actions, by the names of the arguments of `CustomAlgorithm`.
 
     Raises:
-        UserError: the environment has a space that is not supported.
+        UserError: `make` returns no Gymnasium environment, or the environment has a space that is not supported.
     """
     environment = make()
+    if not isinstance(environment, gymnasium.Env):
+        raise UserError(name, "environment", environment, "a function that returns a gymnasium.Env", names=())
     try:
-        observation, action = environment.observation_space, environment.action_space
-        _check_observation(observation, name, "observation_space")
+        observation: Any = getattr(environment, "observation_space", None)
+        action: Any = getattr(environment, "action_space", None)
+        named = contract.source(environment)
+        _check_observation(observation, named, "observation_space")
         if (actions := actions_of(action)) is None:
-            raise UserError(name, "action_space", action, ACTIONS, names=())
+            raise UserError(named, "action_space", action, ACTIONS, names=())
         if not isinstance(observation, gymnasium.spaces.Box):
             size = gymnasium.spaces.flatdim(observation)
             environment = FlattenObservation(environment)
@@ -96,7 +102,7 @@ def flattened(make: MakeEnvironment) -> gymnasium.Env[Any, Any]:
     Args:
         make: creates the environment.
     """
-    return FlattenObservation(make())
+    return FlattenObservation(CheckedParts(make()))
 
 
 def _parts(space: Any) -> Iterator[tuple[str, Any]]:
@@ -132,5 +138,5 @@ def seeded(make: MakeEnvironment, seed: int) -> gymnasium.Env[Any, Any]:
         seed: seed of the reset; further resets need no seed.
     """
     environment = make()
-    environment.reset(seed=seed)
+    contract.reset(environment, seed)
     return environment

@@ -21,6 +21,22 @@ Step = Callable[[Any, Any], tuple[Any, dict[str, Tensor]]]
 Act = Callable[[Any, Tensor], Tensor]
 
 
+class MisfitError(ValueError):
+    """A user's function returns something else than it must.
+
+    Attributes:
+        function: which function, and its own name.
+        field: the part of what it returns that is wrong.
+        found, allowed: what was found and what is allowed there.
+    """
+
+    def __init__(self, role: str, function: Any, field: str, found: object, allowed: object) -> None:
+        own = getattr(function, "__qualname__", type(function).__name__).rpartition(".")[2]
+        self.function = role if function is None or own == role else f"{role} ({own})"
+        self.field, self.found, self.allowed = field, found, allowed
+        super().__init__(f"{self.function}: {field}: found {found}; allowed: {allowed}")
+
+
 def _missing(*_: Any) -> Any:
     raise ValueError("step, act: found none; allowed: functions")
 
@@ -59,27 +75,56 @@ class CustomAlgorithm(base.Algorithm):
         """Check on a batch of zeros that step and policy fit the state and the environment.
 
         Raises:
-            ValueError: the step returns a state of another structure, no "td_error" (B,) or losses that are not
-                scalars, or the policy returns actions of another shape.
+            MisfitError: the step returns a state of another structure, no "td_error" (B,) or losses that are not
+                scalars, or the policy returns actions of another shape or type, or outside their range.
         """
-        shapes = {name: tuple(leaf.shape) for name, leaf in tree.flatten(self.state).items()}
         size = 3
         batch = {name: torch.zeros(shape, dtype=dtype) for name, (shape, dtype) in self.columns(size).items()}
-        new, told = self.step(self.initialise(torch.Generator()), batch)
-        found = {name: tuple(leaf.shape) for name, leaf in tree.flatten(new).items()}
-        if found != shapes:
-            raise ValueError(f"step: found a new state of {found}; allowed: that of the old, {shapes}")
-        outputs = {name: tuple(leaf.shape) for name, leaf in told.items()}
-        if outputs != dict.fromkeys(outputs, ()) | {"td_error": (size,)}:
-            raise ValueError(
-                f"step: found outputs {outputs} for {size} transitions; allowed: 'td_error' ({size},) and losses ()"
+        self._check_step(dict(batch), size)
+        self._check_policy(batch["observation"], *self.columns(size)["action"])
+
+    def _check_step(self, batch: dict[str, Tensor], size: int) -> None:
+        try:
+            old = {name: _leaf(leaf) for name, leaf in tree.flatten(self.state).items()}
+        except TypeError as error:
+            raise MisfitError(
+                "state", None, "type", str(error).split("; ")[0], "nested dicts of tensors"
+            ) from None
+        returned = self.step(self.initialise(torch.Generator()), batch)
+        if not isinstance(returned, tuple) or len(returned) != 2:
+            found = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
+            raise MisfitError(
+                "step", self.step, "result", found, "2 values: the new state, a dict of outputs"
             )
-        action = self.act(self.acting_parameters(self.state), batch["observation"])
-        allowed = self.columns(size)["action"]
-        if (tuple(action.shape), action.dtype) != allowed:
-            raise ValueError(
-                f"act: found {tuple(action.shape)} {action.dtype}; allowed: {allowed[0]} {allowed[1]}"
-            )
+        new, told = returned
+        try:
+            leaves = {name: _leaf(leaf) for name, leaf in tree.flatten(new).items()}
+        except (TypeError, AttributeError):
+            raise MisfitError("step", self.step, "new state", type(new).__name__, _listed(old)) from None
+        if leaves != old:
+            raise MisfitError("step", self.step, "new state", _listed(leaves), f"as the old, {_listed(old)}")
+        if not isinstance(told, Mapping):
+            raise MisfitError("step", self.step, "outputs", type(told).__name__, "a dict of tensors")
+        outputs = {str(name): _leaf(value) for name, value in told.items()}
+        if "td_error" not in outputs:
+            allowed = f"td_error ({size},) for {size} transitions, and losses ()"
+            raise MisfitError("step", self.step, "outputs", ", ".join(outputs) or "none", allowed)
+        for name, value in told.items():
+            shape = (size,) if name == "td_error" else ()
+            if not isinstance(value, Tensor) or tuple(value.shape) != shape or not value.is_floating_point():
+                allowed = f"a tensor of floating-point numbers of shape {shape} for {size} transitions"
+                raise MisfitError("step", self.step, f"outputs[{name!r}]", _leaf(value), allowed)
+
+    def _check_policy(self, observation: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+        action = self.act(self.acting_parameters(self.state), observation)
+        number, allowed = len(observation), f"{shape} {dtype}"
+        if not isinstance(action, Tensor) or (tuple(action.shape), action.dtype) != (shape, dtype):
+            allowed = f"{allowed} for {number} observations"
+            raise MisfitError("act", self.policy, "actions", _leaf(action), allowed)
+        low, high = (0, self.action_size - 1) if self.discrete else (-1, 1)
+        wrong = action[~((action >= low) & (action <= high))]
+        if len(wrong):
+            raise MisfitError("act", self.policy, "actions", wrong[0].item(), f"{low} to {high}")
 
     @property
     def networks(self) -> dict[str, Network]:
@@ -179,3 +224,12 @@ def _overwrite(state: Any, new: Any, outputs: Mapping[str, Tensor]) -> dict[str,
     for name, leaf in changed.items():
         old[name].copy_(leaf)
     return outputs
+
+
+def _leaf(value: Any) -> str:
+    """Return the shape and type of a tensor as text, or the type of what is none."""
+    return f"{tuple(value.shape)} {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
+
+
+def _listed(leaves: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {leaf}" for name, leaf in leaves.items()) or "no tensors"

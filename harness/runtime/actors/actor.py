@@ -8,6 +8,9 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
+from harness.core.errors import UserError
+from harness.environments import contract
+from harness.environments.contract import Contract
 from harness.mapping.loop import TD_ERROR
 from primitives.replay.storage import FieldSpec
 
@@ -39,7 +42,7 @@ class Actor:
     first one after the reset.
 
     Args:
-        environments: at least one, all with the same spaces, reset or not.
+        environments: at least one, all with the same spaces, reset or not. What they return is checked (`Contract`).
         rng: source of the random numbers of actions.
         fields: columns of a transition (`primitives.replay.storage.transition_fields`), and `truncated` if it
             is needed; with `td_error`, the actor computes initial priorities (MAP II-A1).
@@ -48,6 +51,10 @@ class Actor:
         clip: whether the policy's continuous actions may be outside [-1, 1]. The environments then get clipped
             actions, and the transitions hold the unclipped ones.
         columns: arrays of the local storage, (local_storage * environments, ...) each; by default new arrays.
+
+    Raises:
+        UserError: the environments' spaces differ, or one returned something else than its spaces and Gymnasium's
+            interface say.
 
     Attributes:
         evaluates: whether transitions have the column `td_error`.
@@ -66,8 +73,14 @@ class Actor:
         columns: Mapping[str, npt.NDArray] | None = None,
     ) -> None:
         self._environments = list(environments)
-        first = [environment.reset()[0] for environment in self._environments]
         space = self._environments[0].action_space
+        for environment in self._environments:
+            if environment.action_space != space:
+                named, own = contract.source(environment), environment.action_space
+                raise UserError(named, "action_space", own, f"{space}, as in the first environment", names=())
+        shape = fields["observation"].shape
+        self._contracts = [Contract(environment, shape) for environment in self._environments]
+        first = [each.reset() for each in self._contracts]
         self._prepare(first, space, rng, fields, local_storage, clip, columns)
 
     def _prepare(
@@ -128,6 +141,7 @@ class Actor:
 
         Raises:
             ValueError: `steps` is below 1, or more than the local storage holds; or an evaluation is missing.
+            UserError: an environment returned something else than its spaces and Gymnasium's interface say.
         """
         if not 1 <= steps <= self._steps_that_fit:
             raise ValueError(f"steps: found {steps}; allowed: 1 to {self._steps_that_fit}")
@@ -149,7 +163,11 @@ class Actor:
             self.inference_s += acted_s - now_s
             if self._clip:
                 actions = np.clip(actions, -1, 1)
-            self._step_environments(row, actions if self._scale is None else self._scaled(actions))
+            if self._scale is not None:
+                actions = self._scaled(actions)
+            if actions.dtype != self._space.dtype:
+                actions = actions.astype(self._space.dtype)
+            self._step_environments(row, actions)
             now_s = perf_counter()
             self.environment_s += now_s - acted_s
         if steps not in self._views:
@@ -167,8 +185,8 @@ class Actor:
 
     def _step_environments(self, row: int, actions: npt.NDArray) -> None:
         columns, observations, returns = self._columns, self._observations, self._returns
-        for i, environment in enumerate(self._environments):
-            observation, reward, terminated, truncated, _ = environment.step(actions[i])
+        for i, environment in enumerate(self._contracts):
+            observation, reward, terminated, truncated = environment.step(actions[i])
             columns["next_observation"][row] = observation
             columns["reward"][row] = reward
             columns["terminated"][row] = terminated
@@ -176,11 +194,11 @@ class Actor:
                 columns["truncated"][row] = truncated
             row += 1
             self.environment_steps += 1
-            returns[i] += float(reward)
+            returns[i] += reward
             if terminated or truncated:
                 self._episodes.append(Episode(self.environment_steps, returns[i]))
                 returns[i] = 0.0
-                observation, _ = environment.reset()
+                observation = environment.reset()
             observations[i] = observation
 
     def _scaled(self, actions: npt.NDArray) -> npt.NDArray:
@@ -198,4 +216,9 @@ def _scale(space: gymnasium.Space[Any]) -> tuple[npt.NDArray, npt.NDArray] | Non
     """Return the lower bound and half the range of a continuous action space; None for [-1, 1]."""
     if not isinstance(space, gymnasium.spaces.Box) or (np.all(space.low == -1) and np.all(space.high == 1)):
         return None
-    return space.low, (space.high - space.low) / 2
+    wide = np.result_type(space.dtype, np.float32).type
+    low, high = space.low.astype(wide), space.high.astype(wide)
+    half_range = (high - low) / 2
+    while (above := low + 2 * half_range > high).any():  # by rounding
+        half_range = np.where(above, np.nextafter(half_range, wide(-1)), half_range)
+    return low, half_range

@@ -16,10 +16,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
 from time import monotonic
-from typing import Any, Generic
+from typing import Any, Generic, NoReturn
 
 import cloudpickle
 
+from harness.core.errors import UserError
 from harness.runtime.units.shared_arrays import SharedArrays
 from harness.runtime.units.unit import STALL_LIMIT_S, Answer, Request, UnitError
 
@@ -49,7 +50,7 @@ class ProcessUnit(Generic[Request, Answer]):
         threads: int = 1,
     ) -> None:
         self.name = name
-        self._failure: str | None = None
+        self._failure: str | UserError | None = None
         self._ready = False
         try:
             payload = cloudpickle.dumps((build, [arrays.fields for arrays in shared]))
@@ -86,8 +87,9 @@ class ProcessUnit(Generic[Request, Answer]):
         """Wait until the unit's function has been created.
 
         Raises:
-            UnitError: creating it raised, the process ended, the unit is closed, or it took longer than `limit_s`
-                seconds.
+            UserError: creating it raised this error.
+            UnitError: creating it raised another one, the process ended, the unit is closed, or it took longer than
+                `limit_s` seconds.
         """
         if not self._ready:
             self._receive(limit_s)
@@ -110,8 +112,9 @@ class ProcessUnit(Generic[Request, Answer]):
         """Wait for the answer to the oldest unanswered request, and return it.
 
         Raises:
-            UnitError: the unit's function raised, its process ended, the unit is closed, or there was no answer
-                within `limit_s` seconds.
+            UserError: the unit's function raised it.
+            UnitError: the unit's function raised another exception, its process ended, the unit is closed, or there was
+                no answer within `limit_s` seconds.
         """
         answer: Answer = self._receive(limit_s)
         return answer
@@ -149,10 +152,12 @@ class ProcessUnit(Generic[Request, Answer]):
 
     def _check(self) -> None:
         if self._failure is not None:
-            raise UnitError(f"{self.name}: {self._failure}")
+            self._fail(self._failure)
 
-    def _fail(self, how: str) -> None:
+    def _fail(self, how: str | UserError) -> NoReturn:
         self._failure = how
+        if isinstance(how, UserError):  # it names what the user can mend
+            raise how from None
         raise UnitError(f"{self.name}: {how}") from None
 
     def _how_it_ended(self) -> str:
@@ -229,9 +234,11 @@ def serve(parent: int, descriptor: int, *memory: int) -> None:
             connection.send((answer, error))
 
 
-def _attempt(do: Callable[[], Any]) -> tuple[Any, str | None]:
+def _attempt(do: Callable[[], Any]) -> tuple[Any, str | UserError | None]:
     try:
         return do(), None
+    except UserError as error:
+        return None, error
     except Exception as error:  # any exception stops this unit and is reported to the parent
         return None, f"{type(error).__name__}: {error}"
 

@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from harness.core.errors import UserError
+
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
@@ -57,7 +59,8 @@ class Unit(Generic[Request, Answer]):
         """Wait for the answer to the oldest unanswered request, and return it.
 
         Raises:
-            UnitError: the unit's function raised, the unit is closed, or there was no answer within
+            UserError: the unit's function raised it.
+            UnitError: the unit's function raised another exception, the unit is closed, or there was no answer within
                 `limit_s` seconds.
         """
         self._check()
@@ -77,6 +80,8 @@ class Unit(Generic[Request, Answer]):
         self._thread.join(_CLOSE_LIMIT_S)
 
     def _check(self) -> None:
+        if isinstance(self._failure, UserError):  # it names what the user can mend
+            raise self._failure
         if self._failure is not None:
             raise UnitError(
                 f"{self.name}: {type(self._failure).__name__}: {self._failure}"

@@ -168,7 +168,7 @@ def test_observations_of_two_dimensions_keep_their_fractions(mapping):
     [
         (
             {"observation_space": gymnasium.spaces.Discrete(4)},
-            r"^mine: observation_space: found Discrete\(4\); allowed: a Box, or a Dict or Tuple of them, nested or n",
+            r"^environment Sides: observation_space: found Discrete\(4\); allowed: a Box, or a Dict or Tuple of them",
         ),
         (
             {
@@ -176,11 +176,11 @@ def test_observations_of_two_dimensions_keep_their_fractions(mapping):
                     {"a": gymnasium.spaces.Tuple([gymnasium.spaces.Text(3)])}
                 )
             },
-            r"^mine: observation_space\['a'\]\[0\]: found Text\(.*; allowed: a Box, or a Dict or Tuple",
+            r"^environment Sides: observation_space\['a'\]\[0\]: found Text\(.*; allowed: a Box, or a Dict or Tuple",
         ),
         (
             {"action_space": gymnasium.spaces.Dict({"a": gymnasium.spaces.Discrete(2)})},
-            r"^mine: action_space: found Dict\(.*; allowed: a Discrete that begins at 0, or a Box of one",
+            r"^environment Sides: action_space: found Dict\(.*; allowed: a Discrete that begins at 0, or a Box of one",
         ),
         ({"action_space": gymnasium.spaces.Discrete(2, start=1)}, r"action_space: found Discrete\(2, start=1\)"),
         ({"action_space": gymnasium.spaces.Box(-1, 1, (2, 2))}, r"action_space: found Box\("),
@@ -272,18 +272,115 @@ def told(**outputs):
     return lambda weights, batch: (weights, outputs)
 
 
+def zero_step(weights, batch):
+    return weights, {"td_error": torch.zeros(3)}
+
+
 @pytest.mark.parametrize(
     ("step", "act", "message"),
     [
-        (told(loss=torch.zeros(())), act, r"step: found outputs {'loss': \(\)} for 3 .*; allowed: 'td_error' \(3,\)"),
-        (told(td_error=torch.zeros(3), loss=torch.zeros(3)), act, r"step: found outputs .* losses \(\)"),
-        (lambda weights, batch: ({}, {}), act, "step: found a new state of {}; allowed: that of the old"),
-        (step, lambda weights, observation: observation, r"act: found \(3, 1\) torch.float32; allowed: \(3,\)"),
+        (told(loss=torch.zeros(())), act, "outputs: found loss; allowed: td_error (3,) for 3 transitions, and losses"),
+        (told(td_eror=torch.zeros(3)), act, "outputs: found td_eror; allowed: td_error (3,) for 3 transitions, and"),
+        (told(td_error=torch.zeros(3), loss=torch.zeros(3)), act, "outputs['loss']: found (3,) torch.float32; allowed"),
+        (told(td_error=torch.zeros(3, 1)), act, "outputs['td_error']: found (3, 1) torch.float32; allowed: a tensor"),
+        (told(td_error=torch.zeros(3, dtype=int)), act, "outputs['td_error']: found (3,) torch.int64; allowed: a te"),
+        (told(td_error=torch.zeros(3), loss=1.0), act, "outputs['loss']: found float; allowed: a tensor"),
+        (lambda weights, batch: ({}, {}), act, "new state: found no tensors; allowed: as the old, slope (1, 2) torch."),
+        (lambda weights, batch: (None, {}), act, "new state: found NoneType; allowed: slope (1, 2) torch.float32"),
+        (lambda weights, batch: weights, act, "result: found dict; allowed: 2 values: the new state, a dict of outpu"),
+        (lambda weights, batch: (weights, {}, 1), act, "result: found 3 values; allowed: 2 values"),
+        (lambda weights, batch: (weights, []), act, "outputs: found list; allowed: a dict of tensors"),
+        (zero_step, lambda weights, observation: observation, "actions: found (3, 1) torch.float32; allowed: (3,) tor"),
+        (zero_step, lambda weights, observation: None, "actions: found NoneType; allowed: (3,) torch.int64"),
+        (zero_step, lambda weights, observation: torch.full((3,), 2), "actions: found 2; allowed: 0 to 1"),
     ],
 )  # fmt: skip
 def test_a_step_or_policy_that_returns_something_else_is_refused(step, act, message):
-    with pytest.raises(ValueError, match=message):
+    role = "act (<lambda>)" if step is zero_step else "step (<lambda>)"
+    with pytest.raises(UserError) as refused:
         compose(Sides, FIRST, step, act, mapping="native-native-cpu")
+    assert str(refused.value).startswith(f"{role}: {message}")
+
+
+def test_a_state_that_is_no_tree_of_tensors_is_refused():
+    with pytest.raises(
+        UserError, match=r"^state: type: found tree: found ndarray; allowed: nested dicts of tensors"
+    ):
+        compose(Sides, {"slope": np.zeros(3)}, zero_step, act, mapping="native-native-cpu")
+
+
+def test_an_action_outside_the_space_is_refused_when_the_policy_chooses_it():
+    def wild(weights, observation):
+        return (observation.squeeze(1).abs() > 0) * 2
+
+    settings = Settings(learning_starts=40, exploration=0, name="mine")
+    training = compose(Sides, FIRST, step, wild, mapping="torch-native-cpu", settings=settings)
+    with pytest.raises(UserError, match=r"^environment Sides: action: found 2; allowed: 0 to 1: the policy"):
+        training.advance(20)
+    training.close()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"capacity": 1}, "capacity: found 1; allowed: greater than or equal to 2"),
+        ({"learning_starts": 0}, "learning_starts: found 0; allowed: greater than or equal to 1"),
+        ({"batch_size": "32"}, "batch_size: found '32'; allowed: a valid integer"),
+        ({"batch_size": 32.0}, "batch_size: found 32.0; allowed: a valid integer"),
+        ({"actors": True}, "actors: found True; allowed: a valid integer"),
+        ({"exploration": float("nan")}, "exploration: found nan; allowed: a finite number"),
+        ({"prioritized": 1}, "prioritized: found 1; allowed: a valid boolean"),
+        ({"name": 3}, "name: found 3; allowed: a valid string"),
+        ({"actors": 40, "capacity": 30, "batch_size": 8}, "capacity: found 30; allowed: at least 40: a batch, and "),
+        ({"update_interval": 90, "capacity": 60}, "capacity: found 60; allowed: at least 90: "),
+        ({"batch_size": 64, "capacity": 60}, "capacity: found 60; allowed: at least 64: "),
+    ],
+)  # fmt: skip
+def test_a_wrong_setting_is_refused_in_one_line(wrong, message):
+    with pytest.raises(UserError) as refused:
+        Settings(**wrong)
+    assert str(refused.value).startswith(f"Settings: {message}")
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("kind", "wrong"), [(Settings, "capasity"), (Options, "thraeds")])
+def test_an_unknown_name_is_refused_with_the_one_that_was_meant(kind, wrong):
+    meant = {"capasity": "capacity", "thraeds": "threads"}[wrong]
+    with pytest.raises(
+        UserError, match=f"^{kind.__name__}: {wrong}: found 3; allowed: .*did you mean {meant}"
+    ):
+        kind(**{wrong: 3})
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8, np.float32, np.float64, np.bool_])
+def test_numbers_of_numpy_are_those_of_python(kind):
+    if kind is np.bool_:
+        assert Settings(prioritized=kind(False)).prioritized is False
+    elif issubclass(kind, np.floating):
+        assert Settings(exploration=kind(0.5)) == Settings(exploration=0.5)
+    else:
+        assert type(Settings(capacity=kind(100)).capacity) is int
+        assert Options(threads=kind(2)) == Options(threads=2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"threads": "2"}, "threads: found '2'; allowed: a valid integer"),
+        ({"processes": 1.5}, "processes: found 1.5; allowed: a valid integer"),
+        ({"envpool": None}, "envpool: found None; allowed: a valid boolean"),
+        ({"fusion": "stepp"}, "fusion: found 'stepp'; allowed: 'none', 'replay', 'step' or 'iteration'; did you"),
+    ],
+)  # fmt: skip
+def test_an_option_of_another_type_is_refused_in_one_line(wrong, message):
+    with pytest.raises(UserError) as refused:
+        Options(**wrong)
+    assert str(refused.value).startswith(f"Options: {message}")
+
+
+def test_more_exploration_than_always_is_refused_for_discrete_actions():
+    with pytest.raises(UserError, match=r"^Settings: exploration: found 2.0; allowed: 0 to 1 for discrete"):
+        compose(Sides, FIRST, step, act, mapping="native-native-cpu", settings=Settings(exploration=2))
 
 
 @pytest.mark.parametrize(

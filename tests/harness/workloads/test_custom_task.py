@@ -59,14 +59,24 @@ def test_shapes_and_actions_are_those_of_an_environment_that_is_closed_again(act
         Box(-1, 1, (2, 3)),
         Box(-1, 1, ()),
         Box(0, np.inf, (2,)),
+        Box(-np.inf, 1, (2,)),
+        Box(-3e38, 3e38, (2,)),
+        Box(0, 5, (2,), np.int64),
+        Box(0, 255, (2,), np.uint8),
+        Box(-1, 1, (0,)),
         Discrete(3, start=1),
+        gymnasium.spaces.MultiDiscrete([2, 3]),
+        gymnasium.spaces.Tuple((DISCRETE, BOX)),
+        gymnasium.spaces.Dict({"a": DISCRETE}),
+        None,
         gymnasium.spaces.MultiBinary(3),
     ],
 )
 def test_actions_of_other_kinds_are_refused_and_the_environment_is_closed(action_space):
     make = maker(action_space)
     with pytest.raises(
-        UserError, match=r"mine: action_space: found .*; allowed: a Discrete that begins at 0"
+        UserError,
+        match=r"^environment Environment: action_space: found .*; allowed: a Discrete that begins at 0",
     ):
         prepared(make, "mine")
     assert [made.open for made in make.made] == [False]
@@ -103,8 +113,17 @@ def test_observations_of_other_kinds_are_refused_where_they_are(observation_spac
     make = maker(observation_space=observation_space)
     with pytest.raises(UserError) as refused:
         prepared(make, "mine")
-    assert str(refused.value) == f"mine: {place}: found {DISCRETE}; allowed: {OBSERVATIONS}"
+    assert (
+        str(refused.value) == f"environment Environment: {place}: found {DISCRETE}; allowed: {OBSERVATIONS}"
+    )
     assert [made.open for made in make.made] == [False]
+
+
+def test_what_is_no_environment_is_refused():
+    with pytest.raises(
+        UserError, match=r"^mine: environment: found 3; allowed: a function that returns a gymn"
+    ):
+        prepared(lambda: 3, "mine")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,10 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
+from hypothesis import given
+from hypothesis import strategies as st
 
+from harness.core.errors import UserError
 from harness.runtime.actors import actor as actor_module
 from harness.runtime.actors.actor import Actor, Episode
 from primitives.replay import FieldSpec
@@ -191,3 +194,63 @@ def test_more_than_the_local_storage_holds_is_refused(steps):
     with pytest.raises(ValueError, match="steps: found"):
         it.collect(steps, None)
     assert it.environment_steps == 0
+
+
+@given(
+    st.sampled_from([np.float16, np.float32, np.float64]),
+    st.lists(st.floats(-1e4, 1e4), min_size=2, max_size=2, unique=True),
+    st.lists(st.floats(-1, 1, width=32), min_size=1, max_size=8),
+)
+def test_every_action_is_in_the_space_and_of_its_type(dtype, bounds, chosen):
+    low, high = (np.array([bound], dtype) for bound in sorted(bounds))
+    space = Box(low, high, (1,), dtype)
+    environment = Counting(100, action_space=space)
+    it = actor(environment, fields=CONTINUOUS)
+    it.collect(len(chosen), lambda observations, step, rng: np.array([[chosen[step]]], np.float32))
+    it.collect(8, None)
+    assert all(space.contains(action) and action.dtype == dtype for action in environment.actions)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
+@pytest.mark.parametrize("policy", [None, lambda observations, step, rng: np.array([2])])
+def test_discrete_actions_are_of_the_space_s_type(dtype, policy):
+    environment = Counting(100, action_space=Discrete(3, dtype=dtype))
+    assert actor(environment).collect(4, policy)["action"].dtype == np.int64
+    assert {action.dtype for action in environment.actions} == {np.dtype(dtype)}
+
+
+def test_an_environment_may_change_what_it_has_returned():
+    class Reused(Counting):
+        def observe(self):
+            self.seen = getattr(self, "seen", np.zeros(2))
+            self.seen[:] = self.episode, self.count
+            return self.seen
+
+    batches = []
+    for kind in (Counting, Reused):
+        it = actor(kind(3), kind(2))
+        batches.append({name: column.copy() for name, column in it.collect(7, None).items()})
+    for name, column in batches[0].items():
+        np.testing.assert_array_equal(batches[1][name], column)
+
+
+def test_an_environment_with_other_actions_than_the_first_is_refused():
+    with pytest.raises(
+        UserError, match=r"^environment Counting: action_space: found Discrete\(2\); allowed: Discr"
+    ):
+        actor(Counting(3), Counting(3, action_space=Discrete(2)))
+
+
+def test_what_an_environment_returns_is_checked_at_its_reset_and_at_each_step():
+    class Wrong(Counting):
+        def observe(self):
+            return super().observe() if self.count < 2 else super().observe()[:1]
+
+    it = actor(Counting(3), Wrong(3))
+    it.collect(1, None)
+    with pytest.raises(
+        UserError, match=r"^environment Wrong: observation: found float64 of shape \(1,\); allowed: "
+    ):
+        it.collect(1, None)
+    with pytest.raises(UserError, match=r"^environment Counting: observation_space: found Box"):
+        actor(Counting(3), fields=transition_fields(FieldSpec((3,), np.float32), FieldSpec((), np.int64)))

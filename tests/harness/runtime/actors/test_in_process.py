@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.runtime.actors.actor import Actor
 from harness.runtime.actors.in_process import CHECKED_ROWS, Actors, InlineActors, ThreadActors, refuse_invalid
@@ -54,13 +55,14 @@ def actors_with(kind, item, environment):
     return kind(replace(plan, environments=(lambda: environment,)).build(), learner)
 
 
-@pytest.mark.parametrize(
-    ("kind", "steps"), [(InlineActors, CHECKED_ROWS), (ThreadActors, 1), (ThreadActors, 8)]
-)
+PLACES = {"reward": "reward", "step": "observation", "reset": "observation"}
+
+
+@pytest.mark.parametrize(("kind", "steps"), [(InlineActors, 1), (ThreadActors, 1), (ThreadActors, 8)])
 @pytest.mark.parametrize("explore", [True, False])
 @pytest.mark.parametrize("number", [np.nan, np.inf])
-@pytest.mark.parametrize("where", ["reward", "step", "reset"])
-def test_invalid_data_is_told_by_the_actors_name(kind, where, number, steps, explore, short):
+@pytest.mark.parametrize("where", PLACES)
+def test_an_environments_invalid_number_is_refused_by_its_name(kind, where, number, steps, explore, short):
     actors = actors_with(kind, short("cartpole-dqn"), Invalid(where, number))
 
     def collect():
@@ -68,16 +70,10 @@ def test_invalid_data_is_told_by_the_actors_name(kind, where, number, steps, exp
             actors.collect(steps, explore)
 
     try:
-        with pytest.raises(UnitError, match=r"^actor: .*NaN or infinity"):
+        with pytest.raises(UserError, match=f"^environment Invalid: {PLACES[where]}: found {number}"):
             collect()
     finally:
         actors.close()
-
-
-def test_which_column_it_is_in_is_told(short):
-    actors = actors_with(InlineActors, short("cartpole-dqn"), Invalid("reward", np.nan))
-    with pytest.raises(UnitError, match="actor: returned invalid data: NaN or infinity in 'reward'"):
-        actors.collect(CHECKED_ROWS)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +85,7 @@ def test_which_column_it_is_in_is_told(short):
     ],
 )
 @pytest.mark.parametrize("where", ["reward", "step", "reset"])
-def test_invalid_data_of_a_few_steps_is_named_when_something_fails_on_it(where, options):
+def test_a_training_refuses_an_invalid_number_at_its_step(where, options):
     training = compose(
         lambda: Invalid(where, np.nan),
         FIRST,
@@ -98,8 +94,7 @@ def test_invalid_data_of_a_few_steps_is_named_when_something_fails_on_it(where, 
         mapping="native-native-cpu",
         options=Options(**options),
     )
-    column = {"reward": "reward", "step": "next_observation", "reset": "observation"}[where]
-    with pytest.raises(UnitError, match=f"^actor: returned invalid data: NaN or infinity in '{column}'"):
+    with pytest.raises(UserError, match=f"^environment Invalid: {PLACES[where]}: found nan; allowed: "):
         training.advance(100)
     training.close()
 
@@ -129,9 +124,10 @@ def test_an_error_of_the_environments_own_comes_as_it_is(short):
 
 @pytest.mark.parametrize("rows", [CHECKED_ROWS, CHECKED_ROWS + 1])
 def test_invalid_data_among_many_rows_is_looked_for_in_turns_too(rows):
-    one = Actor([Invalid("reward", np.nan)], np.random.default_rng(0), FIELDS, rows)
-    with pytest.raises(UnitError, match="in 'reward'"):
-        InlineActors(one, None).collect(rows, explore=False)
+    """Such as the actions of a policy that has diverged."""
+    one = SimpleNamespace(collect=lambda *_: {"reward": np.zeros(rows), "action": np.full(rows, np.nan)})
+    with pytest.raises(UnitError, match="actor: returned invalid data: NaN or infinity in 'action'"):
+        InlineActors(one, SimpleNamespace(explore=None)).collect(rows)
 
 
 FIELDS = transition_fields(FieldSpec((4,), np.float32), FieldSpec((), np.int64))
@@ -159,7 +155,9 @@ class Weighted:
 
 def weighted(kind):
     learner = Weighted()
-    return learner, kind(Actor([Invalid("", 0)], np.random.default_rng(0), FIELDS, 16), learner)
+    environment = Invalid("", 0)
+    environment.action_space = gymnasium.spaces.Discrete(5)
+    return learner, kind(Actor([environment], np.random.default_rng(0), FIELDS, 16), learner)
 
 
 @BOTH

@@ -159,10 +159,13 @@ def test_an_environment_that_breaks_is_told_by_the_actors_name(short):
     pool.close()
 
 
-def test_an_environment_that_returns_invalid_data_is_told_by_the_actors_name(short):
+def test_an_environment_that_returns_something_invalid_is_refused_as_in_one_process(short):
     pool = pool_of(short("cartpole-dqn"), [lambda: Counter(0), lambda: Counter(1, np.nan)], 2)
-    with pytest.raises(UnitError, match=r"actor 1: returned invalid data: NaN or infinity in 'reward'"):
-        pool.collect(4)
+    for _ in range(2):
+        with pytest.raises(
+            UserError, match=r"^environment Counter: reward: found nan; allowed: a number that is"
+        ):
+            pool.collect(4)
     pool.close()
 
 
