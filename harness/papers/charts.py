@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PANEL_WIDTH_IN, PANEL_HEIGHT_IN = 3.8, 2.9
-ALONE_WIDTH_IN = 6.0
-_COLUMNS = 2
+PANEL_HEIGHT_IN = 2.9
 _BROKEN = (0, (4, 2))
 _PUBLISHED_MARKERS = ("x", "+", "*", "1")
 _PUBLISHED_LINES = ((0, (1, 2)), (0, (4, 2)), (0, (7, 2, 1, 2)))
@@ -91,25 +89,24 @@ def line(label: str, found: Iterable[tuple[Place, Number]], *, joined: bool = Tr
 def chart(*panels: Panel) -> "Figure | None":
     """Return a figure with the given panels and one legend; None if no panel has a number of this project.
 
+    The panels are stacked, so that the figure fits a phone.
+
     Args:
-        panels: in reading order; panels with only published numbers are left out.
+        panels: from top to bottom; panels with only published numbers are left out.
     """
     from matplotlib.figure import Figure
+
+    from harness.papers import drawing
 
     shown = [panel for panel in panels if any(_ours(one) for one in panel.lines)]
     if not shown:
         return None
-    columns = min(_COLUMNS, len(shown))
-    rows = -(-len(shown) // columns)
-    width_in = ALONE_WIDTH_IN if len(shown) == 1 else PANEL_WIDTH_IN * columns
-    figure = Figure(figsize=(width_in, PANEL_HEIGHT_IN * rows + 0.2), layout="constrained")
-    every = figure.subplots(rows, columns, squeeze=False).ravel()
+    figure = Figure(figsize=(drawing.WIDTH_IN, PANEL_HEIGHT_IN * len(shown) + 0.2), layout="constrained")
+    every = figure.subplots(len(shown), 1, squeeze=False).ravel()
     labels = list(dict.fromkeys(one.label for panel in shown for one in panel.lines if one.points))
     for axes, panel in zip(every, shown, strict=False):
         _draw(axes, panel, labels)
-    for axes in every[len(shown) :]:
-        axes.remove()
-    _legend(figure, every[: len(shown)])
+    _legend(figure, every)
     return figure
 
 
@@ -214,6 +211,4 @@ def _legend(figure: "Figure", every: Iterable["Axes"]) -> None:
     for axes in every:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    columns = 1 if max(map(len, found), default=0) > 46 else 2
-    figure.set_figheight(figure.get_figheight() + drawing.LEGEND_LINE_IN * -(-len(found) // columns))
-    figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=columns)
+    drawing.legend_of(figure, list(found.values()), list(found))

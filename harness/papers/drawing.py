@@ -3,7 +3,9 @@
 Colours are placeholders, which the page replaces by those of its style sheet (`harness.report.drawing`).
 """
 
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,7 +18,9 @@ from harness.papers.number import Number, format_value
 SERIES = 7
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":", "-", "--", "-.")
-LEGEND_LINE_IN = 0.18
+WIDTH_IN = 4.4
+"""Width of every figure: at the width of a phone its text can still be read."""
+LEGEND_LINE_IN, LEGEND_CHARACTERS = 0.18, 52
 LEGEND_HANDLE_IN, LEGEND_CHARACTER_IN = 0.5, 0.07  # widths of a line sample with its gaps, and of a character
 INK, GRID = "#fe0100", "#fe0200"
 
@@ -43,20 +47,34 @@ def legend_below(axes: Axes, columns: int = 2) -> None:
         axes: axes with labelled lines.
         columns: most columns of the legend; it has one if its labels are too long for more.
     """
-    handles, labels = axes.get_legend_handles_labels()
-    lines = sum(label.count("\n") + 1 for label in labels)
     figure = axes.get_figure(root=True)
     assert figure is not None
-    longest = max((len(line) for label in labels for line in label.splitlines()), default=0)
+    legend_of(figure, *axes.get_legend_handles_labels(), columns)
+
+
+def legend_of(figure: Figure, handles: Sequence[Any], labels: Sequence[str], columns: int = 2) -> None:
+    """Place a legend below a figure, which becomes higher by the legend's height.
+
+    Args:
+        figure: the figure.
+        handles, labels: what the legend shows; long labels are wrapped.
+        columns: most columns of the legend; it has one if its labels are too long for more.
+    """
+    wrapped = [
+        "\n".join(line for part in label.splitlines() for line in textwrap.wrap(part, LEGEND_CHARACTERS))
+        for label in labels
+    ]
+    longest = max((len(line) for label in wrapped for line in label.splitlines()), default=0)
     if columns * (LEGEND_HANDLE_IN + LEGEND_CHARACTER_IN * longest) > figure.get_figwidth():
         columns = 1
+    lines = sum(label.count("\n") + 1 for label in wrapped)
     figure.set_figheight(figure.get_figheight() + LEGEND_LINE_IN * -(-lines // columns))
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+    figure.legend(handles, wrapped, loc="outside lower center", ncols=columns)
 
 
-def new_figure(width_in: float = 4.3, height_in: float = 3.0) -> tuple[Figure, Axes]:
-    """Return a figure of the given size, in inches, and its axes."""
-    figure = Figure(figsize=(width_in, height_in), layout="constrained")
+def new_figure(height_in: float = 3.0) -> tuple[Figure, Axes]:
+    """Return a figure of `WIDTH_IN` and the given height, in inches, and its axes."""
+    figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
     return figure, figure.add_subplot()
 
 

@@ -46,17 +46,17 @@ STYLE: Any = {
 }
 
 
-def svg(figure: Figure, name: str, description: str) -> Markup:
+def svg(figure: Figure, name: str | None, description: str) -> Markup:
     """Return a figure as an `<svg>` element within a `<div>` that scrolls if its text would be too small to read.
 
     Args:
         figure: the finished figure.
-        name: any text that is unique on the page; it separates the ids in this plot from those in others.
+        name: any text that is unique on the page; it separates the ids in this plot from those in others. None: what
+            is drawn names it, so that equal figures are equal text but for their descriptions (`same_drawing`).
         description: text for readers who cannot see the plot.
     """
     buffer = io.StringIO()
-    prefix = f"plot-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
-    with mpl.rc_context(STYLE | {"svg.hashsalt": name}):
+    with mpl.rc_context(STYLE | {"svg.hashsalt": name or "drawn"}):
         _lay_out(figure)
         figure.savefig(
             buffer,
@@ -69,6 +69,7 @@ def svg(figure: Figure, name: str, description: str) -> Markup:
     for stand_in, name_of_colour in _COLOURS.items():
         text = text.replace(stand_in, name_of_colour)
     text = _compact(text)
+    prefix = f"plot-{hashlib.sha256((name or text).encode()).hexdigest()[:12]}"
     text = re.sub(r'id="([^"]+)"', rf'id="{prefix}-\1"', text)
     text = re.sub(r'(href="#|url\(#)', rf"\1{prefix}-", text)
     text = re.sub(r'<svg ([^>]*?)width="[^"]+" height="[^"]+"', r"<svg \1", text, count=1)
@@ -76,6 +77,11 @@ def svg(figure: Figure, name: str, description: str) -> Markup:
     label = opened.format(description, _least_width_px(figure, text))
     drawn = text.replace("<svg ", label, 1).strip()  # matplotlib escapes the texts in the drawing
     return Markup(f'<div class="plot">{drawn}</div>')
+
+
+def same_drawing(plot: Markup) -> str:
+    """Return what is equal for plots without a name that show the same: all but the description."""
+    return re.sub(r' aria-label="[^"]*"', "", plot, count=1)
 
 
 def _compact(text: str) -> str:

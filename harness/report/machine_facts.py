@@ -15,6 +15,8 @@ from harness.store import peak_memory
 
 LARGEST_CELLS = 5
 """How many cells, those with the largest peaks of memory, are shown."""
+_NAMES = (("primitive", "name"), ("kind", "level"), ("kind", "device"), ("source", "target"), ("name",))
+"""Fields that name a device, a cache, a link or another small table of a machine's description."""
 UNITS = {"_bytes_per_s": (1e9, "GB/s"), "_mhz": (1.0, "MHz"), "_bytes": (0.0, "")}
 
 
@@ -91,11 +93,11 @@ def _accelerator(described: Mapping[str, Any], processor: str) -> str:
 
 
 def _one_fact(group: str, item: Mapping[str, Any]) -> Fact:
-    """Return a small table as one fact: the first two values that can name it do, the others form its value."""
-    items = list(item.items())
-    names = 2 if len(items) > 1 and not isinstance(items[1][1], bool) else 1
-    words = [": ".join(readable(name, v)) for name, v in items[names:] if v not in (None, "", [])]
-    return Fact(group, " ".join(str(v) for _, v in items[:names]), "; ".join(words) or "yes")
+    """Return a small table as one fact: the values of the first of `_NAMES` name it, the others form its value."""
+    names = next((names for names in _NAMES if set(names) <= set(item)), tuple(item)[:1])
+    others = [(name, value) for name, value in item.items() if name not in names]
+    words = [": ".join(readable(name, value)) for name, value in others if value not in (None, "", [])]
+    return Fact(group, " ".join(str(item[name]) for name in names), "; ".join(words) or "yes")
 
 
 def noise(frame: pd.DataFrame) -> Iterator[Number]:

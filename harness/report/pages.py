@@ -15,12 +15,13 @@ from markupsafe import Markup
 from harness import papers
 from harness.core.provenance import Provenance
 from harness.mapping import DEFAULT_STRATEGY
-from harness.papers import Outcome
+from harness.papers import Outcome, Verdict
 from harness.papers.evidence import detail, number, records
 from harness.papers.number import from_text
 from harness.plan import plan
 from harness.report import answers, machine_facts, plots, roofline_plot, what_if
 from harness.report.content import Content
+from harness.report.drawing import same_drawing
 from harness.report.formatting import MARKS, row_ranges, show, whole
 from harness.report.hardware_agent import BOARD_CLOCK_MHZ, hardware_agent, time_to_learn
 from harness.report.names import people_s_kind, people_s_name
@@ -371,5 +372,8 @@ def render_papers(
     template, shared = environment().get_template("paper.html.j2"), _shared(content, "papers", home, "../")
     for key in papers.titles():
         verdicts = [verdict for verdict in content.verdicts if verdict.paper == key]
-        drawn = [(figures[verdict.key], verdict) for verdict in verdicts if verdict.key in figures]
-        yield key, template.render(**shared, key=key, verdicts=verdicts, figures=drawn)
+        drawn: dict[str, tuple[Markup, list[Verdict]]] = {}  # claims about one figure share it
+        for verdict in verdicts:
+            if (plot := figures.get(verdict.key)) is not None:
+                drawn.setdefault(same_drawing(plot), (plot, []))[1].append(verdict)
+        yield key, template.render(**shared, key=key, verdicts=verdicts, figures=list(drawn.values()))

@@ -19,6 +19,7 @@ from harness.papers.drawing import (
     LINES,
     MARKERS,
     SERIES,
+    WIDTH_IN,
     colour,
     ends_of,
     errors,
@@ -100,7 +101,7 @@ def predicted_against_achieved(
         return prediction.workload if by_workload else prediction.strategy
 
     with mpl.rc_context(STYLE):
-        figure, axes = new_figure(4.3, 3.6)
+        figure, axes = new_figure(3.6)
         pairs = [(p, p.predicted, p.achieved) for p in predictions if p.achieved is not None]
         values = [n.value for _, *numbers in pairs for n in numbers]
         ends = np.array([min(values) / 1.5, max(values) * 1.5])
@@ -154,7 +155,7 @@ def heat_map(found: HeatMap) -> Markup:
         # A mapping that was dropped as slower may have met faster rounds.
         shares[place] = min(1.0, number.value / found.achieved[found.best(size), size].value)
     with mpl.rc_context(STYLE | {"axes.grid": False}):
-        figure, axes = new_figure(2.6 + 0.95 * shape[1], 1.0 + 0.32 * shape[0])
+        figure, axes = new_figure(1.4 + 0.32 * shape[0])
         mesh = axes.pcolormesh(shares, cmap="cividis", vmin=0, vmax=1, edgecolor=GRID, linewidth=0.5)
         for (mapping, size), number in found.achieved.items():
             row, column = found.mappings.index(mapping), found.batch_sizes.index(size)
@@ -168,7 +169,7 @@ def heat_map(found: HeatMap) -> Markup:
         axes.set_xticks(np.arange(shape[1]) + 0.5, [f"{size:,}" for size in found.batch_sizes])
         axes.set_yticks(np.arange(shape[0]) + 0.5, found.mappings)
         axes.set(title=f"{found.workload}, {found.devices}", xlabel="batch size")
-        figure.colorbar(mesh, ax=axes, label="share of the best")
+        figure.colorbar(mesh, ax=axes, label="share of the best", location="bottom", aspect=30)
     name = f"{found.workload}, devices {found.devices}"
     return svg(figure, f"heat-{name}", f"{name}: throughput of each mapping at each batch size")
 
@@ -203,7 +204,7 @@ def gains(comparisons: Sequence[BaselineComparison]) -> Markup:
     """
     shown = [c for c in comparisons if c.ratio is not None]
     with mpl.rc_context(STYLE):
-        figure, axes = new_figure(7.2, 0.9 + 0.5 * len(shown))
+        figure, axes = new_figure(0.9 + 0.5 * len(shown))
         for offset, index, label in ((0.12, 0, "this project / baseline"), (-0.18, 1, "A/A null")):
             points = [
                 (len(shown) - 1 - place + offset, n)
@@ -298,7 +299,11 @@ def in_the_paper_s_axes(verdict: Verdict, rows: pd.DataFrame) -> Markup | None:
         figure = verdict.claim.draw(rows)
         if figure is None:
             return None
-        return svg(figure, f"paper-{verdict.key}", f"{verdict.place}: {verdict.statement}")
+        return svg(figure, None, f"{verdict.place}: {verdict.statement}")
+
+
+_NAMED_LINE_IN = 0.36
+"""Height of a number with its name above it."""
 
 
 def published_and_ours(verdict: Verdict) -> Markup | None:
@@ -315,9 +320,10 @@ def published_and_ours(verdict: Verdict) -> Markup | None:
     panels = [([n for n in published if n.unit == u], [n for n in ours if n.unit == u], u) for u in units]
     if not panels:
         return None
-    heights = [len(theirs) + len(mine) for theirs, mine, _ in panels]
+    heights = [len(theirs) + len(mine) for theirs, mine, _ in panels]  # in lines, each with its name above it
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7.2, 0.7 * len(panels) + 0.24 * sum(heights)), layout="constrained")
+        size = (WIDTH_IN, 0.7 * len(panels) + _NAMED_LINE_IN * sum(heights))
+        figure = Figure(figsize=size, layout="constrained")
         every = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
         for axes, (theirs, mine, unit) in zip(every, panels, strict=True):
             numbers = [*theirs, *mine]
@@ -331,11 +337,12 @@ def published_and_ours(verdict: Verdict) -> Markup | None:
                     linestyle="none",
                     capsize=2,
                 )
-            names = [
-                f"{shorten(n.quantity, 60, placeholder=' ...')} ({n.provenance})" for n in reversed(numbers)
-            ]
-            axes.set_yticks(range(len(numbers)), names)
-            axes.set(xlabel=unit, ylim=(-0.7, len(numbers) - 0.3))
+            for place, n in enumerate(reversed(numbers)):
+                name = f"{shorten(n.quantity, 48, placeholder=' ...')} ({n.provenance})"
+                above = axes.get_yaxis_transform()  # from the left edge of the axes
+                axes.text(0, place + 0.22, name, transform=above, fontsize=8.5, va="bottom")
+            axes.set_yticks([])
+            axes.set(xlabel=unit, ylim=(-0.4, len(numbers) - 0.1))
             values = ends_of(numbers)
             if values and min(n.value for n in numbers) > 0 and max(values) > 10 * min(values):
                 logarithmic(axes.xaxis, values, plain)

@@ -36,7 +36,7 @@ def roofline(points: Sequence[RooflinePoint], roofs: Sequence[DeviceRoof]) -> Ma
     x = [intensity for _, intensity, _ in placed]
     wide = np.array([min(x) / 2, max(x) * 4])
     with mpl.rc_context(STYLE):
-        figure, axes = new_figure(4.3, 3.6)
+        figure, axes = new_figure(3.6)
         drawn = _draw_roofs(axes, roofs, wide)
         placed.sort(key=lambda item: _order(item[0].primitive))
         for primitive, group in groupby(placed, key=lambda item: item[0].primitive):

@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,6 @@ import axe_core_python
 import pandas as pd
 import pytest
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
@@ -30,19 +28,11 @@ from harness.report.reading import read
 from harness.store.store import Store
 from tests.harness.papers.rows import profiled
 from tests.harness.report import sample
+from tests.harness.report.chromium import opened, skip_without_chromium
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DRIVER = shutil.which("chromedriver")
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-dev-shm-usage --force-prefers-reduced-motion"
-)
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
 
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER),
-    reason="no Chromium here: `apt-get install chromium chromium-driver` (Debian) brings it",
-)
+pytestmark = skip_without_chromium
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM or ""
-    for flag in FLAGS.split():
-        options.add_argument(flag)
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('chromium')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    yield driver
-    driver.quit()
+    yield from opened(tmp_path_factory.mktemp("chromium"))
 
 
 @pytest.fixture
@@ -286,7 +268,7 @@ def test_a_chosen_mapping_that_was_not_run_is_named_beneath_its_heat_map(
 ) -> None:
     (path,) = (visit.path for visit in visits if visit.machine and visit.path.name == "mappings.html")
     browser.get(path.as_uri())
-    (caption,) = browser.find_elements(By.CSS_SELECTOR, ".plots.maps figcaption")
+    (caption,) = browser.find_elements(By.CSS_SELECTOR, ".plots figcaption")
     assert caption.text.endswith("Chosen mapping native-opencl-cpu was not run at batch size 256.")
 
 

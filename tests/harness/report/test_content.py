@@ -51,7 +51,7 @@ def test_a_published_number_says_what_it_is_also_where_it_is_the_only_one(made: 
 
 def test_facts_flatten_the_machine(made: Content) -> None:
     facts = {(f.group, f.name): f.value for f in made.facts}
-    assert facts["cpu, caches", "1 data"] == "size: 48 KiB; shared by cores: 1"
+    assert facts["cpu, caches", "data 1"] == "size: 48 KiB; shared by cores: 1"
     assert facts["cpu", "cores"] == "2"
     assert facts["backends", "learner torch"] == "available: yes"
     assert facts["links", "cpu cpu"] == "speed: 8.324 GB/s"

@@ -122,7 +122,7 @@ def test_the_page_and_the_files_show_the_kinds_and_the_core_speed(tmp_path: Path
     assert "<dt>pieces at full speed, median row</dt>" in section
     assert '<data value="50.0">50</data>%' in section
     assert "the more this machine was shared" in section
-    (table,) = re.findall("<h3>timed rows too noisy for a verdict</h3>.*?</section>", page, re.DOTALL)
+    (table,) = re.findall("Timed rows too noisy for a verdict</h3>.*?</table>", page, re.DOTALL)
     named = re.findall('<th scope="row">(.*?)</th>', table)
     assert named == ["in the loop, caches cold", "learner", "in the loop", "all"]
     assert '<data value="6.0">6</data>' in table.partition(">all<")[2]
@@ -130,3 +130,14 @@ def test_the_page_and_the_files_show_the_kinds_and_the_core_speed(tmp_path: Path
     assert tables["noisy_rows"]["kind"].tolist() == ["cold_round", "learner", "round", "all"]
     assert tables["noisy_rows"]["noisy"].tolist() == [0, 1, 1, 2]
     assert tables["core_speed"]["value"].tolist() == [1, 1, 50, 50, 50]
+
+
+def test_small_tables_are_named_by_what_they_are_in_whatever_order_they_were_stored() -> None:
+    link = {"bytes_per_s": 8e9, "source": "cpu", "target": "cuda:0"}
+    backend = {"available": True, "name": "torch", "primitive": "learner", "reason": ""}
+    (described,) = machine_facts.facts({"links": [link]})
+    assert (described.name, described.value) == ("cpu cuda:0", "speed: 8 GB/s")
+    (described,) = machine_facts.facts({"backends": [backend]})
+    assert (described.name, described.value) == ("learner torch", "available: yes")
+    (described,) = machine_facts.facts({"others": [{"size": 3}]})
+    assert (described.name, described.value) == ("3", "yes")

@@ -1,5 +1,6 @@
 """What a reader must be able to tell apart in a plot, by the places of what was drawn."""
 
+import math
 import re
 from itertools import pairwise
 
@@ -11,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness.core.provenance import Provenance
-from harness.papers.drawing import SERIES, colour, marker, new_figure
+from harness.papers.drawing import SERIES, WIDTH_IN, colour, marker, new_figure
 from harness.papers.number import Number
 from harness.report import plots, roofline_plot
-from harness.report.drawing import LEAST_TEXT_PX, STYLE, svg
+from harness.report.drawing import LEAST_TEXT_PX, STYLE, same_drawing, svg
 from harness.report.rows.mappings import HeatMap, PredictedThroughput
 from harness.report.rows.primitives import DeviceRoof, PrimitiveTime, RooflinePoint
 from harness.report.rows.trainings import TrainingCurve
@@ -154,10 +155,12 @@ def test_a_chosen_mapping_that_was_not_run_is_named_with_its_batch_sizes() -> No
 
 def test_a_plot_says_how_wide_it_must_be_for_its_smallest_text() -> None:
     with mpl.rc_context(STYLE):
-        figure, axes = new_figure(width_in=7.2)
+        figure, axes = new_figure()
         axes.set_title("large", fontsize=12)
         axes.text(0.5, 0.5, "small", fontsize=6)
-    assert f'style="--least-width: {7.2 * 72 * LEAST_TEXT_PX / 6:.0f}px"' in svg(figure, "name", "said")
+    assert f'style="--least-width: {math.ceil(WIDTH_IN * 72 * LEAST_TEXT_PX / 6)}px"' in svg(
+        figure, "name", "said"
+    )
 
 
 def test_a_drawing_holds_only_what_is_seen() -> None:
@@ -184,3 +187,18 @@ def test_marks_that_look_unlike_keep_their_looks() -> None:
         axes.scatter([1, 2], [1, 2], c=[colour(0), colour(1)])
         drawn = svg(figure, "name", "said")
     assert re.findall(r"<g[^>]*fill: var\(--series-(\d)\)[^>]*><use [^>]*/></g>", drawn) == ["1", "2"]
+
+
+def test_figures_without_a_name_are_equal_if_they_show_the_same() -> None:
+    def drawn(value: float, description: str) -> Markup:
+        with mpl.rc_context(STYLE):
+            figure, axes = new_figure()
+            axes.plot([0.0, value], [0.0, 1.0], "o-")
+            return svg(figure, None, description)
+
+    first, same, other = drawn(1.0, "one claim"), drawn(1.0, "another claim"), drawn(2.0, "one claim")
+    assert first != same
+    assert same_drawing(first) == same_drawing(same)
+    ids = [set(re.findall(r' id="([^"]+)"', plot)) for plot in (first, other)]
+    assert ids[0]
+    assert not ids[0] & ids[1]  # on one page
