@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.mapping import Mapping, Problem, Target
 from harness.profile.cases.base import block_rows, random_transitions, targets
@@ -71,6 +70,9 @@ class SharedParts:
     ) -> Replay:
         """Return a full replay as the runtime would compose it.
 
+        Replays whose tree is apart from their storage share the storage of a device: it is larger than the caches, and
+        one for each tree would take most of a profile's memory.
+
         Args:
             target: backend and device of the replay management.
             fusion: `NONE` keeps tree and storage separate; otherwise they are fused if possible.
@@ -85,9 +87,16 @@ class SharedParts:
         form = Fusion.REPLAY if possible and fusion is not Fusion.NONE else Fusion.NONE
         key = target, mapping.storage, form, fetched
         if key not in self._replays:
-            storage_made = storage_of(self.workload, mapping)
-            made = replay_of(self.workload, mapping, storage_made, form, self._batch_size)
-            fill(made, np.random.default_rng(0), profiled_start(self.workload))
+            made = replay_of(
+                self.workload, mapping, storage_of(self.workload, mapping), form, self._batch_size
+            )
+            same = next((one for kept, one in self._replays.items() if kept[1:] == key[1:]), None)
+            rng = np.random.default_rng(0)
+            if form is Fusion.NONE and same is not None:
+                made.storage = same.storage  # the empty one is let go: its pages were never touched
+                prioritise(made, range(len(made)), rng)
+            else:
+                fill(made, rng, profiled_start(self.workload))
             self._replays[key] = made
         return self._replays[key]
 
@@ -144,9 +153,23 @@ def fill(replay: Replay, rng: np.random.Generator, start: TrainedStart | None = 
         first = len(replay)
         count = min(free, len(block["reward"]))
         columns = {name: column[:count] for name, column in block.items()}
-        td_errors: npt.NDArray[np.float64] = rng.standard_normal(count)
         if isinstance(replay, PrioritizedReplay):
-            replay.insert(columns, td_errors)  # one call per block, because the tree may be simulated
+            # One call per block, because the tree may be simulated.
+            replay.insert(columns, rng.standard_normal(count))
             continue
         replay.insert(columns)
-        replay.update_priorities(np.arange(first, first + count), td_errors)
+        prioritise(replay, range(first, first + count), rng)
+
+
+def prioritise(replay: Replay, rows: range, rng: np.random.Generator) -> None:
+    """Give rows of a replay random priorities, some at a time, because the tree may be simulated.
+
+    Args:
+        replay: the replay.
+        rows: the rows, all of them filled.
+        rng: generator of the priorities.
+    """
+    step = block_rows(replay.storage)
+    for first in range(rows.start, rows.stop, step):
+        some = np.arange(first, min(first + step, rows.stop))
+        replay.update_priorities(some, rng.standard_normal(len(some)))

@@ -23,8 +23,8 @@ LARGEST_REPLAY_BYTES = 2**28
 AT_ONCE = 13
 """Number of full replays for which memory is planned.
 
-A table's cases hold a storage, up to five full replays, their batches and learners, and a storage and four replays on
-a device, which may use the host's memory.
+A table's cases hold a storage, up to three full replays, the trees of others, their batches and learners, and a storage
+and a replay on a device, which may use the host's memory. The rest is left for the libraries that they load.
 """
 
 

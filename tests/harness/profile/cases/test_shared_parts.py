@@ -82,3 +82,20 @@ def test_processes_of_on_policy_actors_are_shared_by_number(made):
         one.on_policy_actors(plan, learner, processes)
     assert [pool.processes for pool in Pool.started] == [2, 1]
     assert [pool.plan for pool in Pool.started] == [plan, plan]
+
+
+def test_replays_whose_trees_are_apart_share_one_storage_and_have_priorities_of_their_own(made):
+    one = parts()
+    flat, binary, fused = one.replay(Target("flat")), one.replay(Target("binary")), one.replay(NATIVE)
+    assert flat.storage is binary.storage
+    assert fused.storage is not flat.storage, "its rows are in the same native call as its tree"
+    rows = np.arange(2048)
+    for replay in (flat, binary):
+        assert len(replay) == 2048
+        assert (replay.tree.get(rows) > 0).all()
+        replay.update_priorities(rows[:4], np.full(4, 7.0))
+    before = flat.tree.get(rows)
+    binary.update_priorities(rows, np.ones(2048))
+    np.testing.assert_array_equal(flat.tree.get(rows), before)
+    drawn = binary.sample(32, np.random.default_rng(0))
+    np.testing.assert_array_equal(drawn.batch["reward"], flat.storage.gather(drawn.indices)["reward"])
