@@ -411,7 +411,7 @@ class Store:
             differ += [f"cell {a[0]}" for a, b in zip(ours[:shared], theirs[:shared], strict=True) if a != b]
             if differ:
                 found = f"another {differ[0]} than the run of this key in {self.path} has"
-                allowed = "the same run, or its continuation; merge into another folder to have both"
+                allowed = "the same run, or its continuation; read that store by itself (--results)"
                 raise UserError(other.path, f"run {record.id} ({record.key})", found, allowed)
             added = theirs[shared:]
         for cell, finished_at, rows in added:

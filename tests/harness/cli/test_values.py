@@ -1,0 +1,62 @@
+"""Empty texts and numbers that are not finite: refused for every option and argument of every command."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from typer.main import get_group
+
+from harness.cli.app import app
+from tests.harness.cli.command_line import Placerl, refused
+
+
+def parameters() -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield each option and argument that takes a value, with the words that name its command."""
+
+    def below(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+        if not hasattr(command, "list_commands"):
+            for one in command.params:
+                if not (getattr(one, "is_flag", False) or one.name == "help"):
+                    yield words, one
+            return
+        for name in command.list_commands(None):
+            yield from below(command.get_command(None, name), (*words, name))
+
+    return below(get_group(app), ())
+
+
+def given(words: tuple[str, ...], parameter: Any, value: str) -> tuple[str, ...]:
+    """Return a command line on which this parameter has this value, and arguments before it some other one."""
+    if parameter.param_type_name == "option":
+        return (*words, parameter.opts[0], value)
+    before = [one for command, one in PARAMETERS if command == words and one.param_type_name == "argument"]
+    return (*words, *["x"] * before.index(parameter), value)
+
+
+PARAMETERS = list(parameters())
+
+
+def test_every_value_that_is_empty_is_refused_by_name(placerl: Placerl) -> None:
+    named = {(*words, one.opts[0]) for words, one in PARAMETERS}
+    assert {("reproduce", "--only"), ("run", "--place"), ("bench", "learner", "--cells")} <= named
+    for words, one in PARAMETERS:
+        for value in ("", " "):
+            outcome = placerl(*given(words, one, value))
+            refused(outcome, f"{one.metavar or one.opts[0]}: found {value!r}; allowed: ")
+
+
+def test_every_number_that_is_not_finite_is_refused_by_name(placerl: Placerl) -> None:
+    numbers = [(words, one) for words, one in PARAMETERS if one.type_descriptor.annotation in (int, float)]
+    assert len(numbers) > 30
+    for words, one in numbers:
+        for value in ("nan", "inf", "-inf", "1e999"):
+            outcome = placerl(*given(words, one, value))
+            refused(outcome, f"{one.metavar or one.opts[0]}: found {value!r}; allowed: ")
+
+
+@pytest.mark.parametrize("words", [("--only=",), ("--paper", "")])
+def test_other_spellings_of_an_empty_option_are_refused_too(placerl: Placerl, words: tuple[str, ...]) -> None:
+    refused(
+        placerl("claims", *words),
+        "--only: found ''; allowed: a value that is not empty, or the option left out",
+    )
