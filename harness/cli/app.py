@@ -1,7 +1,9 @@
 """The Typer application of `placerl`: the files of the commands register their commands with it."""
 
 import importlib
+from contextlib import suppress
 from importlib import metadata
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,13 +36,44 @@ def commands() -> list[str]:
 
 
 class OneLineErrors(TyperGroup):
-    """A group of commands that reports mistakes in the arguments as a `UserError`, in one line of text."""
+    """A group of commands that reports mistakes in the arguments as a `UserError`, in one line of text.
+
+    It refuses an empty text, such as `--only "$PAPER"` gives where PAPER is unset, and a number that is not finite,
+    for every option and argument of its commands.
+    """
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        found: Any = super().resolve_command(ctx, args)
+        name, command, rest = found
+        if ctx.resilient_parsing:  # a line that the shell completes may be anything
+            return found
+        inner = type(ctx)(command, info_name=name, parent=ctx, **command.context_settings)
+        given, _, _ = command.make_parser(inner).parse_args(list(rest))
+        for parameter in command.params:
+            values = given.get(parameter.name)
+            for value in values if isinstance(values, list | tuple) else [values]:
+                if isinstance(value, str):
+                    _check_value(parameter, value)
+        return found
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except TyperException as error:
             raise _user_error(error) from error
+
+
+def _check_value(parameter: Any, text: str) -> None:
+    field, is_option = parameter.metavar or parameter.opts[0], parameter.param_type_name == "option"
+    if not text.strip():
+        allowed = "a value that is not empty" + is_option * ", or the option left out"
+        raise UserError("command line", field, repr(text), allowed)
+    if parameter.type_descriptor.annotation is not float:
+        return
+    most = parameter.type_descriptor.parameter_info.max
+    with suppress(ValueError):  # what is no number, or above the maximum, is refused where it is converted
+        if not isfinite(number := float(text)) and (most is None or not number > most):
+            raise UserError("command line", field, repr(text), "a finite number")
 
 
 def _user_error(error: Any) -> UserError:
