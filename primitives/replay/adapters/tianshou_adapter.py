@@ -7,9 +7,15 @@
 tianshou keeps its own storage, which its n-step returns and frame stacks need. Priorities are stored in this
 project's tree instead of tianshou's segment tree, and indices are drawn in one native call. Importance weights
 and priority updates are tianshou's own: its algorithms multiply `batch.weight` into their losses and send TD
-errors to `update_weight`.
+errors to `update_weight`. An algorithm that never does so gets a warning.
+
+Every method works as tianshou's, except where tianshou's gives results of other items or leaves an argument unused:
+`reset` takes the priorities of the items too, so that none of them is drawn later; the vector buffer's `set_beta` and
+`weight_norm` have their effect; `dropnull`, which would leave priorities at the rows of other items, raises
+NotImplementedError. `load_hdf5` also reads what tianshou's own buffer saved.
 """
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -18,19 +24,64 @@ from tianshou import data
 
 from primitives.replay.adapters.segment_tree import SegmentTree
 
+_SAMPLES_UNANSWERED = 100
+"""Calls of `sample` in a row without `update_weight` after which the buffer warns, once."""
+
 
 class _NativeTree:
     maxsize: int
+    weight: SegmentTree
+    _beta: float
+    _unanswered = 0
 
     def __init__(self, *arguments: Any, fanout: int = 16, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.weight = SegmentTree(self.maxsize, fanout)
         self._rng = np.random.default_rng(options.get("random_seed", 42))
+        if "weight_norm" in options:
+            self._weight_norm = options["weight_norm"]  # which tianshou's vector buffer leaves out
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        weight = state["weight"]
+        if not isinstance(weight, SegmentTree):  # saved by tianshou's own buffer
+            rows = np.arange(len(weight))
+            state["weight"] = SegmentTree(len(weight))
+            state["weight"][rows] = weight[rows]
+        state.setdefault("_rng", np.random.default_rng(42))
+        super().__setstate__(state)  # type: ignore[misc]
 
     def sample_indices(self, batch_size: int | None) -> npt.NDArray[np.int64]:
         if batch_size and batch_size > 0 and len(self) > 0:  # type: ignore[arg-type]
             return self.weight.tree.sample(batch_size, self._rng)
         return super().sample_indices(batch_size)  # type: ignore[misc]
+
+    def sample(self, batch_size: int | None) -> Any:
+        self._unanswered += 1
+        if self._unanswered == _SAMPLES_UNANSWERED:
+            warnings.warn(
+                f"{type(self).__name__}: found {_SAMPLES_UNANSWERED} samples without update_weight, so no priority "
+                "changes; allowed: an algorithm that sends TD errors back. Others take tianshou.data.ReplayBuffer",
+                stacklevel=2,
+            )
+        return super().sample(batch_size)  # type: ignore[misc]
+
+    def update_weight(self, index: npt.NDArray, new_weight: Any) -> None:
+        self._unanswered = 0
+        super().update_weight(index, new_weight)  # type: ignore[misc]
+
+    def reset(self, keep_statistics: bool = False) -> None:
+        super().reset(keep_statistics)  # type: ignore[misc]
+        self.weight[np.arange(self.maxsize)] = 0.0
+
+    def set_beta(self, beta: float) -> None:
+        super().set_beta(beta)  # type: ignore[misc]
+        self._beta = beta  # which tianshou's vector buffer sets only in its parts
+
+    def dropnull(self) -> None:
+        raise NotImplementedError(
+            f"dropnull: found a {type(self).__name__}; allowed: tianshou.data.ReplayBuffer, as priorities stay at "
+            "their rows"
+        )
 
 
 class PrioritizedReplayBuffer(_NativeTree, data.PrioritizedReplayBuffer):

@@ -285,7 +285,7 @@ def check_what_is_not_offered_is_refused_by_name():
 def check_a_dqn_saves_and_goes_on():
     def train(kind):
         pfrl.utils.set_random_seed(0)
-        rng = np.random.default_rng(0)
+        rng, exploration = np.random.default_rng(0), np.random.default_rng(0)
         q_function = q_functions.FCStateQFunctionWithDiscreteAction(
             2, 2, n_hidden_layers=1, n_hidden_channels=4
         )
@@ -294,7 +294,7 @@ def check_a_dqn_saves_and_goes_on():
             torch.optim.Adam(q_function.parameters()),
             kind(100, num_steps=2),
             gamma=0.9,
-            explorer=explorers.ConstantEpsilonGreedy(0.5, lambda: int(rng.integers(2))),
+            explorer=explorers.ConstantEpsilonGreedy(0.5, lambda: int(exploration.integers(2))),
             replay_start_size=8,
             minibatch_size=4,
         )
