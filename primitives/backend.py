@@ -8,9 +8,11 @@ functions. (The suffix keeps a `torch.py` or `cuda.py` from shadowing the librar
 is on `sys.path`.)
 """
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from inspect import Parameter, signature
 from pathlib import Path
 from types import ModuleType
 
@@ -95,6 +97,30 @@ def path(package: str, name: str) -> str:
     if name not in modules:
         raise ValueError(f"backend: unknown {name!r}; allowed: {', '.join(modules)}")
     return modules[name]
+
+
+def check_options(
+    create: Callable[..., object], name: str, options: Collection[str], positional: int = 0
+) -> None:
+    """Check that a backend has all options that it is given.
+
+    Args:
+        create: the function or class whose parameters are the backend's options.
+        name: the backend's name.
+        options: names of the given options.
+        positional: how many of the first parameters are no options.
+
+    Raises:
+        TypeError: there is no such option.
+    """
+    parameters = list(signature(create).parameters.values())[positional:]
+    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters):
+        return  # which the function checks itself
+    known = [parameter.name for parameter in parameters]
+    for option in options:
+        if option not in known:
+            allowed = ", ".join(known) or "no options"
+            raise TypeError(f"{option}: found an option that backend {name!r} lacks; allowed: {allowed}")
 
 
 def load(package: str, name: str) -> ModuleType:

@@ -21,6 +21,7 @@ SUITES = {
     "primitives/quantization/test_conformance.py": "every backend of fixed point",
     "primitives/quantization/native/executor_test.cpp": "the executor's operations in fixed point, on threads",
     "primitives/quantization/test_native_products.py": "several C++ files of the products",
+    "primitives/replay/test_numbers.py": "every replay",
     "primitives/replay/test_process.py": "every replay",
     "primitives/sum_tree/test_conformance.py": "every backend of the sum tree",
     "primitives/sum_tree/test_new_backend.py": "what adding a backend takes",

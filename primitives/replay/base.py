@@ -1,6 +1,7 @@
 """The interface of every replay buffer."""
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -12,6 +13,7 @@ from primitives.one_caller import OwnProcess
 from primitives.replay import snapshot
 from primitives.replay.storage import Storage
 from primitives.replay.whole_copy import CopiedWhole
+from primitives.sum_tree.base import checked_flag, checked_generator, checked_integer
 
 _SNAPSHOT_FORMAT = 1
 _COLUMN = "column/"
@@ -138,8 +140,9 @@ class Replay(CopiedWhole, OwnProcess, ABC):
             The batch; `out` if it was given.
 
         Raises:
-            TypeError, ValueError: a batch size below 1, nothing to sample, or an `out` that does not fit; the state
-                of the replay and of `rng` is unchanged. A `ConcurrentReplay` whose priorities are all 0 finds that
+            TypeError, ValueError: a batch size that is not an integer of at least 1, an `rng` or `stratified` of
+                another type, nothing to sample, or an `out` that does not fit; the state of the replay and of `rng`
+                is unchanged. A `ConcurrentReplay` whose priorities are all 0 finds that
                 out after it has drawn from `rng`.
         """
 
@@ -147,12 +150,16 @@ class Replay(CopiedWhole, OwnProcess, ABC):
         """Return a `Sample` of uninitialised arrays for `sample` to fill; it can be used again.
 
         Args:
-            batch_size: B, number of items.
+            batch_size: B, number of items, at least 0.
+
+        Raises:
+            TypeError, ValueError: not an integer, or below 0.
         """
+        size = checked_integer("batch_size", batch_size, 0)
         return Sample(
-            np.empty(batch_size, np.int64),
-            np.empty(batch_size, np.float32),
-            self.storage.allocate(batch_size),
+            np.empty(size, np.int64),
+            np.empty(size, np.float32),
+            self.storage.allocate(size),
         )
 
     @abstractmethod
@@ -252,18 +259,27 @@ class Replay(CopiedWhole, OwnProcess, ABC):
     def _restore(self, size: int, cursor: int, state: Any, arrays: Mapping[str, npt.NDArray]) -> None:
         """Restore a snapshot's position, state and arrays; ValueError and no change if that is not possible."""
 
-    def _check_sampling(self, batch_size: int) -> None:
+    def _checked_sampling(
+        self, batch_size: int, rng: np.random.Generator, stratified: bool
+    ) -> tuple[int, bool]:
+        """Return the batch size as an int and `stratified` as a bool, after checking the arguments of `sample`."""
         self._check_process()
-        if batch_size < 1:
-            raise ValueError(f"batch_size: found {batch_size}; allowed: at least 1")
+        size = checked_integer("batch_size", batch_size, 1, sys.maxsize)
+        checked_generator(rng)
+        in_parts = checked_flag("stratified", stratified)
         if not len(self):
             raise ValueError("sample: found an empty replay buffer; allowed: at least one item")
+        return size, in_parts
 
     def _checked_out(self, out: Sample | None, batch_size: int) -> Sample:
         """Return `out`, checked before any random number is drawn, or new arrays if it is None."""
         if out is None:
             return self.allocate(batch_size)
+        if not isinstance(out, Sample):
+            raise TypeError(f"out: found {type(out).__name__}; allowed: a Sample that `allocate` returns")
         for name, array, dtype in (("indices", out.indices, _INT64), ("weights", out.weights, _FLOAT32)):
+            if not isinstance(array, np.ndarray):
+                raise TypeError(f"out.{name}: found {type(array).__name__}; allowed: an array of {dtype}")
             if array.dtype != dtype or array.shape != (batch_size,) or not array.flags.carray:
                 found = f"{array.dtype} {array.shape}{'' if array.flags.writeable else ', read-only'}"
                 allowed = f"{dtype} {(batch_size,)}, contiguous, aligned and writeable"

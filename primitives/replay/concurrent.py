@@ -1,7 +1,7 @@
 """Prioritised replay for many threads, in C++ (PAL IV-D)."""
 
-import operator
 import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,20 +11,31 @@ import numpy.typing as npt
 from primitives.replay.base import Contents, Replay, Sample, as_td_errors
 from primitives.replay.prioritized import (
     Normalisation,
-    check_options,
     checked_beta,
+    checked_options,
     checked_priority_state,
+    item_priorities,
     padded,
     value_at,
 )
 from primitives.replay.schedule import Schedule
 from primitives.replay.storage import Storage, as_indices
+from primitives.sum_tree.base import (
+    FANOUT_MAX,
+    FANOUT_MIN,
+    checked_flag,
+    checked_generator,
+    checked_integer,
+)
 from primitives.sum_tree.running_sums import running_sums_max
 
 RELEASE_FROM_LINES = 1024
 """A call that moves at least this many cache lines releases the GIL. For fewer lines, releasing the GIL costs more
 than the call itself.
 """
+
+
+_NOTHING = (None, None, None)  # indices, weights and columns that the extension makes
 
 
 class ConcurrentReplay(Replay):
@@ -72,16 +83,16 @@ class ConcurrentReplay(Replay):
 
         Raises:
             ImportError: the native extension is not built.
-            TypeError: a storage in a device's memory.
+            TypeError: an argument of another type, or a storage in a device's memory.
             ValueError: an argument out of its range, or a storage that is not empty.
         """
-        check_options(alpha, beta, epsilon, normalisation)
+        alpha, beta, epsilon = checked_options(alpha, beta, epsilon, normalisation)
         if not storage.on_host:
             raise TypeError(f"storage: found {type(storage).__name__}; allowed: one on the host")
         if storage.size:
             raise ValueError(f"storage: found {storage.size} items; allowed: an empty one")
-        if not 2 <= fanout <= 256:
-            raise ValueError(f"fanout: found {fanout}; allowed: 2 to 256")
+        fanout = checked_integer("fanout", fanout, FANOUT_MIN, FANOUT_MAX)
+        release_from_lines = checked_integer("release_from_lines", release_from_lines, 0, 2**62)
         super().__init__(storage)
         self.alpha = alpha
         self.epsilon = epsilon
@@ -187,26 +198,27 @@ class ConcurrentReplay(Replay):
     ) -> Sample:
         self._check_process()
         beta = checked_beta(self.beta)
-        found = self._native.sample(batch_size, rng, stratified, beta, *(out or (None, None, None)))
+        found = None
+        if out is None or isinstance(out, Sample):
+            found = self._native.sample(batch_size, rng, stratified, beta, *(out or _NOTHING))
         if found is None:
             found = self._sample_checked(batch_size, rng, stratified, beta, out)
         if found is False:
             raise ValueError("sample: found no item of positive priority; allowed: at least one")
-        return out or Sample(*found)
+        return Sample(*found) if out is None else out
 
     def _sample_checked(
         self, batch_size: int, rng: np.random.Generator, stratified: bool, beta: float, out: Sample | None
     ) -> Any:
-        if batch_size < 1:
-            raise ValueError(f"batch_size: found {batch_size}; allowed: at least 1")
-        if not isinstance(rng, np.random.Generator):
-            raise TypeError(f"rng: found {type(rng).__name__}; allowed: numpy.random.Generator")
-        filled: tuple[Any, Any, Any] = (None, None, None)
+        size = checked_integer("batch_size", batch_size, 1, sys.maxsize)
+        checked_generator(rng)
+        in_parts = checked_flag("stratified", stratified)
+        filled: tuple[Any, Any, Any] = _NOTHING
         if out is not None:
-            self._checked_out(out, batch_size)
+            self._checked_out(out, size)
             indices, weights = np.asarray(out.indices), np.asarray(out.weights)
             filled = indices.view(np.int64), weights.view(np.float32), _plain(out.batch)
-        found = self._native.sample(operator.index(batch_size), rng, bool(stratified), beta, *filled)
+        found = self._native.sample(size, rng, in_parts, beta, *filled)
         if found is None:
             raise TypeError(f"out: found {out}; allowed: arrays that `allocate` returns")
         return found
@@ -262,9 +274,7 @@ class ConcurrentReplay(Replay):
     def _checked(self, td_errors: npt.ArrayLike, batch_size: int) -> npt.NDArray[np.float64]:
         array = np.array(as_td_errors(td_errors, batch_size))  # a copy is contiguous and aligned
         largest = float(np.abs(array).max(initial=0.0))
-        with np.errstate(over="ignore"):  # in single precision, as the tree computes and keeps it
-            priority = float(np.float32(largest + self.epsilon) ** np.float32(self.alpha))
-        if not priority <= self._priority_max:
+        if not item_priorities(np.array(largest), self.alpha, self.epsilon) <= self._priority_max:
             raise ValueError(
                 f"td_errors: found {largest}; allowed: a priority of at most {self._priority_max:.4g}"
             )

@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from primitives.replay.checks import cast, number
 from primitives.replay.whole_copy import CopiedWhole
+from primitives.sum_tree.base import checked_integer
+
+REWARD_KINDS = "biuf"
 
 
 class NStepReturns(CopiedWhole):
@@ -37,17 +41,16 @@ class NStepReturns(CopiedWhole):
             environments: E, environments stepped together, at least 1.
 
         Raises:
+            TypeError: an argument of another type.
             ValueError: an argument out of its range.
         """
-        if n < 1:
-            raise ValueError(f"n: found {n}; allowed: at least 1")
-        if not 0 <= gamma <= 1:
+        self.n = n = checked_integer("n", n, 1)
+        self.gamma = number("gamma", gamma, "0 to 1")
+        self.environments = environments = checked_integer("environments", environments, 1)
+        if not 0 <= self.gamma <= 1:
             raise ValueError(f"gamma: found {gamma}; allowed: 0 to 1")
-        if environments < 1:
-            raise ValueError(f"environments: found {environments}; allowed: at least 1")
-        self.n = n
-        self.gamma = gamma
-        self.environments = environments
+        # The sum of n rewards must not overflow.
+        self._reward_max = float(np.finfo(np.float32).max) / n
         # Row s holds the transitions that started s steps after a multiple of n, one column per environment.
         self._live = np.zeros((n, environments), np.bool_)
         self._age = np.zeros((n, environments), np.int64)
@@ -72,14 +75,15 @@ class NStepReturns(CopiedWhole):
             (float32), each (m, ...), m from 1 to n * E; None if none is complete.
 
         Raises:
+            TypeError: rewards that are no real numbers, or `terminated` or `truncated` that are not bool.
             ValueError: columns missing or unknown, not E rows, a `next_observation` of another shape than
-                `observation`, or numbers that those of the first step would cut, such as floats after integers; state
-                unchanged.
+                `observation`, numbers that those of the first step would cut, such as floats after integers, or a
+                reward whose sum over n steps may exceed float32; state unchanged.
         """
         arrays = self._checked(step)
         reward = arrays["reward"].astype(np.float64)
-        terminated = arrays["terminated"].astype(np.bool_)
-        ended = terminated | arrays["truncated"].astype(np.bool_)
+        terminated = arrays["terminated"]
+        ended = terminated | arrays["truncated"]
 
         slot = self._step % self.n
         self._step += 1
@@ -113,7 +117,8 @@ class NStepReturns(CopiedWhole):
     def _checked(self, step: Mapping[str, npt.ArrayLike]) -> dict[str, npt.NDArray]:
         names = {"observation", "action", "reward", "next_observation", "terminated", "truncated"}
         if step.keys() != names:
-            raise ValueError(f"step: found columns {sorted(step)}; allowed: exactly {sorted(names)}")
+            found = sorted(map(str, step))
+            raise ValueError(f"step: found columns {found}; allowed: exactly {sorted(names)}")
         arrays = {name: np.asarray(column) for name, column in step.items()}
         for name, array in arrays.items():
             expected: tuple[int, ...] = (self.environments,)
@@ -130,4 +135,17 @@ class NStepReturns(CopiedWhole):
                 raise ValueError(
                     f"step[{name!r}]: found dtype {array.dtype}; allowed: as in the first step, {first}"
                 )
+            if name in self._started:
+                arrays[name] = cast(f"step[{name!r}]", array, self._started[name].dtype)
+            if name in ("terminated", "truncated") and array.dtype != np.bool_:
+                raise TypeError(f"step[{name!r}]: found dtype {array.dtype}; allowed: bool")
+        reward = arrays["reward"]
+        if reward.dtype.kind not in REWARD_KINDS:
+            raise TypeError(f"step['reward']: found dtype {reward.dtype}; allowed: real numbers")
+        too_large = np.isfinite(reward) & (np.abs(reward.astype(np.float64)) > self._reward_max)
+        if too_large.any():
+            raise ValueError(
+                f"step['reward']: found {reward[too_large][0]}; "
+                f"allowed: at most {self._reward_max:.4g} in magnitude over {self.n} steps"
+            )
         return arrays

@@ -7,10 +7,31 @@ import numpy as np
 import numpy.typing as npt
 
 from primitives.replay.base import PriorityTree, Replay, Sample, as_td_errors
+from primitives.replay.checks import number
 from primitives.replay.schedule import Schedule
 from primitives.replay.storage import Storage, as_indices
 
 Normalisation = Literal["batch", "none"]
+
+PRIORITY_MIN = float(np.finfo(np.float32).tiny)
+"""The smallest priority of an item, the smallest normal float32: one that rounds to 0 could never be drawn."""
+
+
+def item_priorities(
+    td_errors: npt.NDArray[np.float64], alpha: float, epsilon: float
+) -> npt.NDArray[np.float64]:
+    """Compute the priorities of items, (|TD error| + epsilon) ** alpha, but at least `PRIORITY_MIN`.
+
+    Args:
+        td_errors: (B,) finite.
+        alpha: exponent, at least 0.
+        epsilon: number added to |TD error|, above 0.
+
+    Returns:
+        (B,), infinite where the power overflows.
+    """
+    with np.errstate(over="ignore"):
+        return np.maximum((np.abs(td_errors) + epsilon) ** alpha, PRIORITY_MIN)
 
 
 def importance_weights(
@@ -24,7 +45,8 @@ def importance_weights(
 
     w(i) = (1/N * sum(P) / P(i)) ** beta (PAL Algorithm 1, line 15), then divided by the largest w of the batch when
     `normalisation` is "batch", so that weights only scale a gradient down (Schaul et al. 2015, section 3.4 and
-    Algorithm 1, line 12). With "none" the weights are PAL's own, not normalised.
+    Algorithm 1, line 12): that is (min(P) / P(i)) ** beta, which no beta makes overflow. With "none" the weights are
+    PAL's own, not normalised; one above the largest float32 is infinite, which every learner refuses.
 
     Args:
         priorities: (B,) P(i) as they were when the items were sampled, all positive.
@@ -36,10 +58,11 @@ def importance_weights(
     Returns:
         (B,) float32.
     """
-    weights = (total / (items * np.asarray(priorities, np.float64))) ** beta
+    values = np.asarray(priorities, np.float64)
     if normalisation == "batch":
-        weights /= weights.max()
-    return weights.astype(np.float32)
+        return ((values.min() / values) ** beta).astype(np.float32)
+    with np.errstate(over="ignore"):
+        return ((total / items / values) ** beta).astype(np.float32)
 
 
 def value_at(schedule: float | Schedule, step: int) -> float:
@@ -51,15 +74,19 @@ def checked_beta(beta: float) -> float:
     """Return `beta`, the exponent of the importance weights, after checking it.
 
     Raises:
+        TypeError: it is not a number.
         ValueError: it is negative, infinite or NaN.
     """
+    beta = number("beta", beta, "a number of 0 or more")
     if not 0 <= beta < np.inf:
         raise ValueError(f"beta: found {beta}; allowed: 0 or more")
     return beta
 
 
-def check_options(alpha: float, beta: float | Schedule, epsilon: float, normalisation: str) -> None:
-    """Check the options that every prioritised replay takes.
+def checked_options(
+    alpha: float, beta: float | Schedule, epsilon: float, normalisation: str
+) -> tuple[float, float | Schedule, float]:
+    """Return the options that every prioritised replay takes, after checking them.
 
     Args:
         alpha: exponent on priorities, at least 0.
@@ -67,26 +94,35 @@ def check_options(alpha: float, beta: float | Schedule, epsilon: float, normalis
         epsilon: number added to |TD error|, above 0.
         normalisation: how importance weights are normalised, "batch" or "none".
 
+    Returns:
+        alpha, beta and epsilon, numbers as floats.
+
     Raises:
+        TypeError: an option is not a number, or a schedule does not return one.
         ValueError: an option is out of its range.
     """
+    alpha, epsilon = (
+        number("alpha", alpha, "a number of 0 or more"),
+        number("epsilon", epsilon, "a number above 0"),
+    )
     if not 0 <= alpha < np.inf:
         raise ValueError(f"alpha: found {alpha}; allowed: 0 or more")
-    checked_beta(value_at(beta, 0))
+    first = checked_beta(value_at(beta, 0))
     if not 0 < epsilon < np.inf:
         raise ValueError(f"epsilon: found {epsilon}; allowed: more than 0")
     if normalisation not in ("batch", "none"):
         raise ValueError(f"normalisation: found {normalisation!r}; allowed: 'batch', 'none'")
+    return alpha, beta if callable(beta) else first, epsilon
 
 
 class PrioritizedReplay(Replay):
     """A replay buffer that samples by priority.
 
-    Item i is drawn with probability P(i) / sum(P), where P(i) = (|TD error| + epsilon) ** alpha. A new item
-    takes the maximum priority that any item has had so far (1 before the first update), so that it is soon
-    sampled (Schaul et al. 2015, Algorithm 1, line 6; PAL IV-D2), unless its own TD error is given (MAP II-A1:
-    actors compute the initial priority). Importance weights are `importance_weights` of the priorities as
-    they are when the batch is drawn.
+    Item i is drawn with probability P(i) / sum(P), where P(i) = (|TD error| + epsilon) ** alpha, but at least
+    `PRIORITY_MIN` (`item_priorities`), so that every item can be drawn. A new item takes the maximum priority that any
+    item has had so far (1 before the first update), so that it is soon sampled (Schaul et al. 2015, Algorithm 1, line
+    6; PAL IV-D2), unless its own TD error is given (MAP II-A1: actors compute the initial priority). Importance weights
+    are `importance_weights` of the priorities as they are when the batch is drawn.
 
     Not thread-safe: `primitives.replay.concurrent.ConcurrentReplay` is.
 
@@ -129,7 +165,7 @@ class PrioritizedReplay(Replay):
             raise ValueError(f"tree: found capacity {tree.capacity}; allowed: at least {storage.capacity}")
         if storage.size or tree.total:
             raise ValueError("storage, tree: found items or priorities; allowed: both empty")
-        check_options(alpha, beta, epsilon, normalisation)
+        alpha, beta, epsilon = checked_options(alpha, beta, epsilon, normalisation)
         super().__init__(storage)
         self.tree = tree
         self.alpha = alpha
@@ -145,7 +181,7 @@ class PrioritizedReplay(Replay):
         return value_at(self._beta, self.samples_drawn)
 
     def _priorities(self, td_errors: npt.ArrayLike, batch_size: int) -> npt.NDArray[np.float64]:
-        return (np.abs(as_td_errors(td_errors, batch_size)) + self.epsilon) ** self.alpha
+        return item_priorities(as_td_errors(td_errors, batch_size), self.alpha, self.epsilon)
 
     def insert(
         self, batch: Mapping[str, npt.ArrayLike], td_errors: npt.ArrayLike | None = None
@@ -181,7 +217,7 @@ class PrioritizedReplay(Replay):
         stratified: bool = False,
         out: Sample | None = None,
     ) -> Sample:
-        self._check_sampling(batch_size)
+        batch_size, stratified = self._checked_sampling(batch_size, rng, stratified)
         beta = checked_beta(self.beta)
         out = self._checked_out(out, batch_size)
         out.indices[:] = self.tree.sample(batch_size, rng, stratified)
@@ -195,8 +231,9 @@ class PrioritizedReplay(Replay):
     def update_priorities(self, indices: npt.ArrayLike, td_errors: npt.ArrayLike) -> None:
         self._check_process()
         rows = as_indices(indices, len(self))
+        priorities = self._priorities(td_errors, len(rows))
         if len(rows):
-            self._set_priorities(rows, self._priorities(td_errors, len(rows)))
+            self._set_priorities(rows, priorities)
 
     def _set_priorities(self, indices: npt.NDArray[np.int64], priorities: npt.NDArray[np.float64]) -> None:
         self.tree.update(indices, priorities)

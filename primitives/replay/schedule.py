@@ -1,7 +1,11 @@
 """Schedules, which change a hyper-parameter over gradient steps."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from primitives.replay.checks import number
+from primitives.sum_tree.base import checked_integer
 
 Schedule = Callable[[int], float]
 """A function that maps a step, counted from 0, to the value of a hyper-parameter."""
@@ -25,8 +29,10 @@ class LinearSchedule:
     steps: int
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise ValueError(f"steps: found {self.steps}; allowed: at least 1")
+        checked_integer("steps", self.steps, 1)
+        for name, value in (("initial", self.initial), ("final", self.final)):
+            if not math.isfinite(number(name, value)):
+                raise ValueError(f"{name}: found {value}; allowed: a finite number")
 
     def __call__(self, step: int) -> float:
         fraction = min(max(step, 0) / self.steps, 1.0)

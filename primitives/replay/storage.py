@@ -12,7 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from primitives.replay.checks import cast
 from primitives.replay.whole_copy import CopiedWhole
+from primitives.sum_tree.base import checked_integer
 
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 
@@ -105,20 +107,21 @@ class Storage(CopiedWhole):
             fields: column specifications by name, at least one.
 
         Raises:
-            TypeError: a dtype that holds Python objects or has no fixed size.
+            TypeError: a capacity that is not an integer, a name that is not text, or a dtype that holds Python objects
+                or has no fixed size.
             ValueError: a capacity below 1 or no fields.
         """
-        if capacity < 1:
-            raise ValueError(f"capacity: found {capacity}; allowed: at least 1")
+        self.capacity = checked_integer("capacity", capacity, 1)
         if not fields:
             raise ValueError("fields: found none; allowed: at least one")
         for name, field in fields.items():
+            if not isinstance(name, str):
+                raise TypeError(f"fields: found the name {name!r}; allowed: text")
             dtype = np.dtype(field.dtype)
             if dtype.hasobject or dtype.itemsize == 0:
                 raise TypeError(f"fields[{name!r}]: found dtype {dtype}; allowed: dtypes of fixed size")
         self.fields = dict(fields)
         self._layouts = [(name, field.shape, np.dtype(field.dtype)) for name, field in fields.items()]
-        self.capacity = int(capacity)
         self.size = 0
         self.cursor = 0
         self._allocate_columns()
@@ -176,10 +179,14 @@ class Storage(CopiedWhole):
         Raises:
             TypeError: a dtype that does not cast to the column's within its kind (float64 to float32 does,
                 float to uint8 does not).
-            ValueError: a column missing, unknown, or of another shape; n of 0 or above the capacity.
+            ValueError: a column missing, unknown, or of another shape; n of 0 or above the capacity; or a number out
+                of the column's range.
         """
+        if not isinstance(batch, Mapping):
+            raise TypeError(f"batch: found {type(batch).__name__}; allowed: arrays by column name")
         if batch.keys() != self.fields.keys():
-            raise ValueError(f"batch: found columns {sorted(batch)}; allowed: exactly {sorted(self.fields)}")
+            found = sorted(map(str, batch))
+            raise ValueError(f"batch: found columns {found}; allowed: exactly {sorted(self.fields)}")
         arrays = {name: np.asarray(batch[name]) for name in self.fields}
         first = next(iter(arrays.values()))
         n = first.shape[0] if first.ndim else 0
@@ -190,11 +197,8 @@ class Storage(CopiedWhole):
             allowed, dtype = (n, *field.shape), np.dtype(field.dtype)
             if array.shape != allowed:
                 raise ValueError(f"batch[{name!r}]: found shape {array.shape}; allowed: {allowed}")
-            if array.dtype == dtype:
-                continue
-            if not np.can_cast(array.dtype, dtype, "same_kind"):
-                raise TypeError(f"batch[{name!r}]: found dtype {array.dtype}; allowed: what casts to {dtype}")
-            arrays[name] = array.astype(dtype)
+            if array.dtype != dtype:
+                arrays[name] = cast(f"batch[{name!r}]", array, dtype)
         return arrays
 
     def checked_position(self, size: Any, cursor: Any) -> tuple[int, int]:
@@ -316,6 +320,5 @@ class Storage(CopiedWhole):
 
     def allocate(self, batch_size: int) -> dict[str, npt.NDArray]:
         """Return uninitialised arrays (batch_size, *shape) by column name, for the argument `out` of `gather`."""
-        return {
-            name: np.empty((batch_size, *field.shape), field.dtype) for name, field in self.fields.items()
-        }
+        count = checked_integer("batch_size", batch_size, 0)
+        return {name: np.empty((count, *field.shape), field.dtype) for name, field in self.fields.items()}

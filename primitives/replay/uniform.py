@@ -27,7 +27,7 @@ class UniformReplay(Replay):
         stratified: bool = False,
         out: Sample | None = None,
     ) -> Sample:
-        self._check_sampling(batch_size)
+        batch_size, stratified = self._checked_sampling(batch_size, rng, stratified)
         out = self._checked_out(out, batch_size)
         if stratified:
             strata = (np.arange(batch_size) + rng.random(batch_size)) / batch_size

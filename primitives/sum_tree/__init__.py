@@ -38,6 +38,7 @@ def create(capacity: int, *, backend: str = "native", fanout: int = 16, **option
         BackendUnavailableError: the backend cannot be used on this machine.
     """
     module = _backend.load(__name__, backend)
+    _backend.check_options(module.create, backend, options, positional=2)
     tree: SumTree = module.create(capacity, fanout, **options)
     return tree
 

@@ -40,6 +40,28 @@ def checked_integer(name: str, value: SupportsIndex, low: int, high: int | None 
     return number
 
 
+def checked_flag(name: str, value: bool | np.bool_) -> bool:
+    """Return a truth value as a bool; a text such as "False" would count as True.
+
+    Raises:
+        TypeError: the value is neither True nor False.
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise TypeError(f"{name}: found {value!r}; allowed: True, False")
+
+
+def checked_generator(rng: np.random.Generator) -> np.random.Generator:
+    """Return `rng`, after checking that it is a Generator.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(f"rng: found {type(rng).__name__}; allowed: numpy.random.Generator")
+    return rng
+
+
 def _vector(name: str, values: ArrayLike, kinds: str, allowed: str) -> NDArray[Any]:
     array = np.asarray(values)
     if array.ndim != 1:
@@ -189,13 +211,13 @@ class SumTree(ABC):
 
         Raises:
             ValueError: `batch_size` below 1, or a total of 0.
-            TypeError: `batch_size` is not an integer, or `rng` is not a Generator.
+            TypeError: `batch_size` is not an integer, `rng` not a Generator, or `stratified` neither True nor False.
         """
         size = checked_integer("batch_size", batch_size, 1, sys.maxsize)
-        if not isinstance(rng, np.random.Generator):
-            raise TypeError(f"rng: found {type(rng).__name__}; allowed: numpy.random.Generator")
+        checked_generator(rng)
+        in_parts = checked_flag("stratified", stratified)
         self._positive_total()
-        return self._sample(size, rng, bool(stratified))
+        return self._sample(size, rng, in_parts)
 
     def update(self, indices: ArrayLike, priorities: ArrayLike) -> None:
         """Set P[indices[b]] = priorities[b]; if an index is repeated, its last priority is kept (PAL IV-A4).

@@ -16,6 +16,7 @@ cycles, and a tree in software answers them with the same numbers. It is built a
 
 from typing import Any
 
+from primitives.backend import check_options
 from primitives.fpga.export import toolchain
 from primitives.sum_tree.base import SumTree
 from primitives.sum_tree.fpga_timed import TimedSumTree
@@ -45,6 +46,7 @@ def create(capacity: int, fanout: int, **options: Any) -> SumTree:
         ValueError: an argument is out of range; the message names it.
         TypeError: there is no such option.
     """
+    check_options(PipelineOptions, "fpga", options)
     made = PipelineOptions(**options)
     if made.contents not in CONTENTS:
         raise ValueError(f"contents: found {made.contents!r}; allowed: {', '.join(CONTENTS)}")

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from pfrl import replay_buffers
 
 from primitives import sum_tree
+from primitives.replay.adapters.segment_tree import drawable
 
 
 def _global_seed() -> int:
@@ -83,7 +84,7 @@ class PriorityRing:
             raise AssertionError(
                 f"update_errors: found priorities {priorities}; allowed: {len(self._sampled)} above 0"
             )
-        self.tree.update(self._sampled, priorities)
+        self.tree.update(self._sampled, drawable(priorities))
         self._sampled = None
         self.max_priority = max(self.max_priority, float(priorities.max()))
 

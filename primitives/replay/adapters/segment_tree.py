@@ -4,6 +4,13 @@ import numpy as np
 import numpy.typing as npt
 
 from primitives import sum_tree
+from primitives.replay.prioritized import PRIORITY_MIN
+
+
+def drawable(priorities: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return priorities of which none that is positive rounds to 0 in the tree, where it could never be drawn."""
+    values = np.asarray(priorities, np.float64)
+    return np.where(values > 0, np.maximum(values, PRIORITY_MIN), values)
 
 
 class SegmentTree:
@@ -29,7 +36,7 @@ class SegmentTree:
 
     def __setitem__(self, index: int | npt.NDArray[np.integer], value: npt.ArrayLike) -> None:
         rows = np.asarray(index, np.int64).reshape(-1)
-        self.tree.update(rows, np.broadcast_to(np.asarray(value, np.float64), rows.shape).copy())
+        self.tree.update(rows, np.broadcast_to(drawable(value), rows.shape).copy())
 
     def reduce(self) -> float:
         """Return the sum of all priorities."""

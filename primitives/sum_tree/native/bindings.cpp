@@ -51,7 +51,7 @@ class Tree {
     }
 
     nb::object sample(nb::handle batch_size, nb::handle rng, nb::handle stratified) {
-        if (!PyLong_CheckExact(batch_size.ptr()))
+        if (!PyLong_CheckExact(batch_size.ptr()) || !PyBool_Check(stratified.ptr()))
             return nb::none();
         const npy_intp count = PyLong_AsSsize_t(batch_size.ptr());
         if (count == -1)
@@ -59,13 +59,10 @@ class Tree {
         if (count < 1 || !(tree_.total() > 0) || !source_.use(rng))
             return nb::none();
         nb::object indices = new_vector(count, NPY_INT64);
-        const int in_parts = PyObject_IsTrue(stratified.ptr());
-        if (in_parts < 0)
-            nb::raise_python_error();
         const Seed seed = seed_from(source_.words());
         if (!(tree_.total() > 0)) // another thread may have taken the last priority during the wait
             return nb::none();
-        tree_.sample(seed, in_parts, data<int64_t>(indices), count);
+        tree_.sample(seed, stratified.ptr() == Py_True, data<int64_t>(indices), count);
         return indices;
     }
 

@@ -118,3 +118,41 @@ def test_later_steps_keep_their_numbers_or_are_refused() -> None:
     with pytest.raises(ValueError, match="next_observation"):
         returns.add(whole | {"next_observation": np.zeros((1, 2))})
     assert rows(returns.add(whole)) == [(0, 1.0, 1, False, GAMMA)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("reward", ["1"]),
+        ("reward", [None]),
+        ("reward", [1j]),
+        ("reward", [3e38]),
+        ("terminated", [None]),
+        ("terminated", ["False"]),
+        ("terminated", [0.0]),
+        ("terminated", [np.nan]),
+        ("truncated", [0]),
+    ],
+)
+def test_what_would_become_another_number_is_refused_by_name(name: str, value: object) -> None:
+    returns = NStepReturns(2, GAMMA)
+    with pytest.raises((TypeError, ValueError), match=rf"^step\['{name}'\]: found .*; allowed: "):
+        returns.add(a_step(0, [1.0], [False], [False]) | {name: np.array(value)})
+    assert returns.add(a_step(0, [1.0], [False], [False])) is None
+    assert rows(returns.add(a_step(1, [1.0], [True], [False]))) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("n", 2.5), ("n", True), ("gamma", "0.9"), ("environments", "1")]
+)
+def test_arguments_are_numbers(name: str, value: object) -> None:
+    with pytest.raises(TypeError, match=rf"^{name}: found .*; allowed: "):
+        NStepReturns(**{"n": 1, "gamma": 0.9} | {name: value})  # type: ignore[arg-type]
+
+
+def test_integers_beyond_those_of_the_first_step_are_refused() -> None:
+    returns = NStepReturns(2, GAMMA)
+    first = a_step(0, [1.0], [False], [False]) | {"action": np.array([1], np.int8)}
+    returns.add(first)
+    with pytest.raises(ValueError, match=r"^step\['action'\]: found 300; allowed: -128 to 127$"):
+        returns.add(first | {"action": np.array([300])})

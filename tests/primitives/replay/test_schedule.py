@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from primitives.replay import LinearSchedule
@@ -11,3 +12,16 @@ def test_runs_straight_then_level() -> None:
 def test_refuses_no_steps() -> None:
     with pytest.raises(ValueError, match="steps"):
         LinearSchedule(0.4, 1.0, 0)
+
+
+@pytest.mark.parametrize("name", ["initial", "final"])
+@pytest.mark.parametrize("value", ["0.4", None, True, np.nan, np.inf])
+def test_refuses_ends_that_are_no_finite_numbers(name: str, value: object) -> None:
+    with pytest.raises((TypeError, ValueError), match=rf"^{name}: found .*; allowed: "):
+        LinearSchedule(**{"initial": 0.4, "final": 1.0, "steps": 10} | {name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("steps", [True, 2.5, "3", None, -1])
+def test_refuses_steps_that_are_no_count(steps: object) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"^steps: found .*; allowed: "):
+        LinearSchedule(0.4, 1.0, steps)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from primitives import backend, sum_tree
 from primitives.sum_tree.reference_backend import ReferenceSumTree
 from tests.limits import LIMIT_S
 from tests.primitives.copies import WAYS, every_way
-from tests.primitives.sum_tree.variants import AVAILABLE, CppKernels, Variant, every_variant
+from tests.primitives.sum_tree.variants import AVAILABLE, REASONS, CppKernels, Variant, every_variant
 
 # Probability that a right sampler fails one chi-square test. The seeds are fixed, so a pass stays a pass.
 FALSE_ALARM_RATE = 1e-4
@@ -306,6 +306,12 @@ def test_wrong_finds_samples_and_gets(variant: Variant) -> None:
     for source in (None, 0, np.random.RandomState(0), rng.bit_generator):
         with pytest.raises(TypeError, match="rng"):
             tree.sample(2, source)  # type: ignore[arg-type]
+    before = rng.bit_generator.state
+    for stratified in ("False", 0, 1, None, 0.5):
+        with pytest.raises(TypeError, match=r"^stratified: found .*; allowed: True, False$"):
+            tree.sample(2, rng, stratified)  # type: ignore[arg-type]
+    assert rng.bit_generator.state == before
+    assert (tree.sample(9, rng, np.True_).tolist(), rng.bit_generator.state) != ([], before)  # type: ignore[arg-type]
 
 
 @every_variant
@@ -344,8 +350,28 @@ def test_wrong_creation(
 def test_an_unknown_backend_or_option() -> None:
     with pytest.raises(ValueError, match="backend: unknown 'none'; allowed: reference"):
         sum_tree.create(10, backend="none")
-    with pytest.raises(TypeError, match="no_such_option"):
-        sum_tree.create(10, backend="reference", no_such_option=1)
+
+
+@pytest.mark.parametrize(
+    ("backend", "allowed"),
+    [
+        ("reference", "dtype"),
+        ("binary", "dtype"),
+        ("flat", "dtype, device"),
+        ("native", "dtype, simd, aligned, running_sums_max, threads"),
+        ("opencl", "dtype, device"),
+        ("fpga", "form, .*"),
+    ],
+)
+@pytest.mark.parametrize("option", ["no_such_option", "threads"])
+def test_an_option_that_a_backend_lacks_is_refused_by_name(backend: str, allowed: str, option: str) -> None:
+    if backend not in AVAILABLE:
+        pytest.skip(REASONS[backend])
+    if backend == "native":
+        option = "thread"
+    words = rf"^{option}: found an option that backend '{backend}' lacks; allowed: {allowed}$"
+    with pytest.raises(TypeError, match=words):
+        sum_tree.create(10, backend=backend, **{option: 2})
 
 
 def life(tree: sum_tree.SumTree, seed: int) -> list[NDArray]:

@@ -184,14 +184,14 @@ def test_the_manager_works_while_the_interpreter_is_busy():
     assert len(replay) == ITEMS + 5
 
 
-def test_a_td_error_beyond_single_precision_is_refused():
+def test_a_td_error_whose_priority_is_beyond_single_precision_is_refused():
     replay, made, _ = parts("dqn")
     relaxed = RelaxedSteps(replay, made, 1)
-    with pytest.raises(ValueError, match=r"td_errors: found 1e\+39; allowed: a priority of at most"):
-        relaxed.insert(rows_of(replay, 1), [1e39])
+    with pytest.raises(ValueError, match=r"td_errors: found 1e\+66; allowed: a priority of at most"):
+        relaxed.insert(rows_of(replay, 1), [1e66])
     columns = list(replay.storage.checked(rows_of(replay, 1)).values())
     with pytest.raises(ValueError, match="td_errors: found a priority above the largest"):
-        relaxed._fused.insert(columns, 1, [1e39])
+        relaxed._fused.insert(columns, 1, [1e66])
     relaxed.drain()
     assert (len(replay), replay.max_priority) == (ITEMS, 1)
 

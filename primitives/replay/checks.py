@@ -1,0 +1,63 @@
+"""Checks of arguments, and of numbers on their way into a column."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_NUMBERS = "biufc"
+
+
+def number(name: str, value: Any, allowed: str = "a number") -> float:
+    """Return a real number as a float.
+
+    Args:
+        name: the argument's name, for the error.
+        value: the argument's value; a bool or a text is none.
+        allowed: what is allowed, for the error.
+
+    Raises:
+        TypeError: the value is not a real number.
+    """
+    if type(value) is float:  # the usual case
+        return value
+    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        return float(value)
+    raise TypeError(f"{name}: found {value!r}; allowed: {allowed}")
+
+
+def cast(name: str, array: npt.NDArray, dtype: np.dtype) -> npt.NDArray:
+    """Return an array in a column's dtype, checked not to become other numbers than by rounding.
+
+    Args:
+        name: the column's name, for the error.
+        array: the array; it is returned if it has the dtype already.
+        dtype: the column's dtype.
+
+    Raises:
+        TypeError: a dtype that does not cast to the column's within its kind (float64 to float32 does, float to uint8
+            and text to anything else do not).
+        ValueError: a number out of the column's range.
+    """
+    if array.dtype == dtype:
+        return array
+    numbers = array.dtype.kind in _NUMBERS and dtype.kind in _NUMBERS
+    if not np.can_cast(array.dtype, dtype, "same_kind" if numbers else "safe"):
+        raise TypeError(f"{name}: found dtype {array.dtype}; allowed: what casts to {dtype}")
+    if np.can_cast(array.dtype, dtype, "safe"):
+        return array.astype(dtype)
+    if dtype.kind in "fc":
+        with np.errstate(over="ignore"):
+            result = array.astype(dtype)
+        lost = np.isinf(result) & np.isfinite(array)
+        if lost.any():
+            largest = float(np.finfo(dtype).max)
+            raise ValueError(f"{name}: found {array[lost][0]}; allowed: at most {largest:.4g} in magnitude")
+        return result
+    if dtype.kind in "iu" and array.size:
+        limits = np.iinfo(dtype)
+        least, most = array.min(), array.max()
+        if int(least) < limits.min or int(most) > limits.max:
+            found = least if int(least) < limits.min else most
+            raise ValueError(f"{name}: found {found}; allowed: {limits.min} to {limits.max}")
+    return array.astype(dtype)
