@@ -1,6 +1,7 @@
 """Checks of the algorithms in Stable-Baselines3's environment: with equal weights they train as SB3's own do."""
 
 import copy
+import io
 import tempfile
 import warnings
 from pathlib import Path
@@ -283,6 +284,12 @@ def check_sb3s_own_algorithms_refuse_the_buffer_by_name():
         given.replay_buffer = PrioritizedReplayBuffer(200, given.observation_space, given.action_space, "cpu")
         with raises(TypeError, name):
             given.learn(40)
+        loaded, stream = model(kind, algorithm), io.BytesIO()
+        given.save_replay_buffer(stream)
+        stream.seek(0)
+        loaded.load_replay_buffer(stream)
+        with raises(TypeError, name):
+            loaded.learn(40)
 
 
 def check_a_wrapped_sample_is_refused_too():

@@ -2,8 +2,14 @@
 
 import copy
 import inspect
+import io
+import pickle
+import subprocess
+import sys
+import tempfile
 import warnings
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
@@ -131,6 +137,14 @@ class Pair:
         self.own.reset()
         self.ours.reset()
         self.steps = 0
+
+    def save(self):
+        self.own, self.ours = (pickle.loads(pickle.dumps(buffer)) for buffer in (self.own, self.ours))
+
+    def copy(self):
+        kept = self.ours
+        self.own, self.ours = copy.deepcopy(self.own), copy.deepcopy(self.ours)
+        kept.reset()  # the copy must not notice
 
     def compare(self):
         """Compare sizes and contents."""
@@ -349,6 +363,55 @@ def check_reset_forgets_priorities_and_keeps_the_schedule():
     assert (buffer.replay.max_priority, buffer.replay.beta) == (1, 0.5)
     with raises(RuntimeError, "sample"):
         buffer.update_priorities(torch.ones(16))
+
+
+def check_a_copy_has_the_same_priorities_and_draws():
+    original = prioritized(seed=1)
+    stream = io.BytesIO()
+    pickle.dump(original, stream)
+    stream.seek(0)
+    for buffer in (pickle.load(stream), copy.deepcopy(original)):
+        rows = np.arange(50)
+        assert np.array_equal(buffer.replay.priorities(rows), original.replay.priorities(rows))
+        generator, expected = copy.deepcopy(buffer), copy.deepcopy(original)
+        for _ in range(3):
+            assert_same(expected.sample(8).observations, generator.sample(8).observations, "draws")
+            assert torch.equal(expected.weights, generator.weights)
+            assert expected.weights.min() < 0.999
+
+
+def check_a_copy_without_a_seed_draws_from_numpys_global_generator():
+    original = prioritized()
+    again = pickle.loads(pickle.dumps(original))
+    draws = []
+    for buffer in (original, again, again):
+        np.random.seed(5)  # noqa: NPY002 (what SB3 seeds)
+        draws.append(buffer.sample(16).observations)
+    assert torch.equal(draws[0], draws[1])
+    assert torch.equal(draws[1], draws[2])
+    assert not torch.equal(draws[2], again.sample(16).observations)
+
+
+LOAD = """
+import pickle, sys
+with open(sys.argv[1], "rb") as file:
+    buffer = pickle.load(file)
+buffer.sample(4)
+print(buffer.size(), buffer.observations[:, 0, 0].sum(), buffer.replay.priorities(range(50)).sum())
+"""
+
+
+def check_a_pickle_is_read_in_another_process():
+    buffer = prioritized()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "buffer.pkl"
+        path.write_bytes(pickle.dumps(buffer))
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", LOAD, str(path)], capture_output=True, text=True, check=True
+        )
+    size, observations, priorities = map(float, done.stdout.split())
+    assert (size, observations) == (50, sum(range(50)))
+    assert priorities == buffer.replay.priorities(range(50)).sum()
 
 
 def check_priorities_and_weights_are_those_of_the_paper():

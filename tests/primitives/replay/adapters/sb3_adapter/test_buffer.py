@@ -16,7 +16,7 @@ OPERATIONS = st.lists(
     st.one_of(
         st.tuples(st.just("add"), ENDS),
         st.tuples(st.just("add"), ENDS),
-        st.sampled_from([("sample",), ("reset",)]),
+        st.sampled_from([("sample",), ("reset",), ("save",), ("copy",)]),
     ),
     max_size=30,
 )
