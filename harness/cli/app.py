@@ -63,11 +63,18 @@ class OneLineErrors(TyperGroup):
             raise _user_error(error) from error
 
 
+def _field(parameter: Any) -> str:
+    """Return what a user knows an option or an argument by."""
+    metavar = None if parameter.param_type_name == "option" else parameter.metavar
+    return str(metavar or parameter.opts[0])
+
+
 def _check_value(parameter: Any, text: str) -> None:
-    field, is_option = parameter.metavar or parameter.opts[0], parameter.param_type_name == "option"
+    is_option = parameter.param_type_name == "option"
+    field = _field(parameter)
     if not text.strip():
-        allowed = "a value that is not empty" + is_option * ", or the option left out"
-        raise UserError("command line", field, repr(text), allowed)
+        allowed = (is_option and parameter.metavar) or "a value that is not empty"
+        raise UserError("command line", field, repr(text), allowed + is_option * ", or the option left out")
     if parameter.type_descriptor.annotation is not float:
         return
     most = parameter.type_descriptor.parameter_info.max
@@ -83,7 +90,7 @@ def _user_error(error: Any) -> UserError:
     parameter = getattr(error, "param", None)
     if parameter is None:
         return UserError("command line", command, said[:1].lower() + said[1:], listed)
-    field = parameter.metavar or parameter.opts[0]
+    field = _field(parameter)
     if not error.message:
         return UserError("command line", field, "nothing", listed)
     causes: Any = getattr(error.__cause__ or error.__context__, "errors", list)()

@@ -23,7 +23,6 @@ from harness.cli.common import (
     store_path,
 )
 from harness.cli.summary import write_report
-from harness.core.errors import UserError
 from harness.core.progress import bar
 from harness.core.revision import revision
 from harness.papers import Claim
@@ -59,8 +58,6 @@ def reproduce_command(
     as_json: JsonOption = False,
 ) -> None:
     """Measure, map, train and compare every workload of a tier, write the report, and print what was found."""
-    if ray == "":
-        raise UserError("command line", "--ray", "''", "an address, or local")
     tier = tiers.tier(tier_name)
     cells = plan.plan(tier)
     if only:

@@ -67,7 +67,8 @@ def run(  # noqa: PLR0913 (a command: its options)
         str | None,
         typer.Option(
             "--mapping",
-            help="LEARNER-RMM-STORAGE, such as `native[fixed32]-native-cpu`; what `placerl map` chose when left out.",
+            metavar="LEARNER-RMM-STORAGE",
+            help="Targets, such as `native[fixed32]-native-cpu`; what `placerl map` chose when left out.",
         ),
     ] = None,
     batch_size: BatchSizeOption = None,
@@ -338,9 +339,7 @@ def _extent(seconds: float | None, steps: int | None) -> Extent:
 
 def _on_cluster(address: str | None, options: Options, shards: int | None, place: str) -> "Asked | None":
     """Return the requested cluster; UserError for options that a cluster does not support, or that need one."""
-    if not address:
-        if address is not None:
-            raise UserError("command line", "--ray", repr(address), "an address, or local")
+    if address is None:
         for name, found in (("--shards", shards), ("--place", place)):
             if found:
                 raise UserError("command line", name, found, "nothing without --ray")

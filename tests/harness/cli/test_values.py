@@ -33,6 +33,13 @@ def given(words: tuple[str, ...], parameter: Any, value: str) -> tuple[str, ...]
     return (*words, *["x"] * before.index(parameter), value)
 
 
+def field(parameter: Any) -> str:
+    """Return the name that a message gives a parameter: an option's own, or an argument's in the usage line."""
+    return (
+        parameter.opts[0] if parameter.param_type_name == "option" else parameter.metavar or parameter.opts[0]
+    )
+
+
 PARAMETERS = list(parameters())
 
 
@@ -42,7 +49,7 @@ def test_every_value_that_is_empty_is_refused_by_name(placerl: Placerl) -> None:
     for words, one in PARAMETERS:
         for value in ("", " "):
             outcome = placerl(*given(words, one, value))
-            refused(outcome, f"{one.metavar or one.opts[0]}: found {value!r}; allowed: ")
+            refused(outcome, f"{field(one)}: found {value!r}; allowed: ")
 
 
 def test_every_number_that_is_not_finite_is_refused_by_name(placerl: Placerl) -> None:
@@ -51,7 +58,7 @@ def test_every_number_that_is_not_finite_is_refused_by_name(placerl: Placerl) ->
     for words, one in numbers:
         for value in ("nan", "inf", "-inf", "1e999"):
             outcome = placerl(*given(words, one, value))
-            refused(outcome, f"{one.metavar or one.opts[0]}: found {value!r}; allowed: ")
+            refused(outcome, f"{field(one)}: found {value!r}; allowed: ")
 
 
 @pytest.mark.parametrize("words", [("--only=",), ("--paper", "")])
