@@ -408,6 +408,48 @@ def check_a_saved_model_is_loaded_and_trains_on():
             kind.load(path, env=environment(algorithm), replay_buffer_class=None).learn(40)
 
 
+def check_a_saved_replay_buffer_is_loaded_and_trains_on():
+    for algorithm, (_, kind) in ALGORITHMS.items():
+        for policy in ("MlpPolicy", "MultiInputPolicy") if algorithm == "dqn" else ("MlpPolicy",):
+            trained = model(kind, algorithm, policy, n_envs=2)
+            trained.learn(60)
+            kept = copy.deepcopy(trained.replay_buffer)
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "logs" / "buffer"
+                trained.save_replay_buffer(path)
+                for truncate in (True, False):
+                    other = model(kind, algorithm, policy, n_envs=2)
+                    other.load_replay_buffer(path, truncate_last_traj=truncate)
+                    loaded = other.replay_buffer
+                    assert (loaded.pos, loaded.full, loaded.device) == (kept.pos, kept.full, other.device)
+                    assert np.array_equal(loaded.rewards, kept.rewards)
+                    rows = np.arange(60)
+                    assert np.array_equal(loaded.replay.priorities(rows), kept.replay.priorities(rows))
+                    assert loaded.replay.samples_drawn == kept.replay.samples_drawn > 0
+                    other.learn(40, reset_num_timesteps=False)
+                    assert other.replay_buffer.size() == 50
+
+
+def check_a_replay_buffer_of_another_kind_is_refused_on_loading():
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "buffer.pkl"
+        ours = model(PrioritizedDQN, "dqn")
+        before = ours.replay_buffer
+        for other, kind, text in (
+            (model(DQN, "dqn"), TypeError, "ReplayBuffer"),
+            (model(PrioritizedDQN, "dqn", n_envs=2), ValueError, "n_envs"),
+            (model(PrioritizedDQN, "dqn", "CnnPolicy"), ValueError, "observation_space"),
+            (model(PrioritizedSAC, "sac"), ValueError, "action_space"),
+        ):
+            other.save_replay_buffer(path)
+            with raises(kind, text):
+                ours.load_replay_buffer(path)
+            assert ours.replay_buffer is before
+        model(PrioritizedDQN, "dqn", n_steps=3).save_replay_buffer(path)
+        ours.load_replay_buffer(path)
+        assert ours.replay_buffer.n_steps == 1
+
+
 def check_reset_leaves_only_what_comes_after():
     trained = model(PrioritizedTD3, "td3")
     trained.learn(60)
