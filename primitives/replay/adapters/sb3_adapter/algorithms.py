@@ -21,6 +21,7 @@ from stable_baselines3.common.utils import polyak_update
 from torch.nn import functional
 
 from primitives.replay.adapters.sb3_adapter.buffer import PrioritizedReplayBuffer
+from primitives.sum_tree.base import checked_integer
 
 
 class _Prioritized:
@@ -37,11 +38,10 @@ class _Prioritized:
         self.replay_buffer_class = self.replay_buffer_class or PrioritizedReplayBuffer
         if not issubclass(self.replay_buffer_class, PrioritizedReplayBuffer):
             raise TypeError(
-                f"replay_buffer_class: found {self.replay_buffer_class.__name__}; allowed: None, "
-                "PrioritizedReplayBuffer or a subclass"
+                f"replay_buffer_class: found {self.replay_buffer_class.__name__}; allowed: None (also as an argument "
+                "of `load`, for a model that SB3's own class saved), PrioritizedReplayBuffer or a subclass"
             )
-        if self.n_steps < 1:
-            raise ValueError(f"n_steps: found {self.n_steps}; allowed: at least 1")
+        self.n_steps = checked_integer("n_steps", self.n_steps, 1)
         for name in ("n_steps", "gamma"):
             own = getattr(self, name)
             if (found := self.replay_buffer_kwargs.get(name, own)) != own:

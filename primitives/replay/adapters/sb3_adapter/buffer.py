@@ -13,6 +13,8 @@ from stable_baselines3.common.type_aliases import DictReplayBufferSamples, Repla
 
 from primitives.replay import ConcurrentReplay, FieldSpec, Schedule, Storage
 from primitives.replay.adapters.sb3_adapter.caller import refuse_an_algorithm_without_weights
+from primitives.replay.checks import number
+from primitives.sum_tree.base import checked_integer
 
 try:
     import psutil
@@ -49,7 +51,8 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 
     Raises:
         ValueError: an argument out of its range.
-        TypeError: created by an algorithm that does not apply the weights, such as SB3's own.
+        TypeError: an argument of another type, or created by an algorithm that does not apply the weights, such as
+            SB3's own.
     """
 
     replay: ConcurrentReplay
@@ -78,17 +81,14 @@ class PrioritizedReplayBuffer(ReplayBuffer):
             raise ValueError(
                 "optimize_memory_usage: found True; allowed: False, as an item keeps its own next observation"
             )
-        if n_steps < 1:
-            raise ValueError(f"n_steps: found {n_steps}; allowed: at least 1")
-        for name, value in (("buffer_size", buffer_size), ("n_envs", n_envs)):
-            if value < 1:
-                raise ValueError(f"{name}: found {value}; allowed: at least 1")
+        buffer_size = checked_integer("buffer_size", buffer_size, 1)
+        n_envs = checked_integer("n_envs", n_envs, 1)
+        self.n_steps, self.gamma = checked_integer("n_steps", n_steps, 1), number("gamma", gamma)
         BaseBuffer.__init__(
             self, max(buffer_size // n_envs, 1), observation_space, action_space, device, n_envs
         )
         self.optimize_memory_usage = False
         self.handle_timeout_termination = handle_timeout_termination
-        self.n_steps, self.gamma = n_steps, gamma
         storage = Storage(self.buffer_size * n_envs, self._fields())
         self._warn_of_memory(storage.nbytes)
         self.replay = ConcurrentReplay(storage, alpha=alpha, beta=beta, fanout=fanout)
@@ -165,11 +165,13 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         Args:
             obs, next_obs: (n_envs, *shape), or a dict of those; the axis may be missing for one environment.
             action: n_envs * action_dim numbers.
-            reward, done: (n_envs,).
+            reward: (n_envs,).
+            done: (n_envs,), whether the episode ended: booleans, or 0 and 1.
             infos: one dict per environment, whose "TimeLimit.truncated" says that a time limit cut the episode.
 
         Raises:
-            TypeError, ValueError: arrays that do not fit the spaces; nothing is inserted.
+            TypeError, ValueError: arrays that do not fit the spaces, or a `done` that is no truth value; nothing is
+                inserted.
         """
         timeouts = np.zeros(self.n_envs, np.float32)
         if self.handle_timeout_termination:
@@ -182,7 +184,9 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         batch["reward"] = self._rows("reward", reward, (), reshape=True)
         dones = self._rows("done", done, (), reshape=True)
         if dones.dtype.kind not in "biuf":
-            raise TypeError(f"done: found dtype {dones.dtype}; allowed: booleans or numbers")
+            raise TypeError(f"done: found dtype {dones.dtype}; allowed: booleans, or 0 and 1")
+        if dones.dtype.kind != "b" and not ((dones == 0) | (dones == 1)).all():
+            raise ValueError(f"done: found {dones.tolist()}; allowed: booleans, or 0 and 1")
         batch["done"], batch["timeout"] = dones.astype(np.float32), timeouts
         self.replay.insert(batch)
         self.pos += 1
@@ -206,7 +210,9 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         missing_axis = self.n_envs == 1 and array.shape == shape
         if array.shape != allowed:
             if not (missing_axis or (reshape and array.size == np.prod(allowed))):
-                raise ValueError(f"{argument}: found shape {array.shape}; allowed: {allowed}")
+                raise ValueError(
+                    f"{argument}: found shape {array.shape}; allowed: {allowed}{_way_out(array.shape, allowed)}"
+                )
             array = array.reshape(allowed)
         return array
 
@@ -305,20 +311,36 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         dones = (done[chosen] * (1 - timeout[chosen])).reshape(-1, 1)
         return rewards.sum(axis=1, keepdims=True), path[chosen], dones, discounts
 
-    def update_priorities(self, td_errors: torch.Tensor) -> None:
+    def update_priorities(self, td_errors: torch.Tensor | npt.NDArray) -> None:
         """Set the priorities of the last sample.
 
         Args:
-            td_errors: (B,) or (B, 1), finite.
+            td_errors: (B,) or (B, 1), finite; a tensor or an array.
 
         Raises:
             RuntimeError: there was no sample since the buffer was created or reset.
-            ValueError: another number of TD errors than the sample has, NaN or infinity.
+            ValueError: another shape than the sample's, NaN or infinity.
         """
         if self._sampled is None:
             raise RuntimeError("update_priorities: found no sample; allowed: after `sample`")
-        self.replay.update_priorities(self._sampled, td_errors.detach().cpu().numpy().reshape(-1))
+        if isinstance(td_errors, torch.Tensor):
+            td_errors = td_errors.detach().cpu().numpy()
+        errors, count = np.asarray(td_errors), len(self._sampled)
+        if errors.shape == (count, 1):
+            errors = errors[:, 0]
+        elif errors.shape != (count,):
+            raise ValueError(f"td_errors: found shape {errors.shape}; allowed: {(count,)}, {(count, 1)}")
+        self.replay.update_priorities(self._sampled, errors)
 
 
 def _column(name: str, key: str | None) -> str:
     return name if key is None else f"{name}/{key}"
+
+
+def _way_out(found: tuple[int, ...], allowed: tuple[int, ...]) -> str:
+    """Return the end of an error about a shape: what to do about images whose channels are last."""
+    if len(found) == 4 and (found[0], found[3], found[1], found[2]) == allowed:
+        return (
+            ", channels first: VecNormalize(VecTransposeImage(env)), as VecNormalize hands on what it wraps"
+        )
+    return ""

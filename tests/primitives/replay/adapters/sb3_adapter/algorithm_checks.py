@@ -355,6 +355,8 @@ def check_other_buffers_and_conflicting_options_are_refused_by_name():
                 model(kind, algorithm, replay_buffer_kwargs={name: value})
         with raises(ValueError, "n_steps"):
             model(kind, algorithm, n_steps=0)
+        with raises(TypeError, "n_steps: found 2.5"):
+            model(kind, algorithm, n_steps=2.5)
         with raises(TypeError, "wrong"):
             model(kind, algorithm, replay_buffer_kwargs={"wrong": 1})
     given = {"alpha": 0.3}
@@ -406,6 +408,17 @@ def check_a_saved_model_is_loaded_and_trains_on():
             with raises(TypeError, "replay_buffer_class", "None"):
                 kind.load(path)
             kind.load(path, env=environment(algorithm), replay_buffer_class=None).learn(40)
+
+
+def check_a_model_that_sb3s_own_class_saved_trains_on_with_priorities():
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.zip"
+        model(DQN, "dqn", n_steps=3).save(path)
+        with raises(TypeError, "replay_buffer_class", "load"):
+            PrioritizedDQN.load(path, env=environment("dqn"))
+        loaded = PrioritizedDQN.load(path, env=environment("dqn"), replay_buffer_class=None)
+        loaded.learn(40)
+        assert (type(loaded.replay_buffer), loaded.replay_buffer.n_steps) == (PrioritizedReplayBuffer, 3)
 
 
 def check_a_saved_replay_buffer_is_loaded_and_trains_on():

@@ -260,6 +260,15 @@ def check_images_stay_bytes():
     assert pair.ours.sample(4).observations.dtype == torch.uint8
 
 
+def check_images_with_the_channels_last_are_refused_with_the_way_out():
+    for space, image in (("image", lambda a: a), ("dict", lambda a: {"box": np.zeros((2, 3)), "image": a})):
+        buffer = Pair(space, "box", 4, 2).ours
+        shape = (2, *buffer.observation_space["image"].shape) if space == "dict" else (2, *buffer.obs_shape)
+        wrong = image(np.zeros((shape[0], *shape[2:], shape[1]), np.uint8))
+        with raises(ValueError, "obs", "VecTransposeImage"):
+            buffer.add(wrong, wrong, np.zeros((2, 2)), np.zeros(2), np.zeros(2), [{}, {}])
+
+
 def check_steps_that_do_not_fit_are_refused_and_change_nothing():
     good = {
         "obs": np.zeros((2, 3)),
@@ -283,6 +292,8 @@ def check_steps_that_do_not_fit_are_refused_and_change_nothing():
         ("reward", ["1", "2"], TypeError),
         ("done", [None, None], TypeError),
         ("done", np.zeros(1), ValueError),
+        ("done", [0.5, 1], ValueError),
+        ("done", [np.nan, 0], ValueError),
         ("infos", [{}], ValueError),
     ]
     pair = Pair("box", "box", 4, 2)
@@ -304,6 +315,7 @@ def check_steps_that_do_not_fit_are_refused_and_change_nothing():
 
 
 def check_arguments_out_of_range_are_refused_by_name():
+    created = {"buffer_size": 4, "observation_space": BOX, "action_space": ACTIONS["box"]}
     for name, value in (
         ("buffer_size", 0),
         ("n_envs", 0),
@@ -314,9 +326,11 @@ def check_arguments_out_of_range_are_refused_by_name():
         ("optimize_memory_usage", True),
     ):
         with raises(ValueError, f"{name}: found"):
-            PrioritizedReplayBuffer(
-                **{"buffer_size": 4, "observation_space": BOX, "action_space": ACTIONS["box"]} | {name: value}
-            )
+            PrioritizedReplayBuffer(**created | {name: value})
+    for name in ("buffer_size", "n_envs", "n_steps", "gamma", "alpha", "beta", "fanout"):
+        for value in ("3", None) if name in ("gamma", "alpha", "beta") else (2.0, 2.5, "3", None):
+            with raises(TypeError, f"{name}: found"):
+                PrioritizedReplayBuffer(**created | {name: value})
 
 
 def check_n_step_returns_of_a_dictionary_are_those_of_its_parts():
@@ -429,10 +443,22 @@ def check_priorities_and_weights_are_those_of_the_paper():
     assert np.allclose(buffer.weights[:, 0].numpy(), expected, rtol=1e-4)
 
 
-def check_a_wrong_number_of_td_errors_and_nan_are_refused():
+def check_an_array_of_td_errors_sets_the_priorities_that_a_tensor_sets():
     buffer = prioritized()
     buffer.sample(4)
-    for td_errors in (torch.ones(3), torch.ones(4, 2), torch.tensor([1.0, 2.0, 3.0, float("nan")])):
+    expected = None
+    for td_errors in (torch.arange(4.0), torch.arange(4.0)[:, None], np.arange(4.0), np.arange(4.0)[:, None]):
+        buffer.update_priorities(td_errors)
+        priorities = buffer.replay.priorities(buffer._sampled)
+        assert expected is None or (priorities == expected).all()
+        expected = priorities
+
+
+def check_td_errors_of_another_shape_and_nan_are_refused():
+    buffer = prioritized()
+    buffer.sample(4)
+    nan = torch.tensor([1.0, 2.0, 3.0, float("nan")])
+    for td_errors in (torch.ones(3), torch.ones(4, 2), torch.ones(2, 2), torch.ones(1, 4), nan):
         with raises(ValueError, "td_errors"):
             buffer.update_priorities(td_errors)
 
