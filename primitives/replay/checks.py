@@ -1,5 +1,6 @@
 """Checks of arguments, and of numbers on their way into a column."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,11 @@ def number(name: str, value: Any, allowed: str = "a number") -> float:
     raise TypeError(f"{name}: found {value!r}; allowed: {allowed}")
 
 
+@cache
+def _float_max(dtype: np.dtype) -> np.floating:
+    return np.finfo(dtype).max
+
+
 def cast(name: str, array: npt.NDArray, dtype: np.dtype) -> npt.NDArray:
     """Return an array in a column's dtype, checked not to become other numbers than by rounding.
 
@@ -41,6 +47,10 @@ def cast(name: str, array: npt.NDArray, dtype: np.dtype) -> npt.NDArray:
     """
     if array.dtype == dtype:
         return array
+    if dtype.kind == "f" and array.dtype.kind == "f" and array.size:  # the usual case, without `errstate`
+        least, most, limit = np.minimum.reduce(array, None), np.maximum.reduce(array, None), _float_max(dtype)
+        if -limit <= least and most <= limit:  # false for NaN
+            return array.astype(dtype)
     numbers = array.dtype.kind in _NUMBERS and dtype.kind in _NUMBERS
     if not np.can_cast(array.dtype, dtype, "same_kind" if numbers else "safe"):
         raise TypeError(f"{name}: found dtype {array.dtype}; allowed: what casts to {dtype}")

@@ -15,6 +15,8 @@ Normalisation = Literal["batch", "none"]
 
 PRIORITY_MIN = float(np.finfo(np.float32).tiny)
 """The smallest priority of an item, the smallest normal float32: one that rounds to 0 could never be drawn."""
+_EPSILON_USUAL = (1e-30, 1e30)
+"""With such an epsilon and an alpha of at most 1, no priority overflows or is below `PRIORITY_MIN`."""
 
 
 def item_priorities(
@@ -30,6 +32,8 @@ def item_priorities(
     Returns:
         (B,), infinite where the power overflows.
     """
+    if alpha <= 1 and _EPSILON_USUAL[0] <= epsilon <= _EPSILON_USUAL[1]:
+        return (np.abs(td_errors) + epsilon) ** alpha
     with np.errstate(over="ignore"):
         return np.maximum((np.abs(td_errors) + epsilon) ** alpha, PRIORITY_MIN)
 

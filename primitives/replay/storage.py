@@ -182,7 +182,9 @@ class Storage(CopiedWhole):
             ValueError: a column missing, unknown, or of another shape; n of 0 or above the capacity; or a number out
                 of the column's range.
         """
-        if not isinstance(batch, Mapping):
+        if type(batch) is not dict and not isinstance(
+            batch, Mapping
+        ):  # the first is the usual and the fast case
             raise TypeError(f"batch: found {type(batch).__name__}; allowed: arrays by column name")
         if batch.keys() != self.fields.keys():
             found = sorted(map(str, batch))

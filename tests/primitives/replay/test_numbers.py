@@ -1,5 +1,6 @@
 """Every replay takes the same numbers, refuses the same others by name, and computes the same weights."""
 
+import warnings
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -20,7 +21,7 @@ from primitives.replay import (
     importance_weights,
 )
 from primitives.replay.device import DeviceStorage
-from primitives.replay.prioritized import PRIORITY_MIN
+from primitives.replay.prioritized import PRIORITY_MIN, item_priorities
 from tests.primitives.replay.device.memories import memory
 from tests.primitives.replay.fake_tree import FakeTree
 
@@ -387,3 +388,15 @@ def test_a_capacity_is_a_count(capacity: object) -> None:
 def test_options_of_the_concurrent_replay_are_counts(name: str, value: object) -> None:
     with pytest.raises((TypeError, ValueError), match=rf"^{name}: found .*; allowed: "):
         ConcurrentReplay(Storage(CAPACITY, FIELDS), **{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("epsilon", [1e-31, 1e-30, 1e-6, 1e30, 1e31])
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0, 1.5, 8.0])
+def test_the_priority_of_any_td_error_is_drawable_and_warns_of_nothing(alpha: float, epsilon: float) -> None:
+    largest = float(np.finfo(np.float64).max)
+    td_errors = np.array([0.0, -0.0, 1e-300, 1e-30, 1.0, largest, -largest])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        priorities = item_priorities(td_errors, alpha, epsilon)
+    assert (priorities >= PRIORITY_MIN).all()
+    assert alpha > 1 or np.isfinite(priorities).all()
