@@ -437,8 +437,9 @@ def execute(
                 except Exception as error:
                     rows = [cell.failure(error)]
                 _check_unchanged(code, run)
-                cell.store(run, rows)
-                peak.store(cell.key)
+                with run.writing():
+                    cell.store(run, rows)
+                    peak.store(cell.key)
             last(in_words(rows))
     report(total_s, total_s, "done")
 
@@ -459,8 +460,9 @@ def measure_now(run: Run, cell: Cell, report: Report) -> list[Measurement]:
     code, peak = CodeWatch(), CellPeak(run)
     rows = _measured(run, cell, report, code)
     _check_unchanged(code, run)
-    cell.store(run, rows)
-    peak.store(cell.key)
+    with run.writing():
+        cell.store(run, rows)
+        peak.store(cell.key)
     return rows
 
 

@@ -132,6 +132,15 @@ class Run:
         """
         return self._store.measurements(run=self.record.id, **chosen)
 
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Make everything that a `with` block stores one change: all of it is stored at the end, or nothing.
+
+        Each change writes the whole store, so that one is also faster than several.
+        """
+        with self._store.writing():
+            yield
+
     def finish(self, cell: str, measurements: Sequence[Measurement]) -> None:
         """Store a finished cell (a unit of work) with all its measurements.
 

@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from harness.plan import plan
 from harness.platforms.available_memory import NotEnoughMemory
 from harness.store.cell import Cell
 from harness.store.crash_marker import MAX_CRASHES
-from harness.store.peak_memory import recorded
+from harness.store.peak_memory import CellPeak, recorded
 from harness.store.store import Run, Store
 from tests.harness.store.rows import row
 from tests.limits import LIMIT_S
@@ -211,6 +212,23 @@ def test_what_is_measured_now_is_measured_again_and_its_errors_are_the_caller_s(
     with pytest.raises(ZeroDivisionError):
         plan.measure_now(run, Cell("a", 1, lambda run, report: 1 // 0), silent)
     assert len(run.measurements()) == 2
+
+
+@pytest.mark.parametrize("measure", [plan.execute, plan.measure_now])
+def test_a_cell_and_its_peak_are_one_change_of_the_store(
+    run: Run, monkeypatch: pytest.MonkeyPatch, measure: Any
+) -> None:
+    """Each change writes the whole store; and a kill between two would leave a cell without its peak."""
+
+    def break_off(peak: CellPeak, cell: str) -> None:
+        assert run.cells() == ["run/a"]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(CellPeak, "store", break_off)
+    cell = Cell("run/a", 1, lambda run, report: [row(1.0)])
+    with recorded(run), pytest.raises(KeyboardInterrupt):
+        measure(run, [cell] if measure == plan.execute else cell, silent)
+    assert "run/a" not in run.cells()
 
 
 def test_while_peaks_are_recorded_each_cell_stores_its_own(run: Run) -> None:
