@@ -5,12 +5,14 @@ acknowledged. So is each copy of it, also one that is made during a change: it r
 The price is that each change writes the whole file.
 """
 
+import errno
 import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from harness.store.file import connect
 from harness.store.snapshot import leftovers, state
@@ -35,8 +37,9 @@ def draft(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection]:
     with closing(_locked(path, timeout_s)), path.open("rb") as old:
         try:
             new.unlink(missing_ok=True)  # of a writer that was killed
-            with new.open("xb") as copy:
-                shutil.copyfileobj(old, copy, _COPIED_BYTES)
+            with open(new, "xb", opener=_private) as copy:  # the store itself may be private
+                _copy(old, copy)
+            _own_as(path.stat(), new)
             shutil.copystat(path, new)
             with closing(connect(new, "rw")) as database:
                 database.execute("PRAGMA journal_mode = MEMORY")  # a draft that fails is thrown away
@@ -76,9 +79,39 @@ def _locked(path: Path, timeout_s: float) -> sqlite3.Connection:
         database.close()  # another thread has replaced the file meanwhile
 
 
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _copy(old: BinaryIO, new: BinaryIO) -> None:
+    """Copy a file into an empty one, by the kernel where it can: that takes a third of the time.
+
+    On file systems whose files can share blocks (XFS, Btrfs), nothing is copied.
+    """
+    with suppress(OSError):  # what a file system or an old kernel does not support is done by the rest
+        while os.copy_file_range(old.fileno(), new.fileno(), _COPIED_BYTES):
+            pass
+    shutil.copyfileobj(old, new, _COPIED_BYTES)
+
+
+def _own_as(wanted: os.stat_result, new: Path) -> None:
+    """Give a file the owner and group of another, as far as this user may: root must not take a user's store."""
+    given = new.stat()
+    if (wanted.st_uid, wanted.st_gid) == (given.st_uid, given.st_gid):
+        return
+    for owner in (wanted.st_uid, -1):
+        with suppress(OSError):
+            os.chown(new, owner, wanted.st_gid)
+            return
+
+
 def _flush(path: Path) -> None:
+    """Wait until a file or folder is on the disk; not for folders of file systems that cannot say (CIFS)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL or not path.is_dir():
+            raise
     finally:
         os.close(descriptor)
