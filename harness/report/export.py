@@ -243,7 +243,7 @@ def write(store: Path, folder: Path, formats: Sequence[str] = ("csv", "parquet")
     return written
 
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """First characters of a cell that a spreadsheet evaluates or drops (OWASP, CSV Injection)."""
 
 Save = Callable[[Path], object]

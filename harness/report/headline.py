@@ -26,6 +26,7 @@ from harness.papers.number import Number, from_text
 from harness.report import answers, pages, plots, reference
 from harness.report.content import Content
 from harness.report.files import write_atomically
+from harness.report.markdown_text import code, escaped
 from harness.report.reading import read
 from harness.report.reference import Reference
 from harness.store.store import Store
@@ -66,10 +67,10 @@ def table(content: Content, name: str) -> str:
     lines = [
         f"| question | the reference run [`{name}`]({page_of(name).as_posix()}) |",
         "|---|---|",
-        *(f"| {question} | {answer} |" for question, answer in _answers(content)),
+        *(f"| {escaped(question)} | {escaped(answer)} |" for question, answer in _answers(content)),
     ]
-    begun = f"Begun {content.run.started_at[:10]} on: " if content.run else ""
-    return "\n".join([*lines, "", f"{begun}{pages.machine_in_a_line(content)}."]) + "\n"
+    begun = f"Begun {escaped(content.run.started_at[:10])} on: " if content.run else ""
+    return "\n".join([*lines, "", f"{begun}{escaped(pages.machine_in_a_line(content))}."]) + "\n"
 
 
 def _answers(content: Content) -> Iterator[tuple[str, str]]:
@@ -141,9 +142,9 @@ def verdicts(content: Content, committed: Reference) -> str:
     lines = [
         f"# Verdicts of the reference run `{committed.name}`",
         "",
-        f"Run of the {run.tier} tier, begun {run.started_at}, revision `{run.revision[:12]}`, machine "
-        f"`{run.fingerprint}`: {pages.machine_in_a_line(content)}. The verdicts are those of the checks at the "
-        "revision that wrote this page. [Verdicts](../verdicts.md) says what each word requires.",
+        f"Run of the {escaped(run.tier)} tier, begun {escaped(run.started_at)}, revision {code(run.revision[:12])}, "
+        f"machine {code(run.fingerprint)}: {escaped(pages.machine_in_a_line(content))}. The verdicts are those of the "
+        "checks at the revision that wrote this page. [Verdicts](../verdicts.md) says what each word requires.",
         "",
     ]
     for key, title in papers.titles().items():
@@ -156,16 +157,12 @@ def verdicts(content: Content, committed: Reference) -> str:
             "|---|---|---|---|---|",
         ]
         lines += [
-            f"| {v.key} | {_cell(v.place)} | {_cell(v.statement)} | {v.finding.outcome} | {v.provenance or '–'} |"
+            f"| {v.key} | {escaped(v.place)} | {escaped(v.statement)} | {v.finding.outcome} | {v.provenance or '–'} |"
             for v in content.verdicts
             if v.paper == key
         ]
         lines.append("")
     return "\n".join(lines)
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
 
 
 def in_readme(text: str, made: str) -> str:

@@ -13,6 +13,7 @@ from harness.core.suites import Suite
 from harness.papers.number import Number, format_value
 from harness.report.content import Content
 from harness.report.formatting import scale_and_unit
+from harness.report.markdown_text import escaped, hidden
 from harness.report.rows.primitives import PrimitiveTime
 from harness.report.rows.trainings import Throughput
 
@@ -304,18 +305,14 @@ def _parts(cell: Cell) -> tuple[str, ...]:
 def as_markdown(table: TextTable) -> str:
     """Return a table in GitHub's Markdown, with its title as a heading."""
     if table.missing:
-        return f"## {table.title}\n\n{table.missing}\n"
+        return f"## {escaped(table.title)}\n\n{table.missing}\n"
 
     def line(cells: Sequence[str]) -> str:
-        safe = (
-            cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
-            for cell in cells
-        )
-        return f"| {' | '.join(safe)} |"
+        return f"| {' | '.join(map(escaped, cells))} |"
 
     rule = "|" + "---|" * len(table.columns)
     rows = (["; ".join(_parts(cell)) for cell in row] for row in table.rows)
-    return "\n".join([f"## {table.title}", "", line(table.columns), rule, *map(line, rows), ""])
+    return "\n".join([f"## {escaped(table.title)}", "", line(table.columns), rule, *map(line, rows), ""])
 
 
 def as_latex(table: TextTable) -> str:
@@ -381,10 +378,11 @@ def _longest_word(text: str) -> int:
 def _latex(text: str) -> str:
     r"""Escape text so that LaTeX prints it literally; text between backticks becomes `\texttt`.
 
-    pdfTeX cannot print letters beyond Latin-1: their names are printed instead.
+    pdfTeX cannot print letters beyond Latin-1, nor control characters: their numbers are printed instead.
     """
+    line = re.sub(r"[ \t\r\n]+", " ", text)
     safe = "".join(
-        _LATEX.get(c, c if ord(c) < 0x100 else rf"\texttt{{U+{ord(c):04X}}}") for c in text.replace("\n", " ")
+        _LATEX.get(c, c if ord(c) < 0x100 and not hidden(c) else rf"\texttt{{U+{ord(c):04X}}}") for c in line
     )
     safe = re.sub(r"-(?=-)", "-{}", safe)  # not a dash
     safe = re.sub(r"(?<![\w})\]-])-(?=\d)", "$-$", safe)  # not a hyphen
