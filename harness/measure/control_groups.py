@@ -14,7 +14,7 @@ V1, V2 = "cgroup", "cgroup2"
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
-class Group(NamedTuple):
+class ControlGroup(NamedTuple):
     """A control group that contains this process, directly or with other groups in between.
 
     Attributes:
@@ -32,7 +32,7 @@ class _Mount(NamedTuple):
     folder: Path  # where it is mounted
 
 
-def groups(controller: str, root: Path | None = None) -> Iterator[Group]:
+def groups(controller: str, root: Path | None = None) -> Iterator[ControlGroup]:
     """Yield the control groups of a controller that contain this process, the innermost first.
 
     Args:
@@ -49,7 +49,7 @@ def groups(controller: str, root: Path | None = None) -> Iterator[Group]:
             # In a container a group may be named as the host sees it, while only its own subtree is mounted.
             parts = group.relative_to(mount.shown).parts if inside else ()
             for depth in range(len(parts), -1, -1):
-                yield Group(version, mount.folder.joinpath(*parts[:depth]))
+                yield ControlGroup(version, mount.folder.joinpath(*parts[:depth]))
 
 
 def lines(file: Path) -> list[str]:

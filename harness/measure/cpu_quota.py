@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.measure.control_groups import V2, Group, groups, lines
+from harness.measure.control_groups import V2, ControlGroup, groups, lines
 
 _PERIOD_US = 100_000
 """The kernel's period, where a group states none."""
@@ -73,7 +73,7 @@ def cpu_quota(root: Path | None = None) -> CpuQuota:
     return CpuQuota(smallest, stated_in, tuple(unreadable))
 
 
-def _stated(group: Group) -> Iterator[tuple[Path, str, str]]:
+def _stated(group: ControlGroup) -> Iterator[tuple[Path, str, str]]:
     """Yield the file of a group's quota, and quota and period as text; nothing if the group has no such file."""
     if group.version == V2:
         file = group.folder / "cpu.max"

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from harness.core.errors import NotRunError
-from harness.measure.control_groups import V1, Group, groups, lines
+from harness.measure.control_groups import V1, ControlGroup, groups, lines
 
 PROCESS_BYTES = 2_500_000_000
 """Largest resident memory, in bytes, that a process may reach by measuring, without the files that it maps."""
@@ -94,7 +94,7 @@ def _left_in_groups(root: Path) -> Iterator[int]:
             yield left_bytes
 
 
-def _left(group: Group) -> int | None:
+def _left(group: ControlGroup) -> int | None:
     """Return the bytes left of a group's limit; None if it has none."""
     limits: tuple[str, ...] = ("memory.max", "memory.high")
     used, droppable = "memory.current", "inactive_file"

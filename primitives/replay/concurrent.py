@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from primitives.interrupts import whole_imports
 from primitives.replay.base import Contents, Replay, Sample, as_td_errors
 from primitives.replay.prioritized import (
     Normalisation,
@@ -107,7 +108,8 @@ class ConcurrentReplay(Replay):
     def _created(self) -> Any:
         """Return a native replay without items, over the storage's columns."""
         try:
-            from primitives._native import replay as native
+            with whole_imports():
+                from primitives._native import replay as native
         except ImportError as error:
             raise ImportError(f"ConcurrentReplay: the native extension is not built: {error}") from error
 

@@ -68,7 +68,8 @@ def missing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, bool], I
         package, _, own = name.rpartition(".")
         if package:
             monkeypatch.delattr(primitives, own, raising=False)
-        monkeypatch.delitem(sys.modules, name, raising=False)
+        monkeypatch.setitem(sys.modules, name, None)  # so that what is imported here does not stay
+        del sys.modules[name]
         monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
         opencl_runtime.devices.cache_clear()
         opencl_runtime.load.cache_clear()

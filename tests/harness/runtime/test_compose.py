@@ -278,6 +278,7 @@ def test_an_environment_of_ones_own_is_made_as_it_is_and_not_looked_for_in_envpo
     class Own:
         def reset(self, *, seed):
             self.seed = seed
+            return None, {}
 
     def make():
         made.append(Own())

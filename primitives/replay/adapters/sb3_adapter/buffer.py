@@ -11,13 +11,15 @@ from gymnasium import spaces
 from stable_baselines3.common.buffers import BaseBuffer, ReplayBuffer
 from stable_baselines3.common.type_aliases import DictReplayBufferSamples, ReplayBufferSamples
 
+from primitives.interrupts import whole_imports
 from primitives.replay import ConcurrentReplay, FieldSpec, Schedule, Storage
 from primitives.replay.adapters.sb3_adapter.caller import refuse_an_algorithm_without_weights
 from primitives.replay.checks import number
 from primitives.sum_tree.base import checked_integer
 
 try:
-    import psutil
+    with whole_imports():
+        import psutil
 except ImportError:  # optional, as for SB3
     psutil = None  # type: ignore[assignment]
 
