@@ -100,7 +100,7 @@ def choose(device: str | int) -> Any:
     found = devices()
     if isinstance(device, str) and device.isdecimal():
         device = int(device)
-    if isinstance(device, int) and 0 <= device < len(found):
+    if isinstance(device, int) and not isinstance(device, bool) and 0 <= device < len(found):
         return found[device]
     if isinstance(device, str):
         for candidate in found:

@@ -60,20 +60,23 @@ def create(
         ValueError: an unknown name or a value out of range; the message names the argument and what is allowed.
     """
     checks.one_of("name", name, _ALGORITHMS)
+    if not isinstance(observation_shape, (tuple, list)):
+        raise ValueError(f"observation_shape: found {observation_shape!r}; allowed: a tuple of integers")
     for size in observation_shape:
         checks.whole("observation_shape", size, 1)
     checks.whole("action_size", action_size, 1)
+    checks.truth("n_step", n_step)
     if dtype not in (torch.float32, torch.float64):
         raise ValueError(f"dtype: found {dtype}; allowed: torch.float32, torch.float64")
     algorithm, settings = _ALGORITHMS[name]
     if n_step and name == "ppo":
         raise ValueError("n_step: found True; allowed: False for ppo, which has no replay")
-    action_kind = action_kind or algorithm.action_kinds[0]
+    action_kind = algorithm.action_kinds[0] if action_kind is None else action_kind
     checks.one_of(f"action_kind for {name}", action_kind, algorithm.action_kinds)
     made = algorithm(
-        observation_shape=tuple(observation_shape),
-        action_size=action_size,
-        network=NetworkDescription.of(network or {}),
+        observation_shape=tuple(map(int, observation_shape)),
+        action_size=int(action_size),
+        network=NetworkDescription.of({} if network is None else network),
         hyperparameters=settings.of(hyperparameters),
         dtype=dtype,
         action_kind=action_kind,

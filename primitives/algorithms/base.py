@@ -42,6 +42,11 @@ NUMPY_DTYPES: dict[torch.dtype, Any] = {torch.float32: np.float32, torch.float64
 class Hyperparameters:
     """The base class of the algorithms' hyper-parameters; the subclasses document their fields."""
 
+    def __post_init__(self) -> None:
+        """Turn NumPy's numbers into Python's, so that a step is traced alike with either."""
+        for entry in fields(self):
+            object.__setattr__(self, entry.name, checks.python_value(getattr(self, entry.name)))
+
     @classmethod
     def of(cls, values: Self | Mapping[str, Any] | None) -> Self:
         """Create hyper-parameters from a mapping such as a workload's `[algorithm]` table.
@@ -56,7 +61,7 @@ class Hyperparameters:
             if not isinstance(values, cls):
                 raise ValueError(f"hyperparameters: found {type(values)!r}; allowed: {cls!r}")
             return values
-        given: dict[str, Any] = dict(values or {})
+        given: dict[str, Any] = dict(checks.mapping("hyperparameters", {} if values is None else values))
         known = {entry.name for entry in fields(cls)}
         for name in given:
             checks.one_of("hyperparameters", name, known)
@@ -83,6 +88,8 @@ class Algorithm(ABC):
         updates: computes gradients, Adam's updates and Polyak averages; a learner may replace it by a faster version.
         action_kind: "continuous" or "discrete", one of the class's `action_kinds`.
         noises: class attribute: names of the random numbers that a step takes, such as "target_noise".
+        finite_state: class attribute: whether every number of the state is finite unless a training has failed, so that
+            a learner may search it for NaN and infinity.
         actors_evaluate: class attribute: whether actors can compute TD errors (`acting_td_errors`), if the algorithm
             was created with `evaluating`.
         n_step: whether batches hold n-step transitions (`primitives.replay.NStepReturns`), whose column
@@ -93,6 +100,7 @@ class Algorithm(ABC):
     name: ClassVar[str]
     action_kinds: ClassVar[tuple[str, ...]]
     noises: ClassVar[tuple[str, ...]] = ()
+    finite_state: ClassVar[bool] = True
     actors_evaluate: ClassVar[bool] = False
 
     observation_shape: tuple[int, ...]
@@ -134,9 +142,10 @@ class Algorithm(ABC):
 
     @abstractmethod
     def columns(self, batch_size: int) -> dict[str, Column]:
-        """Return the shape and dtype of each column of a batch, by name.
+        """Return the shape and dtype of each column that `gradient_step` reads, by name.
 
-        The column `terminated` holds 0 or 1 in `dtype`.
+        The column `terminated` holds 0 or 1 in `dtype`. A learner's batch holds all columns but `weight`, the
+        importance weights, which it takes as the argument `weights` (`Learner.step`).
         """
 
     def draw(

@@ -1,7 +1,15 @@
 """Checks of arguments: each raises a `ValueError` that names the argument, the value found and the allowed values."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+
+def python_value(value: Any) -> Any:
+    """Return a NumPy scalar, such as `np.int64(3)`, as the Python number that it equals, and other values unchanged."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def in_range(name: str, value: float, low: float, high: float = math.inf, *, open_low: bool = False) -> None:
@@ -9,14 +17,15 @@ def in_range(name: str, value: float, low: float, high: float = math.inf, *, ope
 
     Args:
         name: the argument's name, for the error.
-        value: the argument's value.
+        value: the argument's value, of Python or NumPy; not a bool.
         low, high: bounds of the allowed range.
         open_low: whether `low` itself is not allowed.
 
     Raises:
         ValueError: the value is not allowed; the message begins with `name`.
     """
-    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    known = (int, float, np.integer, np.floating)
+    number = isinstance(value, known) and not isinstance(value, bool) and math.isfinite(value)
     if not number or not low <= value <= high or (open_low and value == low):
         opening = "(" if open_low or low == -math.inf else "["
         allowed = f"a number in {opening}{low:g}, {high:g}{')' if high == math.inf else ']'}"
@@ -33,23 +42,34 @@ def positive(name: str, value: float) -> None:
 
 
 def whole(name: str, value: int, low: int, high: float = math.inf) -> None:
-    """Check that `value` is an integer of at least `low` and at most `high`.
+    """Check that `value` is an integer, of Python or NumPy, of at least `low` and at most `high`; not a bool.
 
     Raises:
         ValueError: the value is not allowed; the message begins with `name`, the argument's name.
     """
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not low <= value <= high:
         allowed = f"of at least {low}" if high == math.inf else f"from {low} to {high}"
         raise ValueError(f"{name}: found {value!r}; allowed: an integer {allowed}")
 
 
+def mapping(name: str, value: Any) -> Mapping[str, Any]:
+    """Return `value` if it is a mapping.
+
+    Raises:
+        ValueError: it is none; the message begins with `name`, the argument's name.
+    """
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name}: found {value!r}; allowed: a mapping of values by name")
+    return value
+
+
 def one_of(name: str, value: str, allowed: Collection[str]) -> None:
-    """Check that `value` is one of `allowed`.
+    """Check that `value` is a text, and one of `allowed`.
 
     Raises:
         ValueError: the value is not allowed; the message begins with `name`, the argument's name.
     """
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name}: found {value!r}; allowed: {', '.join(sorted(allowed))}")
 
 

@@ -57,6 +57,7 @@ class CustomAlgorithm(base.Algorithm):
 
     name: ClassVar[str] = "own"
     action_kinds: ClassVar[tuple[str, ...]] = ("continuous", "discrete")
+    finite_state: ClassVar[bool] = False  # infinity may be the start of a user's running minimum
 
     state: Any = None
     step: Step = _missing

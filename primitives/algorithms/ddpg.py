@@ -56,6 +56,7 @@ class DdpgHyperparameters(base.Hyperparameters):
 
     def __post_init__(self) -> None:
         """Raise ValueError for a value out of range."""
+        super().__post_init__()
         checks.positive("actor_learning_rate", self.actor_learning_rate)
         checks.positive("critic_learning_rate", self.critic_learning_rate)
         checks.in_range("gamma", self.gamma, 0, 1)

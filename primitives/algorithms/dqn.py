@@ -64,10 +64,12 @@ class DqnHyperparameters(base.Hyperparameters):
 
     def __post_init__(self) -> None:
         """Raise ValueError for a value out of range."""
+        super().__post_init__()
         checks.positive("learning_rate", self.learning_rate)
         checks.in_range("gamma", self.gamma, 0, 1)
         checks.whole("target_interval", self.target_interval, 1)
         checks.in_range("tau", self.tau, 0, 1, open_low=True)
+        checks.truth("double", self.double)
         checks.one_of("loss", self.loss, ("huber", "squared"))
         if self.maximum_gradient_norm is not None:
             checks.positive("maximum_gradient_norm", self.maximum_gradient_norm)

@@ -298,7 +298,7 @@ class NetworkDescription:
 
     Attributes:
         kind: "mlp" or "nature_cnn".
-        hidden: units of the hidden layers of an MLP; ignored by "nature_cnn", whose layers are fixed.
+        hidden: units of the hidden layers of an MLP; the layers of "nature_cnn" are fixed.
         activation: activation after each hidden layer of an MLP, such as "relu".
     """
 
@@ -307,11 +307,24 @@ class NetworkDescription:
     activation: str = "relu"
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an unknown kind or activation or a size below 1."""
+        """Raise ValueError for an unknown kind or activation, a size below 1, or layers that "nature_cnn" has not."""
         checks.one_of("kind", self.kind, ("mlp", "nature_cnn"))
         checks.one_of("activation", self.activation, ACTIVATIONS)
+        if not isinstance(self.hidden, (tuple, list, np.ndarray)):
+            raise ValueError(f"hidden: found {self.hidden!r}; allowed: the layers' numbers of units")
+        object.__setattr__(self, "hidden", tuple(map(checks.python_value, self.hidden)))
         for size in self.hidden:
             checks.whole("hidden", size, 1)
+        given = self.hidden, self.activation
+        if self.kind == "nature_cnn" and given != (self._default("hidden"), self._default("activation")):
+            raise ValueError(
+                f"kind: found 'nature_cnn' with hidden {list(self.hidden)} and activation {self.activation!r}; "
+                "allowed: neither, since its layers are fixed"
+            )
+
+    @classmethod
+    def _default(cls, name: str) -> Any:
+        return cls.__dataclass_fields__[name].default
 
     @classmethod
     def of(cls, values: "NetworkDescription | Mapping[str, Any]") -> "NetworkDescription":
@@ -326,11 +339,9 @@ class NetworkDescription:
         """
         if isinstance(values, NetworkDescription):
             return values
-        known: dict[str, Any] = dict(values)
+        known: dict[str, Any] = dict(checks.mapping("network", values))
         for name in known:
             checks.one_of("network", name, cls.__dataclass_fields__)
-        if "hidden" in known:
-            known["hidden"] = tuple(known["hidden"])
         return cls(**known)
 
     def build(self, input_shape: tuple[int, ...], outputs: int, output_activation: str = "none") -> Network:

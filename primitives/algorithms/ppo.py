@@ -77,6 +77,7 @@ class PpoHyperparameters(base.Hyperparameters):
 
     def __post_init__(self) -> None:
         """Raise ValueError for a value out of range."""
+        super().__post_init__()
         checks.positive("policy_learning_rate", self.policy_learning_rate)
         checks.positive("value_learning_rate", self.value_learning_rate)
         checks.in_range("gamma", self.gamma, 0, 1)

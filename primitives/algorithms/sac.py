@@ -69,6 +69,7 @@ class SacHyperparameters(base.Hyperparameters):
 
     def __post_init__(self) -> None:
         """Raise ValueError for a value out of range."""
+        super().__post_init__()
         checks.positive("actor_learning_rate", self.actor_learning_rate)
         checks.positive("critic_learning_rate", self.critic_learning_rate)
         checks.positive("temperature_learning_rate", self.temperature_learning_rate)

@@ -1,5 +1,7 @@
 """Learners, which own an algorithm's state and take its gradient steps, with one module per backend."""
 
+from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import Any
 
 from primitives import backend as backends_of
@@ -9,6 +11,7 @@ from primitives.graph.graph import Graph, UnsupportedOperationError
 from primitives.graph.trace import trace
 from primitives.learner import aware_training
 from primitives.learner.base import Learner, StepOutcome
+from primitives.learner.finite import NotFiniteError
 from primitives.quantization.precision import BFLOAT_16, FLOAT_32, IN_FLOATS, NAMES, Precision, by_name
 
 __all__ = [
@@ -16,6 +19,7 @@ __all__ = [
     "BackendUnavailableError",
     "Graph",
     "Learner",
+    "NotFiniteError",
     "StepOutcome",
     "UnsupportedOperationError",
     "backends",
@@ -76,15 +80,21 @@ def create(
             `aware_training.create` those of fixed point.
 
     Raises:
-        ValueError: an argument is out of range; the message names it.
+        ValueError: an argument is out of range, or the backend does not have an option; the message names it.
         BackendUnavailableError: the backend cannot be used here; the message says why.
     """
+    if not isinstance(algorithm, Algorithm):
+        raise ValueError(f"algorithm: found {algorithm!r}; allowed: what algorithms.create returns")
+    checks.whole("batch_size", batch_size, 1)
+    batch_size = int(batch_size)
     module = backends_of.load(__name__, backend)
     if isinstance(precision, str):
         checks.one_of("precision", precision, precisions(backend))
         formats = by_name(precision, delay)
         if precision == BFLOAT_16:
             checks.one_of("products", options.setdefault("products", precision), module.IN_BFLOAT_16)
+    elif not isinstance(precision, Precision):
+        raise ValueError(f"precision: found {precision!r}; allowed: {', '.join(precisions(backend))}")
     elif backend not in aware_training.backends():
         raise ValueError(f"precision: found formats; allowed: {FLOAT_32}, with backend {backend}")
     elif delay is not None:
@@ -92,8 +102,19 @@ def create(
     else:
         formats = precision
     if formats is not None:
+        _check_options(f"{backend} in fixed point", aware_training.create, options)
         return aware_training.create(
             algorithm, formats, backend=backend, device=device, batch_size=batch_size, seed=seed, **options
         )
+    _check_options(backend, module.create, options)
     made: Learner = module.create(algorithm, device=device, batch_size=batch_size, seed=seed, **options)
     return made
+
+
+def _check_options(learner: str, make: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Check that there are only options that `make` has; the arguments of `create` itself are not options."""
+    own = [name for name in signature(make).parameters if name not in signature(create).parameters]
+    allowed = ", ".join(own) or "none"
+    for name, value in options.items():
+        if name not in own:
+            raise ValueError(f"{name}: found {value!r}; allowed: the options of {learner}, {allowed}")

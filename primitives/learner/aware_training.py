@@ -107,7 +107,7 @@ class FixedPointLearner(GraphLearner):
             rng: source of the random numbers.
         """
         self._check_process()
-        batch, single = self._observations(observation)
+        batch, single = self._exploring(observation, environment_step, rng)
         action = self._explorer.explore(self._acting_leaves, batch, environment_step, rng)
         return action[0] if single else action
 

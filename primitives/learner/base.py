@@ -2,23 +2,30 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Container, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import torch
 
 from primitives.algorithms import Algorithm, checks
+from primitives.learner import finite
+from primitives.learner.columns import (
+    BOOL,
+    NUMPY_DTYPES,
+    TERMINATED,
+    WEIGHT,
+    NumpyColumn,
+    all_finite,
+    checked_batch,
+    checked_weights,
+    numpy_columns,
+    refuse_columns,
+)
 from primitives.one_caller import OwnProcess
 from primitives.replay.device import DeviceBatch
 
-_NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
-    torch.float32: np.dtype(np.float32),
-    torch.float64: np.dtype(np.float64),
-    torch.int64: np.dtype(np.int64),
-    torch.uint8: np.dtype(np.uint8),
-}
-_BOOL = np.dtype(np.bool_)
+_MOST_SEED = 2**64 - 1  # of PyTorch's generators
 
 
 class StepOutcome(NamedTuple):
@@ -31,26 +38,6 @@ class StepOutcome(NamedTuple):
 
     td_errors: np.ndarray
     losses: dict[str, float]
-
-
-def all_finite(array: np.ndarray) -> bool:
-    """Return whether no element is NaN or infinite. One pass over the array usually shows that all are finite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = float(np.add.reduce(array, axis=None))
-    return math.isfinite(total) or bool(np.isfinite(array).all())
-
-
-def refuse_discounts(columns: Container[str], algorithm: Algorithm) -> None:
-    """Check that n-step transitions are given only to an algorithm that reads their discounts.
-
-    Raises:
-        ValueError: there is a column `discount`, but the algorithm was created without `n_step`.
-    """
-    if "discount" in columns and not algorithm.n_step:
-        raise ValueError(
-            "batch: found column 'discount', of n-step returns; allowed: transitions of one step, "
-            "or an algorithm made with n_step=True"
-        )
 
 
 class CheckedState(NamedTuple):
@@ -75,8 +62,11 @@ def checked_state(own: Mapping[str, np.ndarray], state: Mapping[str, Any]) -> Ch
         state: the state to load. It may lack "generator".
 
     Raises:
-        ValueError: a name is missing or unknown, a shape differs, or a value is not of the right kind.
+        ValueError: a name is missing or unknown, a shape differs, or a value is not of the right kind, or larger than
+            the learner's dtype can hold.
     """
+    if not isinstance(state, Mapping):
+        raise ValueError(f"state: found {type(state).__name__}; allowed: what state_dict returns")
     expected = {name: leaf.shape for name, leaf in own.items()} | {"gradient_steps": ()}
     for name in state.keys() - expected.keys() - {"generator"}:
         raise ValueError(f"state: found {name!r}; allowed: the names of this algorithm's state_dict")
@@ -86,8 +76,15 @@ def checked_state(own: Mapping[str, np.ndarray], state: Mapping[str, Any]) -> Ch
             raise ValueError(f"state[{name!r}]: found {found}; allowed: an array of shape {shape}")
     leaves = {name: np.asarray(state[name]) for name in own}
     for name, leaf in leaves.items():
-        if leaf.dtype.kind not in "biuf":
+        kind = own[name].dtype.kind
+        if leaf.dtype.kind not in {"f": "iuf", "i": "iu", "u": "iu"}.get(kind, kind):
             raise ValueError(f"state[{name!r}]: found dtype {leaf.dtype}; allowed: {own[name].dtype}")
+        with np.errstate(over="ignore"):
+            too_large = np.isinf(leaf.astype(own[name].dtype, copy=False)) if kind == "f" else np.False_
+        if (too_large & np.isfinite(leaf)).any():
+            raise ValueError(
+                f"state[{name!r}]: found a number too large; allowed: numbers that fit {own[name].dtype}"
+            )
     steps = checked_count(state, "gradient_steps")
     generator = _generator_state(state["generator"]) if "generator" in state else None
     return CheckedState(leaves, steps, generator)
@@ -103,10 +100,8 @@ def checked_count(state: Mapping[str, Any], name: str) -> int:
     Raises:
         ValueError: the value is not a whole number of at least 0.
     """
-    try:
-        steps = int(state[name])
-    except (TypeError, ValueError, OverflowError):
-        steps = -1
+    value = np.asarray(state[name])
+    steps = int(value) if value.shape == () and value.dtype.kind in "iu" else -1
     if steps < 0:
         raise ValueError(f"state[{name!r}]: found {state[name]}; allowed: a whole number of at least 0")
     return steps
@@ -178,21 +173,18 @@ class Learner(OwnProcess, ABC):
         """Check and store the arguments that every backend has.
 
         Raises:
-            ValueError: a batch size below 1 or a negative seed.
+            ValueError: a batch size below 1, or a seed outside [0, 2^64).
         """
         super().__init__()
         checks.whole("batch_size", batch_size, 1)
-        checks.whole("seed", seed, 0)
+        checks.whole("seed", seed, 0, _MOST_SEED)
         self.algorithm = algorithm
-        self.batch_size = batch_size
+        self.batch_size = int(batch_size)
         self.device = device
-        self.seed = seed
+        self.seed = int(seed)
         self.gradient_steps = 0
-        self._columns = {
-            name: (shape, _NUMPY_DTYPES[dtype])
-            for name, (shape, dtype) in algorithm.columns(batch_size).items()
-        }
-        self._ones = np.ones(batch_size, _NUMPY_DTYPES[algorithm.dtype])
+        self._columns = numpy_columns(algorithm, batch_size)
+        self._ones = np.ones(batch_size, NUMPY_DTYPES[algorithm.dtype])
 
     def step(
         self,
@@ -204,18 +196,22 @@ class Learner(OwnProcess, ABC):
         """Take one gradient step.
 
         Args:
-            batch: each column of `algorithm.columns(batch_size)` except `weight`, with its shape and dtype;
-                `terminated` may be bool. Other columns are ignored, except `discount`, which an algorithm without
-                `n_step` refuses. A batch in this learner's device memory (`place`) is read there.
-            weights: (B,) importance weights, at least 0; by default all 1.
+            batch: exactly the columns of `algorithm.columns(batch_size)` except `weight`, with their shapes and dtypes;
+                `terminated` may be bool. A batch in this learner's device memory (`place`) is read there.
+            weights: (B,) importance weights, at least 0, in the algorithm's dtype: the column `weight` of the gradient
+                step. By default all are 1.
             variant: the kind of step, one of `algorithm.variants`; by default that of the next step.
 
         Returns:
             TD errors and losses.
 
         Raises:
-            ValueError: a column is missing, has another shape or dtype, or is not finite; or the variant is unknown.
-                The message names the argument, the value found and the allowed values; the state is unchanged.
+            ValueError: a column is missing or unknown (so is `weight`), has another shape or dtype, is not finite or
+                out of range; the weights do not fit; or the variant is unknown. The message names the argument, the
+                value found and the allowed values; the state is unchanged.
+            NotFiniteError: a TD error of this step is NaN or infinite, or a loss and the new state are, such as after
+                a learning rate that is too high; the step counts as taken, and the state is of no use. Every
+                thousandth step the whole state is searched, too.
             RuntimeError: another process created this learner.
         """
         self._check_process()
@@ -225,12 +221,34 @@ class Learner(OwnProcess, ABC):
             checks.one_of("variant", variant, self.algorithm.variants)
         resident = self._resident(batch)
         if resident is None:
-            outcome = self._step(self._checked(batch, weights), variant)
+            checked = checked_batch(batch, self._columns, self.algorithm.action_size)
+            outcome = self._step(checked | self._weights(weights), variant)
         else:
-            host = self._checked({}, weights, resident.fields)
+            host = self._weights(weights)
             outcome = self._step_resident(resident, host, variant)
         self.gradient_steps += 1
+        self._require_finite(outcome)
+        self._check_state(self.gradient_steps - 1)
         return outcome
+
+    def _require_finite(self, outcome: StepOutcome) -> None:
+        """Raise NotFiniteError if the last gradient step has given NaN or infinity (`finite.require_finite`)."""
+        state = self.state_dict if self.algorithm.finite_state else dict
+        finite.require_finite(self.gradient_steps, outcome.td_errors, outcome.losses, state)
+
+    def _check_state(self, checked: int) -> None:
+        """Search the state for NaN and infinity, if a multiple of `CHECK_INTERVAL` was reached.
+
+        Args:
+            checked: number of gradient steps before the one or more that have just been taken.
+
+        Raises:
+            NotFiniteError: a number of the state is not finite.
+        """
+        intervals = checked // finite.CHECK_INTERVAL
+        if self.gradient_steps // finite.CHECK_INTERVAL > intervals and self.algorithm.finite_state:
+            first = intervals * finite.CHECK_INTERVAL + 1
+            finite.require_finite_state(first, self.gradient_steps, self.state_dict())
 
     @property
     def place(self) -> Hashable:
@@ -247,14 +265,14 @@ class Learner(OwnProcess, ABC):
         """
         if not isinstance(batch, DeviceBatch) or batch.place != self.place:
             return None
-        refuse_discounts(batch.fields, self.algorithm)
+        refuse_columns(batch.fields, self._columns)
         for name, (shape, dtype) in self._columns.items():
-            if name == "weight":
+            if name == WEIGHT:
                 continue
             field = batch.fields.get(name)
             if field is None or (batch.batch_size, *field.shape) != shape:
                 return None
-            if np.dtype(field.dtype) != (_BOOL if name == "terminated" else dtype):
+            if np.dtype(field.dtype) != (BOOL if name == TERMINATED else dtype):
                 return None
             least, most = batch.bounds(name)
             if not (math.isfinite(least) and math.isfinite(most)):
@@ -278,7 +296,8 @@ class Learner(OwnProcess, ABC):
             observation.
 
         Raises:
-            ValueError: the observation has another shape.
+            ValueError: the observation has another shape or dtype than the algorithm's column `observation`, or is
+                not finite.
         """
         self._check_process()
         batch, single = self._observations(observation)
@@ -292,9 +311,12 @@ class Learner(OwnProcess, ABC):
             observation: (n, *observation_shape), or one observation without the first dimension.
             environment_step: number of environment steps so far, for schedules.
             rng: source of the random numbers.
+
+        Raises:
+            ValueError: the observation is wrong as for `act`, or another argument.
         """
         self._check_process()
-        batch, single = self._observations(observation)
+        batch, single = self._exploring(observation, environment_step, rng)
         action = self.algorithm.explore(self._acting_arrays(), batch, environment_step, rng)
         return action[0] if single else action
 
@@ -302,13 +324,20 @@ class Learner(OwnProcess, ABC):
         """Return TD errors that actors can compute, as initial priorities, (n,); see `Algorithm.acting_td_errors`.
 
         Args:
-            batch: the columns of n transitions, without `weight`.
+            batch: the columns of n transitions, without `weight`, as for `step`.
 
         Raises:
             NotImplementedError: the acting parameters do not give values, or the learner acts in fixed point.
+            ValueError: the batch is wrong, as for `step`; n is the length of its first column.
         """
         self._check_process()
-        return self.policy().acting_td_errors(self._acting_arrays(), batch)
+        first = next(iter(batch.values()), None) if isinstance(batch, Mapping) else None
+        count = len(first) if isinstance(first, np.ndarray) and first.ndim else 1
+        columns = {
+            name: NumpyColumn((count, *shape[1:]), dtype) for name, (shape, dtype) in self._columns.items()
+        }
+        checked = checked_batch(batch, columns, self.algorithm.action_size)
+        return self.policy().acting_td_errors(self._acting_arrays(), checked)
 
     @abstractmethod
     def parameters(self) -> dict[str, np.ndarray]:
@@ -352,54 +381,45 @@ class Learner(OwnProcess, ABC):
         """
         return self.parameters()
 
+    def _exploring(
+        self, observation: np.ndarray, environment_step: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, bool]:
+        """Check the arguments of `explore`, and return the observations as `_observations` does."""
+        if type(environment_step) is not int or environment_step < 0:
+            checks.whole("environment_step", environment_step, 0)
+        if not isinstance(rng, np.random.Generator):
+            raise ValueError(f"rng: found {type(rng).__name__}; allowed: numpy.random.Generator")
+        return self._observations(observation)
+
     def _observations(self, observation: np.ndarray) -> tuple[np.ndarray, bool]:
-        shape = self.algorithm.observation_shape
+        """Return observations as (n, ...), checked, and whether there was a single one without the first dimension."""
+        shape, dtype = self.algorithm.observation_shape, self._columns["observation"].dtype
+        if not isinstance(observation, np.ndarray) or isinstance(observation, np.ma.MaskedArray):
+            raise ValueError(
+                f"observation: found {type(observation).__name__}; allowed: a NumPy array without a mask"
+            )
         single = observation.shape == shape
-        if not single and observation.shape[1:] != shape:
+        if not single and (observation.shape[1:] != shape or not len(observation)):
             raise ValueError(
                 f"observation: found shape {observation.shape}; allowed: {shape} or (n, *{shape})"
             )
+        if observation.dtype != dtype:
+            raise ValueError(f"observation: found dtype {observation.dtype}; allowed: {dtype}")
+        if self._searches_observations and not all_finite(observation):
+            raise ValueError("observation: found NaN or infinity; allowed: finite numbers")
         return (observation[None] if single else observation), single
 
-    def _checked(
-        self, batch: Mapping[str, np.ndarray], weights: np.ndarray | None, elsewhere: Container[str] = ()
-    ) -> dict[str, np.ndarray]:
-        """Return every column, except those that are `elsewhere`, checked."""
-        if weights is not None and "weight" not in self._columns:
-            raise ValueError(f"weights: found some; allowed: none for {self.algorithm.name}")
-        refuse_discounts(batch, self.algorithm)
-        checked = {}
-        for name, (shape, dtype) in self._columns.items():
-            if name in elsewhere:
-                continue
-            if name == "weight":
-                array = self._ones if weights is None else weights
-            elif name in batch:
-                array = batch[name]
-            else:
-                raise ValueError(f"batch: column {name!r} is missing; allowed: {', '.join(self._columns)}")
-            checked[name] = self._checked_column(name, array, shape, dtype)
-        return checked
+    @property
+    def _searches_observations(self) -> bool:
+        """Whether observations are searched for NaN and infinity here; otherwise what computes the actions does."""
+        return self._columns["observation"].dtype.kind == "f"
 
-    def _checked_column(
-        self, name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]
-    ) -> np.ndarray:
-        if not isinstance(array, np.ndarray):
-            raise ValueError(f"{name}: found {type(array).__name__}; allowed: a NumPy array")
-        if array.shape != shape:
-            raise ValueError(f"{name}: found shape {array.shape}; allowed: {shape}")
-        if array.dtype == _BOOL and name == "terminated":
-            return array.astype(dtype)
-        if array.dtype != dtype:
-            raise ValueError(f"{name}: found dtype {array.dtype}; allowed: {dtype}")
-        if dtype.kind == "f":
-            if not all_finite(array):
-                raise ValueError(f"{name}: found NaN or infinity; allowed: finite numbers")
-            if name == "weight" and array.min() < 0:
-                raise ValueError(f"weight: found {array.min()}; allowed: numbers of at least 0")
-        elif dtype.kind == "i" and (array.min() < 0 or array.max() >= self.algorithm.action_size):
-            raise ValueError(
-                f"{name}: found values in [{array.min()}, {array.max()}]; "
-                f"allowed: integers in [0, {self.algorithm.action_size})"
-            )
-        return array
+    def _weights(self, weights: np.ndarray | None) -> dict[str, np.ndarray]:
+        """Return the column `weight`, checked; nothing if the algorithm has none."""
+        if WEIGHT in self._columns:
+            return {
+                WEIGHT: self._ones if weights is None else checked_weights(weights, self._columns[WEIGHT])
+            }
+        if weights is not None:
+            raise ValueError(f"weights: found some; allowed: none for {self.algorithm.name}")
+        return {}

@@ -79,10 +79,10 @@ class GraphLearner(Learner):
         return self.executable.place
 
     def _step(self, batch: dict[str, Array], variant: str) -> StepOutcome:
-        return _outcome(self.executable.step(variant, self._inputs(batch)))
+        return outcome_of(self.executable.step(variant, self._inputs(batch)))
 
     def _step_resident(self, batch: DeviceBatch, host: dict[str, Array], variant: str) -> StepOutcome:
-        return _outcome(self.executable.step_on(variant, self._inputs(host), batch))
+        return outcome_of(self.executable.step_on(variant, self._inputs(host), batch))
 
     def _inputs(self, batch: dict[str, Array]) -> dict[str, Array]:
         inputs = {f"batch/{name}": array for name, array in batch.items()}
@@ -132,7 +132,8 @@ class GraphLearner(Learner):
             self._generator.set_state(checked.generator)
 
 
-def _outcome(outputs: dict[str, Array]) -> StepOutcome:
+def outcome_of(outputs: dict[str, Array]) -> StepOutcome:
+    """Return the outputs of a step graph as the outcome of a gradient step."""
     td_errors = outputs.pop("td_error")
     losses = {name.removeprefix("losses/"): float(value) for name, value in outputs.items()}
     return StepOutcome(td_errors, losses)

@@ -21,7 +21,7 @@ from primitives.algorithms import checks
 from primitives.algorithms.ppo import PPO
 from primitives.graph.graph import Graph
 from primitives.graph.trace import trace
-from primitives.learner import Learner
+from primitives.learner import Learner, finite
 from primitives.learner.native.calls import NativeCalls
 from primitives.learner.native.executable import NativeExecutable
 from primitives.one_caller import OneCaller, one_at_a_time
@@ -159,7 +159,9 @@ class OnPolicyIterations(OneCaller):
         Ctrl-C ends them after the native call in progress.
 
         Raises:
-            ValueError: `iterations` is below 1, or a number is not finite; the iterations before it have been run.
+            ValueError: `iterations` is below 1, or a number of the samples is not finite; the iterations before it have
+                been run.
+            NotFiniteError: a loss of a gradient step is NaN or infinite, as in `Learner.step`.
         """
         checks.whole("iterations", iterations, 1)
         at_once = max(1, MOST_NUMBERS // self._numbers_each)
@@ -176,8 +178,12 @@ class OnPolicyIterations(OneCaller):
         before = self._native.gradient_steps
         try:
             self._native.run(iterations, draws.reshape(-1), orders.reshape(-1))
+        except FloatingPointError as error:
+            taken = self._learner.gradient_steps + self._native.gradient_steps - before
+            raise finite.not_finite(taken, str(error)) from None
         finally:
             self._learner.gradient_steps += self._native.gradient_steps - before
+        self._learner._check_state(self._learner.gradient_steps - self._native.gradient_steps + before)
 
     @one_at_a_time
     def take_episodes(self) -> list[tuple[int, float]]:

@@ -24,8 +24,10 @@ from primitives.algorithms import Algorithm, checks, tree
 from primitives.algorithms.custom import CustomAlgorithm
 from primitives.algorithms.dqn import DQN
 from primitives.graph.graph import Graph
+from primitives.learner import finite
 from primitives.learner.acting import exploring_graph
-from primitives.learner.base import checked_count, checked_state, refuse_discounts
+from primitives.learner.base import checked_count, checked_state
+from primitives.learner.columns import refuse_columns
 from primitives.learner.graph_learner import step_graph
 from primitives.learner.native.executable import NativeExecutable
 from primitives.one_caller import OneCaller, one_at_a_time
@@ -169,11 +171,13 @@ class ParallelTraining(OneCaller):
         After Ctrl-C every thread finishes its step, and KeyboardInterrupt is raised; the training can be continued.
 
         Raises:
-            ValueError: `gradient_steps` is below 1, or a thread found a number that is not finite.
+            ValueError: `gradient_steps` is below 1, or a thread found a number in a batch that is not finite.
+            NotFiniteError: a TD error or a loss of a gradient step, or at the end a number of the state, is NaN or
+                infinite; the message names the step.
         """
         checks.whole("gradient_steps", gradient_steps, 1)
         self._fill()
-        self._threads.run(gradient_steps, _BOTH)
+        self._run(gradient_steps, _BOTH)
 
     @one_at_a_time
     def collect(self, environment_steps: int) -> None:
@@ -187,7 +191,7 @@ class ParallelTraining(OneCaller):
         """
         checks.whole("environment_steps", environment_steps, 1)
         self._fill()
-        self._threads.run(environment_steps, _ACTORS)
+        self._run(environment_steps, _ACTORS)
 
     @one_at_a_time
     def learn(self, gradient_steps: int) -> None:
@@ -197,11 +201,25 @@ class ParallelTraining(OneCaller):
         ends the call as in `run`.
 
         Raises:
-            ValueError: `gradient_steps` is below 1, or a thread found a number that is not finite.
+            ValueError: `gradient_steps` is below 1, or a thread found a number in a batch that is not finite.
+            NotFiniteError: a TD error or a loss of a gradient step, or at the end a number of the state, is NaN or
+                infinite; the message names the step.
         """
         checks.whole("gradient_steps", gradient_steps, 1)
         self._fill()
-        self._threads.run(gradient_steps, _LEARNERS)
+        self._run(gradient_steps, _LEARNERS)
+
+    def _run(self, steps: int, working: int) -> None:
+        before = self.gradient_steps
+        try:
+            self._threads.run(steps, working)
+        except FloatingPointError as error:
+            raise finite.not_finite(self.gradient_steps, str(error)) from None
+        if self.gradient_steps > before and self.algorithm.finite_state:
+            leaves = {
+                name.removeprefix("state/"): leaf for name, leaf in self._executables[0].state().items()
+            }
+            finite.require_finite_state(before + 1, self.gradient_steps, leaves)
 
     @one_at_a_time
     def take_episodes(self) -> list[tuple[int, float]]:
@@ -388,8 +406,8 @@ def _check(algorithm: Algorithm, environments: Sequence[Any], replay: Concurrent
         raise ValueError(
             "algorithm: found pixels, float64 or n-step transitions; allowed: vectors, float32 and one step"
         )
-    refuse_discounts(replay.storage.columns, algorithm)
     columns = algorithm.columns(1)
+    refuse_columns(replay.storage.fields, columns)
     fields = {
         name: (tuple(field.shape), np.dtype(field.dtype)) for name, field in replay.storage.fields.items()
     }

@@ -174,7 +174,8 @@ class Actor:
             self._views[steps] = {name: column[:rows] for name, column in columns.items()}
         views = self._views[steps]
         if self.evaluates and evaluation is not None:
-            views[TD_ERROR][:] = evaluation(views)
+            transitions = {name: view for name, view in views.items() if name != TD_ERROR}
+            views[TD_ERROR][:] = evaluation(transitions)
             self.inference_s += perf_counter() - now_s
         return views
 

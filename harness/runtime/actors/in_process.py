@@ -16,7 +16,7 @@ from harness.runtime.actors.actor import Actor, Episode
 from harness.runtime.actors.double_buffer import DoubleBufferedPolicy
 from harness.runtime.units.unit import STALL_LIMIT_S, Unit, UnitError
 from primitives.learner import Learner
-from primitives.learner.base import all_finite
+from primitives.learner.columns import all_finite
 
 Transitions = dict[str, npt.NDArray]
 """Transitions by column, (steps * environments, ...), in the order of the steps: views that a request overwrites."""

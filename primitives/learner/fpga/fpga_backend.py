@@ -220,7 +220,8 @@ def create(
     seed: int = 0,
     design: str | None = None,
     pipelines: int | None = None,
-    **options: Any,
+    side: int | None = None,
+    exact: bool | None = None,
 ) -> Learner:
     """Create a learner on the simulated FPGA.
 
@@ -230,10 +231,11 @@ def create(
         batch_size: transitions per gradient step, at least 1.
         seed: seed of the initial parameters and of the draws.
         design: "core" (a systolic array, one product after another) or "pipeline" (units for every layer, MAP Fig. 3);
-            by default the pipeline with `pipelines`, the core with `options`, and otherwise that of `design_of`.
+            by default the pipeline with `pipelines`, the core with `side` or `exact`, and otherwise that of
+            `design_of`.
         pipelines: number of pipelines, which divide a batch; by default that of the fastest design that fits.
-        options: `side` (rows and columns of the core) and `exact` (whether products go through the simulated RTL) of
-            `FpgaExecutable`; only for the systolic core.
+        side: rows and columns of the systolic core, at least 1; by default `DEFAULT_SIDE`. Only for the core.
+        exact: whether products go through the simulated RTL; by default not. Only for the core.
 
     Raises:
         ValueError: there is no such device or design, the pipeline does not run the algorithm or fit the device, or
@@ -242,6 +244,13 @@ def create(
     """
     from primitives.learner.graph_learner import GraphLearner
 
+    options: dict[str, Any] = {}
+    if side is not None:
+        checks.whole("side", side, 1)
+        options["side"] = int(side)
+    if exact is not None:
+        checks.truth("exact", exact)
+        options["exact"] = exact
     checks.one_of("device", device, (*DEVICES, HOST))
     device = next(iter(DEVICES)) if device == HOST else device
     if design is None and pipelines is not None:

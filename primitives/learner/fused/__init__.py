@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from primitives.learner import Learner
-from primitives.learner.base import refuse_discounts
+from primitives.learner import Learner, finite
+from primitives.learner.columns import TERMINATED, WEIGHT, refuse_columns
 from primitives.learner.native.calls import NativeCalls
 from primitives.one_caller import OneCaller, one_at_a_time
 from primitives.replay import ConcurrentReplay
@@ -32,7 +32,7 @@ class FusedSteps(OneCaller):
     Raises:
         TypeError: the learner has another backend, or its algorithm is in float64.
         ValueError: the replay lacks a column that the learner reads, holds it with another shape or dtype, or
-            holds n-step transitions that its algorithm does not read.
+            holds a column that the learner does not read, such as the discounts of n-step transitions.
         RuntimeError: another process created the replay: this is a forked copy.
     """
 
@@ -43,7 +43,7 @@ class FusedSteps(OneCaller):
             raise TypeError(f"learner: found backend {learner.backend!r}; allowed: 'native'")
         if not learner.in_one_call:
             raise TypeError("learner: found an algorithm in float64; allowed: float32")
-        refuse_discounts(replay.storage.columns, learner.algorithm)
+        refuse_columns(replay.storage.fields, learner._columns)
         self._replay, self._learner, self._executable = replay, learner, learner.programs
         self._draws: list[str] = []
         graphs = self._executable.graphs
@@ -94,7 +94,7 @@ class FusedSteps(OneCaller):
         if kind == "draws":
             self._draws.append(name)
             return _DRAW, len(self._draws) - 1
-        if name == "weight":
+        if name == WEIGHT:
             return _WEIGHT, 0
         columns = self._replay.storage.columns
         if name not in columns:
@@ -102,7 +102,7 @@ class FusedSteps(OneCaller):
         column = columns[name]
         as_it_is = str(column.dtype) == buffer.dtype
         # As in `Learner.step`; the native steps convert booleans of one byte a row.
-        as_float = name == "terminated" and column.dtype == np.bool_ and buffer.dtype == "float32"
+        as_float = name == TERMINATED and column.dtype == np.bool_ and buffer.dtype == "float32"
         if column.shape[1:] != buffer.shape[1:] or not (as_it_is or as_float):
             raise ValueError(
                 f"replay: found column {name!r} of {column.shape[1:]} {column.dtype}; "
@@ -111,9 +111,11 @@ class FusedSteps(OneCaller):
         return _COLUMN, list(columns).index(name)
 
     def _limit(self, buffer: Any) -> int:
-        """Return the number below which the integers of a column must be, as `Learner.step` checks; 0 for floats."""
-        _, dtype = self._learner._columns.get(buffer.name.removeprefix("batch/"), ((), np.dtype(np.float32)))
-        return self._learner.algorithm.action_size if dtype.kind == "i" else 0
+        """Return the limit of a column's numbers (`in_range` in native/memory.hpp), as `Learner.step` checks them."""
+        name = buffer.name.removeprefix("batch/")
+        if name == TERMINATED:
+            return 1
+        return self._learner.algorithm.action_size if buffer.dtype == "int64" else 0
 
     @one_at_a_time
     def run(self, steps: int, rng: np.random.Generator) -> None:
@@ -125,8 +127,10 @@ class FusedSteps(OneCaller):
 
         Raises:
             TypeError: `rng` is not a Generator.
-            ValueError: there is nothing to sample; a number in a batch is not finite, or an integer in it is out of
-                range (the steps before it have been taken); or a TD error is not finite (its step has been taken, too).
+            ValueError: there is nothing to sample; a number in a batch is not finite or out of range (the steps before
+                it have been taken); or a TD error is too large for a priority (its step has been taken, too).
+            NotFiniteError: a TD error or loss is NaN or infinite, as in `Learner.step`; its step counts as taken,
+                and gives no priorities.
             RuntimeError: another process created this object: this is a forked copy. Or a call of another thread is
                 in progress.
         """
@@ -145,9 +149,12 @@ class FusedSteps(OneCaller):
         programs = [self._programs[variant(step)] for step in range(first, first + steps)]
         try:
             self._fused.run(programs, rng, self._replay.betas(self._samples(steps)), self._drawn(steps))
+        except FloatingPointError as error:
+            raise finite.not_finite(first + self._fused.taken - taken_before, str(error)) from None
         finally:
             learner.gradient_steps += self._fused.taken - taken_before
         self._last = programs[-1]
+        learner._check_state(first)
 
     def _samples(self, steps: int) -> int:
         """Return how many samples a call of `steps` gradient steps draws."""

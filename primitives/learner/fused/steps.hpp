@@ -20,7 +20,7 @@ struct Source {
     enum class Kind : int { column, weight, draw } kind;
     int index; // of the replay's column, or of the draw; unused for the weight
     std::string name;
-    int64_t limit; // a column's integers must be below it, and at least 0; 0 where any value is allowed
+    int64_t limit; // as of `learner::in_range`
 };
 
 class Steps {
@@ -48,7 +48,9 @@ class Steps {
     }
 
     // Throws std::domain_error where a batch is not finite, or an integer in it is out of range: before the
-    // state changes. Throws std::invalid_argument where there is nothing to sample, or a TD error is wrong.
+    // state changes. Throws std::invalid_argument where there is nothing to sample, or a priority is too
+    // large; learner::NotFinite after a step whose TD errors or losses are not finite: it gives no
+    // priorities.
     void run(const Run &run, std::atomic<int64_t> &samples_drawn) {
         for (std::size_t s = 0; s < run.programs.size(); ++s) {
             const auto &program = executor_.program(run.programs[s]);
@@ -62,6 +64,7 @@ class Steps {
             check(program);
             executor_.run(program);
             ++taken_;
+            executor_.require_finite(program);
             update(program, td_outputs_.at(std::size_t(run.programs[s])));
         }
     }
@@ -118,18 +121,13 @@ class Steps {
                 !executor_.kernels().all_finite(reinterpret_cast<const float *>(input.place),
                                                 static_cast<long>(input.bytes / sizeof(float))))
                 throw std::domain_error(source.name + ": found NaN or infinity; allowed: finite numbers");
-            if (source.limit &&
-                !learner::all_below(reinterpret_cast<const int64_t *>(input.place),
-                                    static_cast<long>(input.bytes / sizeof(int64_t)), source.limit))
-                throw std::domain_error(learner::out_of_range(source.name, source.limit));
+            if (!learner::in_range(input.place, input.type, input.bytes, source.limit))
+                throw std::domain_error(learner::out_of_range(source.name, input.type, source.limit));
         }
     }
 
     void update(const Program &program, std::size_t td_output) {
         const auto *td_errors = reinterpret_cast<const float *>(program.outputs.at(td_output).place);
-        // With alpha = 0 even NaN and infinity give priorities of 1.
-        if (!executor_.kernels().all_finite(td_errors, static_cast<long>(priorities_.size())))
-            throw std::invalid_argument("td_errors: found NaN or infinity; allowed: finite numbers");
         for (std::size_t b = 0; b < priorities_.size(); ++b) {
             priorities_[b] = replay_.priority_of(double(td_errors[b]));
             if (!(priorities_[b] <= priority_max_))

@@ -235,6 +235,14 @@ void set_transfers(Executor &executor, int program,
     executor.program(program).outputs = made(outputs);
 }
 
+// `names`: of the program's outputs, in order; empty for one that may be any number.
+void name_results(Executor &executor, int program, std::vector<std::string> names) {
+    Executor::Program &named = executor.program(program);
+    if (names.size() != named.outputs.size())
+        throw nb::value_error("names: allowed: one for each output");
+    named.results = std::move(names);
+}
+
 // Steps one after the other; each input and output holds `programs.size()` values, one after the other.
 // Returns the position of the first input that is not finite, with nothing done, or -1.
 int run(Executor &executor, const std::vector<int> &programs, nb::sequence inputs, nb::sequence outputs) {
@@ -323,6 +331,14 @@ nb::object array(nb::object self, Offset offset, const std::vector<long> &shape,
 void bind_learner(nb::module_ &parent) {
     numpy::import_numpy();
     nb::module_ m = parent.def_submodule("learner", "Executor of step graphs");
+    // Also of the steps that other submodules take with an executor.
+    nb::register_exception_translator([](const std::exception_ptr &thrown, void *) {
+        try {
+            std::rethrow_exception(thrown);
+        } catch (const NotFinite &error) {
+            PyErr_SetString(PyExc_FloatingPointError, error.what());
+        }
+    });
     m.attr("OP_NAMES") = OPERATION_NAMES;
     m.attr("MAXIMUM_THREADS") = MAXIMUM_THREADS;
     m.def("peak_gflops", &peak_gflops, nb::arg("seconds") = 0.2, nb::arg("simd") = "",
@@ -378,6 +394,7 @@ void bind_learner(nb::module_ &parent) {
             },
             "What did not fit its format since the last call, by label")
         .def("set_transfers", &set_transfers)
+        .def("name_results", &name_results)
         .def("run", &run)
         .def("profile",
              [](Executor &e, int program, int steps) {

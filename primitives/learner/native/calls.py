@@ -10,11 +10,13 @@ import torch
 from primitives.algorithms import Algorithm, checks
 from primitives.graph.executable import Array
 from primitives.learner.base import StepOutcome
-from primitives.learner.graph_learner import Compile, GraphLearner
+from primitives.learner.columns import TERMINATED, WEIGHT
+from primitives.learner.graph_learner import Compile, GraphLearner, outcome_of
+from primitives.learner.native.executable import NativeExecutable
 from primitives.learner.native.programs import NativePrograms
 
 # The checks of a column: `StepCall::Check` in native/step_call.hpp.
-_NO_CHECK, _FINITE, _NOT_NEGATIVE, _BELOW_LIMIT = range(4)
+_NO_CHECK, _FINITE, _NOT_NEGATIVE, _IN_UNIT, _BELOW_LIMIT = range(5)
 _NOT_FINITE = "observation: found NaN or infinity; allowed: finite numbers"
 
 
@@ -94,6 +96,9 @@ class NativeCalls(GraphLearner):
             batch: each column of `algorithm.columns(batch_size)` except `weight`.
             weights: (B,) importance weights, at least 0; by default all 1.
             variant: the kind of step, one of `algorithm.variants`; by default that of the next step.
+
+        Raises:
+            ValueError, NotFiniteError: as `Learner.step` raises them.
         """
         self._check_process()
         if variant is None:
@@ -101,10 +106,18 @@ class NativeCalls(GraphLearner):
         if not self._in_one_call:
             return super().step(batch, weights, variant=variant)
         call, draw = self._calls.get(variant) or self._prepare(variant)
-        outcome = call(batch, weights, draw)
+        try:
+            outcome = call(batch, weights, draw)
+        except FloatingPointError:  # a result of the step is not finite
+            assert isinstance(self.executable, NativeExecutable)
+            self.gradient_steps += 1
+            outcome = outcome_of(self.executable.last_outputs(variant))
+            self._require_finite(outcome)
+            return outcome
         if outcome is None:
             return super().step(batch, weights, variant=variant)
         self.gradient_steps += 1
+        self._check_state(self.gradient_steps - 1)
         return outcome
 
     def _prepare(self, variant: str) -> tuple[_Call, Callable[[], object]]:
@@ -123,10 +136,10 @@ class NativeCalls(GraphLearner):
         for name, (shape, dtype) in self._columns.items():
             check, limit = _NO_CHECK, 0
             if dtype.kind == "f":
-                check = _NOT_NEGATIVE if name == "weight" else _FINITE
+                check = {WEIGHT: _NOT_NEGATIVE, TERMINATED: _IN_UNIT}.get(name, _FINITE)
             elif dtype.kind == "i":
                 check, limit = _BELOW_LIMIT, self.algorithm.action_size
-            rules.append((name, str(dtype), shape, name == "terminated", check, limit))
+            rules.append((name, str(dtype), shape, name == TERMINATED, check, limit))
         inputs = [buffer.name for _, buffer in graph.of_kind("input")]
         assert inputs[: len(rules)] == [f"batch/{name}" for name in self._columns]
         outputs = [(name.removeprefix("losses/"), view.shape) for name, view in graph.outputs.items()]

@@ -33,6 +33,7 @@ from primitives.graph.graph import (
     merged_dimensions,
     plan,
 )
+from primitives.learner.finite import result_name
 from primitives.learner.native.blockings import blockings as measured_blockings
 from primitives.learner.native.elementwise import LANES, Group, require_float_arithmetic
 from primitives.learner.native.layout import with_epilogues, with_own_layouts
@@ -148,6 +149,23 @@ class NativeExecutable(NativePrograms):
         graph, at = self._lowerings[variant].graph, self._lowerings[variant].offset
         return self._located(at(graph.buffer_index[name]), graph.buffers[graph.buffer_index[name]])
 
+    def last_outputs(self, variant: str) -> dict[str, Array]:
+        """Return copies of the outputs of the last step, by name.
+
+        Args:
+            variant: the kind of gradient step that it was, a key of `graphs`.
+        """
+        lowering = self._lowerings[variant]
+        return {
+            name: self._executor.array(
+                lowering.at(view),
+                view.shape,
+                contiguous_strides(view.shape),
+                lowering.graph.buffers[view.buffer].dtype,
+            ).copy()
+            for name, view in lowering.graph.outputs.items()
+        }
+
     def profile(self, variant: str, steps: int) -> list[tuple[Node, float]]:
         """Time each operation in a number of steps on the last step's inputs. The steps change the state.
 
@@ -236,6 +254,7 @@ class _Lowering:
                 for view in self.graph.outputs.values()
             ],
         )
+        executor.name_results(program, [result_name(name) for name in self.graph.outputs])
 
     def _elementwise(self, executor: Any, program: int, node: Node) -> None:
         self._groups[id(node)].emit(executor, program)

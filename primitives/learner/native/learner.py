@@ -80,6 +80,10 @@ class NativeLearner(NativeCalls):
         """The operation of `act` or `explored` that the executor lacks; empty if it computes actions."""
         return self._acting_refusal
 
+    @property
+    def _searches_observations(self) -> bool:
+        return not self._acts and super()._searches_observations
+
     def _act(self, observation: Array) -> Array:
         return self._acted(_ACT, observation, {}) if self._acts else super()._act(observation)
 
@@ -92,7 +96,7 @@ class NativeLearner(NativeCalls):
             rng: source of the random numbers.
         """
         self._check_process()
-        batch, single = self._observations(observation)
+        batch, single = self._exploring(observation, environment_step, rng)
         if self._explores:
             draws = self.algorithm.draw_exploration(len(batch), environment_step, rng)
             action = self._acted(_EXPLORE, batch, draws)

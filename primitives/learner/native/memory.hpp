@@ -118,9 +118,30 @@ inline bool all_below(const std::int64_t *integers, long count, std::int64_t lim
     return !wrong;
 }
 
-// What is wrong with an input whose integers are not.
-inline std::string out_of_range(const std::string &name, std::int64_t limit) {
-    return name + ": found an integer out of range; allowed: 0 to " + std::to_string(limit - 1);
+// Whether all are in [0, 1].
+inline bool all_in_unit(const float *numbers, long count) {
+    bool wrong = false;
+    for (long i = 0; i < count; ++i)
+        wrong |= !(numbers[i] >= 0.0f && numbers[i] <= 1.0f);
+    return !wrong;
+}
+
+// Whether an input's integers are in [0, limit), or its floats, whose limit is 1, in [0, 1]; all are for a
+// limit of 0.
+inline bool in_range(const void *numbers, Type type, std::size_t bytes, std::int64_t limit) {
+    if (!limit)
+        return true;
+    if (type == Type::float32)
+        return all_in_unit(static_cast<const float *>(numbers), static_cast<long>(bytes / sizeof(float)));
+    return all_below(static_cast<const std::int64_t *>(numbers),
+                     static_cast<long>(bytes / sizeof(std::int64_t)), limit);
+}
+
+// What is wrong with an input whose numbers are not.
+inline std::string out_of_range(const std::string &name, Type type, std::int64_t limit) {
+    const std::string kind = type == Type::float32 ? "a number" : "an integer";
+    return name + ": found " + kind + " out of range; allowed: 0 to " +
+           std::to_string(type == Type::float32 ? limit : limit - 1);
 }
 
 // Calls visit(position, size, offset...) for runs along the last dimension of `shape` that together cover the

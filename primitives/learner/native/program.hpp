@@ -10,6 +10,7 @@
 #include <deque>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -35,6 +36,12 @@ struct Transfer {
     std::byte *place;
     std::size_t bytes;
     Type type;
+};
+
+// Thrown after a step whose results are not finite, with their names. The state has been changed by then.
+class NotFinite : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
 };
 
 // The programs of a learner's variants, on one arena. With more than one thread, the large operations are cut
@@ -63,6 +70,7 @@ class Executor {
         std::vector<Operation> operations;
         std::vector<std::vector<Stage>> stages; // of each operation; none where one thread does it
         std::vector<Transfer> inputs, outputs;
+        std::vector<std::string> results; // the outputs' names; empty for one that may be any number
         // What did not fit its fixed-point format so far, by label; operations point to them.
         std::deque<std::int64_t> counts;
         bool shared = false; // whether any operation has stages
@@ -120,6 +128,18 @@ class Executor {
         team_->wake();
         for (std::size_t i = 0; i < program.operations.size(); ++i)
             run_shared(program, i);
+    }
+
+    // Throws NotFinite where a result of the last step of the program is NaN or infinite.
+    void require_finite(const Program &program) const {
+        std::string found;
+        for (std::size_t i = 0; i < program.results.size(); ++i)
+            if (!program.results[i].empty() && program.outputs[i].type == Type::float32 &&
+                !kernels_->all_finite(reinterpret_cast<const float *>(program.outputs[i].place),
+                                      static_cast<long>(program.outputs[i].bytes / sizeof(float))))
+                found += (found.empty() ? "" : ", ") + program.results[i];
+        if (!found.empty())
+            throw NotFinite(found);
     }
 
     // Seconds of each operation, the least of `steps` steps: noise only adds. The clock's own time is in

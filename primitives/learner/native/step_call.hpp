@@ -40,7 +40,7 @@ inline int numpy_type_of(Type type) {
 
 class StepCall {
   public:
-    enum class Check : int { none, finite, not_negative, below_limit };
+    enum class Check : int { none, finite, not_negative, in_unit, below_limit };
 
     // What a column has to be: name, dtype, shape, may be bool, check, limit.
     using RuleArguments = std::tuple<std::string, Type, std::vector<npy_intp>, bool, Check, std::int64_t>;
@@ -52,11 +52,12 @@ class StepCall {
     // losses.
     StepCall(Executor &executor, int program, const std::vector<RuleArguments> &rules,
              const std::vector<OutputArguments> &outputs, nb::object outcome)
-        : executor_(executor), program_(program), outcome_(std::move(outcome)),
-          discount_(interned("discount")) {
+        : executor_(executor), program_(program), outcome_(std::move(outcome)) {
         for (const auto &[name, type, shape, may_be_bool, check, limit] : rules)
             rules_.push_back(
                 {interned(name), numpy_type_of(type), shape, may_be_bool, check, limit, name == "weight"});
+        for (const Rule &rule : rules_)
+            columns_ += !rule.is_weight;
         for (const auto &[name, shape] : outputs) {
             is_td_error_.push_back(name == "td_error");
             names_.push_back(interned(name));
@@ -68,7 +69,7 @@ class StepCall {
     // The outcome of a step on the batch; None, with the state as it was, where something is not exactly as
     // its rule has it: the caller then converts, or says what is wrong. `draw` writes the draws into their
     // inputs; it is called after all was found right. Throws std::runtime_error while another call uses the
-    // executor.
+    // executor, and NotFinite after a step whose TD errors or losses are not finite.
     nb::object step(nb::handle batch, nb::handle weights, nb::handle draw) {
         const Executor::Claim claim(executor_);
         const auto &program = executor_.program(program_);
@@ -81,6 +82,7 @@ class StepCall {
             nb::gil_scoped_release released;
             executor_.run(program);
         }
+        executor_.require_finite(program);
         return outcome(program);
     }
 
@@ -106,7 +108,8 @@ class StepCall {
     }
 
     bool load(nb::handle batch, nb::handle weights) const {
-        if (!PyDict_CheckExact(batch.ptr()) || PyDict_Contains(batch.ptr(), discount_.ptr()) != 0)
+        // With as many columns as are read, none is left over.
+        if (!PyDict_CheckExact(batch.ptr()) || PyDict_GET_SIZE(batch.ptr()) != columns_)
             return false;
         const auto &program = executor_.program(program_);
         bool weights_are_used = false;
@@ -141,7 +144,7 @@ class StepCall {
         const auto count = static_cast<long>(PyArray_SIZE(array));
         if (is_bool) {
             for (long i = 0; i < count; ++i)
-                floats[i] = static_cast<float>(static_cast<std::uint8_t>(data[i]));
+                floats[i] = data[i] == std::byte{0} ? 0.0f : 1.0f;
             return true;
         }
         std::memcpy(input.place, data, input.bytes);
@@ -153,6 +156,8 @@ class StepCall {
         case Check::not_negative:
             return executor_.kernels().all_finite(floats, count) &&
                    executor_.kernels().min(floats, count) >= 0;
+        case Check::in_unit:
+            return all_in_unit(floats, count);
         default:
             return all_below(reinterpret_cast<const std::int64_t *>(input.place), count, rule.limit);
         }
@@ -183,7 +188,8 @@ class StepCall {
     Executor &executor_;
     int program_;
     std::vector<Rule> rules_;
-    nb::object outcome_, discount_;
+    nb::object outcome_;
+    Py_ssize_t columns_ = 0; // of a batch
     std::vector<nb::object> names_;
     std::vector<bool> is_td_error_;
     mutable std::vector<npy_intp> td_shape_;

@@ -47,7 +47,9 @@ struct TakenColumn {
     std::string name; // empty: the learner does not read it
     bool to_float;    // booleans that the program takes as floats
     bool is_float;    // must be finite
-    int64_t limit;    // as of `fused::Source`
+    int64_t limit;    // as of `learner::in_range`
+
+    learner::Type type() const { return is_float ? learner::Type::float32 : learner::Type::int64; }
 };
 
 // A batch on its way: sampled by the manager, trained on by the learner, whose TD errors it brings back.
@@ -207,11 +209,9 @@ class ReplayManager {
             else if (column.is_float && batch.wrong.empty() &&
                      !all_finite_(floats, static_cast<long>(batch.columns[c].size() / sizeof(float))))
                 batch.wrong = column.name + ": found NaN or infinity; allowed: finite numbers";
-            else if (column.limit && batch.wrong.empty() &&
-                     !learner::all_below(reinterpret_cast<const int64_t *>(batch.columns[c].data()),
-                                         static_cast<long>(batch.columns[c].size() / sizeof(int64_t)),
-                                         column.limit))
-                batch.wrong = learner::out_of_range(column.name, column.limit);
+            else if (batch.wrong.empty() &&
+                     !learner::in_range(floats, column.type(), batch.columns[c].size(), column.limit))
+                batch.wrong = learner::out_of_range(column.name, column.type(), column.limit);
         }
     }
 

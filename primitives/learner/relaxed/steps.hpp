@@ -44,7 +44,7 @@ class Steps {
 
     // Throws std::domain_error where a batch is not finite or an integer in it is out of range, before the
     // state changes, and std::invalid_argument where there was nothing to sample; the batches that waited
-    // with it are then dropped.
+    // with it are then dropped. Throws learner::NotFinite as `fused::Steps::run` does.
     void run(const Run &run, std::atomic<int64_t> &samples_drawn) {
         std::size_t asked = 0;
         for (std::size_t s = 0; s < run.programs.size(); ++s) {
@@ -142,6 +142,7 @@ class Steps {
         }
         executor_.run(program);
         ++taken_;
+        executor_.require_finite(program);
         const learner::Transfer &td_errors =
             program.outputs.at(td_outputs_.at(std::size_t(run.programs[step])));
         std::memcpy(batch.td_errors.data(), td_errors.place, td_errors.bytes);

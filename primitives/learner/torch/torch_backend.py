@@ -67,7 +67,8 @@ class TorchLearner(Learner):
         """
         super().__init__(algorithm, device=device, batch_size=batch_size, seed=seed)
         self._device = _device(device)
-        self.mode = mode or ("graph" if self._device.type == "cuda" else "tuned")
+        by_default = "graph" if self._device.type == "cuda" else "tuned"
+        self.mode = by_default if mode is None else mode
         self._check_options(streams)
         self._streams = streams
         self._generator = torch.Generator().manual_seed(seed)
@@ -184,10 +185,12 @@ class TorchLearner(Learner):
 
 def _device(name: str) -> torch.device:
     try:
+        if not isinstance(name, str):  # PyTorch takes a number as one of an accelerator
+            raise RuntimeError
         device = torch.device(name)
     except RuntimeError:
         raise ValueError(f"device: found {name!r}; allowed: cpu, cuda, cuda:<number>") from None
-    if device.type not in ("cpu", "cuda"):
+    if device.type not in ("cpu", "cuda") or (device.type == "cpu" and device.index is not None):
         raise ValueError(f"device: found {name!r}; allowed: cpu, cuda, cuda:<number>")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         here = f"one of this machine's CUDA devices, {torch.cuda.device_count()}"

@@ -156,9 +156,7 @@ class ExecutorStep : public GradientStep {
         const StepPlan &plan = plans_[size_t(variant)];
         const auto &last = executor_.program(plan.phases.back().program);
         const auto *td_errors = reinterpret_cast<const float *>(last.outputs[size_t(plan.td_output)].place);
-        // With alpha = 0 even NaN and infinity give priorities of 1.
-        if (!executor_.kernels().all_finite(td_errors, long(priorities_.size())))
-            throw std::domain_error("td_errors: found NaN or infinity; allowed: finite numbers");
+        executor_.require_finite(last);
         for (size_t b = 0; b < priorities_.size(); ++b) {
             priorities_[b] = replay.priority_of(double(td_errors[b]));
             if (!(priorities_[b] <= priority_max_))

@@ -77,7 +77,8 @@ class Iterations {
     const Spent &spent() const { return spent_; }
 
     // `draws` (T, N, draws()); `orders` (K, T N), a permutation of the samples for each epoch. Throws
-    // std::domain_error, with the learner as it was, where a number is not finite.
+    // std::domain_error, with the learner as it was, where a number of the samples is not finite, and
+    // learner::NotFinite after the first gradient step whose results are not.
     void run(const float *draws, const int64_t *orders) {
         Laps laps;
         for (size_t i = 0; i < weights_.size(); ++i)
@@ -202,6 +203,7 @@ class Iterations {
                     gather(step.inputs[i], orders + first, program.inputs[i].place);
                 learner_.run(program);
                 ++gradient_steps_;
+                learner_.require_finite(program);
                 keep(program, last_[kind]);
                 last_kind_ = kind;
                 if (step.kl >= 0 && double(last_[kind][size_t(step.kl)]) > settings_.stop_kl)

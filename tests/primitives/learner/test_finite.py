@@ -1,0 +1,165 @@
+"""A training that becomes NaN or infinite says so on the gradient step on which it happens, however steps are taken."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from primitives import algorithms, learner
+from primitives.algorithms.dqn import DqnHyperparameters
+from primitives.learner import NotFiniteError, finite
+from primitives.learner.finite import require_finite, require_finite_state, result_name
+from primitives.learner.fused import FusedSteps
+from primitives.learner.relaxed import RelaxedSteps
+from tests.primitives.learner.fused.replay_and_learner import parts
+from tests.primitives.learner.graph_cases import SHAPES, random_batch
+
+SIZE = 8
+BACKENDS = [status.name for status in learner.backends() if status.available]
+RATES = {
+    "dqn": ("learning_rate",),
+    "ddpg": ("actor_learning_rate", "critic_learning_rate"),
+    "td3": ("actor_learning_rate", "critic_learning_rate"),
+    "sac": ("actor_learning_rate", "critic_learning_rate", "temperature_learning_rate"),
+    "ppo": ("policy_learning_rate", "value_learning_rate"),
+}
+WORDS = r"^gradient step (\d+): .*: found NaN or infinity; allowed: finite numbers; .* earlier state_dict"
+
+
+def create(name: str, backend: str, **hyperparameters: object) -> learner.Learner:
+    algorithm = algorithms.create(name, **SHAPES[name], hyperparameters=hyperparameters)
+    return learner.create(algorithm, backend=backend, batch_size=SIZE, seed=1)
+
+
+def batch_of(made: learner.Learner, seed: int = 2) -> dict[str, np.ndarray]:
+    drawn = random_batch(made.algorithm, SIZE, torch.Generator().manual_seed(seed))
+    return {name: column.numpy() for name, column in drawn.items() if name != "weight"}
+
+
+def is_finite(made: learner.Learner) -> bool:
+    return all(np.isfinite(leaf).all() for leaf in made.state_dict().values() if leaf.dtype.kind == "f")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_learning_rate_without_measure_is_reported_with_its_step(name: str, backend: str) -> None:
+    made = create(name, backend, **dict.fromkeys(RATES[name], 1e30))
+    batch = batch_of(made)
+
+    def train() -> None:
+        for _ in range(4):
+            assert is_finite(made), "the state became NaN or infinite without a word"
+            made.step(batch)
+
+    with pytest.raises(NotFiniteError, match=WORDS) as raised:
+        train()
+    assert str(raised.value).startswith(f"gradient step {made.gradient_steps}: ")
+    assert isinstance(raised.value, FloatingPointError)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ["ddpg", "td3", "sac"])
+def test_rewards_whose_squares_overflow_are_reported_on_the_first_step(name: str, backend: str) -> None:
+    made = create(name, backend)
+    batch = batch_of(made)
+    batch["reward"][:] = 1e38
+    with pytest.raises(NotFiniteError, match=r"^gradient step 1: losses\['"):
+        made.step(batch)
+    assert made.gradient_steps == 1
+
+
+@pytest.mark.parametrize("backend", ["torch", "native"])
+@settings(max_examples=25)
+@given(reward=st.floats(-3e38, 3e38, width=32), rate=st.sampled_from([1e-3, 1.0, 1e10, 1e30]))
+def test_no_step_on_finite_numbers_leaves_a_state_that_is_not_finite(
+    backend: str, reward: float, rate: float
+) -> None:
+    made = create("dqn", backend, learning_rate=rate, loss="squared")
+    batch = batch_of(made)
+    batch["reward"][:] = reward
+    for _ in range(3):
+        try:
+            made.step(batch)
+        except NotFiniteError:
+            return
+        assert is_finite(made)
+
+
+def fast(name: str, kind: str) -> tuple[FusedSteps, learner.Learner, np.random.Generator]:
+    replay, made, rng = parts(name)
+    make = {"fused": FusedSteps, "relaxed": partial(RelaxedSteps, ahead=2)}[kind]
+    return make(replay, made), made, rng
+
+
+@pytest.mark.parametrize("kind", ["fused", "relaxed"])
+@pytest.mark.parametrize("name", ["ddpg", "td3", "sac"])
+def test_steps_in_one_call_stop_at_the_step_that_is_not_finite(name: str, kind: str) -> None:
+    steps, made, rng = fast(name, kind)
+    steps.run(3, rng)
+    steps._replay.storage.columns["reward"][:] = 1e30
+    with pytest.raises(NotFiniteError, match=WORDS) as raised:
+        steps.run(20, rng)
+    assert str(raised.value).startswith(f"gradient step {made.gradient_steps}: losses['")
+    assert 3 < made.gradient_steps < 8
+
+
+@pytest.mark.parametrize("kind", ["fused", "relaxed"])
+def test_moments_that_no_loss_shows_are_found_within_an_interval(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finite, "CHECK_INTERVAL", 10)
+    steps, made, rng = fast("dqn", kind)
+    name = next(name for name in made.executable.state() if "adam/square" in name)
+    made.executable.write_state(name, np.full_like(made.executable.state()[name], np.inf))
+    steps.run(9, rng)
+    with pytest.raises(NotFiniteError, match=r"^gradient step 1 to 12: state\['adam/square"):
+        steps.run(3, rng)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_single_steps_search_the_state_once_in_an_interval(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finite, "CHECK_INTERVAL", 3)
+    made = create("dqn", backend)
+    state = made.state_dict()
+    name = next(name for name in state if name.startswith("adam/square"))
+    made.load_state_dict(state | {name: np.full_like(state[name], np.inf)})
+    batch = batch_of(made)
+    for _ in range(2):
+        made.step(batch)
+    with pytest.raises(NotFiniteError, match=r"^gradient step 1 to 3: state\['adam/square"):
+        made.step(batch)
+
+
+def test_results_are_named_as_a_step_returns_them() -> None:
+    assert [result_name(output) for output in ("td_error", "losses/q", "action", "found/gradients/a")] == [
+        "td_errors",
+        "losses['q']",
+        "",
+        "",
+    ]
+    require_finite(1, np.zeros(2), {"q": 0.0}, dict)
+    require_finite(1, np.zeros(2), {"q": np.inf}, lambda: {"a": np.zeros(3)})
+    with pytest.raises(NotFiniteError, match=r"^gradient step 7: losses\['q'\], td_errors: found"):
+        require_finite(7, np.array([0, np.nan]), {"q": np.inf, "mean_q": 0.0}, dict)
+    with pytest.raises(NotFiniteError, match=r"^gradient step 7: losses\['q'\]: found"):
+        require_finite(7, np.zeros(2), {"q": np.inf}, lambda: {"a": np.array([0, np.nan])})
+    require_finite_state(1, 5, {"steps": np.arange(3), "a": np.zeros(3)})
+    with pytest.raises(NotFiniteError, match=r"^gradient step 5: state\['a'\]: found"):
+        require_finite_state(5, 5, {"a": np.array([-np.inf, np.inf])})
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_loss_that_overflows_alone_is_no_error(backend: str) -> None:
+    assert DqnHyperparameters().loss == "huber"
+    made = create("dqn", backend)
+    batch = batch_of(made)
+    batch["reward"][:] = 1e38
+    outcome = made.step(batch)
+    assert np.isinf(outcome.losses["q"])
+    assert (outcome.td_errors > 9e37).all()
+    assert is_finite(made)
