@@ -403,16 +403,18 @@ class Learner(OwnProcess, ABC):
             raise ValueError(
                 f"observation: found shape {observation.shape}; allowed: {shape} or (n, *{shape})"
             )
-        if observation.dtype != dtype:
-            raise ValueError(f"observation: found dtype {observation.dtype}; allowed: {dtype}")
-        if self._searches_observations and not all_finite(observation):
+        other = observation.dtype != dtype
+        searched = observation.dtype.kind == "f" and (other or self._searches_observations)
+        if searched and not all_finite(observation):
             raise ValueError("observation: found NaN or infinity; allowed: finite numbers")
+        if other:
+            raise ValueError(f"observation: found dtype {observation.dtype}; allowed: {dtype}")
         return (observation[None] if single else observation), single
 
     @property
     def _searches_observations(self) -> bool:
         """Whether observations are searched for NaN and infinity here; otherwise what computes the actions does."""
-        return self._columns["observation"].dtype.kind == "f"
+        return True
 
     def _weights(self, weights: np.ndarray | None) -> dict[str, np.ndarray]:
         """Return the column `weight`, checked; nothing if the algorithm has none."""

@@ -103,7 +103,7 @@ class NativeCalls(GraphLearner):
         self._check_process()
         if variant is None:
             variant = self.algorithm.variant(self.gradient_steps)
-        if not self._in_one_call:
+        if not self._in_one_call or batch is None:
             return super().step(batch, weights, variant=variant)
         call, draw = self._calls.get(variant) or self._prepare(variant)
         try:

@@ -82,7 +82,7 @@ class NativeLearner(NativeCalls):
 
     @property
     def _searches_observations(self) -> bool:
-        return not self._acts and super()._searches_observations
+        return not self._acts
 
     def _act(self, observation: Array) -> Array:
         return self._acted(_ACT, observation, {}) if self._acts else super()._act(observation)

@@ -59,7 +59,8 @@ def algorithm_of(new_state):
 def batch_of(algorithm, seed):
     rng = np.random.default_rng(seed)
     columns = {name: shape for name, (shape, _) in algorithm.columns(BATCH_SIZE).items() if name != "weight"}
-    return {name: rng.standard_normal(shape).astype(np.float32) for name, shape in columns.items()}
+    batch = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in columns.items()}
+    return batch | {"terminated": rng.random(BATCH_SIZE) < 0.5}
 
 
 @pytest.mark.parametrize("new_state", STEPS)

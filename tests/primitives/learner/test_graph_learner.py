@@ -16,7 +16,7 @@ AVAILABLE = [status.name for status in learner.backends() if status.available an
 def numpy_batch(name: str, seed: int) -> dict[str, np.ndarray]:
     generator = torch.Generator().manual_seed(seed)
     batch = random_batch(make(name, torch.float32), BATCH_SIZE, generator)
-    return {column: value.numpy() for column, value in batch.items()}
+    return {column: value.numpy() for column, value in batch.items() if column != "weight"}
 
 
 def pair(name: str, backend: str) -> tuple[Learner, Learner]:

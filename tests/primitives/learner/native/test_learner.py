@@ -30,6 +30,7 @@ def batch_for(one, name):
     batch = {
         column: rng.standard_normal(shape).astype(np.float32)
         for column, (shape, _) in one.algorithm.columns(8).items()
+        if column != "weight"
     }
     batch["terminated"] = rng.random(8) < 0.5
     if one.algorithm.discrete:
