@@ -27,7 +27,11 @@ class Executable(ABC):
     Attributes:
         graphs: each variant's graph, by the variant's name. The `state` buffers of all graphs agree in name, shape
             and dtype.
+        not_finite: number of values so far that were NaN or infinite inside gradient steps, and which the device
+            replaced by 0; always 0 for one that computes with them.
     """
+
+    not_finite: int = 0
 
     def __init__(self, graphs: Mapping[str, Graph]) -> None:
         """Check that the graphs belong together.

@@ -11,6 +11,7 @@ from primitives.algorithms import Algorithm, tree
 from primitives.graph.executable import Array, Executable
 from primitives.graph.graph import Graph
 from primitives.graph.trace import trace
+from primitives.learner import finite
 from primitives.learner.base import Learner, StepOutcome, checked_state
 from primitives.replay.device import DeviceBatch
 
@@ -66,6 +67,7 @@ class GraphLearner(Learner):
         self.executable = compile_graphs(
             {variant: step_graph(algorithm, batch_size, variant) for variant in algorithm.variants}
         )
+        self._replaced = 0  # `Executable.not_finite` after the last step
         self._acting: dict[str, Array] | None = None
         self._acting_state: dict[str, Array] = {}
         self._generator = torch.Generator().manual_seed(seed)
@@ -83,6 +85,13 @@ class GraphLearner(Learner):
 
     def _step_resident(self, batch: DeviceBatch, host: dict[str, Array], variant: str) -> StepOutcome:
         return outcome_of(self.executable.step_on(variant, self._inputs(host), batch))
+
+    def _require_finite(self, outcome: StepOutcome) -> None:
+        """Raise NotFiniteError also for NaN and infinity that the device replaced: the results do not show them."""
+        before, self._replaced = self._replaced, self.executable.not_finite
+        super()._require_finite(outcome)
+        if self._replaced > before:
+            raise finite.not_finite(self.gradient_steps, "inputs of products or sums")
 
     def _inputs(self, batch: dict[str, Array]) -> dict[str, Array]:
         inputs = {f"batch/{name}": array for name, array in batch.items()}

@@ -68,14 +68,15 @@ def test_rewards_whose_squares_overflow_are_reported_on_the_first_step(name: str
     made = create(name, backend)
     batch = batch_of(made)
     batch["reward"][:] = 1e38
-    with pytest.raises(NotFiniteError, match=r"^gradient step 1: losses\['"):
+    # The FPGA's core and reductions compute with 0 in place of infinity, so that its losses are finite.
+    with pytest.raises(NotFiniteError, match=r"^gradient step 1: (losses\['|inputs of products or sums: )"):
         made.step(batch)
     assert made.gradient_steps == 1
 
 
 @pytest.mark.parametrize("backend", ["torch", "native"])
 @settings(max_examples=25)
-@given(reward=st.floats(-3e38, 3e38, width=32), rate=st.sampled_from([1e-3, 1.0, 1e10, 1e30]))
+@given(reward=st.floats(-(2.0**127), 2.0**127, width=32), rate=st.sampled_from([1e-3, 1.0, 1e10, 1e30]))
 def test_no_step_on_finite_numbers_leaves_a_state_that_is_not_finite(
     backend: str, reward: float, rate: float
 ) -> None:
