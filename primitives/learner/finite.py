@@ -1,6 +1,7 @@
 """Report a gradient step whose results are not finite: the learner's state is of no use from then on.
 
-TD errors and losses are known after every step, so that the check costs next to nothing. Numbers of the state that no
+TD errors and losses are known after every step, so that the check costs next to nothing. A parameter that overflows in
+a step whose own results are finite shows in those of the next step, and is reported then. Numbers of the state that no
 result depends on yet, such as Adam's moments, are searched from time to time (`CHECK_INTERVAL`).
 """
 

@@ -77,18 +77,24 @@ def test_rewards_whose_squares_overflow_are_reported_on_the_first_step(name: str
 @pytest.mark.parametrize("backend", ["torch", "native"])
 @settings(max_examples=25)
 @given(reward=st.floats(-(2.0**127), 2.0**127, width=32), rate=st.sampled_from([1e-3, 1.0, 1e10, 1e30]))
-def test_no_step_on_finite_numbers_leaves_a_state_that_is_not_finite(
+def test_a_state_that_becomes_infinite_is_reported_by_the_next_step_at_the_latest(
     backend: str, reward: float, rate: float
 ) -> None:
+    """A product within Adam may overflow in a step whose own losses are finite; the next step's are not."""
     made = create("dqn", backend, learning_rate=rate, loss="squared")
     batch = batch_of(made)
     batch["reward"][:] = reward
     for _ in range(3):
+        was_finite = parameters_are_finite(made)
         try:
             made.step(batch)
         except NotFiniteError:
             return
-        assert is_finite(made)
+        assert was_finite, "the step on numbers that were not finite was not reported"
+
+
+def parameters_are_finite(made: learner.Learner) -> bool:
+    return all(np.isfinite(leaf).all() for leaf in made.parameters().values())
 
 
 def fast(name: str, kind: str) -> tuple[FusedSteps, learner.Learner, np.random.Generator]:

@@ -241,7 +241,7 @@ def test_an_executable_can_go_on_in_a_forked_process_and_leave() -> None:
     if child == 0:
         status = 1
         try:
-            executable, inputs = one.executable, one._inputs(one._checked(batch, None))
+            executable, inputs = one.executable, one._inputs(batch | one._weights(None))
             before = {name: value.copy() for name, value in executable.state().items()}
             executable.step(one.algorithm.variant(1), inputs)  # the learner itself refuses
             changed = any(np.any(before[name] != value) for name, value in executable.state().items())
