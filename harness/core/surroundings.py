@@ -71,11 +71,12 @@ def check() -> None:
             if descriptor:
                 sys.stderr = open(descriptor, "w", closefd=False)  # noqa: SIM115
     # A program that calls the command line may have put streams of its own there.
-    if sys.stdout is sys.__stdout__:
+    output, errors = sys.__stdout__, sys.__stderr__
+    if output is not None and sys.stdout is output:
         _State.output = _Descriptor(1, raises=True)
-        sys.stdout = _text(sys.stdout, _State.output)
-    if sys.stderr is sys.__stderr__:
-        sys.stderr = _text(sys.stderr, _Descriptor(2, raises=False))  # nothing can be said of its own failure
+        sys.stdout = _text(output, _State.output)
+    if errors is not None and sys.stderr is errors:
+        sys.stderr = _text(errors, _Descriptor(2, raises=False))  # nothing can be said of its own failure
 
 
 def flush() -> None:
