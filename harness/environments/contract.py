@@ -19,6 +19,7 @@ _BOOLS = (bool, np.bool_)
 _LARGEST = float(np.finfo(np.float32).max)
 """Observations and rewards are stored in float32, or in the integers of their space."""
 _NUMBERS = "biuf"
+_LARGEST_INTEGER = 1 << 1023  # beyond it a float is infinite
 """Kinds of NumPy's data types that are read as real numbers."""
 _FROM_RESET = "2 values: observation, info, as Gymnasium defines them since version 0.26"
 _FROM_STEP = (
@@ -134,6 +135,8 @@ class Contract:
         return checked_array(self._named, "observation", observation, self._shape, self._dtype)
 
     def _number(self, reward: Any) -> float:
+        if type(reward) is int:  # NumPy has no type for one of more than 64 bits
+            reward = float(reward) if abs(reward) < _LARGEST_INTEGER else np.inf
         array = _array(reward)
         if array is None or array.shape != () or array.dtype.kind not in _NUMBERS:
             self._refuse("reward", _described(reward), "a number")
