@@ -19,7 +19,8 @@ _SYNTAX = re.compile(
     r"[\\`*{|]"  # code, emphasis, attributes, templates and cells
     r"|\](?=[(\[:])"  # the end of a link's text
     r"|(?<![^\W_])_|_(?![^\W_])"  # emphasis; between two letters it is none
-    r"|[<~$]|&(?=[#\w])"  # HTML, strikethrough, formulas, references
+    r"|[<$]|&(?=[#\w])"  # HTML, formulas, references
+    r"|(?<=.)~|~(?=~)"  # strikethrough, which one mark at the start, as of noise, does not make
     r"|:(?=//)|@|(?<=www)\.",  # GitHub makes links of addresses
     re.IGNORECASE,
 )

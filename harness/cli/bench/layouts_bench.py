@@ -75,7 +75,7 @@ def table(timings: dict[tuple[str, int], dict[str, Timing]], batch_size: int) ->
             texts = [_text(found[layout]) for found in columns.values()]
             cells.append([layout, *texts])
         best = [_fastest(found.values()) for found in columns.values()]
-        cells.append(["**fastest**", *best])
+        cells.append(["fastest", *best])
         lines += section(operation, ("layout", *(f"{capacity:,}" for capacity in columns)), cells)
     failures = {
         f"- {t.name}: {t.reason}"

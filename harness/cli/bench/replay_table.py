@@ -148,7 +148,7 @@ def table(measured: Sequence[Measurement], rows: Sequence[Row]) -> str:
             ):
                 reached = {m.batch_size: m for m in chosen if m.quantity == quantity}
                 texts = [_reached(reached[size]) if size in reached else "no pairs" for size in sizes]
-                cells.append([f"**{label}**", *texts])
+                cells.append([label, *texts])
                 missed += [_missed(m, operation, capacity) for m in reached.values() if _misses(m)]
             columns = ("tree", *(f"B={size}" for size in sizes))
             lines += section(f"{operation}, capacity {capacity:,}", columns, cells)

@@ -71,7 +71,7 @@ def table(rows: Sequence[Measurement]) -> str:
         texts = [
             *([name, *(_rate(found, name, count, threads[0]) for count in threads)] for name in SHARINGS),
             *(
-                [f"**two locks over {other}**", *(_gain(found, other, count) for count in threads)]
+                [f"two locks over {other}", *(_gain(found, other, count) for count in threads)]
                 for other in (ONE_LOCK, BINARY, OWNER)
             ),
             ["A/A null", *(_null(found, count) for count in threads)],
@@ -98,7 +98,7 @@ def _gain(found: Cells, other: str, threads: int) -> str:
     if outcome.ratio is None:
         return outcome.reason
     times = outcome.ratio
-    return f"{1 / times.value:.2f}x [{1 / times.high:.2f}, {1 / times.low:.2f}]: {outcome.verdict}"
+    return f"{1 / times.value:.2f}x [{1 / times.high:.2f}, {1 / times.low:.2f}] ({outcome.verdict})"
 
 
 def _null(found: Cells, threads: int) -> str:

@@ -14,7 +14,7 @@ def test_stores_every_side_and_writes_a_table(placerl: Placerl, tmp_path: Path) 
     assert outcome.status == 0
     text = (tmp_path / "out" / "table.md").read_text()
     assert text in outcome.out
-    assert "**two locks over one lock, binary tree**" in text
+    assert "| two locks over one lock, binary tree |" in text
     with Store.open(tmp_path / "placerl.sqlite", read_only=True) as store:
         rows = store.measurements(suite="claim")
     assert len(rows) == 2 * (len(SHARINGS) + 1)
