@@ -15,6 +15,9 @@ from primitives.replay.storage import Storage
 from primitives.replay.whole_copy import CopiedWhole
 from primitives.sum_tree.base import checked_flag, checked_generator, checked_integer
 
+EMPTY = "sample: found no item to draw; allowed: at least one in the replay buffer"
+"""The message of every replay that has nothing to draw; `concurrent_replay.hpp` has it for the native loops."""
+
 _SNAPSHOT_FORMAT = 1
 _COLUMN = "column/"
 _INT64, _FLOAT32 = np.dtype(np.int64), np.dtype(np.float32)
@@ -268,7 +271,7 @@ class Replay(CopiedWhole, OwnProcess, ABC):
         checked_generator(rng)
         in_parts = checked_flag("stratified", stratified)
         if not len(self):
-            raise ValueError("sample: found an empty replay buffer; allowed: at least one item")
+            raise ValueError(EMPTY)
         return size, in_parts
 
     def _checked_out(self, out: Sample | None, batch_size: int) -> Sample:

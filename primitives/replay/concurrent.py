@@ -205,8 +205,6 @@ class ConcurrentReplay(Replay):
             found = self._native.sample(batch_size, rng, stratified, beta, *(out or _NOTHING))
         if found is None:
             found = self._sample_checked(batch_size, rng, stratified, beta, out)
-        if found is False:
-            raise ValueError("sample: found no item of positive priority; allowed: at least one")
         return Sample(*found) if out is None else out
 
     def _sample_checked(

@@ -98,7 +98,7 @@ class Steps {
             if (!outputs_[c])
                 outputs_[c] = converted_[c].data(); // a column that the algorithm does not read
         if (!replay_.sample(seed, false, batch_size_, beta, indices_.data(), weights, outputs_.data()))
-            throw std::invalid_argument("sample: found no item of positive priority; allowed: at least one");
+            throw replay::empty_replay();
         for (std::size_t i = 0; i < sources_.size(); ++i)
             if (is_converted(i, program.inputs[i])) {
                 const char *from = converted_[std::size_t(sources_[i].index)].data();

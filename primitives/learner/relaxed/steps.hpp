@@ -64,8 +64,7 @@ class Steps {
                 samples_drawn.fetch_sub(int64_t(waiting_), std::memory_order_relaxed);
                 manager_.drain();
                 waiting_ = 0;
-                throw std::invalid_argument(
-                    "sample: found no item of positive priority; allowed: at least one");
+                throw replay::empty_replay();
             }
             head_ = (head_ + 1) % slots_.size();
             --waiting_;

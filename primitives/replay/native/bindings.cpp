@@ -156,7 +156,7 @@ class Replay {
     }
 
     // Fills (indices, weights, columns), new ones when None ->
-    // them, or None. False when there is nothing to sample.
+    // them, or None. Throws when there is nothing to sample.
     nb::object sample(nb::handle batch_size, nb::handle rng, nb::handle stratified, double beta,
                       nb::handle indices, nb::handle weights, nb::handle columns) {
         if (!PyLong_CheckExact(batch_size.ptr()) || !PyBool_Check(stratified.ptr()))
@@ -180,7 +180,7 @@ class Replay {
         if (!source)
             return nb::none();
         if (replay_.taken() == 0) // before the generator is advanced
-            return nb::borrow(Py_False);
+            throw empty_replay();
         const Words words = source->words();
         const bool in_parts = stratified.ptr() == Py_True;
         bool any = false;
@@ -189,7 +189,7 @@ class Replay {
                                  data<int64_t>(index_out), data<float>(weight_out), out.bytes());
         });
         if (!any)
-            return nb::borrow(Py_False);
+            throw empty_replay();
         samples_drawn_.fetch_add(1, std::memory_order_relaxed);
         return nb::make_tuple(index, weight, batch);
     }

@@ -84,6 +84,11 @@ struct Write {
     std::vector<double> priorities;
 };
 
+// What `sample` says where there is nothing to draw: `EMPTY` of primitives/replay/base.py, word for word.
+inline std::invalid_argument empty_replay() {
+    return std::invalid_argument("sample: found no item to draw; allowed: at least one in the replay buffer");
+}
+
 // What one thread waits for: a stay and its number at the time.
 struct Awaited {
     const Stay *stay;

@@ -114,7 +114,7 @@ class ExecutorStep : public GradientStep {
                 out_.push_back(column.data());
         }
         if (!replay.sample(seed, false, batch_size_, beta, indices_.data(), weights_.data(), out_.data()))
-            throw std::invalid_argument("sample: found no item of positive priority; allowed: at least one");
+            throw replay::empty_replay();
         for (const Phase &phase : plans_[size_t(variant)].phases) {
             const auto &program = executor_.program(phase.program);
             for (size_t i = 0; i < phase.inputs.size(); ++i)

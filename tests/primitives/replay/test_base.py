@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from primitives.replay import Replay, Storage
+from primitives.replay.base import EMPTY
 from tests.primitives.replay.batches import numbered_batch
 from tests.primitives.replay.kinds import KINDS
 
@@ -19,7 +20,7 @@ def test_nothing_to_sample_changes_neither_replay_nor_generator(
 ) -> None:
     replay, before = make(storage), rng.bit_generator.state
     for out in (None, replay.allocate(2)):
-        with pytest.raises(ValueError, match=r"sample: found .*; allowed: at least one"):
+        with pytest.raises(ValueError, match=EMPTY):
             replay.sample(2, rng, stratified=stratified, out=out)
     assert rng.bit_generator.state == before
     assert getattr(replay, "samples_drawn", 0) == 0

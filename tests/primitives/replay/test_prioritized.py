@@ -3,6 +3,7 @@ import pytest
 from scipy import stats
 
 from primitives.replay import LinearSchedule, PrioritizedReplay, Storage, importance_weights
+from primitives.replay.base import EMPTY
 from tests.primitives.replay.batches import numbered_batch
 from tests.primitives.replay.fake_tree import FakeTree
 
@@ -138,7 +139,7 @@ def test_refuses_a_tree_too_small_or_not_empty(storage: Storage, rng: np.random.
     tree.update(np.array([0]), np.array([1.0]))
     with pytest.raises(ValueError, match="tree"):
         PrioritizedReplay(storage, tree)
-    with pytest.raises(ValueError, match="empty"):
+    with pytest.raises(ValueError, match=EMPTY):
         PrioritizedReplay(storage, FakeTree(8)).sample(1, rng)
 
 

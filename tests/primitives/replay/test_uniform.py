@@ -3,6 +3,7 @@ import pytest
 from scipy import stats
 
 from primitives.replay import Storage, UniformReplay
+from primitives.replay.base import EMPTY
 from tests.primitives.replay.batches import numbered_batch
 
 
@@ -22,7 +23,7 @@ def test_every_item_is_equally_likely(storage: Storage, rng: np.random.Generator
 
 def test_refuses_to_sample_nothing(storage: Storage, rng: np.random.Generator) -> None:
     replay = UniformReplay(storage)
-    with pytest.raises(ValueError, match="empty"):
+    with pytest.raises(ValueError, match=EMPTY):
         replay.sample(1, rng)
     replay.insert(numbered_batch(storage, [1]))
     with pytest.raises(ValueError, match="batch_size"):

@@ -6,6 +6,7 @@ import pytest
 from primitives import algorithms, learner
 from primitives.learner.fused import FusedSteps
 from primitives.replay import ConcurrentReplay, FieldSpec, Storage
+from primitives.replay.base import EMPTY
 from primitives.replay.storage import transition_fields
 from tests.primitives.learner.fused.replay_and_learner import (
     BATCH,
@@ -126,7 +127,7 @@ def test_an_empty_replay_is_refused():
     _, made, rng = parts("dqn")
     fields = transition_fields(FieldSpec((4,), np.float32), FieldSpec((), np.int64))
     fused = FusedSteps(ConcurrentReplay(Storage(CAPACITY, fields)), made)
-    with pytest.raises(ValueError, match="sample"):
+    with pytest.raises(ValueError, match=EMPTY):
         fused.run(1, rng)
     assert made.gradient_steps == 0
 
