@@ -6,11 +6,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import ray
+from ray._private import ray_constants
 from ray.exceptions import RayError
 
 from harness.cluster import cleaner
@@ -37,8 +38,9 @@ print("answered", flush=True)
 def connected(address: str, needed: Iterable[str] = ()) -> Iterator[None]:
     """Connect to a Ray cluster for the duration of a `with` block.
 
-    With the address "local", this starts a cluster on this machine, which ends with the block. It keeps its files
-    in its own folder, which is removed even if this process is killed.
+    With the address "local", this starts a cluster on this machine, which ends with the block. It listens on the
+    loopback interface alone, because Ray runs the code of whoever reaches its ports. It keeps its files in its own
+    folder, which is removed even if this process is killed.
 
     Args:
         address: "local", "auto" (the cluster that Ray finds by itself) or HOST:PORT of a cluster's head node.
@@ -78,7 +80,7 @@ def connected(address: str, needed: Iterable[str] = ()) -> Iterator[None]:
 def _initialised(address: str, options: dict[str, Any], environment: dict[str, str]) -> Iterator[None]:
     """Connect to Ray; the processes that Ray starts, and their workers, inherit the environment variables."""
     try:
-        with _variables(environment):
+        with _variables(environment), _on_loopback() if address == "local" else nullcontext():
             ray.init(address=address, log_to_driver=False, logging_level="ERROR", **options)
     except Exception as error:  # Ray raises a plain Exception if a busy machine takes long to start a node
         said = str(error).partition("\n")[0]
@@ -87,6 +89,22 @@ def _initialised(address: str, options: dict[str, Any], environment: dict[str, s
         yield
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _on_loopback() -> Iterator[None]:
+    """Let the processes of a local cluster listen on 127.0.0.1 alone during the block.
+
+    Ray replaces 127.0.0.1, given as a node's address, by an address that others reach. Only its setting against
+    clusters of several machines keeps it, and this process read that setting when it imported Ray.
+    """
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        with _variables({ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR: "0"}):
+            yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
 
 
 @contextmanager
