@@ -1,8 +1,11 @@
 """Trains in RLlib with its own prioritised replay, or with one that uses this project's sum tree."""
 
 import logging
+import os
 from importlib.metadata import version
 from typing import Any
+
+os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # so that Ray listens on the loopback interface alone
 
 import numpy as np
 import ray

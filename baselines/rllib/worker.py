@@ -12,7 +12,10 @@ say where RLlib departs from the workload.
 """
 
 import logging
+import os
 from typing import Any
+
+os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # so that Ray listens on the loopback interface alone
 
 import ray
 import torch

@@ -17,6 +17,7 @@ import os
 from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"  # the default is one per core; PyTorch's own threads are set from the job
+os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # so that Ray listens on the loopback interface alone
 
 import gymnasium
 import ray

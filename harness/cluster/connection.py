@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,22 @@ RESTARTS = 3  # how often Ray restarts a process that died, and repeats the call
 _ADDRESSES = "local, auto, or HOST:PORT of a cluster's head"
 ANSWER_LIMIT_S = 5.0
 """Seconds in which a cluster's head must answer; it usually takes milliseconds."""
-_ASK = """
+_ANSWERED, _TOKEN = "answered", "token"
+_ASK = f"""
 import sys
+from ray._private.authentication.authentication_token_setup import maybe_enable_token_auth_if_token_available
 from ray._private.services import canonicalize_bootstrap_address
 from ray._raylet import GcsClient
+from ray.exceptions import AuthenticationError
+if sys.argv[1] == "auto":
+    maybe_enable_token_auth_if_token_available(warn_if_disabled=False)  # as ray.init does
 print("ready", flush=True)
-GcsClient(address=canonicalize_bootstrap_address(sys.argv[1]))
-print("answered", flush=True)
+try:
+    GcsClient(address=canonicalize_bootstrap_address(sys.argv[1]))
+except AuthenticationError:
+    print("{_TOKEN}", flush=True)
+else:
+    print("{_ANSWERED}", flush=True)
 """
 
 
@@ -63,11 +72,11 @@ def connected(address: str, needed: Iterable[str] = ()) -> Iterator[None]:
             # This name finds every descendant of a worker, even if it moves its temporary files or loses its
             # parent.
             named = {"PLACERL_RAY": folder}
-            with _initialised(address, options, guard.environment_in(folder) | named):
+            with _initialised(address, options, guard.environment_in(folder) | named, on_loopback()):
                 yield
         return
     check_address(address)  # Ray itself would try for half a minute
-    with _initialised(address, {}, {}):
+    with _initialised(address, {}, {}, nullcontext()):
         offered = ray.cluster_resources()
         for name in resources:
             if not offered.get(name):
@@ -77,10 +86,15 @@ def connected(address: str, needed: Iterable[str] = ()) -> Iterator[None]:
 
 
 @contextmanager
-def _initialised(address: str, options: dict[str, Any], environment: dict[str, str]) -> Iterator[None]:
+def _initialised(
+    address: str,
+    options: dict[str, Any],
+    environment: dict[str, str],
+    interfaces: AbstractContextManager[None],
+) -> Iterator[None]:
     """Connect to Ray; the processes that Ray starts, and their workers, inherit the environment variables."""
     try:
-        with _variables(environment), _on_loopback() if address == "local" else nullcontext():
+        with _variables(environment), interfaces:
             ray.init(address=address, log_to_driver=False, logging_level="ERROR", **options)
     except Exception as error:  # Ray raises a plain Exception if a busy machine takes long to start a node
         said = str(error).partition("\n")[0]
@@ -92,11 +106,13 @@ def _initialised(address: str, options: dict[str, Any], environment: dict[str, s
 
 
 @contextmanager
-def _on_loopback() -> Iterator[None]:
-    """Let the processes of a local cluster listen on 127.0.0.1 alone during the block.
+def on_loopback() -> Iterator[None]:
+    """Let the Ray nodes that this process starts during the block listen on the loopback interface alone.
 
-    Ray replaces 127.0.0.1, given as a node's address, by an address that others reach. Only its setting against
-    clusters of several machines keeps it, and this process read that setting when it imported Ray.
+    A process connects to them by their address, 127.0.0.1:PORT, during such a block only: Ray replaces the address by
+    one that other machines reach, and then listens on every interface. Only its setting against clusters of several
+    machines prevents this. The processes that Ray starts read it from the environment; this one did when it imported
+    Ray.
     """
     before = ray_constants.ENABLE_RAY_CLUSTER
     ray_constants.ENABLE_RAY_CLUSTER = False
@@ -157,7 +173,8 @@ def check_address(address: str) -> None:
     """Check that a Ray cluster answers at an address; "local" always passes.
 
     Raises:
-        UserError: no head node of a cluster answers at the address; with "auto", Ray finds no cluster.
+        UserError: no head node of a cluster answers at the address, or it asks for a token; with "auto", Ray finds no
+            cluster.
     """
     if address == "local":
         return
@@ -169,20 +186,27 @@ def check_address(address: str) -> None:
         except (OSError, ValueError, OverflowError) as error:
             raise UserError("command line", "--ray", f"{address!r}: {error}", _ADDRESSES) from None
         said = "what listens there is no Ray"
-    if not _answers(address):
+    answer = _answer(address)
+    if answer == _TOKEN:
+        said, allowed = "its Ray asks for a token", "RAY_AUTH_MODE=token, and the token in ~/.ray/auth_token"
+        raise UserError("command line", "--ray", f"{address!r}: {said}", allowed)
+    if answer != _ANSWERED:
         raise UserError("command line", "--ray", f"{address!r}: {said}", _ADDRESSES)
 
 
-def _answers(address: str) -> bool:
-    """Whether Ray answers. A separate process asks, because Ray itself retries for minutes and prints each try."""
+def _answer(address: str) -> str:
+    """Return what Ray answers at an address, `_ANSWERED` or `_TOKEN`; "" if no Ray answers.
+
+    A separate process asks, because Ray itself retries for minutes and prints each try.
+    """
     command = [sys.executable, "-P", "-c", _ASK, address]
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
     with subprocess.Popen(command, stdin=null, stdout=pipe, stderr=null, text=True, bufsize=1) as asking:
         try:
             assert asking.stdout
             if asking.stdout.readline() != "ready\n":  # importing Ray has no time limit
-                return False
+                return ""
             heard, _, _ = select.select([asking.stdout], [], [], ANSWER_LIMIT_S)
-            return bool(heard) and asking.stdout.readline() == "answered\n"
+            return asking.stdout.readline().strip() if heard else ""
         finally:
             asking.kill()

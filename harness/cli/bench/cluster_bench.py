@@ -25,7 +25,7 @@ import typer
 from harness.cli.bench.command import OutOption, Session, TierOption, numbers, section
 from harness.cli.common import RESULTS, ResultsOption
 from harness.cluster import cells as on_cluster
-from harness.cluster.connection import MACHINE, connected
+from harness.cluster.connection import MACHINE, connected, on_loopback
 from harness.core.errors import UserError
 from harness.core.progress import Report, silent
 from harness.core.provenance import Provenance
@@ -62,9 +62,15 @@ def head_alone(folder: str) -> Any:
 
 @contextmanager
 def nodes(number: int) -> Iterator[str]:
-    """Start a Ray cluster with `number` nodes, all on this machine, provide its address, and end it afterwards."""
+    """Start a Ray cluster with `number` nodes on this machine, provide its address, and end it afterwards.
+
+    Its processes listen on the loopback interface alone.
+    """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    with tempfile.TemporaryDirectory(prefix="placerl-ray-", ignore_cleanup_errors=True) as folder:
+    with (
+        on_loopback(),
+        tempfile.TemporaryDirectory(prefix="placerl-ray-", ignore_cleanup_errors=True) as folder,
+    ):
         made = head_alone(folder)
         try:
             for _ in range(number):

@@ -16,6 +16,7 @@ def start_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Mac
     import ray
 
     from harness.cli.bench.cluster_bench import head_alone
+    from harness.cluster.connection import on_loopback
 
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     folder = tempfile.mkdtemp(prefix="placerl-ray-")
@@ -28,8 +29,9 @@ def start_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Mac
             cluster.add_node(num_cpus=1, resources=offered)
         return cluster
 
-    yield start
-    ray.shutdown()
-    for cluster in made:
-        cluster.shutdown()
+    with on_loopback():
+        yield start
+        ray.shutdown()
+        for cluster in made:
+            cluster.shutdown()
     shutil.rmtree(folder, ignore_errors=True)

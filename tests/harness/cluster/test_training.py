@@ -21,6 +21,7 @@ from harness.cluster.roles import mean_state  # noqa: E402
 from harness.cluster.training import ClusterTraining, Size, check, round_of  # noqa: E402
 from harness.core.errors import UserError  # noqa: E402
 from harness.mapping import Mapping  # noqa: E402
+from harness.runtime.evaluation import Evaluation  # noqa: E402
 from harness.runtime.units.unit import UnitError  # noqa: E402
 from tests.harness.cluster.inline_roles import each_timed_part_takes_a_second, without_ray  # noqa: E402
 from tests.harness.runtime.rail_workload import dqn_on_a_rail  # noqa: E402
@@ -164,8 +165,9 @@ class OnRay:
 
 
 class TestLocal(OnRay):
-    def test_over_ray_it_trains_bit_by_bit_as_without(self, local):
+    def test_over_ray_it_trains_and_acts_bit_by_bit_as_without(self, local):
         """Whatever arrives late, in another order or twice over Ray changes some weight."""
+        evaluation = Evaluation(cartpole(), seed=1)
         found = []
         for patched in (without_ray, contextlib.nullcontext):
             with patched():
@@ -174,10 +176,14 @@ class TestLocal(OnRay):
                 progress = training.advance(600)
                 found.append((training.gradient_steps, training.environment_steps, progress.episodes))
                 found.append(weights(training))
+                found.append(evaluation.returns(training.greedy(), starts=3))
                 training.close()
-        assert found[0] == found[2]
+        evaluation.close()
+        assert found[0] == found[3]
         assert found[0][0] >= 600
-        assert same(found[1], found[3])
+        assert same(found[1], found[4])
+        assert found[2] == found[5]
+        assert len(set(found[2])) > 1, "the policy looks at the observation"
         assert training.restarts == {}
         assert {"environment", "infer", "insert", "sample", "learner", "update"} <= progress.terms_s.keys()
 
