@@ -15,7 +15,6 @@ Every method works as tianshou's, except where tianshou's gives results of other
 NotImplementedError. `load_hdf5` also reads what tianshou's own buffer saved.
 """
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -23,16 +22,14 @@ import numpy.typing as npt
 from tianshou import data
 
 from primitives.replay.adapters.segment_tree import SegmentTree
-
-_SAMPLES_UNANSWERED = 100
-"""Calls of `sample` in a row without `update_weight` after which the buffer warns, once."""
+from primitives.replay.adapters.unanswered import WarnsUnanswered
 
 
-class _NativeTree:
+class _NativeTree(WarnsUnanswered):
+    answer, unprioritised = "update_weight", "tianshou.data.ReplayBuffer"
     maxsize: int
     weight: SegmentTree
     _beta: float
-    _unanswered = 0
 
     def __init__(self, *arguments: Any, fanout: int = 16, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -56,17 +53,11 @@ class _NativeTree:
         return super().sample_indices(batch_size)  # type: ignore[misc]
 
     def sample(self, batch_size: int | None) -> Any:
-        self._unanswered += 1
-        if self._unanswered == _SAMPLES_UNANSWERED:
-            warnings.warn(
-                f"{type(self).__name__}: found {_SAMPLES_UNANSWERED} samples without update_weight, so no priority "
-                "changes; allowed: an algorithm that sends TD errors back. Others take tianshou.data.ReplayBuffer",
-                stacklevel=2,
-            )
+        self._sampled()
         return super().sample(batch_size)  # type: ignore[misc]
 
     def update_weight(self, index: npt.NDArray, new_weight: Any) -> None:
-        self._unanswered = 0
+        self._answered()
         super().update_weight(index, new_weight)  # type: ignore[misc]
 
     def reset(self, keep_statistics: bool = False) -> None:

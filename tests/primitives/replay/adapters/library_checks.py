@@ -1,4 +1,9 @@
-"""Runs a file of checks in a library's own environment (`run_checks.py`), for tests."""
+"""Runs files of checks in a library's own environment (`run_checks.py`), for tests.
+
+    ask, test_pfrl = suite("pfrl", "pfrl_checks.py")
+
+makes each check that takes no arguments a test, and the fixture `ask` runs any check by name.
+"""
 
 import ast
 from collections.abc import Callable, Iterator
@@ -12,7 +17,24 @@ from harness.compare import adapters, registry
 from harness.compare.protocol import Worker
 from tests.limits import LIMIT_S
 
+FOLDER = Path(__file__).parent
 Ask = Callable[..., None]
+
+
+def suite(library: str, *files: str) -> tuple[Callable[[], Iterator[Ask]], Callable[[Ask, str], None]]:
+    """Return a module's fixture `ask` and its test of every check in files of this folder."""
+    paths = [FOLDER / file for file in files]
+
+    @pytest.fixture(scope="module")
+    def ask() -> Iterator[Ask]:
+        with asking(library, *paths) as ask:
+            yield ask
+
+    @pytest.mark.parametrize("check", [name for path in paths for name in names(path)])
+    def test(ask: Ask, check: str) -> None:
+        ask(check)
+
+    return ask, test
 
 
 def names(path: Path) -> list[str]:
@@ -22,8 +44,8 @@ def names(path: Path) -> list[str]:
 
 
 @contextmanager
-def asking(library: str, path: Path) -> Iterator[Ask]:
-    """Provide a function that runs a check of the file by name, and fails as the check did.
+def asking(library: str, *paths: Path) -> Iterator[Ask]:
+    """Provide a function that runs a check of the files by name, and fails as the check did.
 
     Skips the test if the library's environment was not built.
     """
@@ -31,7 +53,7 @@ def asking(library: str, path: Path) -> Iterator[Ask]:
     if not python.is_file():
         pytest.skip(f"{library} is not built: placerl baselines {library}")
     with adapters.importable_primitives() as package:
-        command = [str(python), "-P", str(Path(__file__).parent / "run_checks.py"), str(path)]
+        command = [str(python), "-P", str(FOLDER / "run_checks.py"), *map(str, paths)]
         variables = {"PYTHONPATH": str(package), "OMP_NUM_THREADS": "1"}
         with Worker(command, environment_variables=variables) as worker:
 

@@ -14,11 +14,13 @@ import numpy as np
 import pfrl
 import torch
 from pfrl import agents, explorers, q_functions, replay_buffers
+from refusals import failure, message, same_results
 
 from primitives.replay.adapters.pfrl_adapter import PrioritizedReplayBuffer
 
 OWN = replay_buffers.PrioritizedReplayBuffer
 BOTH = (OWN, PrioritizedReplayBuffer)
+same = partial(same_results, BOTH)
 COVERED = {
     "append": "check_episodes_become_the_same_items",
     "capacity": "check_a_full_buffer_drops_its_oldest_items",
@@ -53,31 +55,6 @@ def filled(kind, count, capacity=10, **options):
 def items(buffer):
     """The items as tuples of their steps' actions, sorted."""
     return sorted(tuple(step["action"] for step in steps) for steps in buffer.memory.data)
-
-
-def failure(call):
-    """The name of the error that a call raises; empty if it raises none."""
-    try:
-        call()
-    except Exception as error:
-        return type(error).__name__
-    return ""
-
-
-def message(call, error_type):
-    """The message of the error that a call raises; of another type or none it fails."""
-    try:
-        call()
-    except error_type as error:
-        return str(error)
-    raise AssertionError(f"found no {error_type.__name__}")
-
-
-def same(work):
-    """What the work returns for PFRL's own buffer, after checking that it returns the same for ours."""
-    own, ours = (work(kind) for kind in BOTH)
-    assert own == ours, (own, ours)
-    return own
 
 
 def check_every_public_method_of_pfrl_is_covered():

@@ -1,21 +1,5 @@
 """The buffers, compared with tianshou's own in tianshou's environment."""
 
-from collections.abc import Iterator
-from pathlib import Path
+from tests.primitives.replay.adapters.library_checks import suite
 
-import pytest
-
-from tests.primitives.replay.adapters.library_checks import Ask, asking, names
-
-CHECKS = Path(__file__).parent / "tianshou_checks.py"
-
-
-@pytest.fixture(scope="module")
-def ask() -> Iterator[Ask]:
-    with asking("tianshou", CHECKS) as ask:
-        yield ask
-
-
-@pytest.mark.parametrize("check", names(CHECKS))
-def test_tianshou(ask: Ask, check: str) -> None:
-    ask(check)
+ask, test_tianshou = suite("tianshou", "tianshou_checks.py")

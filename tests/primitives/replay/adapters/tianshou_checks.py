@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from refusals import failure, message, same_results
 from tianshou import data
 from tianshou.data import Batch
 
@@ -92,29 +93,10 @@ def contents(buffer):
     )
 
 
-def failure(call):
-    """The name of the error that a call raises; empty if it raises none."""
-    try:
-        call()
-    except Exception as error:
-        return type(error).__name__
-    return ""
-
-
-def message(call, error_type):
-    """The message of the error that a call raises; of another type or none it fails."""
-    try:
-        call()
-    except error_type as error:
-        return str(error)
-    raise AssertionError(f"found no {error_type.__name__}")
-
-
 def same(work):
     """Check that the work returns the same for tianshou's buffers and ours, of both kinds."""
     for kinds in (SINGLE, VECTOR):
-        own, ours = (work(kind) for kind in kinds)
-        assert own == ours, (own, ours)
+        same_results(kinds, work)
 
 
 def check_every_public_method_of_tianshou_is_covered():
