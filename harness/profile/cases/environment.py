@@ -1,39 +1,53 @@
 """Defines how the step of an environment is timed."""
 
-from typing import Any
+from typing import Any, NamedTuple
+
+import gymnasium
 
 from harness import environments
+from harness.environments.contract import Contract
 from harness.measure.protocol import Case
 from harness.profile.cases.base import CPU, PrimitiveCase, expect_equal
 from harness.workloads import Workload
 
 
-def environment_case(workload: Workload) -> PrimitiveCase:
-    """Return the benchmark case of `environment.step` with random actions; a reset follows the end of an episode."""
+class _Stepped(NamedTuple):
+    environment: gymnasium.Env[Any, Any]
+    contract: Contract
 
-    def setup() -> Any:
+
+def environment_case(workload: Workload) -> PrimitiveCase:
+    """Return the benchmark case of an environment's step with random actions, as an actor takes it.
+
+    What the environment returns is checked (`Contract`), as in training. A reset follows the end of an episode.
+    """
+
+    def setup() -> _Stepped:
         environment = environments.make(workload.environment, 0)
+        assert environment.observation_space.shape is not None
+        contract = Contract(environment, environment.observation_space.shape)
         environment.reset(seed=0)
         environment.action_space.seed(0)
-        return environment
+        return _Stepped(environment, contract)
 
-    def check(environment: Any) -> None:
-        twin = setup()
+    def check(made: _Stepped) -> None:
+        twin = environments.make(workload.environment, 0)
+        twin.reset(seed=0)
         for _ in range(10):
-            action = environment.action_space.sample()
-            found, expected = environment.step(action), twin.step(action)
+            action = made.environment.action_space.sample()
+            found, expected = made.contract.step(action), twin.step(action)
             expect_equal(found[0], expected[0], "observation")
-            if found[1:4] != expected[1:4]:
-                raise AssertionError(f"step: found {found[1:4]}; expected {expected[1:4]}")
+            if found[1:] != expected[1:4]:
+                raise AssertionError(f"step: found {found[1:]}; expected {expected[1:4]}")
             if found[2] or found[3]:
                 break
         twin.close()
-        environment.reset(seed=0)
+        made.environment.reset(seed=0)
 
-    def call(environment: Any, action: Any) -> None:
-        _, _, terminated, truncated, _ = environment.step(action)
+    def call(made: _Stepped, action: Any) -> None:
+        _, _, terminated, truncated = made.contract.step(action)
         if terminated or truncated:
-            environment.reset()
+            made.contract.reset()
 
     return PrimitiveCase(
         "environment.step",
@@ -43,7 +57,7 @@ def environment_case(workload: Workload) -> PrimitiveCase:
             name="environment.step",
             setup=setup,
             check=check,
-            inputs=lambda environment, rng: environment.action_space.sample(),
+            inputs=lambda made, rng: made.environment.action_space.sample(),
             call=call,
         ),
     )
