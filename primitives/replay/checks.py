@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 _NUMBERS = "biufc"
+_PRODUCT_MAX = 8192
+"""Most elements of a product that OpenBLAS does not divide among threads: waiting for them may take milliseconds."""
 
 
 def number(name: str, value: Any, allowed: str = "a number") -> float:
@@ -28,8 +30,21 @@ def number(name: str, value: Any, allowed: str = "a number") -> float:
 
 
 @cache
-def _float_max(dtype: np.dtype) -> np.floating:
-    return np.finfo(dtype).max
+def _float_max(dtype: np.dtype) -> float:
+    return float(np.finfo(dtype).max)
+
+
+def _in_range(array: npt.NDArray, dtype: np.dtype) -> bool:
+    """Return whether floats are in the range of another dtype of floats. False may also mean that they are large.
+
+    A sum of squares shows it of few numbers in one pass. Of NumPy's products `vdot` alone warns of no overflow, so that
+    it needs no `errstate`, which would take longer than the product.
+    """
+    limit = _float_max(dtype)
+    if array.size <= _PRODUCT_MAX:
+        return float(np.vdot(array, array)) < limit * limit
+    # false for NaN
+    return -limit <= float(np.minimum.reduce(array, None)) and float(np.maximum.reduce(array, None)) <= limit
 
 
 def cast(name: str, array: npt.NDArray, dtype: np.dtype) -> npt.NDArray:
@@ -47,10 +62,8 @@ def cast(name: str, array: npt.NDArray, dtype: np.dtype) -> npt.NDArray:
     """
     if array.dtype == dtype:
         return array
-    if dtype.kind == "f" and array.dtype.kind == "f" and array.size:  # the usual case, without `errstate`
-        least, most, limit = np.minimum.reduce(array, None), np.maximum.reduce(array, None), _float_max(dtype)
-        if -limit <= least and most <= limit:  # false for NaN
-            return array.astype(dtype)
+    if dtype.kind == "f" and array.dtype.kind == "f" and _in_range(array, dtype):  # the usual case
+        return array.astype(dtype)
     numbers = array.dtype.kind in _NUMBERS and dtype.kind in _NUMBERS
     if not np.can_cast(array.dtype, dtype, "same_kind" if numbers else "safe"):
         raise TypeError(f"{name}: found dtype {array.dtype}; allowed: what casts to {dtype}")

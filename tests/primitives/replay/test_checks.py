@@ -1,9 +1,13 @@
 """Numbers on their way into a column stay the same but for rounding, or are refused."""
 
+import warnings
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from primitives.replay.checks import cast, number
+from primitives.replay.checks import _PRODUCT_MAX, cast, number
 
 
 @pytest.mark.parametrize("value", [1, 1.5, np.float32(1.5), np.int8(3), np.float64(2)])
@@ -64,3 +68,35 @@ def test_what_a_column_holds_is_cast(array: np.ndarray, dtype: str, expected: li
 def test_what_a_column_would_change_is_refused(array: np.ndarray, dtype: str, error: type) -> None:
     with pytest.raises(error, match=r"^x: found .*; allowed: "):
         cast("x", array, np.dtype(dtype))
+
+
+floats = st.floats() | st.sampled_from(
+    [
+        sign * number * factor
+        for sign in (1, -1)
+        for number in (65504.0, float(np.finfo(np.float32).max), float(np.finfo(np.float64).max))
+        for factor in (1, 1 - 2**-12, 1 - 2**-25, 1 - 2**-53, 0.5)
+    ]
+)
+kinds = st.sampled_from(["f2", "f4", "f8", ">f8", "g"])
+
+
+@given(
+    st.lists(floats, max_size=6), kinds, kinds, st.sampled_from([1, _PRODUCT_MAX]), st.sampled_from([1, 2])
+)
+def test_floats_are_rounded_or_refused_if_one_would_become_infinite(
+    values: list[float], kind: str, column: str, repeats: int, step: int
+) -> None:
+    dtype = np.dtype(column)
+    with np.errstate(all="ignore"):
+        array = np.repeat(np.array(values, kind), repeats)[::step]
+        expected = array.astype(dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if (np.isinf(expected) & ~np.isinf(array)).any():
+            with pytest.raises(ValueError, match=r"^x: found .*; allowed: at most .* in magnitude$"):
+                cast("x", array, dtype)
+        else:
+            found = cast("x", array, dtype)
+            assert found.dtype == dtype
+            np.testing.assert_array_equal(found, expected)
