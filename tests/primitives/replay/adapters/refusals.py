@@ -1,5 +1,7 @@
 """What files of checks share: how errors and results of a library's own buffer and ours are compared."""
 
+from contextlib import contextmanager
+
 
 def failure(call):
     """Return the name of the error that a call raises; empty if it raises none."""
@@ -34,3 +36,15 @@ def same_results(kinds, work):
     own, ours = (work(kind) for kind in kinds)
     assert own == ours, (own, ours)
     return own
+
+
+@contextmanager
+def raises(kind, *texts):
+    """Fail unless the block raises an error of a kind whose message has all the texts."""
+    message = None
+    try:
+        yield
+    except kind as error:
+        message = str(error)
+    assert message is not None, f"{kind.__name__} was not raised"
+    assert all(text in message for text in texts), message

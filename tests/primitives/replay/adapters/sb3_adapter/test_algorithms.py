@@ -1,25 +1,16 @@
 """The algorithms, compared with SB3's own in SB3's environment."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from tests.primitives.replay.adapters.library_checks import Ask, asking, names
+from tests.primitives.replay.adapters.library_checks import Ask, suite
 
-CHECKS = Path(__file__).parent / "algorithm_checks.py"
+ask, test_sb3 = suite(
+    "sb3",
+    "sb3_adapter/training_checks.py",
+    "sb3_adapter/refusal_checks.py",
+    "sb3_adapter/saving_checks.py",
+)
 VARIANTS = {"dqn": 10, "ddpg": 5, "td3": 6, "sac": 7}
-
-
-@pytest.fixture(scope="module")
-def ask() -> Iterator[Ask]:
-    with asking("sb3", CHECKS) as ask:
-        yield ask
-
-
-@pytest.mark.parametrize("check", names(CHECKS))
-def test_sb3(ask: Ask, check: str) -> None:
-    ask(check)
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,14 @@
 """The buffer, compared with SB3's own buffers in SB3's environment."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.primitives.replay.adapters.library_checks import Ask, asking, names
+from tests.primitives.replay.adapters.library_checks import Ask, suite
 
-CHECKS = Path(__file__).parent / "buffer_checks.py"
+ask, test_sb3 = suite("sb3", "sb3_adapter/buffer_checks.py", "sb3_adapter/priority_checks.py")
+
 ENDS = st.lists(st.sampled_from((0, 0, 0, 1, 2)), min_size=3, max_size=3)
 OPERATIONS = st.lists(
     st.one_of(
@@ -20,17 +18,6 @@ OPERATIONS = st.lists(
     ),
     max_size=30,
 )
-
-
-@pytest.fixture(scope="module")
-def ask() -> Iterator[Ask]:
-    with asking("sb3", CHECKS) as ask:
-        yield ask
-
-
-@pytest.mark.parametrize("check", names(CHECKS))
-def test_sb3(ask: Ask, check: str) -> None:
-    ask(check)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
