@@ -23,6 +23,7 @@ from harness.plan import plan
 from harness.plan.tiers import TIERS, Tier
 from harness.platforms import this_machine
 from harness.profile import simulated as simulated_profile
+from harness.runtime.learner_memory import check_learner
 from harness.store.peak_memory import recorded
 from harness.store.store import Measurement, Run, Store
 from primitives.quantization.precision import FLOAT_32, NAMES
@@ -103,12 +104,18 @@ def loaded(name: str, batch_size: int | None) -> workloads.Workload:
     Args:
         name: a shipped workload's name, or the path of a TOML file.
         batch_size: items per gradient step; None: the workload's own.
+
+    Raises:
+        UserError: there is no such workload, a field of it is wrong, or its learner does not fit this machine's memory.
     """
     item = workloads.load(name)
     if name not in workloads.names():
         digest = hashlib.sha256(json.dumps(item.tables(), sort_keys=True).encode()).hexdigest()[:8]
         item = workloads.override(item, "name", f"{item.name[:55]}-{digest}", name)
-    return item if batch_size is None else workloads.with_batch_size(item, batch_size, "--batch-size")
+    if batch_size is not None:
+        item = workloads.with_batch_size(item, batch_size, "--batch-size")
+    check_learner(item, item.training.batch_size)
+    return item
 
 
 def asked_precisions(names: list[str] | None, device: str | None = None) -> tuple[str, ...]:

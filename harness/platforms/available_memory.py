@@ -10,6 +10,11 @@ from pathlib import Path
 
 import psutil
 
+try:
+    import resource
+except ModuleNotFoundError:  # Windows has no such limits
+    resource = None  # type: ignore[assignment]
+
 from harness.core.errors import NotRunError
 from harness.measure.control_groups import V1, ControlGroup, groups, lines
 
@@ -30,14 +35,14 @@ class NotEnoughMemory(NotRunError):
 def available_bytes(root: Path = Path("/")) -> int:
     """Return how many bytes this process can still take without swapping or being killed.
 
-    This is the smaller of two numbers: the memory that the system reports as available (`MemAvailable`), and the rest
-    of the memory limit of this process's control group and of the groups that contain it (version 1 or 2). Cached
-    files that the kernel can drop count as available.
+    This is the smallest of these numbers: the memory that the system reports as available (`MemAvailable`), the rest
+    of the memory limit of this process's control group and of the groups that contain it (version 1 or 2), and the rest
+    of the process's own limit of address space (`ulimit -v`). Cached files that the kernel can drop count as available.
 
     Args:
         root: folder that contains `proc` and the mount points of the control groups.
     """
-    return max(0, min([psutil.virtual_memory().available, *_left_in_groups(root)]))
+    return max(0, min([psutil.virtual_memory().available, *_left_in_groups(root), *_left_of_addresses()]))
 
 
 def measurement_bytes(root: Path = Path("/")) -> int:
@@ -83,6 +88,15 @@ def release() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # the GNU C library's alone
     if trim is not None:
         trim(0)
+
+
+def _left_of_addresses() -> Iterator[int]:
+    """Yield the bytes left of this process's limit of address space (`RLIMIT_AS`), if it has one."""
+    if resource is None:
+        return
+    limit_bytes, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit_bytes != resource.RLIM_INFINITY:
+        yield limit_bytes - psutil.Process().memory_info().vms
 
 
 # Control groups

@@ -19,6 +19,7 @@ from harness.mapping.loop import TD_ERROR
 from harness.runtime import simulated_tree, time_provenance
 from harness.runtime.actors.in_process import Actors, InlineActors, ThreadActors
 from harness.runtime.actors.pool import ActorPlan, ActorPool
+from harness.runtime.learner_memory import check_learner
 from harness.runtime.learners.creation import created, learner_of, precision_of
 from harness.runtime.options import STRICT, Fusion, InitialPriorities, Options
 from harness.runtime.timed_storage import FetchedStorage, TimedDeviceStorage, TimedStorage
@@ -239,9 +240,10 @@ def check(workload: Task, mapping: Mapping, delay: int | None = None, batch_size
         batch_size: transitions per gradient step.
 
     Raises:
-        UserError: the mapping names a backend, a device or a precision that does not exist here, or its precision is
-            not compatible with the delay.
+        UserError: the mapping names a backend, a device or a precision that does not exist here, its precision is not
+            compatible with the delay, or there is too little memory for the learner.
     """
+    check_learner(workload, batch_size, mapping.learner.backend)
     _check_storage(mapping)
     fanout = workload.replay.fanout
     own = simulated_tree.options(mapping.rmm, 2, fanout, 2)

@@ -17,6 +17,7 @@ from harness.measure.conditions import usable_cores
 from harness.runtime import memory
 from harness.runtime.actors.actor import Episode
 from harness.runtime.compose import replay_of, storage_of
+from harness.runtime.learner_memory import check_learner
 from harness.runtime.options import STRICT, Fusion, Options, is_on_policy
 from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Progress
 from harness.workloads import Workload
@@ -94,6 +95,7 @@ def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> No
             task.name, "processes", threads, f"a divisor of training.actors, {environments}, or 0"
         )
     memory.check(task, batch_size, 0, 0)
+    check_learner(task, batch_size, mapping.learner.backend)
     _environments(task, 1)
 
 

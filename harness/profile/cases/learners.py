@@ -14,6 +14,7 @@ from harness.measure.protocol import Case
 from harness.profile.cases.base import PrimitiveCase, expect_equal, options_of, random_transitions, targets
 from harness.profile.cases.trained import TrainedStart, profiled_start
 from harness.profile.cases.work import Work, infer_work, step_work
+from harness.runtime.learner_memory import require_learner
 from harness.runtime.learners.streamed import BACKEND, StreamedLearner
 from harness.workloads import Workload
 from harness.workloads.task import algorithm_of, columns_of
@@ -211,6 +212,7 @@ def created(
         target: backend, device and precision of the learner.
         start: the trained state from which it continues; None: a fresh one.
     """
+    require_learner(workload, batch_size, target.backend)
     options = options_of(target) | {"precision": target.precision}
     if threads > 1 and target.backend == NATIVE:
         options["threads"] = threads

@@ -7,6 +7,7 @@ import numpy as np
 
 from harness.core.errors import UserError
 from harness.mapping import Mapping, Target
+from harness.runtime.learner_memory import check_learner
 from harness.runtime.learners.streamed import BACKEND, StreamedLearner
 from harness.workloads.task import Task, algorithm_of
 from primitives import learner
@@ -50,8 +51,10 @@ def learner_of(
         evaluating: whether actors also compute TD errors (`Algorithm.evaluating`).
 
     Raises:
-        UserError: the learner's backend, device or precision does not exist here, or it has no streams.
+        UserError: the learner's backend, device or precision does not exist here, it has no streams, or there is too
+            little memory for it.
     """
+    check_learner(workload, batch_size, mapping.learner.backend)
     check_streams(workload, mapping, batch_size, streams)
     first_seed = int(seed.generate_state(1)[0])
     algorithm = algorithm_of(workload, evaluating=evaluating)

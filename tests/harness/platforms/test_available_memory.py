@@ -137,3 +137,13 @@ def test_freed_memory_goes_back_to_the_system() -> None:
     available_memory.release()
     assert psutil.Process().memory_info().rss < filled - 100_000_000
     assert last.all()
+
+
+def test_a_limit_of_address_space_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource", reason="POSIX only")
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=6 * GB))
+    process = SimpleNamespace(memory_info=lambda: SimpleNamespace(vms=GB))
+    monkeypatch.setattr(psutil, "Process", lambda: process)
+    for limit_bytes, left_bytes in ((resource.RLIM_INFINITY, 6 * GB), (3 * GB, 2 * GB), (GB // 2, 0)):
+        monkeypatch.setattr(resource, "getrlimit", lambda kind, limit=limit_bytes: (limit, limit))
+        assert available_bytes(tmp_path) == left_bytes

@@ -19,6 +19,7 @@ from harness.compare import protocol, registry
 from harness.measure.protocol import Case
 from harness.profile.cases.learners import expect_td_errors, expected_td_errors, random_batch
 from harness.profile.cases.trained import TrainedStart
+from harness.runtime.learner_memory import require_learner
 from harness.workloads.task import algorithm_of
 from primitives import learner
 from primitives.algorithms.ppo import PPO
@@ -60,6 +61,7 @@ def sides(
             are then left out. None: all start from initial parameters and get random batches.
     """
     item, size = cell.item, cell.batch_size
+    require_learner(item, size, "native")
     algorithm = algorithm_of(item)
     # The eager form of PPO has separate networks.
     if not start and algorithm.name in EAGER and not getattr(algorithm, "shared", False):

@@ -1,0 +1,95 @@
+"""Estimates the memory of a learner from its networks and its batch, and refuses one that does not fit.
+
+Nothing is built for it. The estimate is never below the arrays that a learner holds, and close to the peak of its
+process: measured with 1 to 12 million parameters, that was 5 to 6 numbers for each parameter on PyTorch, and 16 to 25
+on the graph backends, whose kinds of gradient step have memory of their own.
+"""
+
+import math
+from dataclasses import dataclass
+
+from harness.core.errors import UserError
+from harness.platforms.available_memory import NotEnoughMemory, available_bytes
+from harness.workloads.custom_task import CustomTask
+from harness.workloads.task import Task, algorithm_of
+from primitives.algorithms import tree
+from primitives.algorithms.custom import CustomAlgorithm
+from primitives.algorithms.networks import parameter_count
+
+WORD_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Words:
+    """Numbers of 4 bytes that a learner holds at its peak.
+
+    Attributes:
+        parameter: for each parameter: with its moments, target, gradient and temporary values.
+        unit: for each unit of each network and each sample: forward and backward.
+        patch: for each input of each unit of a convolution and each sample.
+    """
+
+    parameter: int
+    unit: int
+    patch: int
+
+
+TORCH = Words(parameter=7, unit=6, patch=0)
+GRAPH = Words(parameter=27, unit=8, patch=4)
+"""Of the backends that run step graphs: native, reference, opencl and fpga."""
+
+
+def learner_bytes(task: Task, batch_size: int, backend: str = "torch") -> int:
+    """Return an upper estimate of the bytes that a learner holds, without building it.
+
+    Args:
+        task: gives the algorithm and its networks. Of a user's own algorithm only the state is known.
+        batch_size: transitions per gradient step.
+        backend: the learner's backend; the default needs least.
+    """
+    words, algorithm = TORCH if backend == "torch" else GRAPH, algorithm_of(task)
+    parameters = sum(map(parameter_count, algorithm.networks.values()))
+    if isinstance(algorithm, CustomAlgorithm):  # usually parameters and two moments
+        parameters = -(-sum(leaf.numel() for leaf in tree.flatten(algorithm.state).values()) // 3)
+    layers = [layer for network in algorithm.networks.values() for layer in network.layers]
+    units = sum(layer.weight_shape[0] * layer.positions for layer in layers)
+    patches = sum(layer.fan_in * layer.positions for layer in layers if layer.kind == "convolution")
+    rows = sum(math.prod(column.shape) for column in algorithm.columns(batch_size).values())
+    a_sample = words.unit * units + words.patch * patches
+    return WORD_BYTES * (words.parameter * parameters + batch_size * a_sample + words.unit * rows)
+
+
+def check_learner(task: Task, batch_size: int, backend: str = "torch") -> None:
+    """Check that there is enough free memory for a task's learner, before anything of it is built.
+
+    Args:
+        task: the task that is trained.
+        batch_size: transitions per gradient step.
+        backend: the learner's backend; the default needs least.
+
+    Raises:
+        UserError: there is not enough; the message names what can be reduced.
+    """
+    free_bytes = available_bytes()
+    needed_bytes = learner_bytes(task, batch_size, backend)
+    if needed_bytes <= free_bytes:
+        return
+    allowed = (
+        f"what fits {free_bytes / 1e9:.1f} GB of free memory; its learner needs {needed_bytes / 1e9:.1f} GB"
+    )
+    if learner_bytes(task, 1, backend) <= free_bytes:
+        raise UserError(task.name, "batch_size", batch_size, f"{allowed}; choose a smaller batch")
+    if isinstance(task, CustomTask):
+        raise UserError(task.name, "state", "too many numbers", f"{allowed}; choose fewer parameters")
+    if task.network.kind != "mlp":
+        raise UserError(task.name, "network.kind", task.network.kind, allowed)
+    allowed = f"{allowed}; choose smaller layers"
+    raise UserError(task.name, "network.hidden", list(task.network.hidden), allowed)
+
+
+def require_learner(task: Task, batch_size: int, backend: str) -> None:
+    """Raise `NotEnoughMemory` where `check_learner` refuses: a measurement is then not run, for this reason."""
+    try:
+        check_learner(task, batch_size, backend)
+    except UserError as error:
+        raise NotEnoughMemory(str(error)) from error

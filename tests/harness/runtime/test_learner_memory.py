@@ -1,0 +1,104 @@
+"""The estimate of a learner's memory covers what learners hold, and what does not fit is refused before it is built."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness import workloads
+from harness.cli import common
+from harness.core.errors import UserError
+from harness.mapping import Mapping
+from harness.platforms.available_memory import NotEnoughMemory
+from harness.profile.cases import learners as profiled
+from harness.runtime import compose, learner_memory, native_threads
+from harness.runtime.learner_memory import check_learner, learner_bytes, require_learner
+from harness.runtime.learners.creation import learner_of
+from harness.runtime.options import STRICT
+from harness.workloads.task import algorithm_of
+from primitives import learner
+from primitives.algorithms import tree
+from primitives.graph.graph import plan
+from primitives.learner import Learner
+from primitives.learner.graph_learner import GraphLearner, step_graph
+
+NATIVE = Mapping.parse("native-native-cpu")
+HELD = ("torch", "native", "reference")
+NAMES = ("cartpole-dqn", "pendulum-ddpg", "pendulum-td3", "pendulum-sac", "cartpole-ppo")
+
+
+def sized(name: str, hidden: object) -> workloads.Workload:
+    return workloads.override(workloads.load(name), "network.hidden", hidden, "test")
+
+
+def held_bytes(made: Learner) -> int:
+    """Return the bytes of the state that a learner holds, and of the programs of its kinds of gradient step."""
+    if not isinstance(made, GraphLearner):
+        return sum(leaf.untyped_storage().nbytes() for leaf in tree.flatten(made._state).values())
+    graphs = [step_graph(made.algorithm, made.batch_size, variant) for variant in made.algorithm.variants]
+    structure = sum(leaf.untyped_storage().nbytes() for leaf in tree.flatten(made._structure).values())
+    state = sum(array.nbytes for array in made.executable.state().values())
+    return structure + sum(plan(graph).arena_bytes for graph in graphs) - state * (len(graphs) - 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=2, deadline=None)
+@given(hidden=st.lists(st.integers(32, 160), min_size=1, max_size=2), size=st.integers(1, 256))
+def test_the_estimate_is_never_below_what_a_learner_holds(name: str, hidden: list[int], size: int) -> None:
+    item = sized(name, hidden)
+    for backend in HELD:
+        made = learner.create(algorithm_of(item), backend=backend, batch_size=size)
+        assert learner_bytes(item, size, backend) >= held_bytes(made), backend
+
+
+@settings(max_examples=10, deadline=None)
+@given(hidden=st.lists(st.integers(1, 2**15), min_size=1, max_size=4), size=st.integers(1, 2**20))
+def test_the_estimate_grows_with_every_layer_and_with_the_batch(hidden: list[int], size: int) -> None:
+    for backend in HELD:
+        bytes_ = learner_bytes(sized("cartpole-dqn", hidden), size, backend)
+        assert bytes_ < learner_bytes(sized("cartpole-dqn", hidden), size + 1, backend)
+        assert bytes_ < learner_bytes(sized("cartpole-dqn", [hidden[0] + 1, *hidden[1:]]), size, backend)
+        assert bytes_ < learner_bytes(sized("cartpole-dqn", [*hidden, 1 + hidden[-1]]), size, backend)
+
+
+@pytest.fixture
+def little(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine with 1 MB of free memory, on which building anything fails the test."""
+    monkeypatch.setattr(learner_memory, "available_bytes", lambda: 10**6)
+    monkeypatch.setattr(learner, "create", lambda *_, **__: pytest.fail("a learner is built"))
+    return
+
+
+def test_a_network_or_a_batch_that_does_not_fit_is_refused_by_its_field(little: None) -> None:
+    item = sized("cartpole-dqn", [1024, 1024])
+    words = r"network\.hidden: found \[1024, 1024\]; allowed: what fits 0\.0 GB of free memory; its learner needs 0"
+    with pytest.raises(UserError, match=words):
+        check_learner(item, 32)
+    with pytest.raises(UserError, match=r"batch_size: found 100000; .* choose a smaller batch"):
+        check_learner(sized("cartpole-dqn", [8]), 100_000)
+    with pytest.raises(UserError, match=r"network\.kind: found nature_cnn"):
+        check_learner(workloads.load("pong-dqn"), 32)
+    with pytest.raises(NotEnoughMemory, match=words):
+        require_learner(item, 32, "torch")
+
+
+def test_nothing_that_builds_a_learner_builds_one_that_does_not_fit(
+    little: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = sized("cartpole-dqn", [1024, 1024])
+    monkeypatch.setattr(workloads, "load", lambda name: item)
+    seed = np.random.SeedSequence(0)
+    for build in (
+        lambda: learner_of(item, NATIVE, 32, seed),
+        lambda: compose.check(item, NATIVE),
+        lambda: native_threads.check(STRICT, item, NATIVE, 32),
+        lambda: common.loaded("cartpole-dqn", None),
+        lambda: common.loaded("cartpole-dqn", 32),
+    ):
+        with pytest.raises(UserError, match=r"network\.hidden: found \[1024, 1024\]"):
+            build()
+    with pytest.raises(NotEnoughMemory, match=r"network\.hidden"):
+        profiled.created(item, 32, NATIVE.learner)
