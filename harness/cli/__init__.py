@@ -2,7 +2,8 @@
 
 A command is a file `NAME_command.py` in this folder. It registers its command with `harness.cli.app.app`.
 
-Exit status: 0 on success, 1 if something could not be measured, 2 on a mistake in the input, 130 after Ctrl-C.
+Exit status: 0 on success, 1 if something could not be measured, 2 on a mistake in the input, 130 after Ctrl-C, 141 if
+the reader of standard output has gone (`placerl ... | head`), as of a program that SIGPIPE ends.
 Results go to standard output, progress and messages to standard error.
 """
 
