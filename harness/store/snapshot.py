@@ -6,6 +6,7 @@ Earlier versions changed it in place. If one of them was killed, a part of the s
 it: a `-wal` file, or a `-journal` that must be rolled back. Readers let SQLite do that in a copy of their own.
 """
 
+import shlex
 import shutil
 import sqlite3
 from contextlib import closing, suppress
@@ -39,8 +40,10 @@ def leftovers(path: Path) -> list[Path]:
     if journal.exists():
         return [journal]
     if in_wal and not wal.exists():
-        accept = f"sqlite3 {path.name} 'PRAGMA journal_mode=DELETE'"
-        allowed = f"the file together with its {wal.name}; if that is lost, `{accept}` accepts what is here"
+        # It may be whole: a kill after SQLite had removed the -wal file leaves the same header.
+        statement = f"import sqlite3; sqlite3.connect({path.name!r}).execute('PRAGMA journal_mode=DELETE')"
+        accept = f"python -c {shlex.quote(statement)}"
+        allowed = f"the file together with its {wal.name}; if there is none, `{accept}` accepts what is here"
         raise UserError(path, "store", "a copy that may lack finished cells", allowed)
     if not in_wal and wal.exists() and wal.stat().st_size:
         raise UserError(

@@ -1,8 +1,12 @@
 """Stores are read whole or refused: copies of the one file, copies cut short, and what earlier versions left behind."""
 
 import os
+import shlex
 import shutil
 import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -107,6 +111,20 @@ def test_a_copy_of_an_earlier_version_s_store_without_its_wal_is_refused(tmp_pat
             Store.open(copy, read_only=read_only)
     shutil.copy(f"{path}-wal", f"{copy}-wal")
     assert content(copy) == ALL
+
+
+def test_the_refusal_names_a_command_that_accepts_a_store_that_was_left_whole(tmp_path: Path) -> None:
+    """As a kill between the removal of the -wal file and the change of the header leaves it."""
+    path = killed_earlier_version(tmp_path / "it's old.sqlite", "wal")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("SELECT count(*) FROM run").fetchone()
+    assert not Path(f"{path}-wal").exists()
+    with pytest.raises(UserError, match="if there is none, `python -c ") as refused:
+        Store.open(path)
+    _, command, _ = str(refused.value).split("`")
+    words = [sys.executable, *shlex.split(command)[1:]]
+    subprocess.run(words, cwd=tmp_path, check=True)
+    assert content(path) == ALL
 
 
 def test_a_wal_of_another_store_is_refused(tmp_path: Path) -> None:
