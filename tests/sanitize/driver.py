@@ -2,9 +2,9 @@
 
     LD_PRELOAD=$(gcc -print-file-name=libtsan.so) python -m tests.sanitize.driver build/sanitize-thread [PART ...]
 
-Takes the extensions from a build with sanitizers (`make sanitize`), whose runtime must be preloaded, and fails where
-a place that releases the lock was not reached. The interpreter itself is not instrumented: what is reported lies in
-this project's code, and nothing is suppressed.
+Takes the extensions from a build with sanitizers (`make sanitize` says how each is run), whose runtime must be
+preloaded, and fails where a place that releases the lock was not reached. The interpreter itself is not instrumented:
+what is reported lies in this project's code, and nothing is suppressed.
 """
 
 import argparse
@@ -65,7 +65,10 @@ def main() -> None:
             part()
     places = {place for extension in extensions for place in reached.places(extension)}
     missing = sources() - places
-    print(f"{len(places)} of {len(sources())} places that release the interpreter's lock were reached")
+    print(
+        f"{asked.build.name}: nothing was reported; "
+        f"{len(places)} of {len(sources())} places that release the interpreter's lock were reached"
+    )
     if not asked.part and missing:
         sys.exit("not reached, add them to tests/sanitize/parts.py: " + ", ".join(sorted(missing)))
 

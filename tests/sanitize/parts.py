@@ -1,5 +1,6 @@
-"""The parts of the driver: each calls one part of the extensions from several Python threads at once."""
+"""The parts of the driver: each calls one part of the extensions, mostly from several Python threads at once."""
 
+import gc
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -61,6 +62,24 @@ def trees() -> None:
         together(*(use(tree, seed) for seed in range(3)))
     atomic, scalar = AtomicSumTree(LEAVES, 16, 2), ScalarSumTree(LEAVES, 16)
     together(use(atomic, 0), use(scalar, 1))
+
+
+def generators() -> None:
+    """Generators that are re-initialised between draws: the bit generator that was drawn from is freed."""
+    fields = transition_fields(FieldSpec((4,), np.float32), FieldSpec((), np.int64))
+    replay = ConcurrentReplay(Storage(200, fields))
+    replay.insert({name: np.ones((100, *spec.shape), spec.dtype) for name, spec in fields.items()})
+    fused, made, _ = parts("td3")
+    steps = FusedSteps(fused, made)
+    tree = sum_tree.create(LEAVES, backend="native")
+    tree.update(np.arange(LEAVES), np.ones(LEAVES))
+    rng = np.random.default_rng(0)
+    for seed in range(3):
+        for draw in (partial(tree.sample, 4), partial(replay.sample, 4), partial(steps.run, 1)):
+            draw(rng)
+            rng.__init__(np.random.PCG64(seed))  # type: ignore[misc]
+            gc.collect()
+            draw(rng)
 
 
 def replays() -> None:
@@ -255,6 +274,7 @@ PARTS: dict[str, Callable[[], None]] = {
     part.__name__: part
     for part in (
         trees,
+        generators,
         replays,
         learners,
         fused_steps,

@@ -11,13 +11,13 @@ from tests.sanitize import driver, parts, reached
 BINDINGS = {
     "harness/native/experiments.cpp": (3, ("experiments", "mujoco")),
     "primitives/environments/native/bindings.cpp": (3, ("environments", "mujoco")),
-    "primitives/learner/fused/bound_steps.hpp": (1, ("fused_steps", "relaxed_steps")),
+    "primitives/learner/fused/bound_steps.hpp": (1, ("fused_steps", "generators", "relaxed_steps")),
     "primitives/learner/native/bindings.cpp": (2, ("learners",)),
     "primitives/learner/native/step_call.hpp": (1, ("learners",)),
     "primitives/learner/relaxed/bindings.cpp": (3, ("relaxed_steps",)),
     "primitives/quantization/native/bindings.cpp": (2, ("fixed_point",)),
-    "primitives/replay/native/bindings.cpp": (2, ("replays", "relaxed_steps")),
-    "primitives/sum_tree/native/plain_tree_bindings.hpp": (4, ("trees",)),
+    "primitives/replay/native/bindings.cpp": (2, ("generators", "replays", "relaxed_steps")),
+    "primitives/sum_tree/native/plain_tree_bindings.hpp": (4, ("generators", "trees")),
     "primitives/training/native/bindings.cpp": (1, ("trainings",)),
     "primitives/training/native/iterations_bindings.hpp": (1, ("iterations",)),
 }
