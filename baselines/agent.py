@@ -8,6 +8,7 @@ import gc
 import math
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any
 
 import gymnasium
@@ -30,6 +31,7 @@ class Agent(ABC):
         on_policy: whether the subclass learns from its latest samples alone, as PPO does.
         devices: kinds of device that the subclass can put the library's networks on.
         learns_alone: whether the subclass can run learner and replay without environment steps.
+        anneals: whether its step sizes fall as the workload says.
         alone: whether the current job runs only learner and replay, without environment steps.
     """
 
@@ -37,6 +39,7 @@ class Agent(ABC):
     on_policy = False
     devices: tuple[str, ...] = (CPU,)
     learns_alone = False
+    anneals = False
     alone = False
 
     def __init__(self) -> None:
@@ -106,6 +109,23 @@ def cadence(training: dict[str, Any]) -> tuple[int, int]:
     """
     common = math.gcd(training["actors"], training["update_interval"])
     return training["update_interval"] // common, training["actors"] // common
+
+
+def anneal(optimizers: Iterable[Any], algorithm: dict[str, Any], gradient_steps: int) -> None:
+    """Set the step sizes of PyTorch's optimisers to what a workload leaves of them.
+
+    Args:
+        optimizers: `torch.optim.Optimizer`s, which keep their first step sizes.
+        algorithm: the workload's `[algorithm]` table.
+        gradient_steps: gradient steps so far.
+    """
+    steps = algorithm.get("annealing_steps")
+    if steps is None:
+        return
+    part = max(0.01, 1 - 0.99 * gradient_steps / steps)
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = part * group.setdefault("initial_lr", group["lr"])
 
 
 def hidden_layers(

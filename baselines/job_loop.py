@@ -58,9 +58,16 @@ def _answers(make):
             answer = agent.advance(gradient_steps)
             if flushes:
                 answer["notes"] = answer.get("notes", {}) | {"subnormal numbers": "flushed to zero"}
+            if _annealed(job["workload"]) and not getattr(make, "anneals", False):
+                answer["notes"] = answer.get("notes", {}) | {"step sizes": "constant: they are not annealed"}
             yield answer
         except UnsupportedError as error:
             yield {"error": str(error)}
+
+
+def _annealed(workload):
+    """Return whether Adam's step sizes fall in a workload."""
+    return workload.get("algorithm", {}).get("annealing_steps") is not None
 
 
 def _flush_subnormals():
@@ -95,7 +102,8 @@ def serve(make):
         make: a class or function that creates the agent for a job; it gets the job without `gradient_steps`. The same
             agent answers further jobs as long as they differ in `gradient_steps` only. The agent's
             `advance(gradient_steps)` continues training and returns the fields of a result. If `make` has a true
-            attribute `learns_alone`, it also accepts jobs without an environment (only replay and learner run). Its
+            attribute `learns_alone`, it also accepts jobs without an environment (only replay and learner run), and
+            with a true `anneals` its step sizes fall as a workload says; a note says so where they do not. Its
             attribute `devices` has the kinds of device that it accepts jobs for; without it, that is the CPU alone.
     """
     output = _own_output()

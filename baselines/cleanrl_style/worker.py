@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from agent import Agent, Environments, cadence, hidden_layers
+from agent import Agent, Environments, anneal, cadence, hidden_layers
 from job_loop import UnsupportedError, serve
 from torch import Tensor, nn
 from torch.distributions import Categorical, Normal
@@ -342,6 +342,9 @@ class Trainer(Agent):
             self.workload, observation_size, self.action_size
         )
 
+        optimizers = vars(self.learner).values()
+        self.optimizers = [each for each in optimizers if isinstance(each, torch.optim.Optimizer)]
+
     def begin(self) -> None:
         """Train until the warm-up is over, before anything is timed."""
         self.warm_up()
@@ -383,6 +386,7 @@ class OffPolicy(Trainer):
                 actions = self.learner.act(torch.from_numpy(self.environments.observations).float()).numpy()
             self.collect(self.learner.explore(actions, self.rng, self.environment_steps, self.action_size))
         for _ in range(self.updates):
+            anneal(self.optimizers, self.workload["algorithm"], self.gradient_steps)
             self.gradient_steps += 1
             self.learner.train(self.replay.sample(self.job["batch_size"], self.rng), self.gradient_steps)
 
@@ -438,6 +442,7 @@ class OnPolicy(Trainer):
             order = torch.from_numpy(self.rng.permutation(number))
             for begin in range(0, number - batch_size + 1, batch_size):
                 places = order[begin : begin + batch_size]
+                anneal(self.optimizers, settings, self.gradient_steps)
                 divergence = self.learner.update({name: column[places] for name, column in samples.items()})
                 self.gradient_steps += 1
             if settings["target_kl"] is not None and divergence > 1.5 * settings["target_kl"]:
@@ -450,6 +455,9 @@ def create(job: dict[str, Any]) -> Trainer:
     agent = made(job)
     agent.begin()
     return agent
+
+
+create.anneals = True  # type: ignore[attr-defined]
 
 
 def made(job: dict[str, Any]) -> Trainer:

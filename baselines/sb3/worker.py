@@ -12,11 +12,11 @@ off, and environments stepped in batches by its own `DummyVecEnv`. Networks are 
 import math
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from agent import WARM_UP_GRADIENT_STEPS, Agent, cadence, make_environment
+from agent import WARM_UP_GRADIENT_STEPS, Agent, anneal, cadence, make_environment
 from job_loop import UnsupportedError, serve
 from stable_baselines3 import DDPG, DQN, PPO, SAC, TD3
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -30,10 +30,21 @@ ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
 
 
 class OwnRates:
-    """A mix-in that keeps a separate learning rate for each optimiser; SB3 would set one for all before every step."""
+    """A mix-in that keeps a separate learning rate for each optimiser; SB3 would set one for all before every step.
 
-    def _update_learning_rate(self, optimizers: object) -> None:
-        pass
+    Attributes:
+        settings: the workload's `[algorithm]` table, by which the rates are annealed.
+    """
+
+    settings: ClassVar[dict[str, Any]] = {}
+
+    def _update_learning_rate(self, optimizers: Any) -> None:
+        each = optimizers if isinstance(optimizers, list) else [optimizers]
+        anneal(each, self.settings, self._n_updates)  # type: ignore[attr-defined]
+
+
+class OwnRatesDQN(OwnRates, DQN):
+    """DQN whose learning rate may be annealed."""
 
 
 class OwnRatesDDPG(OwnRates, DDPG):
@@ -86,6 +97,7 @@ class Training(Agent):
     packages = ("stable-baselines3", "ale-py", "Box2D")  # the last two provide environments, if installed
     devices = ("cpu", "cuda")
     learns_alone = True
+    anneals = True
 
     def __init__(self, job: dict[str, Any]) -> None:
         super().__init__()
@@ -139,7 +151,7 @@ class Training(Agent):
     def _model(self, job: dict[str, Any], environments: DummyVecEnv) -> BaseAlgorithm:
         workload = job["workload"]
         algorithm = workload["algorithm"]
-        builders: dict[str, Callable[..., BaseAlgorithm]] = {
+        builders: dict[str, Callable[..., Any]] = {
             "dqn": self._dqn,
             "ddpg": self._ddpg,
             "td3": self._td3,
@@ -148,7 +160,7 @@ class Training(Agent):
         if algorithm["name"] not in builders:
             raise UnsupportedError(f"algorithm {algorithm['name']} is not mapped to SB3")
         policy, policy_kwargs = self._network(workload)
-        return builders[algorithm["name"]](
+        model = builders[algorithm["name"]](
             algorithm,
             environments,
             policy=policy,
@@ -163,6 +175,8 @@ class Training(Agent):
             seed=job["seed"],
             device=self.device,
         )
+        model.settings = algorithm
+        return model
 
     def _dqn(self, algorithm: dict[str, Any], environments: DummyVecEnv, **common: Any) -> DQN:
         if algorithm["double"]:
@@ -172,7 +186,7 @@ class Training(Agent):
         if self.alone:
             self.notes["target"] = "not updated: Stable-Baselines3 does it after environment steps"
         norm = algorithm.get("maximum_gradient_norm")
-        model = DQN(
+        model = OwnRatesDQN(
             env=environments,
             learning_rate=algorithm["learning_rate"],
             # SB3 counts environment steps where the workload counts gradient steps.
@@ -236,6 +250,8 @@ class Training(Agent):
         self.notes["optimizer"] = "one Adam for both networks, with the policy's learning rate"
         if algorithm["target_kl"] is not None:
             self.notes["early_stop"] = "stops the value network too"
+        if algorithm.get("annealing_steps"):
+            self.notes["step sizes"] = "constant: they are not annealed"
         norm = algorithm["maximum_gradient_norm"]
         model = PPO(
             policy,

@@ -38,14 +38,35 @@ class StepResult(NamedTuple):
 NUMPY_DTYPES: dict[torch.dtype, Any] = {torch.float32: np.float32, torch.float64: np.float64}
 
 
+ANNEALED = 0.01
+"""The part of a step size that is left after `annealing_steps`."""
+
+
 @dataclass(frozen=True)
 class Hyperparameters:
-    """The base class of the algorithms' hyper-parameters; the subclasses document their fields."""
+    """The base class of the algorithms' hyper-parameters, with what all have; the subclasses document their own."""
+
+    annealing_steps: int | None = field(default=None, kw_only=True)
+    """Gradient steps over which Adam's step sizes fall linearly to a hundredth, and then stay; None: they stay."""
 
     def __post_init__(self) -> None:
-        """Turn NumPy's numbers into Python's, so that a step is traced alike with either."""
+        """Turn NumPy's numbers into Python's, so that a step is traced alike with either; check what all have."""
         for entry in fields(self):
             object.__setattr__(self, entry.name, checks.python_value(getattr(self, entry.name)))
+        if self.annealing_steps is not None:
+            checks.whole("annealing_steps", self.annealing_steps, 1)
+
+    def annealing(self, steps: Tensor) -> float | Tensor:
+        """Return the part of Adam's step sizes that is left: 1, or () float if they are annealed.
+
+        To be called before the step's first update, since a learner may update `steps` in place.
+
+        Args:
+            steps: () float, the gradient steps so far.
+        """
+        if self.annealing_steps is None:
+            return 1.0
+        return torch.clamp(1 - (1 - ANNEALED) * (steps / self.annealing_steps), min=ANNEALED)
 
     @classmethod
     def of(cls, values: Self | Mapping[str, Any] | None) -> Self:

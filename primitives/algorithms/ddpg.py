@@ -135,6 +135,7 @@ class DDPG(base.Algorithm):
             The new state, the losses and the (B,) TD errors.
         """
         settings, updates, actor, critic = self.hyperparameters, self.updates, self.actor, self.critic
+        part = settings.annealing(state.critic_adam.step)
 
         def critic_loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, Tensor]:
             following = batch["next_observation"]
@@ -148,7 +149,7 @@ class DDPG(base.Algorithm):
 
         gradients, critic_cost, td_error = updates.gradients(critic_loss, state.critic, batch)
         new_critic, critic_adam = updates.adam(
-            state.critic, gradients, state.critic_adam, settings.critic_learning_rate
+            state.critic, gradients, state.critic_adam, part * settings.critic_learning_rate
         )
 
         def actor_loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, tuple[()]]:
@@ -158,7 +159,7 @@ class DDPG(base.Algorithm):
 
         gradients, actor_cost, _ = updates.gradients(actor_loss, state.actor, batch)
         new_actor, actor_adam = updates.adam(
-            state.actor, gradients, state.actor_adam, settings.actor_learning_rate
+            state.actor, gradients, state.actor_adam, part * settings.actor_learning_rate
         )
 
         new_state = DdpgState(

@@ -144,6 +144,7 @@ class DQN(base.Algorithm):
             The new state, the losses and the (B,) TD errors.
         """
         settings, updates, q = self.hyperparameters, self.updates, self.q
+        part = settings.annealing(state.adam.step)
 
         def loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, tuple[Tensor, Tensor]]:
             next_values = q(state.target_q, batch["next_observation"])
@@ -161,7 +162,7 @@ class DQN(base.Algorithm):
 
         gradients, q_loss, (td_error, mean_q) = updates.gradients(loss, state.q, batch)
         gradients = updates.clip(gradients, settings.maximum_gradient_norm)
-        new_q, adam = updates.adam(state.q, gradients, state.adam, settings.learning_rate)
+        new_q, adam = updates.adam(state.q, gradients, state.adam, part * settings.learning_rate)
         target_q = (
             state.target_q if variant == "online" else updates.polyak(state.target_q, new_q, settings.tau)
         )

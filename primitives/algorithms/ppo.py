@@ -295,6 +295,7 @@ class PPO(base.Algorithm):
 
     def _separate_step(self, state: SeparateState, batch: base.Batch, variant: str) -> base.StepResult:
         settings, updates = self.hyperparameters, self.updates
+        part = settings.annealing(state.value_adam.step)
         policy_network, value_network = self.networks["policy"], self.networks["value"]
 
         def value_loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, Tensor]:
@@ -304,7 +305,7 @@ class PPO(base.Algorithm):
         gradients, value_cost, error = updates.gradients(value_loss, state.value, batch)
         gradients = updates.clip(gradients, settings.maximum_gradient_norm)
         value, value_adam = updates.adam(
-            state.value, gradients, state.value_adam, settings.value_learning_rate
+            state.value, gradients, state.value_adam, part * settings.value_learning_rate
         )
         if variant == "value":
             new_state = state._replace(value=value, value_adam=value_adam)
@@ -318,13 +319,14 @@ class PPO(base.Algorithm):
         )
         gradients = updates.clip(gradients, settings.maximum_gradient_norm)
         policy, policy_adam = updates.adam(
-            state.policy, gradients, state.policy_adam, settings.policy_learning_rate
+            state.policy, gradients, state.policy_adam, part * settings.policy_learning_rate
         )
         losses = {"value": value_cost, "policy": policy_cost, "kl": kl, "entropy": entropy}
         return base.StepResult(SeparateState(policy, value, policy_adam, value_adam), losses, error)
 
     def _shared_step(self, state: SharedState, batch: base.Batch) -> base.StepResult:
         settings, updates, parts = self.hyperparameters, self.updates, self.networks
+        part = settings.annealing(state.adam.step)
 
         def loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, tuple[Tensor, ...]]:
             features = self._features(parameters, batch["observation"])
@@ -340,7 +342,9 @@ class PPO(base.Algorithm):
             loss, state.network, self._normalized(batch)
         )
         gradients = updates.clip(gradients, settings.maximum_gradient_norm)
-        network, adam = updates.adam(state.network, gradients, state.adam, settings.policy_learning_rate)
+        network, adam = updates.adam(
+            state.network, gradients, state.adam, part * settings.policy_learning_rate
+        )
         losses = {"value": value_cost, "policy": policy_cost, "kl": kl, "entropy": entropy}
         return base.StepResult(SharedState(network, adam), losses, error)
 

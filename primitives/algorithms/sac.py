@@ -192,6 +192,7 @@ class SAC(base.Algorithm):
             The new state, the losses and the (B,) TD errors.
         """
         settings, updates, inputs = self.hyperparameters, self.updates, {**batch, **draws}
+        part = settings.annealing(state.critics_adam.step)
         alpha = state.temperature["log_alpha"].exp()
 
         def critics_loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, Tensor]:
@@ -207,7 +208,7 @@ class SAC(base.Algorithm):
 
         gradients, critic_cost, td_error = updates.gradients(critics_loss, state.critics, inputs)
         critics, critics_adam = updates.adam(
-            state.critics, gradients, state.critics_adam, settings.critic_learning_rate
+            state.critics, gradients, state.critics_adam, part * settings.critic_learning_rate
         )
 
         def actor_loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, Tensor]:
@@ -217,14 +218,14 @@ class SAC(base.Algorithm):
 
         gradients, actor_cost, mean_log_probability = updates.gradients(actor_loss, state.actor, inputs)
         actor, actor_adam = updates.adam(
-            state.actor, gradients, state.actor_adam, settings.actor_learning_rate
+            state.actor, gradients, state.actor_adam, part * settings.actor_learning_rate
         )
 
         temperature, temperature_adam = state.temperature, state.temperature_adam
         if settings.tune_temperature:
             slope = {"log_alpha": -(mean_log_probability + self.target_entropy)}
             temperature, temperature_adam = updates.adam(
-                temperature, slope, temperature_adam, settings.temperature_learning_rate
+                temperature, slope, temperature_adam, part * settings.temperature_learning_rate
             )
 
         new_state = SacState(

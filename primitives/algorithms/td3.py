@@ -166,6 +166,7 @@ class TD3(base.Algorithm):
             The new state, the losses and the (B,) TD errors.
         """
         settings, updates, inputs = self.hyperparameters, self.updates, {**batch, **draws}
+        part = settings.annealing(state.critics_adam.step)
         clip = settings.target_noise_clip
 
         def critics_loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, Tensor]:
@@ -181,7 +182,7 @@ class TD3(base.Algorithm):
 
         gradients, critic_cost, td_error = updates.gradients(critics_loss, state.critics, inputs)
         critics, critics_adam = updates.adam(
-            state.critics, gradients, state.critics_adam, settings.critic_learning_rate
+            state.critics, gradients, state.critics_adam, part * settings.critic_learning_rate
         )
         if variant == "critic":
             new_state = state._replace(critics=critics, critics_adam=critics_adam)
@@ -196,7 +197,7 @@ class TD3(base.Algorithm):
 
         gradients, actor_cost, _ = updates.gradients(actor_loss, state.actor, inputs)
         actor, actor_adam = updates.adam(
-            state.actor, gradients, state.actor_adam, settings.actor_learning_rate
+            state.actor, gradients, state.actor_adam, part * settings.actor_learning_rate
         )
         new_state = Td3State(
             actor=actor,

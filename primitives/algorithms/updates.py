@@ -81,7 +81,7 @@ class Updates:
         return batch
 
     def adam(
-        self, parameters: Parameters, gradients: Parameters, state: AdamState, learning_rate: float
+        self, parameters: Parameters, gradients: Parameters, state: AdamState, learning_rate: float | Tensor
     ) -> tuple[Parameters, AdamState]:
         """Run one Adam update (Kingma and Ba 2015, Algorithm 1; epsilon outside the root, as in PyTorch).
 
@@ -92,7 +92,7 @@ class Updates:
             parameters: the parameters by name.
             gradients: their gradients, by the same names.
             state: Adam's moments before the update.
-            learning_rate: Adam's step size.
+            learning_rate: Adam's step size, a number or ().
 
         Returns:
             The new parameters and the new moments.

@@ -9,6 +9,7 @@ import torch
 
 from harness import workloads
 from harness.compare import protocol, registry
+from primitives.algorithms.dqn import DqnHyperparameters
 
 
 @pytest.fixture
@@ -27,6 +28,19 @@ def test_a_round_keeps_the_update_interval(agent, actors, interval, expected):
     steps, gradient_steps = agent.cadence({"actors": actors, "update_interval": interval})
     assert (steps, gradient_steps) == expected
     assert steps * actors == interval * gradient_steps
+
+
+def test_step_sizes_fall_to_what_the_algorithm_leaves_of_them(agent):
+    rate, steps = 0.25, 8
+    annealed, constant = (torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=rate) for _ in range(2))
+    settings = workloads.load("cartpole-dqn").tables()["algorithm"]
+    hyperparameters = DqnHyperparameters(annealing_steps=steps)
+    for taken in (0, 1, 5, 8, 1000):
+        agent.anneal([annealed], settings | {"annealing_steps": steps}, taken)
+        agent.anneal([constant], settings | {"annealing_steps": None}, taken)
+        left = float(hyperparameters.annealing(torch.tensor(float(taken))))
+        assert annealed.param_groups[0]["lr"] == pytest.approx(rate * left)
+        assert constant.param_groups[0]["lr"] == rate
 
 
 def made(agent, name, actors):

@@ -76,3 +76,14 @@ def test_a_library_is_never_kept_on_another_device_than_asked_for(
     for device, answer in zip(asked, found, strict=True):
         refused = {"error": f"device: found {device}; allowed: cpu"}
         assert answer == ({"device": device} if device in allowed else refused)
+
+
+@pytest.mark.parametrize("anneals", [False, True])
+def test_a_note_says_that_step_sizes_are_constant_where_the_workload_s_fall(
+    tmp_path: Path, anneals: bool
+) -> None:
+    tables = ({}, {"algorithm": {"annealing_steps": None}}, {"algorithm": {"annealing_steps": 9}})
+    lines = [json.dumps({"gradient_steps": 1, "workload": workload}) for workload in tables]
+    found = answers(tmp_path, *lines, worker=TRAINING_WORKER % f"anneals = {anneals}")
+    notes = [answer.get("notes", {}).get("step sizes", "") for answer in found]
+    assert notes == ["", "", "" if anneals else "constant: they are not annealed"]

@@ -66,7 +66,7 @@ class _Until(Updates):
         return {name: torch.zeros_like(leaf) for name, leaf in parameters.items()}, value, rest
 
     def adam(
-        self, parameters: Parameters, gradients: Parameters, state: AdamState, learning_rate: float
+        self, parameters: Parameters, gradients: Parameters, state: AdamState, learning_rate: float | Tensor
     ) -> tuple[Parameters, AdamState]:
         return parameters, state
 

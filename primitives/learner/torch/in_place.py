@@ -37,7 +37,7 @@ class InPlaceUpdates(Updates):
         return dict(zip(leaves, gradients, strict=True)), value.detach(), _detached(rest)
 
     def adam(
-        self, parameters: Parameters, gradients: Parameters, state: AdamState, learning_rate: float
+        self, parameters: Parameters, gradients: Parameters, state: AdamState, learning_rate: float | Tensor
     ) -> tuple[Parameters, AdamState]:
         """Run one Adam update in place, in one PyTorch call.
 
@@ -45,7 +45,7 @@ class InPlaceUpdates(Updates):
             parameters: the parameters, which are overwritten.
             gradients: their gradients, by the same names.
             state: the optimiser's state, which is overwritten.
-            learning_rate: Adam's step size.
+            learning_rate: Adam's step size, a number or ().
 
         Returns:
             The given parameters and state.
