@@ -2,7 +2,8 @@
 
 Nothing is built for it. The estimate is never below the arrays that a learner holds, and close to the peak of its
 process: measured with 1 to 12 million parameters, that was 5 to 6 numbers for each parameter on PyTorch, and 16 to 25
-on the graph backends, whose kinds of gradient step have memory of their own.
+on the graph backends, whose kinds of gradient step have memory of their own. Of Pong's network on native, 128 samples
+took 0.43 GB; the estimate is 0.57 GB.
 """
 
 import math
@@ -35,7 +36,7 @@ class Words:
 
 
 TORCH = Words(parameter=7, unit=6, patch=0)
-GRAPH = Words(parameter=27, unit=8, patch=4)
+GRAPH = Words(parameter=27, unit=8, patch=1)
 """Of the backends that run step graphs: native, reference, opencl and fpga."""
 
 
