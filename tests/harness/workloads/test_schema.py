@@ -59,7 +59,7 @@ def test_hyperparameters_are_complete():
 
 def test_a_file_by_its_path(tmp_path):
     path = tmp_path / "mine.toml"
-    path.write_text(toml("cartpole-dqn").replace("5e-4", "1e-3"))
+    path.write_text(toml("cartpole-dqn").replace("2.5e-4", "1e-3"))
     assert workloads.load(path).algorithm.hyperparameters["learning_rate"] == 1e-3
 
 
@@ -105,6 +105,7 @@ def test_an_unknown_name_lists_the_known(name):
 def test_a_wrong_field_is_named_with_what_is_allowed(field, value, line):
     tables = tomllib.loads(toml("cartpole-dqn"))
     tables["network"].setdefault("activation", "relu")
+    tables["replay"]["capacity"] = 50_000
     tables["training"].setdefault("presampled_batches", 0)
     tables["environment"].setdefault("kwargs", {})
     *parents, last = field.split(".")
