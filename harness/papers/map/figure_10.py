@@ -40,11 +40,11 @@ PRESAMPLED = Relaxation(
 TASKS = {
     "quick": (RelaxedTask(PRESAMPLED, "cartpole-ddpg", 6_000, 1e-4),),
     "standard": (
-        RelaxedTask(PRESAMPLED, "cartpole-ddpg", 20_000, 1e-4),
+        RelaxedTask(PRESAMPLED, "cartpole-ddpg", 60_000, 1e-4),
         RelaxedTask(PRESAMPLED, "hopper-ddpg", 8_000, 5e-3),
     ),
     "full": (
-        RelaxedTask(PRESAMPLED, "cartpole-ddpg", 20_000, 1e-4),
+        RelaxedTask(PRESAMPLED, "cartpole-ddpg", 1_000_000, 1e-4),
         RelaxedTask(PRESAMPLED, "hopper-ddpg", 1_000_000, 5e-3),
         RelaxedTask(PRESAMPLED, "pong-dqn", 1_000_000, 3e-2),
     ),
