@@ -10,13 +10,15 @@ from pathlib import Path
 
 import psutil
 
-try:
-    import resource
-except ModuleNotFoundError:  # Windows has no such limits
-    resource = None  # type: ignore[assignment]
-
 from harness.core.errors import NotRunError
 from harness.measure.control_groups import V1, ControlGroup, groups, lines
+from primitives.interrupts import whole_imports
+
+try:
+    with whole_imports():
+        import resource
+except ModuleNotFoundError:  # Windows has no such limits
+    resource = None  # type: ignore[assignment]
 
 PROCESS_BYTES = 2_500_000_000
 """Largest resident memory, in bytes, that a process may reach by measuring, without the files that it maps."""

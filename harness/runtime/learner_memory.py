@@ -25,18 +25,18 @@ class Words:
     """Numbers of 4 bytes that a learner holds at its peak.
 
     Attributes:
-        parameter: for each parameter: with its moments, target, gradient and temporary values.
-        unit: for each unit of each network and each sample: forward and backward.
-        patch: for each input of each unit of a convolution and each sample.
+        a_parameter: for each parameter: with its moments, target, gradient and temporary values.
+        an_output: for each unit of each network and each sample: forward and backward.
+        a_patch: for each input of each unit of a convolution and each sample.
     """
 
-    parameter: int
-    unit: int
-    patch: int
+    a_parameter: int
+    an_output: int
+    a_patch: int
 
 
-TORCH = Words(parameter=7, unit=6, patch=0)
-GRAPH = Words(parameter=27, unit=8, patch=1)
+TORCH = Words(a_parameter=7, an_output=6, a_patch=0)
+GRAPH = Words(a_parameter=27, an_output=8, a_patch=1)
 """Of the backends that run step graphs: native, reference, opencl and fpga."""
 
 
@@ -56,8 +56,8 @@ def learner_bytes(task: Task, batch_size: int, backend: str = "torch") -> int:
     units = sum(layer.weight_shape[0] * layer.positions for layer in layers)
     patches = sum(layer.fan_in * layer.positions for layer in layers if layer.kind == "convolution")
     rows = sum(math.prod(column.shape) for column in algorithm.columns(batch_size).values())
-    a_sample = words.unit * units + words.patch * patches
-    return WORD_BYTES * (words.parameter * parameters + batch_size * a_sample + words.unit * rows)
+    a_sample = words.an_output * units + words.a_patch * patches
+    return WORD_BYTES * (words.a_parameter * parameters + batch_size * a_sample + words.an_output * rows)
 
 
 def check_learner(task: Task, batch_size: int, backend: str = "torch") -> None:

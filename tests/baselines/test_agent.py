@@ -146,6 +146,8 @@ def test_who_cannot_learn_alone_says_so(agent, monkeypatch, name, said):
 class Instant:
     """An agent that multiplies two numbers whose product is subnormal, with PyTorch."""
 
+    anneals = True
+
     def __init__(self, job):
         self.job = job
 

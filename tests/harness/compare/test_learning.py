@@ -61,7 +61,8 @@ def test_own_settings_are_the_workloads_and_rows_say_which():
     off = {"replay.prioritized": False, "algorithm.double": False, "algorithm.loss": "huber"}
     assert told == {
         "placerl": off,
-        "placerl, own settings": off | {"replay.prioritized": True, "algorithm.double": True},
+        "placerl, own settings": off
+        | {"replay.prioritized": True, "algorithm.double": True, "algorithm.loss": "squared"},
     }
     assert learning.settings_of(workloads.load("cartpole-ddpg")) == {"replay.prioritized": True}
     assert learning.settings_of(workloads.load("cartpole-ppo")) == {}

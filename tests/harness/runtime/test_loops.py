@@ -14,7 +14,7 @@ from harness.runtime.training import Training
 from tests.harness.runtime.units.test_replay import small
 
 NATIVE, SIMULATED = Mapping.parse("native-native-cpu"), Mapping.parse("fpga-native-cpu")
-CARTPOLE = workloads.load("cartpole-ddpg")  # 100,000 rows, one actor
+CARTPOLE = workloads.load("cartpole-ddpg")  # 200,000 rows, one actor
 
 
 def options(loop, mapping=NATIVE, item=CARTPOLE, size=32, **asked):
@@ -41,7 +41,7 @@ def test_what_is_asked_for_is_kept():
     assert options(Loop.RELAXED, **asked) == Options(replay_beside=True, **asked)
 
 
-@pytest.mark.parametrize(("size", "ahead"), [(32, 50), (1960, 50), (1961, 49), (16384, 5), (60_000, 0)])
+@pytest.mark.parametrize(("size", "ahead"), [(32, 50), (3921, 50), (3922, 49), (16384, 11), (120_000, 0)])
 def test_no_more_batches_wait_than_the_replay_holds(size, ahead):
     """100,000 rows hold 51 batches of 1,960."""
     assert options(Loop.RELAXED, size=size).presampled_batches == ahead

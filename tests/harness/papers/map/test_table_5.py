@@ -169,8 +169,9 @@ def test_the_gains_of_table_5_are_modelled_beside_every_published_one(tmp_path: 
     assert len(found.claim.published) == len(found.finding.ours) == 12
     assert found.provenance == "modelled"
     gains = {number.quantity: number.value for number in found.finding.ours}
-    # 70 launches of 9.2 us, two of them the tree's, over 584 cycles of the FPGA at 285 MHz.
-    assert gains["CartPole, batch size 32: F-F-F over G-G-G, worst"] == pytest.approx(314.3, abs=0.1)
+    # 71 launches of 9.2 us, two of them the tree's and one of the annealed step size, over 584 cycles of the FPGA at
+    # 285 MHz.
+    assert gains["CartPole, batch size 32: F-F-F over G-G-G, worst"] == pytest.approx(318.8, abs=0.1)
     assert found.finding.outcome is Outcome.NO_VERDICT
     assert "nothing here refutes the table" in found.finding.explanation
     assert "CartPole, batch size 256: F-F-F over F-G-F, second best" in found.finding.explanation
