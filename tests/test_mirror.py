@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = "primitives"
 SUITES = {
     "primitives/algorithms/test_learning.py": "every algorithm learns",
+    "primitives/learner/test_annealing.py": "every algorithm, in every backend of the learner",
     "primitives/learner/test_graph_conformance.py": "every backend of the learner",
     "primitives/learner/test_n_step.py": "every backend of the learner and the replay together",
     "primitives/learner/test_precision.py": "every backend of the learner",

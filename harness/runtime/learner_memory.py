@@ -21,7 +21,7 @@ WORD_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Words:
+class LearnerWords:
     """Numbers of 4 bytes that a learner holds at its peak.
 
     Attributes:
@@ -35,8 +35,8 @@ class Words:
     a_patch: int
 
 
-TORCH = Words(a_parameter=7, an_output=6, a_patch=0)
-GRAPH = Words(a_parameter=27, an_output=8, a_patch=1)
+TORCH = LearnerWords(a_parameter=7, an_output=6, a_patch=0)
+GRAPH = LearnerWords(a_parameter=27, an_output=8, a_patch=1)
 """Of the backends that run step graphs: native, reference, opencl and fpga."""
 
 

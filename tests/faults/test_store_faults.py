@@ -18,6 +18,7 @@ def test_kills_at_any_moment_lose_no_cell_and_hinder_no_reader(tmp_path: Path) -
     assert counts["acknowledged cells"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_five_hundred_kills_lose_no_cell_and_hinder_no_reader(tmp_path: Path) -> None:
     counts = store_soak.soak(tmp_path, 500)

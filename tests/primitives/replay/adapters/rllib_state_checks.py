@@ -97,10 +97,10 @@ def check_a_state_of_another_capacity_is_refused_and_changes_nothing():
 
 LOAD = """
 import pickle, sys
-from primitives.replay.adapters.rllib_adapter import PrioritizedEpisodeReplayBuffer
+from primitives.replay.adapters import rllib_adapter
 with open(sys.argv[1], "rb") as file:
     pickled, state = pickle.load(file)
-restored = PrioritizedEpisodeReplayBuffer(20)
+restored = rllib_adapter.PrioritizedEpisodeReplayBuffer(20)
 restored.set_state(state)
 for buffer in (pickled, restored):
     print([int(step.get_actions(0)) for step in buffer.sample(16)])
