@@ -135,16 +135,16 @@ class Training(Agent):
 
     def _dqn(self) -> DQN:
         settings = self.settings
+        # As old on average: a copy is half its interval old, what moves by parts interval * ((1 - tau) / tau + 1 / 2).
+        interval = round(settings["target_interval"] * (2 / settings["tau"] - 1))
         if settings["tau"] != 1:
-            raise UnsupportedError(
-                f"algorithm.tau {settings['tau']}: tianshou's DQN copies its target network"
-            )
+            self.notes["target"] = f"copied every {interval} steps: tianshou's DQN does not move it by a part"
         policy = DiscreteQLearningPolicy(model=self.nets.q(), action_space=self.action_space)
         algorithm = DQN(
             policy=policy,
             optim=AdamOptimizerFactory(lr=settings["learning_rate"]),
             gamma=settings["gamma"],
-            target_update_freq=settings["target_interval"],
+            target_update_freq=interval,
             is_double=settings["double"],
             huber_loss_delta=1.0 if settings["loss"] == "huber" else None,
         )

@@ -57,6 +57,23 @@ def adam(rate: float, parameters: Any) -> torch.optim.Adam:
     return torch.optim.Adam([p for p in parameters if p.requires_grad], lr=rate, fused=True)
 
 
+class Every:
+    """Updates of target networks in every n-th step alone, for which TorchRL's soft updates have no option.
+
+    Args:
+        interval: n.
+        targets: TorchRL's updater.
+    """
+
+    def __init__(self, interval: int, targets: SoftUpdate) -> None:
+        self.interval, self.targets, self.steps = interval, targets, 0
+
+    def step(self) -> None:
+        self.steps += 1
+        if self.steps % self.interval == 0:
+            self.targets.step()
+
+
 class DQN:
     """A DQN learner with TorchRL's loss.
 
@@ -80,10 +97,8 @@ class DQN:
         self.norm = settings["maximum_gradient_norm"]
         if settings["tau"] == 1:
             self.targets = HardUpdate(self.loss, value_network_update_interval=settings["target_interval"])
-        elif settings["target_interval"] == 1:
-            self.targets = SoftUpdate(self.loss, tau=settings["tau"])
         else:
-            raise UnsupportedError("tau below 1 at an interval above 1 is not in TorchRL's target updates")
+            self.targets = Every(settings["target_interval"], SoftUpdate(self.loss, tau=settings["tau"]))
 
     def act(self, observations: Tensor, rng: np.random.Generator, environment_steps: int) -> np.ndarray:
         """Return an action for each row of `observations`, with exploration."""
