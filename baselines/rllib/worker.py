@@ -178,7 +178,7 @@ class Training(Agent):
             lr=algorithm["learning_rate"],
             double_q=algorithm["double"],
             dueling=False,
-            td_error_loss_fn=algorithm["loss"],
+            td_error_loss_fn={"huber": "huber", "squared": "mse"}[algorithm["loss"]],
             grad_clip=algorithm.get("maximum_gradient_norm"),
             # RLlib counts environment steps where the workload counts gradient steps.
             target_network_update_freq=algorithm["target_interval"] * workload["training"]["update_interval"],
