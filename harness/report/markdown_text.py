@@ -17,7 +17,7 @@ _HIDDEN = (
 # Backslashes where every renderer knows them; references, which none takes for syntax, where one does not.
 _SYNTAX = re.compile(
     r"[\\`*{|]"  # code, emphasis, attributes, templates and cells
-    r"|\](?=[(\[:])"  # the end of a link's text
+    r"|\](?=[(\[])|\A\[(?=[^\]]*\]:)"  # the end of a link's text; where the line begins, its definition
     r"|(?<![^\W_])_|_(?![^\W_])"  # emphasis; between two letters it is none
     r"|[<$]|&(?=[#\w])"  # HTML, formulas, references
     r"|(?<=.)~|~(?=~)"  # strikethrough, which one mark at the start, as of noise, does not make
