@@ -196,10 +196,11 @@ def interval(samples: Data, statistic: Statistic = median, *, in_order: bool = F
     array = checked.values
     value, stretch = float(statistic(array)), _stretch(array)
     # A median is between the smallest and largest sample, whatever neighbours share.
-    return (
+    bounds = (
         max(min(low, float(array.min())), value - stretch * (value - low)),
         min(max(high, float(array.max())), value + stretch * (high - value)),
     )
+    return min(bounds), max(bounds)  # of equal samples, rounding may exchange them by their last bit
 
 
 def relative_width(samples: ArrayLike) -> float:

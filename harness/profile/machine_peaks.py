@@ -100,15 +100,12 @@ def _row(peak: MachinePeak, timing: Timing | None) -> Measurement:
 
     fields: dict[str, Any] = {"status": "not_run", "reason": peak.not_run, "details": peak.details}
     if timing:
-        low, high = rate(timing.high_s), rate(timing.low_s)
-        if low is not None and high is not None and low > high:  # ends of equal times, by their last bit
-            low, high = high, low
         fields = {
             "status": timing.status,
             "reason": timing.reason,
             "value": rate(timing.median_s),
-            "low": low,
-            "high": high,
+            "low": rate(timing.high_s),
+            "high": rate(timing.low_s),
             "samples": tuple(peak.amount / sample for sample in timing.samples_s),
             "details": {**timing.details, **peak.details},
         }

@@ -332,3 +332,10 @@ def test_a_second_a_has_to_confirm_a_difference():
     assert not unsure.null.differs
     assert unsure.verdict == "no verdict"
     assert "does not confirm" in unsure.reason
+
+
+def test_the_bounds_of_equal_samples_are_in_order_in_their_last_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds = float(np.nextafter(1.0, 2.0)), 1.0  # as interpolation between equal resamples may round
+    monkeypatch.setattr(statistics, "_bootstrap", lambda *_, **__: bounds)
+    low, high = statistics.interval(np.ones(6), in_order=True)
+    assert low <= high

@@ -297,7 +297,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_stopped(tmp_path: Path) -> Non
         "claim/PAL-F9",
         "claim/PAL-VI-H-layout",
     ]
-    # What a machine may lack: a meter, or a second core for two threads and for PAL's split.
+    # What a machine may lack: a meter, instructions, or a second core for two threads and for PAL's split.
     rest = frame[(frame["quantity"] != "throughput_per_watt") & (frame["cell"] != "claim/MAP-F12-threads")]
     rest = rest[~rest["reason"].str.startswith(("needs: cores: found 1", "needs: a processor"))]
     assert set(rest["status"]) <= {"ok", "too_noisy"}, rest["reason"].unique()
