@@ -39,6 +39,7 @@ from ray.rllib.utils.replay_buffers import prioritized_episode_buffer
 
 from primitives.replay.adapters.segment_tree import SegmentTree
 from primitives.replay.adapters.unanswered import WarnsUnanswered
+from primitives.replay.base import EMPTY
 from primitives.replay.prioritized import PRIORITY_MIN, checked_beta, importance_weights
 from primitives.sum_tree.base import checked_integer
 
@@ -259,7 +260,7 @@ class PrioritizedEpisodeReplayBuffer(
     def _check_lengths(self, n_step: Any) -> None:
         """Check that a transition of `n_step` steps can be drawn."""
         if not len(self):
-            raise ValueError("sample: found an empty buffer; allowed: at least one timestep")
+            raise ValueError(EMPTY)
         if isinstance(n_step, tuple) and len(n_step) == 2 and n_step[0] < n_step[1]:
             least = n_step[0]
         else:
