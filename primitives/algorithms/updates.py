@@ -44,6 +44,18 @@ def initial_adam(parameters: Parameters) -> AdamState:
     return AdamState(example.new_zeros(()), *zeros)
 
 
+def is_second_moment(name: str) -> bool:
+    """Return whether a leaf of a state is one of Adam's second moments (`AdamState.square`).
+
+    A gradient that is not finite, or whose square is not, makes them infinite or NaN, while losses and parameters may
+    stay finite: an infinite second moment ends all updates of its parameter. In float32 a gradient of 1e21 is enough.
+
+    Args:
+        name: name of the leaf, such as `critic_adam/square/0.weight`.
+    """
+    return "square" in name.split("/")
+
+
 class Updates:
     """Gradients, Adam, Polyak averaging and gradient clipping as pure functions, which can be traced.
 
@@ -120,7 +132,11 @@ class Updates:
         return {name: value + tau * (online[name] - value) for name, value in target.items()}
 
     def clip(self, gradients: Parameters, maximum_norm: float | None) -> Parameters:
-        """Scale all gradients together so that their joint Euclidean norm is at most `maximum_norm`."""
+        """Scale all gradients together so that their joint Euclidean norm is at most `maximum_norm`.
+
+        Where the sum of squares overflows float32 (one gradient of 2e19 is enough), the norm is infinite and all become
+        0, as PyTorch's `clip_grad_norm_` has it.
+        """
         if maximum_norm is None:
             return gradients
         squares = torch.stack([(gradient * gradient).sum() for gradient in gradients.values()])

@@ -55,6 +55,13 @@ class Executable(ABC):
         The arrays are read-only, and valid until the next step.
         """
 
+    def overflowed(self) -> bool:
+        """Return whether one of Adam's second moments, or another number of the state, is NaN or infinite.
+
+        A backend that looks at the moments while it writes them replaces this search of the whole state.
+        """
+        return any(leaf.dtype.kind == "f" and not np.isfinite(leaf).all() for leaf in self.state().values())
+
     @abstractmethod
     def write_state(self, name: str, value: Array) -> None:
         """Set one array (leaf) of the learner's state.

@@ -209,9 +209,8 @@ class Learner(OwnProcess, ABC):
             ValueError: a column is missing or unknown (so is `weight`), has another shape or dtype, is not finite or
                 out of range; the weights do not fit; or the variant is unknown. The message names the argument, the
                 value found and the allowed values; the state is unchanged.
-            NotFiniteError: a TD error of this step is NaN or infinite, or a loss and the new state are, such as after
-                a learning rate that is too high; the step counts as taken, and the state is of no use. Every
-                thousandth step the whole state is searched, too.
+            NotFiniteError: a TD error of this step or a number of the new state is NaN or infinite, such as after a
+                learning rate that is too high; the step counts as taken, and the state is of no use.
             RuntimeError: another process created this learner.
         """
         self._check_process()
@@ -235,6 +234,12 @@ class Learner(OwnProcess, ABC):
         """Raise NotFiniteError if the last gradient step has given NaN or infinity (`finite.require_finite`)."""
         state = self.state_dict if self.algorithm.finite_state else dict
         finite.require_finite(self.gradient_steps, outcome.td_errors, outcome.losses, state)
+        if self.algorithm.finite_state and self._overflowed():
+            finite.require_finite_state(self.gradient_steps, self.gradient_steps, self.state_dict())
+
+    @abstractmethod
+    def _overflowed(self) -> bool:
+        """Return whether a number of the state may be NaN or infinite after the last step; False says that none is."""
 
     def _check_state(self, checked: int) -> None:
         """Search the state for NaN and infinity, if a multiple of `CHECK_INTERVAL` was reached.

@@ -1,8 +1,10 @@
 """Report a gradient step whose results are not finite: the learner's state is of no use from then on.
 
-TD errors and losses are known after every step, so that the check costs next to nothing. A parameter that overflows in
-a step whose own results are finite shows in those of the next step, and is reported then. Numbers of the state that no
-result depends on yet, such as Adam's moments, are searched from time to time (`CHECK_INTERVAL`).
+TD errors and losses are known after every step, so that their check costs next to nothing. Adam's second moments, in
+which every gradient shows that is not finite or whose square is not, are looked at while they are written (native,
+OpenCL) or searched: no result of the step depends on them, and their overflow ends all updates of a parameter. A
+parameter that overflows without them, since the learning rate is near the largest number, shows in the next step's
+results. The whole state is searched where a loss alone is not finite, and from time to time (`CHECK_INTERVAL`).
 """
 
 from collections.abc import Callable, Mapping

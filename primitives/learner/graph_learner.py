@@ -89,9 +89,12 @@ class GraphLearner(Learner):
     def _require_finite(self, outcome: StepOutcome) -> None:
         """Raise NotFiniteError also for NaN and infinity that the device replaced: the results do not show them."""
         before, self._replaced = self._replaced, self.executable.not_finite
-        super()._require_finite(outcome)
         if self._replaced > before:
             raise finite.not_finite(self.gradient_steps, "inputs of products or sums")
+        super()._require_finite(outcome)
+
+    def _overflowed(self) -> bool:
+        return self.executable.overflowed()
 
     def _inputs(self, batch: dict[str, Array]) -> dict[str, Array]:
         inputs = {f"batch/{name}": array for name, array in batch.items()}

@@ -71,6 +71,10 @@ class FixedPointExecutable(Executable, CapturedRanges):
                 self._write(self._buffers[variant][i], np.asarray(buffer.values))
             self._prepare(variant)
 
+    def overflowed(self) -> bool:
+        """Return False: fixed point has no NaN or infinity, and the squares of its numbers fit moments in float32."""
+        return False
+
     @abstractmethod
     def _memory(self) -> dict[str, list[Any]]:
         """Return by variant a flat array of zeros for each buffer of its graph; all variants share the first

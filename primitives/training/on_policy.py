@@ -161,7 +161,7 @@ class OnPolicyIterations(OneCaller):
         Raises:
             ValueError: `iterations` is below 1, or a number of the samples is not finite; the iterations before it have
                 been run.
-            NotFiniteError: a loss of a gradient step is NaN or infinite, as in `Learner.step`.
+            NotFiniteError: a number of the state is NaN or infinite after a gradient step, as in `Learner.step`.
         """
         checks.whole("iterations", iterations, 1)
         at_once = max(1, MOST_NUMBERS // self._numbers_each)

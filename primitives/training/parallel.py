@@ -116,6 +116,9 @@ class ParallelTraining(OneCaller):
         _check_draws(algorithm, graphs)
         flat = {f"{variant}/{i}": graph for variant, parts in graphs.items() for i, graph in enumerate(parts)}
         self._executables = [NativeExecutable(flat) for _ in range(learners)]
+        if algorithm.finite_state:
+            for executable in self._executables:
+                executable.require_finite_state()
         structure = algorithm.initialise(torch.Generator().manual_seed(seed))
         self._write({name: leaf.numpy() for name, leaf in tree.flatten(structure).items()})
         columns = list(replay.storage.columns)
@@ -172,8 +175,8 @@ class ParallelTraining(OneCaller):
 
         Raises:
             ValueError: `gradient_steps` is below 1, or a thread found a number in a batch that is not finite.
-            NotFiniteError: a TD error or a loss of a gradient step, or at the end a number of the state, is NaN or
-                infinite; the message names the step.
+            NotFiniteError: a TD error or a number of the state is NaN or infinite after a gradient step; the message
+                names the step.
         """
         checks.whole("gradient_steps", gradient_steps, 1)
         self._fill()
@@ -202,8 +205,8 @@ class ParallelTraining(OneCaller):
 
         Raises:
             ValueError: `gradient_steps` is below 1, or a thread found a number in a batch that is not finite.
-            NotFiniteError: a TD error or a loss of a gradient step, or at the end a number of the state, is NaN or
-                infinite; the message names the step.
+            NotFiniteError: a TD error or a number of the state is NaN or infinite after a gradient step; the message
+                names the step.
         """
         checks.whole("gradient_steps", gradient_steps, 1)
         self._fill()

@@ -129,8 +129,8 @@ class FusedSteps(OneCaller):
             TypeError: `rng` is not a Generator.
             ValueError: there is nothing to sample; a number in a batch is not finite or out of range (the steps before
                 it have been taken); or a TD error is too large for a priority (its step has been taken, too).
-            NotFiniteError: a TD error or loss is NaN or infinite, as in `Learner.step`; its step counts as taken,
-                and gives no priorities.
+            NotFiniteError: a TD error or a number of the state is NaN or infinite, as in `Learner.step`; its step
+                counts as taken, and gives no priorities.
             RuntimeError: another process created this object: this is a forked copy. Or a call of another thread is
                 in progress.
         """

@@ -49,7 +49,7 @@ class Steps {
 
     // Throws std::domain_error where a batch is not finite, or an integer in it is out of range: before the
     // state changes. Throws std::invalid_argument where there is nothing to sample, or a priority is too
-    // large; learner::NotFinite after a step whose TD errors or losses are not finite: it gives no
+    // large; learner::NotFinite after a step whose TD errors or state are not finite: it gives no
     // priorities.
     void run(const Run &run, std::atomic<int64_t> &samples_drawn) {
         for (std::size_t s = 0; s < run.programs.size(); ++s) {

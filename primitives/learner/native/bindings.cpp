@@ -105,10 +105,12 @@ using InstructionArguments = std::tuple<int, int, std::vector<ArgumentArguments>
 using TransferArguments = std::tuple<ViewArguments, Offset, bool>;
 
 // `registers`: of the threads, one after the other: where the first one's begin, and bytes of each.
+// `searched`: results that become the state.
 void add_elementwise(Executor &executor, int program, std::vector<long> shape, long block,
                      const std::vector<TransferArguments> &loads,
                      const std::vector<InstructionArguments> &instructions,
-                     const std::vector<TransferArguments> &stores, std::tuple<Offset, long> registers) {
+                     const std::vector<TransferArguments> &stores, std::tuple<Offset, long> registers,
+                     const std::vector<ArgumentArguments> &searched) {
     Elementwise group;
     group.count = 1;
     for (const long size : shape)
@@ -125,6 +127,8 @@ void add_elementwise(Executor &executor, int program, std::vector<long> shape, l
         }
         return made;
     };
+    for (const auto &[offset, step] : searched)
+        group.searched.push_back({floats(executor, offset), step});
     group.loads = transfers(loads);
     group.stores = transfers(stores);
     for (const auto &[op, scalars, arguments] : instructions) {
@@ -241,6 +245,14 @@ void name_results(Executor &executor, int program, std::vector<std::string> name
     if (names.size() != named.outputs.size())
         throw nb::value_error("names: allowed: one for each output");
     named.results = std::move(names);
+}
+
+// `leaves`: name, offset and number of floats of each.
+void name_state(Executor &executor, const std::vector<std::tuple<std::string, Offset, std::size_t>> &leaves) {
+    std::vector<Executor::StateLeaf> made;
+    for (const auto &[name, offset, count] : leaves)
+        made.push_back({name, floats(executor, offset), count});
+    executor.name_state(std::move(made));
 }
 
 // Steps one after the other; each input and output holds `programs.size()` values, one after the other.
@@ -395,6 +407,8 @@ void bind_learner(nb::module_ &parent) {
             "What did not fit its format since the last call, by label")
         .def("set_transfers", &set_transfers)
         .def("name_results", &name_results)
+        .def("name_state", &name_state)
+        .def("take_overflowed", &Executor::take_overflowed)
         .def("run", &run)
         .def("profile",
              [](Executor &e, int program, int steps) {

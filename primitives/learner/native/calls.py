@@ -9,10 +9,10 @@ import torch
 
 from primitives.algorithms import Algorithm, checks
 from primitives.graph.executable import Array
+from primitives.learner import finite
 from primitives.learner.base import StepOutcome
 from primitives.learner.columns import TERMINATED, WEIGHT
-from primitives.learner.graph_learner import Compile, GraphLearner, outcome_of
-from primitives.learner.native.executable import NativeExecutable
+from primitives.learner.graph_learner import Compile, GraphLearner
 from primitives.learner.native.programs import NativePrograms
 
 # The checks of a column: `StepCall::Check` in native/step_call.hpp.
@@ -108,12 +108,9 @@ class NativeCalls(GraphLearner):
         call, draw = self._calls.get(variant) or self._prepare(variant)
         try:
             outcome = call(batch, weights, draw)
-        except FloatingPointError:  # a result of the step is not finite
-            assert isinstance(self.executable, NativeExecutable)
+        except FloatingPointError as error:
             self.gradient_steps += 1
-            outcome = outcome_of(self.executable.last_outputs(variant))
-            self._require_finite(outcome)
-            return outcome
+            raise finite.not_finite(self.gradient_steps, str(error)) from None
         if outcome is None:
             return super().step(batch, weights, variant=variant)
         self.gradient_steps += 1

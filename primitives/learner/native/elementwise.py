@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from primitives.algorithms.updates import is_second_moment
 from primitives.graph.graph import (
     Graph,
     Instruction,
@@ -245,7 +246,15 @@ class Group:
             if register in self._slot
         ]
         registers = (self._places.scratch, self._places.scratch_bytes)
-        executor.add_elementwise(program, self.shape, self._block, loads, instructions, stores, registers)
+        buffers = [self._graph.buffers[view.buffer] for view in self._node.outputs]
+        searched = [
+            self._place(register)
+            for register, buffer in zip(self._node.results, buffers, strict=True)
+            if buffer.kind == "state" and buffer.dtype == "float32" and is_second_moment(buffer.name)
+        ]
+        executor.add_elementwise(
+            program, self.shape, self._block, loads, instructions, stores, registers, searched
+        )
 
     def constants(self) -> list[float]:
         """Return the constants that the node needs in memory."""

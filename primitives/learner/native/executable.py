@@ -149,22 +149,23 @@ class NativeExecutable(NativePrograms):
         graph, at = self._lowerings[variant].graph, self._lowerings[variant].offset
         return self._located(at(graph.buffer_index[name]), graph.buffers[graph.buffer_index[name]])
 
-    def last_outputs(self, variant: str) -> dict[str, Array]:
-        """Return copies of the outputs of the last step, by name.
+    def require_finite_state(self) -> None:
+        """Let native steps raise FloatingPointError on the step on which a number of the state becomes NaN or infinite.
 
-        Args:
-            variant: the kind of gradient step that it was, a key of `graphs`.
+        Otherwise a step does so only for its TD errors.
         """
-        lowering = self._lowerings[variant]
-        return {
-            name: self._executor.array(
-                lowering.at(view),
-                view.shape,
-                contiguous_strides(view.shape),
-                lowering.graph.buffers[view.buffer].dtype,
-            ).copy()
-            for name, view in lowering.graph.outputs.items()
-        }
+        lowering = next(iter(self._lowerings.values()))
+        self._executor.name_state(
+            [
+                (f"state[{buffer.name.removeprefix('state/')!r}]", lowering.offset(i), buffer.size)
+                for i, buffer in lowering.graph.of_kind("state")
+                if buffer.dtype == "float32"
+            ]
+        )
+
+    def overflowed(self) -> bool:
+        """Return whether one of Adam's second moments has become NaN or infinite since the last call."""
+        return bool(self._executor.take_overflowed())
 
     def profile(self, variant: str, steps: int) -> list[tuple[Node, float]]:
         """Time each operation in a number of steps on the last step's inputs. The steps change the state.

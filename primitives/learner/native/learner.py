@@ -60,6 +60,9 @@ class NativeLearner(NativeCalls):
             batch_size=batch_size,
             seed=seed,
         )
+        assert isinstance(self.executable, NativeExecutable)
+        if algorithm.finite_state:
+            self.executable.require_finite_state()
         self._acts = _ACT in self.executable.graphs
         self._explores = _EXPLORE in self.executable.graphs
         self._explorer = acting_by(algorithm, self._act) if self._acts else algorithm

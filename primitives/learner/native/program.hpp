@@ -38,11 +38,15 @@ struct Transfer {
     Type type;
 };
 
-// Thrown after a step whose results are not finite, with their names. The state has been changed by then.
+// Thrown after a step whose results or whose new state are not finite, with their names. The state has been
+// changed by then.
 class NotFinite : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
 };
+
+// The name of a step's TD errors among its results.
+inline constexpr const char *TD_ERRORS = "td_errors";
 
 // The programs of a learner's variants, on one arena. With more than one thread, the large operations are cut
 // into parts beforehand, one a thread; every element is computed as one thread would, so that the results are
@@ -76,6 +80,13 @@ class Executor {
         bool shared = false; // whether any operation has stages
     };
 
+    // Floats that are not finite only after a training has failed.
+    struct StateLeaf {
+        std::string name;
+        const float *place;
+        std::size_t count;
+    };
+
     const Kernels &kernels() const { return *kernels_; }
     const Multiplier &multiplier() const { return multiplier_; }
     int threads() const { return team_ ? team_->threads() : 1; }
@@ -90,6 +101,10 @@ class Executor {
         Program &to = this->program(program);
         if (auto *made = std::get_if<Product>(&operation))
             made->product.blocking = blockings_.of(made->product);
+        if (auto *made = std::get_if<Elementwise>(&operation)) {
+            made->all_finite = kernels_->all_finite;
+            made->overflowed = &overflowed_;
+        }
         to.stages.push_back(stages_of(operation));
         to.shared |= !to.stages.back().empty();
         to.operations.push_back(std::move(operation));
@@ -130,14 +145,33 @@ class Executor {
             run_shared(program, i);
     }
 
-    // Throws NotFinite where a result of the last step of the program is NaN or infinite.
-    void require_finite(const Program &program) const {
+    // What `require_finite` searches; empty for a state that may hold any number.
+    void name_state(std::vector<StateLeaf> leaves) { state_ = std::move(leaves); }
+
+    // Whether a result that is searched was NaN or infinite since the last call.
+    bool take_overflowed() { return overflowed_.exchange(false, std::memory_order_relaxed); }
+
+    // Throws NotFinite where a TD error of the last step of the program is NaN or infinite, or a number of
+    // the state is. A loss may overflow alone, as Huber's does whose gradients are bounded: the state
+    // decides.
+    void require_finite(const Program &program) {
         std::string found;
+        bool is_certain = false;
         for (std::size_t i = 0; i < program.results.size(); ++i)
             if (!program.results[i].empty() && program.outputs[i].type == Type::float32 &&
                 !kernels_->all_finite(reinterpret_cast<const float *>(program.outputs[i].place),
-                                      static_cast<long>(program.outputs[i].bytes / sizeof(float))))
+                                      static_cast<long>(program.outputs[i].bytes / sizeof(float)))) {
                 found += (found.empty() ? "" : ", ") + program.results[i];
+                is_certain |= program.results[i] == TD_ERRORS;
+            }
+        const bool overflowed = take_overflowed();
+        if (!is_certain && (overflowed || !found.empty())) {
+            const std::string leaf = not_finite_leaf();
+            if (leaf.empty())
+                return;
+            if (found.empty())
+                found = leaf;
+        }
         if (!found.empty())
             throw NotFinite(found);
     }
@@ -161,6 +195,14 @@ class Executor {
     }
 
   private:
+    // The name of the first leaf of the state that is not finite; empty if all are.
+    std::string not_finite_leaf() const {
+        for (const StateLeaf &leaf : state_)
+            if (!kernels_->all_finite(leaf.place, static_cast<long>(leaf.count)))
+                return leaf.name;
+        return "";
+    }
+
     std::vector<Stage> stages_of(const Operation &operation) const {
         std::vector<Stage> stages;
         if (const auto *fixed = std::get_if<FixedPoint>(&operation)) {
@@ -249,6 +291,8 @@ class Executor {
     std::unique_ptr<Team> team_;   // null with one thread
     std::deque<Program> programs_; // where they are, as operations point to their counts
     std::atomic_flag in_call_;
+    std::vector<StateLeaf> state_;
+    std::atomic<bool> overflowed_{false}; // operations point to it
 };
 
 } // namespace placerl::learner

@@ -69,7 +69,7 @@ class StepCall {
     // The outcome of a step on the batch; None, with the state as it was, where something is not exactly as
     // its rule has it: the caller then converts, or says what is wrong. `draw` writes the draws into their
     // inputs; it is called after all was found right. Throws std::runtime_error while another call uses the
-    // executor, and NotFinite after a step whose TD errors or losses are not finite.
+    // executor, and NotFinite after a step whose TD errors or state are not finite.
     nb::object step(nb::handle batch, nb::handle weights, nb::handle draw) {
         const Executor::Claim claim(executor_);
         const auto &program = executor_.program(program_);

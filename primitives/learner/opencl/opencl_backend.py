@@ -12,7 +12,7 @@ import numpy as np
 from primitives import opencl_runtime
 from primitives.algorithms import Algorithm
 from primitives.graph.executable import Array, Executable, require_supported, with_dense_outputs
-from primitives.graph.graph import ITEM_BYTES, Graph, plan
+from primitives.graph.graph import ALIGNMENT_BYTES, ITEM_BYTES, Graph, plan
 from primitives.learner.base import Learner
 from primitives.learner.opencl import source
 from primitives.one_caller import OwnProcess
@@ -67,7 +67,7 @@ class OpenclExecutable(OwnProcess, Executable):
     def _place(self) -> None:
         """Return the offsets of each variant's buffers; all variants have the state at the same place."""
         self._offsets: dict[str, list[int]] = {}
-        self._arena_bytes = 0
+        self._arena_bytes = ALIGNMENT_BYTES  # of `source.OVERFLOWED`
         self._state_offsets: dict[str, int] = {}
         for variant, graph in self._graphs.items():
             placed = plan(graph)
@@ -129,6 +129,14 @@ class OpenclExecutable(OwnProcess, Executable):
             name: self._download(self._state_offsets[name], buffer.shape, buffer.dtype)
             for name, buffer in self.state_buffers.items()
         }
+
+    def overflowed(self) -> bool:
+        """Return whether one of Adam's second moments has become NaN or infinite since the last call."""
+        self._check_process()
+        found = bool(self._download(0, (), source.OVERFLOWED.name))
+        if found:
+            self._fill(0, source.OVERFLOWED.itemsize)
+        return found
 
     def write_state(self, name: str, value: Array) -> None:
         """Set one array (leaf) of the learner's state.

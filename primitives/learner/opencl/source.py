@@ -1,13 +1,17 @@
 """Generate OpenCL C for the nodes of a step graph, with shapes and strides as literals.
 
 A kernel's arguments are the arena (the buffer that holds everything) and the byte offset of each view in it, so that
-nodes that differ only in the positions of their views share one kernel.
+nodes that differ only in the positions of their views share one kernel. The arena begins with a number, which is set to
+1 if one of Adam's second moments becomes NaN or infinite (`OVERFLOWED`).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
+import numpy as np
+
+from primitives.algorithms.updates import is_second_moment
 from primitives.graph.graph import COMPARISONS, ITEM_BYTES, Buffer, Instruction, Node, View
 
 TYPES = {
@@ -22,6 +26,7 @@ PRELUDE = """
 #define LARGER(a, b) ((a) != (a) ? (a) : (b) != (b) ? (b) : (a) < (b) ? (b) : (a))
 #define SMALLER(a, b) ((a) != (a) ? (a) : (b) != (b) ? (b) : (a) > (b) ? (b) : (a))
 """
+OVERFLOWED = np.dtype(np.int32)
 TILE = 64  # rows and columns of C that a work-group of 16 x 16 computes
 TILE_DEPTH = 16
 SMALL_PRODUCT = 4096  # elements of C below which each work-item computes one
@@ -151,6 +156,9 @@ def _elementwise(node: Node, buffers: list[Buffer]) -> list[Kernel]:
         kinds.append(kind)
     for i, (view, register) in enumerate(zip(node.outputs, node.results, strict=True), len(node.inputs)):
         body += f"p{i}[{_offset(view.strides)}] = r{register};\n"
+        if buffers[i].kind == "state" and is_second_moment(buffers[i].name):
+            kind = TYPES[buffers[i].dtype]
+            body += f"if (!isfinite(({kind})r{register})) *(__global int *)arena = 1;\n"
     return [_launch(body, views, prod(shape))]
 
 

@@ -24,22 +24,35 @@ class CapturedStep:
     The columns of a batch go through page-locked buffers on the host, from which the graph itself copies them. Each
     stream copies the part of the batch that it works on, so that copies and kernels of different streams overlap (PRL
     4.2.1).
+
+    Attributes:
+        largest_moment: () the largest of Adam's second moments after the last step; NaN if one is.
     """
 
     def __init__(
-        self, algorithm: Algorithm, state: Any, *, batch_size: int, device: torch.device, streams: int
+        self,
+        algorithm: Algorithm,
+        state: Any,
+        moments: Tensor | None,
+        *,
+        batch_size: int,
+        device: torch.device,
+        streams: int,
     ) -> None:
         """Allocate the buffers of a step.
 
         Args:
             algorithm: the algorithm to run.
             state: its state on `device`; overwritten by every step.
+            moments: Adam's second moments in the state, in one tensor; None if it has none.
             batch_size: samples per step.
             device: a CUDA device.
             streams: number of equal parts of a batch, each with its own stream; 1: not divided.
         """
         self._device = device
         self._state = state
+        self._moments = torch.zeros(1, device=device) if moments is None else moments
+        self.largest_moment = self._moments.max()
         self._streams = [torch.cuda.Stream(device) for _ in range(streams)]
         self._updates = SplitUpdates(streams, self._streams) if streams > 1 else InPlaceUpdates()
         self._algorithm = replace(algorithm, updates=self._updates)
@@ -52,7 +65,7 @@ class CapturedStep:
         self._device_inputs = DeviceInputs(shapes, device)
         self._inputs = self._device_inputs.tensors
         self._resident: frozenset[str] = frozenset()
-        self._graphs: dict[tuple[str, frozenset[str]], tuple[torch.cuda.CUDAGraph, StepResult]] = {}
+        self._graphs: dict[tuple[str, frozenset[str]], tuple[torch.cuda.CUDAGraph, StepResult, Tensor]] = {}
 
     def __call__(
         self,
@@ -78,12 +91,12 @@ class CapturedStep:
             key = variant, self._resident
             if key not in self._graphs:
                 self._graphs[key] = self._capture(variant)
-            graph, result = self._graphs[key]
+            graph, result, self.largest_moment = self._graphs[key]
             graph.replay()
             torch.cuda.synchronize(self._device)  # the host buffers are free again, and the results are ready
         return result
 
-    def _capture(self, variant: str) -> tuple[torch.cuda.CUDAGraph, StepResult]:
+    def _capture(self, variant: str) -> tuple[torch.cuda.CUDAGraph, StepResult, Tensor]:
         # Libraries initialise themselves at their first calls, which must not be captured. The effect of these
         # calls on the state is undone.
         before = tree.map_tensors(torch.clone, self._state)
@@ -96,10 +109,11 @@ class CapturedStep:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             result = self._step(variant)
+            largest_moment = self._moments.max()
         self._require_in_place(result.state)
         for old, new in zip(tree.flatten(before).values(), tree.flatten(self._state).values(), strict=True):
             new.copy_(old)
-        return graph, result
+        return graph, result, largest_moment
 
     def _step(self, variant: str) -> StepResult:
         self._copy_inputs()

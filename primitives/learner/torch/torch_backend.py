@@ -10,6 +10,7 @@
 Random draws come from a CPU generator on every device, so that a seed means the same everywhere.
 """
 
+import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -22,6 +23,7 @@ from primitives.learner.base import Learner, StepOutcome, checked_state
 from primitives.learner.torch.cuda_graph import CapturedStep
 from primitives.learner.torch.device_inputs import DeviceInputs
 from primitives.learner.torch.in_place import InPlaceUpdates, SplitUpdates
+from primitives.learner.torch.moments import in_one_tensor, second_moments
 from primitives.replay.device import DeviceBatch
 
 MODES = ("eager", "tuned", "compiled", "graph")
@@ -92,6 +94,7 @@ class TorchLearner(Learner):
             return CapturedStep(
                 self.algorithm,
                 self._state,
+                self._moments,
                 batch_size=self.batch_size,
                 device=self._device,
                 streams=self._streams,
@@ -108,6 +111,9 @@ class TorchLearner(Learner):
 
     def _move(self, state: Any) -> None:
         self._state = tree.map_tensors(lambda leaf: leaf.to(self._device).contiguous(), state)
+        self._moments: torch.Tensor | None = None
+        if self.mode in ("tuned", "graph"):  # in place
+            self._state, self._moments = in_one_tensor(self._state)
         self._acting: dict[str, np.ndarray] | None = None
         self._gradient_step = self._make_step()
 
@@ -144,6 +150,16 @@ class TorchLearner(Learner):
             self._acting = None  # tuned steps on the CPU overwrite the arrays to which `_acting` refers
         losses = {name: value.item() for name, value in result.losses.items()}
         return StepOutcome(result.td_error.cpu().numpy(), losses)
+
+    def _overflowed(self) -> bool:
+        """Return whether one of Adam's second moments is NaN or infinite."""
+        if isinstance(self._gradient_step, CapturedStep):
+            largest = [self._gradient_step.largest_moment]
+        elif self._moments is not None:
+            largest = [self._moments.max()]
+        else:
+            largest = list(torch._foreach_max(list(second_moments(self._state).values())))
+        return not all(math.isfinite(one.item()) for one in largest)
 
     def _acting_arrays(self) -> dict[str, np.ndarray]:
         if self._acting is None:

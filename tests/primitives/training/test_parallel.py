@@ -19,6 +19,7 @@ from primitives.algorithms.ddpg import DDPG
 from primitives.algorithms.dqn import DQN, DqnHyperparameters
 from primitives.algorithms.networks import NetworkDescription
 from primitives.algorithms.td3 import TD3
+from primitives.learner import NotFiniteError
 from primitives.replay import ConcurrentReplay, FieldSpec, Storage
 from primitives.replay.storage import transition_fields
 from primitives.training.parallel import LONGEST_PERIOD, Pacing, ParallelTraining, period_of
@@ -318,6 +319,29 @@ def test_a_td_error_that_is_not_finite_ends_the_run_with_equal_priorities() -> N
     made.load_state_dict(state | {name: np.full_like(state[name], np.inf)})
     with pytest.raises(ValueError, match="td_errors: found NaN or infinity"):
         made.run(50)
+
+
+@pytest.mark.parametrize("learners", [1, 2])
+def test_gradients_whose_squares_overflow_end_the_run_at_their_step(learners: int) -> None:
+    replay = replay_of(CARTPOLE)
+    made = training(learners=learners, pacing=Pacing(64, 1, 16), replay=replay)
+    made.fill()
+    made.run(3)
+    replay.storage.columns["observation"][:] *= np.float32(1e25)
+    with pytest.raises(NotFiniteError, match=r"^gradient step \d+: state\['adam/square/") as raised:
+        made.learn(50)
+    assert 3 < made.gradient_steps < 12
+    assert str(raised.value).startswith(f"gradient step {made.gradient_steps}: ")
+
+
+def test_a_loss_that_overflows_alone_ends_no_run() -> None:
+    replay = replay_of(CARTPOLE)
+    made = training(replay=replay)
+    made.fill()
+    replay.storage.columns["reward"][:] = 1e38
+    made.learn(5)
+    assert made.gradient_steps == 5
+    assert all(np.isfinite(value).all() for value in made.state_dict().values() if value.dtype.kind == "f")
 
 
 def test_variants_repeat_with_the_shortest_period() -> None:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <vector>
 
@@ -62,6 +63,9 @@ struct Elementwise {
     double element_ns = 0;            // what one costs, about
     const float *registers = nullptr; // the memory of those arguments that are no view
     long registers_size = 0;          // floats; that of another thread follows it
+    std::vector<Argument> searched;   // results that become the state: searched while they are in the cache
+    bool (*all_finite)(const float *, long) = nullptr;
+    std::atomic<bool> *overflowed = nullptr; // set where one is NaN or infinite
 
     void load(const Transfer &t, long start, long size) const {
         const StridedView &view = t.view;
@@ -117,6 +121,9 @@ struct Elementwise {
             for (const Instruction &i : instructions)
                 i.function(i.target.base + i.target.step * start, i.a.base + i.a.step * start,
                            i.b.base + i.b.step * start, i.c.base + i.c.step * start, static_cast<int>(size));
+            for (const Argument &result : searched)
+                if (!all_finite(result.base + result.step * start, size))
+                    overflowed->store(true, std::memory_order_relaxed);
             for (const Transfer &t : stores)
                 store(t, start, size);
         }
@@ -155,6 +162,8 @@ struct Elementwise {
         for (Instruction &i : instructions)
             for (Argument *argument : {&i.target, &i.a, &i.b, &i.c})
                 move(argument->base);
+        for (Argument &result : searched)
+            move(result.base);
     }
 
     // Whether the blocks may be done in any order: what is written is read at the same element or not at all.
