@@ -9,17 +9,6 @@ NATIVE_SOURCES := CMakeLists.txt pyproject.toml $(shell find primitives harness 
 CPP_SOURCES := $(shell find primitives harness tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# A comma; the sanitizers of each build; a build of the extensions and the C++ tests, and a run of the tests.
-, := ,
-SANITIZERS := thread address$(,)undefined
-define sanitized
-	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/sanitize-$(1) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-		-DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" -DPLACERL_NATIVE_TESTS=ON -DPLACERL_SANITIZE=$(1)
-	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/sanitize-$(1) --target native_tests _native _experiments
-	PATH="$(CURDIR)/$(BIN):$$PATH" ctest --test-dir build/sanitize-$(1) --output-on-failure
-
-endef
-
 .PHONY: FORCE help install test test-slow test-long test-all baselines asv benchmark fuzz sanitize check-arm bench-replay bench-learner bench-quantization reproduce learn lint format clean
 .DEFAULT_GOAL := help
 
@@ -82,20 +71,37 @@ newest-tests:
 docs: install  ## the site of the pages in docs/, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
-# Then both extensions in Python, with gcc's runtime preloaded: AddressSanitizer looks up the C++ library's exceptions
-# when it starts, so that this library comes with it. Python's own allocator would hide its small blocks, and Python
-# frees not all when it ends, which is no leak of these extensions.
-sanitize: install  ## the C++ tests and the bindings under ThreadSanitizer, AddressSanitizer and UndefinedBehaviorSanitizer
+MEMORY := address,undefined
+# A build of the C++ tests and both extensions with some sanitizers ($(1)), and a run of the tests.
+define sanitized
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/sanitize-$(1) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+		-DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" -DPLACERL_NATIVE_TESTS=ON -DPLACERL_SANITIZE=$(1)
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/sanitize-$(1) --target native_tests _native _experiments
+	PATH="$(CURDIR)/$(BIN):$$PATH" UBSAN_OPTIONS=print_stacktrace=1 ctest --test-dir build/sanitize-$(1) --output-on-failure
+endef
+
+# The tests are followed by both extensions in Python, with gcc's runtime preloaded: AddressSanitizer looks up the C++
+# library's exceptions when it starts, so that this library comes with it. Python's own allocator would hide its small
+# blocks, and Python frees not all when it ends, which is no leak of these extensions.
+.PHONY: sanitize-tools sanitize-thread sanitize-address
+sanitize: sanitize-thread sanitize-address  ## the C++ tests and the bindings under ThreadSanitizer, AddressSanitizer and UndefinedBehaviorSanitizer
+	@echo "sanitize: the C++ tests and the bindings passed under: thread $(MEMORY)"
+
+sanitize-tools: install
 	@for runtime in libtsan libasan libubsan; do test -e "$$(g++ -print-file-name=$$runtime.so)" || { \
 		echo "sanitize: $$runtime is missing: apt install g++" >&2; exit 1; }; done
 	@command -v addr2line >/dev/null || { echo "sanitize: addr2line is missing: apt install binutils" >&2; exit 1; }
-	$(foreach kinds,$(SANITIZERS),$(call sanitized,$(kinds)))
+
+sanitize-thread: sanitize-tools  ## of these, ThreadSanitizer alone
+	$(call sanitized,thread)
 	LD_PRELOAD="$$(g++ -print-file-name=libtsan.so)" TSAN_OPTIONS=history_size=4 OMP_NUM_THREADS=2 \
 		$(BIN)/python -m tests.sanitize.driver build/sanitize-thread
+
+sanitize-address: sanitize-tools  ## of these, AddressSanitizer and UndefinedBehaviorSanitizer alone
+	$(call sanitized,$(MEMORY))
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" PYTHONMALLOC=malloc \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 OMP_NUM_THREADS=2 \
-		$(BIN)/python -m tests.sanitize.driver build/sanitize-address,undefined
-	@echo "sanitize: the C++ tests and the bindings passed under: $(SANITIZERS)"
+		$(BIN)/python -m tests.sanitize.driver build/sanitize-$(MEMORY)
 
 # The C++ and both extensions for ARM; the tests run under emulation. NumPy's wheel for ARM is unpacked for its headers
 # and its library for C. The emulator keeps the memory order of the machine that runs it, so that it shows no race.

@@ -66,7 +66,7 @@ def main() -> None:
     places = {place for extension in extensions for place in reached.places(extension)}
     missing = sources() - places
     print(
-        f"{asked.build.name}: nothing was reported; "
+        f"{asked.build.name}: "
         f"{len(places)} of {len(sources())} places that release the interpreter's lock were reached"
     )
     if not asked.part and missing:
