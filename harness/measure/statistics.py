@@ -21,7 +21,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
-from scipy.stats import bootstrap
+
+from primitives.interrupts import whole_imports
 
 CONFIDENCE = 0.95
 FEWEST_SAMPLES = 5
@@ -135,6 +136,9 @@ def _middle(samples: ArrayLike, axis: int) -> tuple[Any, Any]:
 
 def _bootstrap(data: tuple[Samples, ...], statistic: Statistic, *, paired: bool) -> tuple[float, float]:
     """Return the interval of a statistic of each series; moved samples must be paired or a single series."""
+    with whole_imports():  # takes half a second, which processes that compute no interval are spared
+        from scipy.stats import bootstrap
+
     some = [one.taken(evenly_spread(len(one), MOST_SAMPLES)) for one in data]
     arrays = [one.values for one in some]
     if any(one.slope_error for one in data):
