@@ -26,6 +26,10 @@ collect_ignore = ["fpga"]
 os.environ["GIT_CONFIG_GLOBAL"] = str(Path(__file__).with_name("gitconfig"))
 os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
 
+# Each process of the tests computes in one thread, and so do those that it starts: small arrays gain nothing from more,
+# whose waiting costs the other processes' time. Tests of threads say how many they want.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # What the hardware tools build stays in the checkout, from one run of the tests to the next.
 os.environ.setdefault("PLACERL_CACHE", str(Path(__file__).parent.parent / "build" / "cache"))
 
@@ -35,4 +39,19 @@ def no_control_groups(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     """Hides the control groups of this process: a container's quota decides how many cores are used."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(control_groups, "ROOT", tmp_path_factory.mktemp("no-control-groups"))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_wait_for_the_disk() -> Iterator[None]:
+    """Lets no test wait until its files are on the disk: no power fails, and other processes read them before that.
+
+    A test of what is flushed, or of a disk that fails, puts its own function in this place.
+    """
+
+    def flush(descriptor: int) -> None:
+        os.fstat(descriptor)  # which refuses what is no descriptor
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", flush)
         yield
