@@ -1,5 +1,7 @@
 """Verdicts at a fixed placed clock, so that their tests do not change with each placement of a block."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from primitives.fpga.tools import placed
@@ -7,8 +9,8 @@ from primitives.fpga.tools.placed import Placed
 from tests.harness.papers.rows import PLACED_MHZ
 
 
-@pytest.fixture(autouse=True)
-def placed_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="module")
+def placed_blocks() -> Iterator[None]:
     """The processing element is the slowest placed block of the papers' designs, and the CartPole agent slower."""
     clocks = {
         "processing-element width=32": PLACED_MHZ,
@@ -20,4 +22,6 @@ def placed_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         "cartpole-agent": PLACED_MHZ - 1,
     }
     rows = {name: Placed("", 8, mhz, "", {}, {}) for name, mhz in clocks.items()}
-    monkeypatch.setattr(placed, "committed", lambda: rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(placed, "committed", lambda: rows)
+        yield

@@ -11,12 +11,12 @@ import pytest
 from harness import papers, workloads
 from harness.core.row import Measurement
 from harness.mapping import Mapping
-from harness.papers import Claim, Outcome
+from harness.papers import Claim, Outcome, Verdict
 from harness.papers.fix import training
 from harness.papers.ppo import table_2_iterations
 from harness.plan import plan as reproduce
 from harness.plan.tiers import TIERS
-from harness.report import pages, reference
+from harness.report import pages, plots, reference
 from harness.report.reading import read
 from harness.runtime.measured_run import Extent
 from harness.runtime.options import STRICT, Options
@@ -27,6 +27,7 @@ from tests.harness.papers.rows import claim_of, compared, frame_of
 from tests.harness.report import sample
 
 Plans = dict[str, list[Cell]]
+Verdicts = dict[str, Verdict]
 
 AWAITING = {
     "MAP-F12-GPU",  # a CUDA device
@@ -106,30 +107,36 @@ def quick(tmp_path_factory: pytest.TempPathFactory, plans: Plans) -> pd.DataFram
         return store.frame()
 
 
+@pytest.fixture(scope="module")
+def verdicts(quick: pd.DataFrame) -> Verdicts:
+    """The verdicts of the quick run, by the claims' keys."""
+    return {claim.key: claim.evaluate(quick) for claim in papers.claims()}
+
+
 def test_the_quick_run_has_every_cell_of_its_plan(quick: pd.DataFrame, plans: Plans) -> None:
     assert {cell.key for cell in plans["quick"]} == set(quick["cell"])
 
 
 @pytest.mark.parametrize("claim", papers.claims(), ids=lambda claim: claim.key)
 def test_the_cells_that_a_claim_reads_decide_its_verdict(
-    claim: Claim, quick: pd.DataFrame, plans: Plans
+    claim: Claim, quick: pd.DataFrame, verdicts: Verdicts, plans: Plans
 ) -> None:
     cells = reproduce.needed(plans["quick"], [claim])
     alone = quick[quick["cell"].isin([cell.key for cell in cells])]
-    assert claim.evaluate(alone).finding == claim.evaluate(quick).finding
+    assert claim.evaluate(alone).finding == verdicts[claim.key].finding
 
 
-def test_of_the_quick_run_many_verdicts_rest_on_rows(quick: pd.DataFrame) -> None:
+def test_of_the_quick_run_many_verdicts_rest_on_rows(verdicts: Verdicts) -> None:
     """Else the test above would hold of claims that read nothing."""
-    assert sum(bool(verdict.rows) for verdict in papers.evaluate(quick)) > 25
+    assert sum(bool(verdict.rows) for verdict in verdicts.values()) > 25
 
 
-def test_a_claim_that_measures_nothing_asks_for_nothing(quick: pd.DataFrame, plans: Plans) -> None:
+def test_a_claim_that_measures_nothing_asks_for_nothing(
+    quick: pd.DataFrame, verdicts: Verdicts, plans: Plans
+) -> None:
     """One whose verdict is the same without any row reads none, or awaits more than those."""
     every, plan = papers.claims(), plans["quick"]
-    same = {
-        claim.key for claim in every if claim.evaluate(quick).finding == claim.evaluate(quick[:0]).finding
-    }
+    same = {claim.key for claim in every if verdicts[claim.key].finding == claim.evaluate(quick[:0]).finding}
     assert {claim.key for claim in every if reproduce.needed(plan, [claim])} & same == AWAITING
     assert all(claim.check or not claim.reads for claim in every)
 
@@ -176,14 +183,17 @@ def test_cartpole_s_gain_is_of_cartpole_alone(tmp_path: Path) -> None:
         ("PPO-2.4", "a trace of its kernels", "which this project lacks"),
     ],
 )
-def test_what_is_missing_is_said_as_it_is(key: str, stale: str, says: str, quick: pd.DataFrame) -> None:
-    needs = claim_of(key).evaluate(quick).needs
+def test_what_is_missing_is_said_as_it_is(key: str, stale: str, says: str, verdicts: Verdicts) -> None:
+    needs = verdicts[key].needs
     assert stale not in needs
     assert says in needs
 
 
-def test_a_page_s_command_measures_something(tmp_path: Path, plans: Plans) -> None:
-    """On a report of the quick tier too, which leaves some experiments out."""
+def test_a_page_s_command_measures_something(
+    tmp_path: Path, plans: Plans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a report of the quick tier too, which leaves some experiments out. Its plots are not drawn."""
+    monkeypatch.setattr(plots, "published_and_ours", lambda verdict: None)
     content = read(sample.write(tmp_path / "store.sqlite"))
     written = dict(pages.render_claims(content, figures={}))
     for claim in papers.claims():

@@ -122,10 +122,10 @@ def test_steps_agree_with_pytorch_in_float64(
     check_steps(executable, expected_of(name, variant, torch.float32), torch.float32)
 
 
-@pytest.mark.parametrize(("stride", "padding"), [((2, 1), (0, 0)), ((1, 2), (1, 2))])
-def test_convolutions_agree_with_pytorch(
-    compile_graphs: Callable[..., Executable], stride: tuple[int, int], padding: tuple[int, int]
-) -> None:
+@cache
+def convolution_steps(stride: tuple[int, int], padding: tuple[int, int]) -> tuple[Graph, Expected]:
+    """The graph of a step on images, and its steps."""
+
     def step(state: dict[str, Tensor], batch: dict[str, Tensor], draws: dict[str, Tensor]) -> Any:
         def loss(weights: dict[str, Tensor]) -> Tensor:
             hidden = torch.relu(
@@ -142,8 +142,15 @@ def test_convolutions_agree_with_pytorch(
         state = {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
         return state, {"image": torch.randn((4, 3, 9, 11), generator=generator)}, {}
 
-    executable = compile_graphs({"full": trace(step, example(0))})
-    check_steps(executable, expected_steps(step, example), torch.float32)
+    return trace(step, example(0)), expected_steps(step, example)
+
+
+@pytest.mark.parametrize(("stride", "padding"), [((2, 1), (0, 0)), ((1, 2), (1, 2))])
+def test_convolutions_agree_with_pytorch(
+    compile_graphs: Callable[..., Executable], stride: tuple[int, int], padding: tuple[int, int]
+) -> None:
+    graph, expected = convolution_steps(stride, padding)
+    check_steps(compile_graphs({"full": graph}), expected, torch.float32)
 
 
 @pytest.mark.parametrize(("name", "variant"), CASES)
