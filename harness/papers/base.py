@@ -24,16 +24,15 @@ class Outcome(StrEnum):
     """The result of checking a claim, a statement of a paper; `docs/verdicts.md` defines what each result requires.
 
     `REPRODUCED`, `IN_KIND` (the paper's order and direction hold, but the factor differs) and `NOT_REPRODUCED` need a
-    number that this project measured or simulated. `CONSISTENT` and `INCONSISTENT` follow from the paper's own
-    numbers, from counting or from a formula. `NO_VERDICT` means that noise exceeds the difference, or that a lost
-    figure could explain it, and `NOT_RUN` that measurements to which the statement applies are missing.
+    number that this project measured or simulated. `CONSISTENT` follows from counting or
+    from a formula. `NO_VERDICT` means that noise exceeds the difference, or that a lost figure could explain it, and
+    `NOT_RUN` that measurements to which the statement applies are missing.
     """
 
     REPRODUCED = "reproduced"
     IN_KIND = "reproduced in kind"  # the paper's order and direction hold, the factor differs
-    CONSISTENT = "consistent"  # follows from the paper's own numbers, from counting or from a formula
+    CONSISTENT = "consistent"  # follows from counting or from a formula
     NOT_REPRODUCED = "not reproduced"
-    INCONSISTENT = "inconsistent in the paper"
     NOT_RUN = "not run"
     NO_VERDICT = "no verdict"  # the noise exceeds the difference, or a lost figure could explain it
 
@@ -84,28 +83,6 @@ def unless_suspect(finding: Finding) -> Finding:
         outcome=Outcome.NO_VERDICT,
         explanation=f"{finding.explanation} Suspect: {'; '.join(reasons)}.".strip(),
     )
-
-
-def among_themselves(
-    agree: bool, ours: tuple[Number, ...], said: str = "", *, needs: str, apart: str = "", could_be: str = ""
-) -> Finding:
-    """Return a finding from a paper's own numbers: they can contradict a statement, but never reproduce it.
-
-    Args:
-        agree: whether the paper's numbers support the statement.
-        ours: the numbers computed from the paper's numbers.
-        said: text that explains the result.
-        needs: what a measurement of the statement would need.
-        apart: text that explains the result if the numbers do not agree; by default `said`.
-        could_be: what could explain numbers that do not agree, such as a lost figure, rounding or an unstated
-            convention; there is then no verdict. Empty if nothing could explain them.
-    """
-    if agree:
-        text = f"The paper's own numbers agree. {said}".strip()
-        return Finding(Outcome.CONSISTENT, ours, f"{text} A measurement would need {needs}.")
-    if could_be:
-        return Finding(Outcome.NO_VERDICT, ours, f"{apart or said} {could_be}".strip())
-    return Finding(Outcome.INCONSISTENT, ours, apart or said)
 
 
 def by_a_model(agrees: bool, ours: tuple[Number, ...], said: str, *, unknown: str) -> Finding:

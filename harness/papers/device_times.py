@@ -20,6 +20,7 @@ WORDS = {
     GPU: "a CUDA device",
     FPGA: "FPGA primitives (simulated)",
 }
+FPGA_AND_GPU = f"{WORDS[GPU]} and {WORDS[FPGA]}"
 NAMES = {CPU: "CPU", OPENCL: "OpenCL", GPU: "GPU", FPGA: "FPGA"}
 """Names of the kinds of devices, as readers see them."""
 OPERATIONS = {

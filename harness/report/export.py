@@ -4,6 +4,7 @@
 |---|---|
 | `measurements` | a row of the store, all runs; `row` is the row number to which verdicts and numbers refer |
 | `verdicts` | a number of a claim, the paper's (`side` published) or this project's (`side` ours) |
+| `notes` | a note on a paper: a statement that no experiment can decide, and what follows from the paper's numbers |
 | `predictions`, `choices`, `comparisons`, `primitives`, `training`, `gaps` | a row of the table on the page |
 | `machine`, `noise`, `core_speed`, `memory`, `runs` | a row of the table on the page |
 | `noisy_rows` | a kind of primitive, with how many of its timed rows are too noisy |
@@ -34,6 +35,7 @@ import pandas as pd
 
 from harness.core.errors import UserError
 from harness.papers import Verdict
+from harness.papers.notes import notes
 from harness.papers.number import Number
 from harness.report import reference, text_tables
 from harness.report.content import Content
@@ -131,6 +133,11 @@ def _verdicts(verdicts: Iterable[Verdict]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def _notes() -> pd.DataFrame:
+    rows = [(note.key, note.source, note.sentence, note.numbers) for note in notes()]
+    return pd.DataFrame(rows, columns=["key", "place", "sentence", "computed"])
+
+
 def _curves(curves: Iterable[TrainingCurve]) -> pd.DataFrame:
     columns = ["workload", "system", "seed", "environment_step", "value", "unit", "provenance"]
     rows = [
@@ -186,6 +193,7 @@ def tables(content: Content) -> dict[str, pd.DataFrame]:
     runs["machine"] = runs["machine"].map(json.dumps)
     return {
         "verdicts": _verdicts(content.verdicts),
+        "notes": _notes(),
         "predictions": _frame(PredictedThroughput, content.predictions),
         "choices": _frame(Choice, content.choices),
         "comparisons": _frame(BaselineComparison, content.comparisons),

@@ -5,8 +5,8 @@ To be run after a new reference run is saved (`harness.report.reference`):
     python -m harness.report.headline standard
 
 It rewrites what stands between two comments of README.md, `docs/pictures/predicted-achieved.svg`, and
-`docs/results/<name>.md`, which lists every verdict that the current checks give for the run. With `--page` it writes
-that page alone.
+`docs/results/<name>.md`, which lists every verdict that the current checks give for the run, and
+`docs/results/notes.md`, the notes on the papers, which depend on no run. With `--page` it writes these two pages alone.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from harness import papers
 from harness.core.errors import UserError
 from harness.mapping import DEFAULT_STRATEGY
 from harness.papers import Outcome
+from harness.papers.notes import notes
 from harness.papers.number import Number, from_text
 from harness.report import answers, pages, plots, reference
 from harness.report.content import Content
@@ -35,6 +36,7 @@ ROOT = Path(__file__).parents[2]
 BEGIN, END = "<!-- headline results: begin -->\n", "<!-- headline results: end -->\n"
 WIDTH_PX = 560  # of the picture
 PICTURE = Path("docs", "pictures", "predicted-achieved.svg")
+NOTES = Path("docs", "results", "notes.md")
 
 
 def content_of(committed: Reference) -> Content:
@@ -165,6 +167,26 @@ def verdicts(content: Content, committed: Reference) -> str:
     return "\n".join(lines)
 
 
+def notes_page() -> str:
+    """Return the page of notes on the papers, the statements that no experiment can decide, in Markdown."""
+    lines = [
+        "# Notes on the papers",
+        "",
+        "Statements that no experiment can decide: printed arithmetic, numbers that contradict each other, and sizes "
+        "that are printed wrongly in the available copies. They are no claims and count in no verdict. The computed "
+        "numbers follow from the published ones (`results/papers/`), which a test repeats; the notes are in "
+        "`harness/papers/<paper>/notes.toml`.",
+        "",
+        "| note | place | what the paper's own numbers say | computed |",
+        "|---|---|---|---|",
+        *(
+            f"| {note.key} | {escaped(note.source)} | {escaped(note.sentence)} | {escaped(note.numbers)} |"
+            for note in notes()
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def in_readme(text: str, made: str) -> str:
     """Return the text of README with the table in place of the one between the two comments.
 
@@ -179,12 +201,12 @@ def in_readme(text: str, made: str) -> str:
 
 
 def write(name: str, root: Path = ROOT, *, page_alone: bool = False) -> list[Path]:
-    """Write the table, the picture and the page of verdicts of a committed reference run.
+    """Write the table, the picture and the page of verdicts of a committed reference run, and the notes on the papers.
 
     Args:
         name: name of the reference run.
         root: root of the repository.
-        page_alone: write the page of verdicts, and leave table and picture as they are.
+        page_alone: write the pages of verdicts and notes, and leave table and picture as they are.
 
     Returns:
         The paths of the written files.
@@ -197,7 +219,7 @@ def write(name: str, root: Path = ROOT, *, page_alone: bool = False) -> list[Pat
         raise UserError("command line", "reference run", repr(name), ", ".join(known))
     committed = known[name]
     content = content_of(committed)
-    made = {root / page_of(name): verdicts(content, committed)}
+    made = {root / page_of(name): verdicts(content, committed), root / NOTES: notes_page()}
     if not page_alone:
         readme = root / "README.md"
         made[readme] = in_readme(readme.read_text(encoding="utf-8"), table(content, name))
@@ -220,7 +242,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         "python -m harness.report.headline",
         description="Write the headline results of a committed reference run: README's table and picture, and "
-        "docs/results/NAME.md, the page of verdicts.",
+        "docs/results/NAME.md, the page of verdicts, with the notes on the papers.",
         allow_abbrev=False,
     )
     parser.add_argument("name", metavar="NAME", help="name of the reference run, such as standard")

@@ -17,6 +17,7 @@ from harness.core.provenance import Provenance
 from harness.mapping import DEFAULT_STRATEGY
 from harness.papers import Outcome, Verdict
 from harness.papers.evidence import detail, number, records
+from harness.papers.notes import notes
 from harness.papers.number import from_text
 from harness.plan import plan
 from harness.report import answers, machine_facts, plots, roofline_plot, what_if
@@ -245,6 +246,7 @@ def _papers(content: Content, _others: Sequence[Content]) -> dict[str, object]:
         "portable": list(answers.portability(content)),
         "counts": _counts(content),
         "marks": MARKS,
+        "notes": notes(),
         "provenances": list(Provenance),
         "script": Markup((FOLDER / "filter.js").read_text(encoding="utf-8")),
     }

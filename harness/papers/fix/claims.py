@@ -8,7 +8,6 @@ from harness.papers.fix import (
     figure_7,
     figure_10_array,
     platform,
-    published_figures,
     sizes,
     table_1,
 )
@@ -67,14 +66,6 @@ CLAIMS = (
         at_both_clocks(platform.joined_platform),
         reads=("claim/FIX-F8", "claim/FIX-F10"),
         draw=platform.draw_platform,
-    ),
-    Claim(
-        "FIX-F8-range",
-        "Abstract against VI-C, Fig. 8",
-        "Gain of the platform over CPU-GPU: on average, and its range",
-        from_text("FIX.platform_speedup", "FIX.platform_speedup_low", "FIX.platform_speedup_high"),
-        "nothing",
-        published_figures.speedup_range,
     ),
     Claim(
         "FIX-F9",
@@ -141,25 +132,6 @@ CLAIMS = (
         reads=("claim/FIX-F8", "claim/FIX-F10"),
     ),
     Claim(
-        "FIX-T2-normalised",
-        "VII, Table II",
-        "Peaks normalised by the size of the network",
-        tuple(
-            from_cell("fix_table_2", "peak performance normalised to FIXAR", name)
-            for name in ("ASPLOS'19 [19]", "FCCM'20 [20]", "FIXAR")
-        ),
-        "nothing",
-        published_figures.normalised_peak,
-    ),
-    Claim(
-        "FIX-F10-efficiency",
-        "Abstract, VI-C",
-        "Gain in throughput, powers and gain in efficiency go together",
-        from_text("FIX.accelerator_efficiency_gain", "FIX.accelerator_efficiency"),
-        "nothing",
-        published_figures.efficiency,
-    ),
-    Claim(
         "FIX-III",
         "III",
         "On-chip memory that holds the weights of actor and critic",
@@ -198,33 +170,6 @@ CLAIMS = (
         "Clock of the placed design",
         from_text("FIX.clock"),
         "placement on an Alveo U50 (Vivado)",
-    ),
-    Claim(
-        "FIX-T2-size",
-        "VII, Table II",
-        "Sizes of the networks of FIXAR and of the PPO accelerator",
-        (
-            from_cell("fix_table_2", "network size", "FIXAR"),
-            from_cell("fix_table_2", "network size", "FCCM'20 [20]"),
-        ),
-        "nothing",
-        sizes.network_size,
-    ),
-    Claim(
-        "FIX-T2-peak",
-        "VI-C, Fig. 8, 10 against Table II",
-        "Peak of Table II, and throughput of the accelerator alone at every batch size",
-        (from_cell("fix_table_2", "peak performance", "FIXAR"), *from_text("FIX.accelerator_ips")),
-        "nothing",
-        published_figures.peak,
-    ),
-    Claim(
-        "FIX-VI-B",
-        "VI-B",
-        "Action size of Hopper",
-        from_text("FIX.hopper_action"),
-        "Gymnasium's Hopper-v5",
-        sizes.hopper_actions,
     ),
     Claim(
         "FIX-VI-B-sizes",

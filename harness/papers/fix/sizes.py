@@ -9,9 +9,8 @@ import pandas as pd
 
 from harness.core.provenance import Provenance
 from harness.papers.base import Finding, Outcome, by_a_model
-from harness.papers.number import Number, from_cell, from_text
+from harness.papers.number import Number, from_text
 
-_VERSION = "not name the version of its environments, nor whether it changed them."
 ARRAY_SIDE = 16  # FIX III
 """Length of the vectors in which activations are stored: the side of the array (FIX III)."""
 
@@ -41,22 +40,10 @@ def _spaces(name: str) -> tuple[Number, Number]:
     return state, action
 
 
-def hopper_actions(_: pd.DataFrame) -> Finding:
-    """Check FIX VI-B: the action size of Hopper equals that of Gymnasium's environment."""
-    size = _spaces("Hopper-v5")[1]
-    if size.value == from_text("FIX.hopper_action")[0].value:
-        return Finding(Outcome.CONSISTENT, (size,))
-    said = (
-        "Gymnasium's environment of that name has another number of actions; the printed one is HalfCheetah's. The "
-        f"paper does {_VERSION} Nothing else in it follows from this number."
-    )
-    return Finding(Outcome.NO_VERDICT, (size,), said)
-
-
 def environment_sizes(_: pd.DataFrame) -> Finding:
     """Check FIX VI-B: the stated state and action sizes of the benchmarks equal those of Gymnasium's environments.
 
-    Hopper's action size is left out, because `hopper_actions` checks it.
+    Hopper's action size is left out: it is printed wrongly (`notes.toml`).
     """
     stated = from_text(
         "FIX.halfcheetah_state",
@@ -67,42 +54,8 @@ def environment_sizes(_: pd.DataFrame) -> Finding:
     )
     ours = (*_spaces("HalfCheetah-v5"), _spaces("Hopper-v5")[0], *_spaces("Swimmer-v5"))
     agree = all(a.value == b.value for a, b in zip(ours, stated, strict=True))
-    unknown = f"The paper does {_VERSION}"
+    unknown = "The paper does not name the version of its environments, nor whether it changed them."
     return by_a_model(agree, ours, "The sizes of Gymnasium's environments of these names.", unknown=unknown)
-
-
-def network_size(_: pd.DataFrame) -> Finding:
-    """Check FIX Table II: the table's network sizes equal exact counts of the weights, 4 bytes each, without biases."""
-    from primitives.algorithms.networks import MLP, forward_macs
-
-    state, action, first, second = (
-        int(n.value)
-        for n in from_text("FIX.halfcheetah_state", "FIX.halfcheetah_action", "FIX.hidden_1", "FIX.hidden_2")
-    )
-    inputs, *hidden, outputs = (
-        int(n.value)
-        for n in from_text(
-            "PPO.humanoid_inputs", "PPO.humanoid_hidden_1", "PPO.humanoid_hidden_2", "PPO.humanoid_outputs"
-        )
-    )
-    networks = {
-        "FIXAR": ("actor of HalfCheetah (FIX VI-B)", MLP((state, first, second, action))),
-        "FCCM'20 [20]": ("policy of Humanoid (PPO 5.1)", MLP((inputs, *hidden, outputs))),
-    }
-    ours, agree = [], True
-    for column, (name, network) in networks.items():
-        # An MLP multiplies each weight once per sample.
-        size = 4 * forward_macs(network) / 1000
-        source = "weights x 4 bytes, primitives.algorithms.networks"
-        ours.append(Number(f"weights of the {name}", size, "KB", Provenance.MODELLED, source))
-        agree &= abs(size - from_cell("fix_table_2", "network size", column).value) < 0.1
-    if not agree:
-        said = "The counts are others: the paper does not say what its sizes include."
-        return Finding(Outcome.NO_VERDICT, tuple(ours), said)
-    explanation = (
-        "Each size is that of one policy network: the critic, which is trained with it, is not counted."
-    )
-    return Finding(Outcome.CONSISTENT, tuple(ours), explanation)
 
 
 def weight_memory(_: pd.DataFrame) -> Finding:

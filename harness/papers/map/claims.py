@@ -1,10 +1,11 @@
 """Lists the claims, the statements to check, of the paper MAP on mapping deep RL to CPU, GPU and FPGA."""
 
 from harness.compare.registry import RLLIB
-from harness.papers import device_times, processor_tiles, resources
+from harness.papers import device_times, resources
 from harness.papers.base import Claim
 from harness.papers.clocks import at_both_clocks
 from harness.papers.comparisons import beside
+from harness.papers.device_times import FPGA_AND_GPU
 from harness.papers.map import (
     algorithm_2,
     cycle_formulas,
@@ -20,67 +21,12 @@ from harness.papers.map import (
     table_5,
     table_6,
     table_6_parameters,
-    table_7_rates,
-    tables,
+    table_7,
 )
-from harness.papers.map.tables import FPGA_AND_GPU
 from harness.papers.number import from_cell, from_text
 from harness.papers.slow_links import at_both_latencies
 
 CLAIMS = (
-    Claim(
-        "MAP-T3-CartPole",
-        "Table III, row CartPole",
-        "Multiply-accumulates of CartPole's network",
-        (from_cell("map_table_3", "CartPole", "MACs"),),
-        "nothing",
-        lambda _: tables.table_3("CartPole", 4, 1, 8),
-    ),
-    Claim(
-        "MAP-T3-Hopper",
-        "Table III, row Hopper",
-        "Multiply-accumulates of Hopper's network",
-        (from_cell("map_table_3", "Hopper", "MACs"),),
-        "nothing",
-        lambda _: tables.table_3("Hopper", 11, 3, 256),
-    ),
-    Claim(
-        "MAP-T3-Pong",
-        "Table III, row Pong",
-        "Multiply-accumulates of Pong's network",
-        (from_cell("map_table_3", "Pong", "MACs"),),
-        "nothing",
-        tables.table_3_pong,
-    ),
-    Claim(
-        "MAP-IV-B-tiles",
-        "IV-B, Fig. 3",
-        "A learner on systolic arrays: here the one in the processor (AMX tiles), faster than float32 on its core",
-        (),
-        processor_tiles.needs("hopper-ddpg"),
-        processor_tiles.faster_on_tiles("hopper-ddpg"),
-        ("precision_profile/hopper-ddpg",),
-        commands=(processor_tiles.command("hopper-ddpg"),),
-    ),
-    Claim(
-        "MAP-IV-C4",
-        "IV-C4",
-        "A binary sum tree over a million priorities has at most 2,000,000 nodes",
-        from_text("MAP.binary_tree_nodes"),
-        "nothing",
-        tables.tree_nodes,
-    ),
-    Claim(
-        "MAP-IV-C4-memory",
-        "IV-C4 against Tables IV and VI",
-        "The tree of a million priorities fits the FPGA's on-chip memory",
-        (
-            from_cell("map_table_4", "last-level cache or SRAM", "FPGA"),
-            from_cell("map_table_6", "RMM (S=32)", "SRAM"),
-        ),
-        "nothing",
-        tables.tree_memory,
-    ),
     Claim(
         "MAP-IV-D1",
         "IV-D1, Algorithm 2",
@@ -297,18 +243,6 @@ CLAIMS = (
         ("claim/MAP-T5",),
     ),
     Claim(
-        "MAP-T6",
-        "Table VI",
-        "FPGA resources of replay manager and learners",
-        tuple(
-            from_cell("map_table_6", row, column)
-            for row in ("RMM (S=32)", "DQN learner", "DDPG learner")
-            for column in ("LUT", "LUT share")
-        ),
-        "FPGA resources from synthesis",
-        table_6.table_6,
-    ),
-    Claim(
         "MAP-T6-cells",
         "Table VI",
         "FPGA resources of the replay manager and of the DDPG learner",
@@ -354,37 +288,12 @@ CLAIMS = (
         ),
     ),
     Claim(
-        "MAP-F14-Hopper",
-        "VII-E against Table VII",
-        "Hopper's gain over RLlib falls with the batch size, to the low end of its range",
-        from_text("MAP.rllib_speedup_hopper_low", "MAP.rllib_speedup_hopper_high"),
-        tables.RLLIB_BESIDE,
-        tables.table_7_throughput,
-    ),
-    Claim(
-        "MAP-F14-Pong",
-        "VII-E against Table VII",
-        "Range of Pong's gain over RLlib",
-        from_text("MAP.rllib_speedup_pong_low", "MAP.rllib_speedup_pong_high"),
-        "nothing",
-        tables.table_7_pong,
-    ),
-    Claim(
-        "MAP-T7-rates",
-        "VII-E, Table VII",
-        "Gradient steps per second of the optimal mapping at the largest batch",
-        table_7_rates.printed_rates(),
-        table_7_rates.NEEDS,
-        table_7_rates.rates,
-        ("claim/MAP-T5",),
-    ),
-    Claim(
         "MAP-T7",
         "VII-E, Table VII",
         "Gradient steps per second and watt, and their gain over RLlib",
         from_text("MAP.power_efficiency_gain"),
-        tables.NEEDS_WATTS,
-        tables.table_7,
+        table_7.NEEDS_WATTS,
+        table_7.throughput_per_watt,
         ("run",),
     ),
 )

@@ -1,12 +1,5 @@
-"""Checks whether the rows of MAP Table VI agree with each other, and with the logic cells of this project's blocks."""
+"""Defines which blocks of this project are compared with which rows of MAP Table VI, by their logic cells."""
 
-import math
-
-import pandas as pd
-
-from harness.core.provenance import Provenance
-from harness.papers.base import Finding, among_themselves
-from harness.papers.number import Number, from_cell
 from harness.papers.resources import Counterpart, Share
 
 _CRITIC = "learner-pipeline inputs=5 hidden=8 outputs=1 lanes=8 pipelines=2"
@@ -44,30 +37,3 @@ SIZES = (
     "The table names neither the size of the replay manager's tree nor the learner's network, and another choice of "
     "them could explain the difference."
 )
-
-
-def table_6(_: pd.DataFrame) -> Finding:
-    """Check MAP Table VI: the LUT shares of the table's rows imply the same total number of LUTs of the device."""
-    ours = []
-    for row in ("RMM (S=32)", "DQN learner", "DDPG learner"):
-        used, share = from_cell("map_table_6", row, "LUT"), from_cell("map_table_6", row, "LUT share")
-        ours.append(
-            Number(
-                f"{row}: LUTs of the whole device",
-                100 * used.value / share.value,
-                "count",
-                Provenance.PUBLISHED,
-                "used / share",
-                100 * used.value / (share.value + 1),
-                100 * used.value / (share.value - 1),
-            )
-        )
-    agree = max(n.low or 0 for n in ours) <= min(n.high or math.inf for n in ours)
-    explanation = (
-        "The LUT shares of the three modules imply different totals for one device, even if each is off by a "
-        "percentage point. The other columns agree with the device."
-    )
-    could_be = "A misread digit of the available copy, whose Table VII has such errors, could explain it."
-    return among_themselves(
-        agree, tuple(ours), needs="FPGA resources from synthesis", apart=explanation, could_be=could_be
-    )

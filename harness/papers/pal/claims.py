@@ -136,14 +136,6 @@ CLAIMS = (
         draw=figure_12.draw,
     ),
     Claim(
-        "PAL-VI-H",
-        "VI-H",
-        "The tree of a million priorities fits the L2 cache",
-        from_text("PAL.tree_size"),
-        "nothing",
-        section_6_h.tree_memory,
-    ),
-    Claim(
         "PAL-VI-H-layout",
         "VI-H",
         "The cache-aligned layout gains little with a million priorities",

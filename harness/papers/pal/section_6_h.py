@@ -1,16 +1,15 @@
-"""Times the cache-aligned layout of the sum tree's nodes, and checks the tree's size (PAL VI-H)."""
+"""Times the cache-aligned layout of the sum tree's nodes (PAL VI-H)."""
 
 from functools import partial
 
 import pandas as pd
 
 from harness.core.progress import Report
-from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.core.suites import Experiment
 from harness.papers.base import Finding, Outcome
 from harness.papers.cells import TierLimits, claim_cell
-from harness.papers.number import Number, from_text
+from harness.papers.number import Number
 from harness.papers.pal.figure_9_tree import measure_trees, speedup, trees_of
 from harness.papers.tree_layouts import TreeLayout
 from harness.store.cell import Cell
@@ -79,21 +78,3 @@ def layout_gain(frame: pd.DataFrame) -> Finding:
         return Finding(Outcome.NOT_REPRODUCED, (gain,), f"The whole interval is {where}: no small gain.")
     said = f"The interval holds {small} or -{small}, the largest change called small here."
     return Finding(Outcome.NO_VERDICT, (gain,), said)
-
-
-def tree_memory(_: pd.DataFrame) -> Finding:
-    """Check PAL VI-H against PAL IV-C5: the sum tree over a million priorities is as small as stated."""
-    leaves, limit = from_text("PAL.replay_capacity", "PAL.tree_size")
-    fanout = 64
-    nodes = leaves.value + (leaves.value - 1) / (fanout - 1)
-    source = f"N + (N - 1) / (K - 1) nodes of 4 bytes (IV-C5), K = {fanout}"
-    name = f"size of the tree of a million priorities, K = {fanout}"
-    size = Number(name, 4 * nodes / 1000, "KB", Provenance.MODELLED, source)
-    if size.value < limit.value:
-        return Finding(Outcome.CONSISTENT, (size,), "Counted from the paper's own capacity and node count.")
-    explanation = (
-        "By the paper's own node count the tree of a million priorities is hundreds of times larger than VI-H says. No "
-        "figure or table is about it; a larger fanout saves at most the inner nodes, and leaves of one byte are 1,000 "
-        "KB."
-    )
-    return Finding(Outcome.INCONSISTENT, (size,), explanation)

@@ -1,11 +1,9 @@
 """Lists the claims, the statements to check, of the paper PPO on a systolic accelerator for this algorithm."""
 
-import pandas as pd
-
-from harness.papers import processor_tiles, published, resources
-from harness.papers.base import Claim, Finding, among_themselves
+from harness.papers import resources
+from harness.papers.base import Claim
 from harness.papers.clocks import at_both_clocks
-from harness.papers.number import from_cell, from_text, ratio
+from harness.papers.number import from_cell, from_text
 from harness.papers.ppo import (
     block_rams,
     environment_steps,
@@ -15,47 +13,12 @@ from harness.papers.ppo import (
     shared_trunk,
     table_1,
     table_2,
-    table_2_arithmetic,
 )
 
 ITERATIONS = ("claim/PPO-T2/hopper", "claim/PPO-T2/humanoid")
 
 
-def gaming_range(_: pd.DataFrame) -> Finding:
-    """Check the PPO Abstract against Table 2: no speedup printed for Pong is below the range in the abstract."""
-    cells = [
-        cell
-        for cell in published.table("ppo_table_2").cells
-        if cell.row.startswith("Pong") and cell.column.endswith("speed-up")
-    ]
-    printed = tuple(from_cell("ppo_table_2", cell.row, cell.column) for cell in cells)
-    smallest = (
-        from_cell("ppo_table_2", f"Pong, Baselines, {platform}", "M=32") for platform in ("CPU-FPGA", "CPU")
-    )
-    ours = (*printed, ratio("Pong, Baselines, M=32: CPU-FPGA over CPU", *smallest))
-    (lowest,) = from_text("PPO.gaming_speedup_low")
-    agree = min(n.value for n in ours) >= lowest.value
-    explanation = "Table 2 prints speed-ups over CPU-GPU below the range of the abstract."
-    could_be = (
-        "The abstract does not say which columns and which baseline its range covers: its ends are Table 2's gains "
-        "over CPU-GPU with 16 agents and over the CPU with the smallest mini-batch."
-    )
-    return among_themselves(agree, ours, needs=table_2_arithmetic.NEEDS, apart=explanation, could_be=could_be)
-
-
 CLAIMS = (
-    Claim(
-        "PPO-T1",
-        "5.2, Table 1",
-        "FPGA resources by mini-batch size",
-        (
-            from_cell("ppo_table_1", "Hopper", "BRAM, M=512"),
-            from_cell("ppo_table_1", "Humanoid", "BRAM, M=512"),
-            from_cell("ppo_table_1", "Pong", "BRAM"),
-        ),
-        "FPGA resources from synthesis",
-        table_1.table_1,
-    ),
     Claim(
         "PPO-T1-cells",
         "5.2, Table 1",
@@ -95,70 +58,6 @@ CLAIMS = (
         table_2.NEEDS,
         at_both_clocks(table_2.over_cpu),
         ITERATIONS,
-    ),
-    Claim(
-        "PPO-T2-twice",
-        "Table 2",
-        "Inferences a second of the same iteration, printed in two columns",
-        (),
-        "nothing",
-        table_2_arithmetic.printed_twice,
-    ),
-    Claim(
-        "PPO-T2-Pong",
-        "Abstract against Table 2",
-        "Speed-up over CPU and CPU-GPU in gaming",
-        from_text("PPO.gaming_speedup_low", "PPO.gaming_speedup_high"),
-        "nothing",
-        gaming_range,
-    ),
-    Claim(
-        "PPO-T2-bases",
-        "1 against Table 2",
-        "Largest gains over CPU and over CPU-GPU",
-        from_text("PPO.speedup_over_cpu_high", "PPO.speedup_over_gpu_high"),
-        "nothing",
-        table_2_arithmetic.over_each_base,
-    ),
-    Claim(
-        "PPO-T2-trajectory",
-        "5.3.1 against Table 2",
-        "Range of gains over the baselines while T varies",
-        from_text("PPO.trajectory_speedup_low", "PPO.trajectory_speedup_high"),
-        "nothing",
-        table_2_arithmetic.trajectory,
-    ),
-    Claim(
-        "PPO-T2-robots",
-        "5.3.1, Table 2",
-        "More inferences a second, and a larger gain, on Hopper than on Humanoid on every platform",
-        (),
-        "nothing",
-        table_2_arithmetic.hopper_over_humanoid,
-    ),
-    Claim(
-        "PPO-T2-minibatch",
-        "5.3.1, Table 2",
-        "Smaller mini-batches lower throughput on CPU and CPU-GPU, not on CPU-FPGA",
-        (),
-        "nothing",
-        table_2_arithmetic.minibatches,
-    ),
-    Claim(
-        "PPO-T2-agents",
-        "5.3.1, Table 2",
-        "More agents raise throughput on every platform, and the gain is the largest with 16",
-        (),
-        "nothing",
-        table_2_arithmetic.more_agents,
-    ),
-    Claim(
-        "PPO-T2-steps",
-        "5.3.1, Table 2",
-        "Throughput is about the same whatever the trajectories' length",
-        (),
-        "nothing",
-        table_2_arithmetic.longer_trajectories,
     ),
     Claim(
         "PPO-5.2-side",
@@ -208,16 +107,6 @@ CLAIMS = (
         from_text("PPO.largest_mlp", "PPO.cnn_policy"),
         "nothing",
         networks.memory,
-    ),
-    Claim(
-        "PPO-3.2-tiles",
-        "3.2",
-        "A learner on a systolic array: here the one in the processor (AMX tiles), faster than float32 on its core",
-        (),
-        processor_tiles.needs("hopper-ppo"),
-        processor_tiles.faster_on_tiles("hopper-ppo"),
-        ("precision_profile/hopper-ppo",),
-        commands=(processor_tiles.command("hopper-ppo"),),
     ),
     Claim(
         "PPO-F10",
@@ -283,14 +172,6 @@ CLAIMS = (
         figures_12_15.balancing,
         reads=("claim/PPO-F15",),
         draw=figures_12_15.draw_balancing,
-    ),
-    Claim(
-        "PPO-2.4-memory",
-        "2.4",
-        "Memory that training even a small MLP needs",
-        from_text("PPO.mlp_memory"),
-        "nothing",
-        networks.training_memory,
     ),
     Claim(
         "PPO-2.4",

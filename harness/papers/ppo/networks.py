@@ -5,7 +5,7 @@ from itertools import pairwise
 import pandas as pd
 
 from harness.core.provenance import Provenance
-from harness.papers.base import Finding, Outcome, by_a_model
+from harness.papers.base import Finding, by_a_model
 from harness.papers.number import Number, bounded_speedup, from_text
 from primitives.fpga.cycles import gemm, networks, ppo
 from primitives.fpga.gemm.plan import DATAFLOWS
@@ -47,35 +47,6 @@ def memory(_: pd.DataFrame) -> Finding:
     agrees = _prints(ours[0].value, mlp) and _prints(ours[1].value, cnn)
     unknown = "The paper does not say what it counts besides the weights of a layer."
     return by_a_model(agrees, ours, "Weights and biases of one network each.", unknown=unknown)
-
-
-def training_memory(_: pd.DataFrame) -> Finding:
-    """Compare the memory that PPO 2.4 states for training a small MLP with a count.
-
-    The memory holds the parameters, the activations of a mini-batch and their gradients. There is no verdict, because
-    the paper names neither network nor mini-batch.
-    """
-    from primitives.algorithms.networks import MLP, parameter_count
-
-    inputs, hidden, outputs = (
-        int(n.value) for n in from_text("PPO.hopper_inputs", "PPO.hopper_hidden", "PPO.hopper_outputs")
-    )
-    ours = []
-    for minibatch in (64, 512):
-        kept = 0
-        for head in (outputs, 1):
-            # z, a and delta of each layer (PPO 3.2), and the inputs, which both networks share.
-            kept += parameter_count(MLP((inputs, hidden, hidden, head)))
-            kept += minibatch * 3 * (2 * hidden + head)
-        size = _megabits(kept + minibatch * inputs)
-        source = "32 bit x (parameters + M x (inputs + 3 x outputs of layers))"
-        title = f"Hopper, both networks, M = {minibatch}"
-        ours.append(Number(title, size, "Mbit", Provenance.MODELLED, source))
-    said = (
-        "The text names neither network nor mini-batch, so nothing can contradict it: shown is Hopper's memory with "
-        "the smallest and the largest mini-batch of Table 2."
-    )
-    return Finding(Outcome.NO_VERDICT, tuple(ours), said)
 
 
 def larger_arrays(_: pd.DataFrame) -> Finding:

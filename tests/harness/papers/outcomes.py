@@ -76,14 +76,9 @@ def _named(function: FunctionType) -> Iterator[Outcome]:
         ):
             if id(node) not in asked:
                 yield Outcome[node.attr]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            if node.func.id in ("among_themselves", "by_a_model"):
-                yield Outcome.CONSISTENT
-            if node.func.id == "by_a_model":
-                yield Outcome.NO_VERDICT
-            if node.func.id == "among_themselves" and not isinstance(node.args[0], ast.Constant):
-                explained = any(keyword.arg == "could_be" for keyword in node.keywords)
-                yield Outcome.NO_VERDICT if explained else Outcome.INCONSISTENT
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "by_a_model":
+            yield Outcome.CONSISTENT
+            yield Outcome.NO_VERDICT
 
 
 _given: dict[str, set[str]] = defaultdict(set)

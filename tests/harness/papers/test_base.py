@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from harness.core.provenance import Provenance
-from harness.papers.base import Claim, Finding, Outcome, Verdict, among_themselves, by_a_model
+from harness.papers.base import Claim, Finding, Outcome, Verdict, by_a_model
 from harness.papers.number import Number
 
 MEASURED = Number("time", 2.0, "s", Provenance.MEASURED, rows=(4, 2))
@@ -38,20 +38,6 @@ def test_only_no_verdict_stands_without_a_number(outcome: Outcome) -> None:
     else:
         with pytest.raises(ValueError, match="ours: found none"):
             Finding(outcome)
-
-
-def test_numbers_of_a_paper_that_do_not_agree_are_its_own_or_could_be_explained() -> None:
-    ours = (PUBLISHED,)
-    bare = among_themselves(False, ours, "Multiplied out.", needs="a clock")
-    assert (bare.outcome, bare.explanation) == (Outcome.INCONSISTENT, "Multiplied out.")
-    could_be = among_themselves(False, ours, "Multiplied out.", needs="a clock", could_be="Rounding.")
-    assert (could_be.outcome, could_be.explanation) == (Outcome.NO_VERDICT, "Multiplied out. Rounding.")
-    apart = among_themselves(False, ours, "Said.", needs="a clock", apart="Apart.", could_be="Rounding.")
-    assert apart.explanation == "Apart. Rounding."
-    agree = among_themselves(True, ours, "Said.", needs="a clock", apart="Apart.", could_be="Rounding.")
-    assert (agree.outcome, agree.ours) == (Outcome.CONSISTENT, ours)
-    assert "Apart" not in agree.explanation
-    assert "Rounding" not in agree.explanation
 
 
 def test_a_formula_agrees_or_shows_nothing() -> None:

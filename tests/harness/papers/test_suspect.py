@@ -7,7 +7,7 @@ import pytest
 
 from harness.core.provenance import Provenance
 from harness.papers import Finding, Outcome
-from harness.papers.base import Claim, among_themselves, unless_suspect
+from harness.papers.base import Claim, unless_suspect
 from harness.papers.number import LEAST_OF_PARTS, Number, bounded_speedup, checked_baseline, ratio, shortfall
 
 
@@ -87,15 +87,3 @@ def test_formulas_and_published_numbers_show_nothing_here(outcome: Outcome, prov
     for shown in (Provenance.MEASURED, Provenance.SIMULATED):
         assert Finding(outcome, (number, replace(number, provenance=shown))).outcome is outcome
     assert Finding(Outcome.CONSISTENT, (number,)).outcome is Outcome.CONSISTENT
-
-
-def test_a_paper_beside_itself_is_consistent_or_not() -> None:
-    ours = (replace(measured(1.0), provenance=Provenance.PUBLISHED),)
-    agree = among_themselves(True, ours, "Multiplied out.", needs="a clock")
-    assert agree.outcome is Outcome.CONSISTENT
-    assert (
-        agree.explanation
-        == "The paper's own numbers agree. Multiplied out. A measurement would need a clock."
-    )
-    apart = among_themselves(False, ours, "Multiplied out.", needs="a clock", apart="They differ.")
-    assert (apart.outcome, apart.explanation) == (Outcome.INCONSISTENT, "They differ.")

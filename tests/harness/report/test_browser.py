@@ -159,11 +159,11 @@ def test_each_filter_alone_and_together(page: webdriver.Chrome) -> None:
     fix = shown(page)
     assert fix
     assert all(key.startswith("FIX-") for key in fix)
-    Select(page.find_element(By.ID, "filter-outcome")).select_by_value("no verdict")
+    Select(page.find_element(By.ID, "filter-outcome")).select_by_value("consistent")
     both = shown(page)
-    assert set(both) == {"FIX-T1-adam", "FIX-V-B", "FIX-VI-B"}
+    assert set(both) == {"FIX-T1", "FIX-III", "FIX-III-activations", "FIX-VI-B-sizes"}
     Select(page.find_element(By.ID, "filter-provenance")).select_by_value("measured")
-    assert shown(page) == ["FIX-VI-B"]
+    assert shown(page) == ["FIX-VI-B-sizes"]
     status = page.find_element(By.ID, "shown")
     assert status.text == f"1 of {len(every)} shown"
     page.find_element(By.ID, "clear").click()
@@ -174,7 +174,7 @@ def test_each_filter_alone_and_together(page: webdriver.Chrome) -> None:
 
 
 def test_a_count_filters_by_its_verdict(page: webdriver.Chrome) -> None:
-    chip = page.find_element(By.CSS_SELECTOR, ".summary button[data-outcome='inconsistent in the paper']")
+    chip = page.find_element(By.CSS_SELECTOR, ".summary button[data-outcome='no verdict']")
     chip.click()
     assert len(shown(page)) == int(chip.find_element(By.TAG_NAME, "b").text)
     assert chip.get_attribute("aria-pressed") == "true"

@@ -1,9 +1,10 @@
 """Numbers as the page shows them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from harness.core.provenance import Provenance
-from harness.papers import Outcome
+from harness.papers import Finding, Outcome
 from harness.papers.number import Number, bounded_speedup
 from harness.report import export, formatting, site
 from tests.harness.papers.rows import verdict
@@ -19,9 +20,11 @@ def test_a_suspect_number_is_marked_and_says_why() -> None:
 
 
 def test_a_verdict_s_table_says_why_a_number_is_suspect(tmp_path: Path) -> None:
-    table = export._verdicts([verdict("PPO-T2-agents", tmp_path)])
+    odd = bounded_speedup(Number("gain", 2.157, "ratio", Provenance.MEASURED), 2)
+    finding = Finding(Outcome.NO_VERDICT, (odd, odd))
+    table = export._verdicts([replace(verdict("PAL-F10", tmp_path), finding=finding)])
     reasons = table.loc[table["suspect"] != "", "suspect"].tolist()
-    assert reasons == ["2.157 times or more as fast with 2 times the resources"]
+    assert reasons == ["2.157 times or more as fast with 2 times the resources"] * 2
     assert set(table["verdict"]) == {"no verdict"}
 
 

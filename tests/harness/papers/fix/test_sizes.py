@@ -24,23 +24,16 @@ def test_making_the_environments_writes_and_prints_nothing(
 
 
 def stating(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
-    """Has the paper print other numbers, in its text and its tables."""
-    for name in ("from_text", "from_cell"):
-        found = getattr(fixar_sizes, name)
-        if name == "from_text":
-            monkeypatch.setattr(
-                fixar_sizes, name, lambda *keys, found=found: tuple(map(scaled, found(*keys)))
-            )
-        else:
-            monkeypatch.setattr(fixar_sizes, name, lambda *place, found=found: scaled(found(*place)))
-
-    def scaled(number: Number) -> Number:
-        return replace(number, value=factor * number.value)
+    """Has the paper's text give other numbers."""
+    found = fixar_sizes.from_text
+    monkeypatch.setattr(
+        fixar_sizes,
+        "from_text",
+        lambda *keys: tuple(replace(number, value=factor * number.value) for number in found(*keys)),
+    )
 
 
-@pytest.mark.parametrize(
-    "check", [fixar_sizes.network_size, fixar_sizes.weight_memory, fixar_sizes.activation_memory]
-)
+@pytest.mark.parametrize("check", [fixar_sizes.weight_memory, fixar_sizes.activation_memory])
 def test_sizes_that_can_be_counted_are_consistent_and_others_no_verdict(
     check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,8 +47,6 @@ def test_sizes_that_can_be_counted_are_consistent_and_others_no_verdict(
 
 
 def test_sizes_are_those_of_the_networks_that_the_text_gives() -> None:
-    sizes = fixar_sizes.network_size(pd.DataFrame())
-    assert [number.value for number in sizes.ours] == [514.4, 229.632]
     weights = fixar_sizes.weight_memory(pd.DataFrame())
     actor, critic = 18 * 400 + 401 * 300 + 301 * 6, 24 * 400 + 401 * 300 + 301
     assert [number.value for number in weights.ours] == pytest.approx([4e-6 * (actor + critic)])
@@ -117,24 +108,6 @@ def test_a_printed_memory_is_known_to_two_decimals(
     assert words in found.explanation
 
 
-@pytest.mark.parametrize("column", ["FIXAR", "FCCM'20 [20]"])
-@pytest.mark.parametrize(("off_kb", "outcome"), [(0.09, Outcome.CONSISTENT), (0.11, Outcome.NO_VERDICT)])
-def test_each_size_of_a_network_is_printed_to_a_tenth(
-    column: str, off_kb: float, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counted = dict(zip(("FIXAR", "FCCM'20 [20]"), (514.4, 229.632), strict=True))
-    number = Number("size", 0.0, "KB", Provenance.PUBLISHED)
-    for sign in (1, -1):
-        monkeypatch.setattr(
-            fixar_sizes,
-            "from_cell",
-            lambda *place, sign=sign: replace(
-                number, value=counted[place[-1]] + sign * off_kb * (place[-1] == column)
-            ),
-        )
-        assert fixar_sizes.network_size(pd.DataFrame()).outcome is outcome
-
-
 def test_a_memory_of_what_comes_out_of_the_layers_would_be_consistent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -155,9 +128,5 @@ def test_sizes_of_environments_are_read_and_reproduce_nothing(monkeypatch: pytes
     sizes = fixar_sizes.environment_sizes(pd.DataFrame())
     assert sizes.outcome is Outcome.CONSISTENT
     assert [number.value for number in sizes.ours] == [17, 6, 11, 8, 2]
-    hopper = fixar_sizes.hopper_actions(pd.DataFrame())
-    assert hopper.outcome is Outcome.NO_VERDICT
-    assert [number.value for number in hopper.ours] == [3]
     stating(monkeypatch, 0.5)
     assert fixar_sizes.environment_sizes(pd.DataFrame()).outcome is Outcome.NO_VERDICT
-    assert fixar_sizes.hopper_actions(pd.DataFrame()).outcome is Outcome.CONSISTENT

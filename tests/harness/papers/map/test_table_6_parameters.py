@@ -4,15 +4,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from harness.papers import Outcome
 from harness.papers.map import table_6_parameters
+from harness.papers.number import Number, from_cell
 from primitives.fpga.devices import catalogue
 from primitives.fpga.explore import map_replay
 from primitives.learner.fpga import pipeline, pipeline_resources
-from tests.harness.papers.map.test_tables import NOTHING, in_table
 from tests.harness.papers.rows import verdict
+
+NOTHING = pd.DataFrame()
+
+
+def in_table(monkeypatch: pytest.MonkeyPatch, row: str, column: str, value: float) -> None:
+    """Has a cell of a table hold another number, for what a module reads."""
+
+    def changed(table: str, *place: str) -> Number:
+        found = from_cell(table, *place)
+        return replace(found, value=value) if place == (row, column) else found
+
+    monkeypatch.setattr(table_6_parameters, "from_cell", changed)
 
 
 def test_the_choices_are_those_of_the_exploration(tmp_path: Path) -> None:
@@ -49,9 +62,7 @@ def every_dp_is_4(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_both_must_be_as_printed(
     printed: int, banks: int, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_table(
-        monkeypatch, "hardware parameters", "data parallel factor (DP)", float(printed), table_6_parameters
-    )
+    in_table(monkeypatch, "hardware parameters", "data parallel factor (DP)", float(printed))
     explored = map_replay.replay_design
 
     def with_banks(*arguments: Any) -> map_replay.ReplayDesign:

@@ -75,12 +75,3 @@ def test_arrays_of_every_power_of_2_are_compared_over_iterations_of_the_paper(
     of_robots = table_columns("Hopper", "Spinning Up")["M=512"]
     assert {iteration for iteration, _, _ in asked} == {of_pong, of_robots}
     assert len(asked) == 3 * 3 * 4
-
-
-def test_what_training_keeps_is_counted_of_both_networks() -> None:
-    found = finding_without_rows("PPO-2.4-memory")
-    assert found.outcome is Outcome.NO_VERDICT
-    parameters = (11 * 64 + 64 + 64 * 64 + 64 + 64 * 3 + 3) + (11 * 64 + 64 + 64 * 64 + 64 + 64 + 1)
-    kept = 11 + 3 * (64 + 64 + 3) + 3 * (64 + 64 + 1)
-    memory = [number.value for number in found.ours]
-    assert memory == pytest.approx([32e-6 * (parameters + size * kept) for size in (64, 512)])

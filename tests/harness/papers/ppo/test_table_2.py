@@ -213,13 +213,3 @@ def test_one_bound_that_reaches_a_published_gain_over_the_gpu_leaves_it_open(tmp
     assert finding("PPO-T2", tmp_path / "both", *made).outcome is Outcome.NO_VERDICT
     assert finding("PPO-T2", tmp_path / "small", *made[:2]).outcome is Outcome.NOT_REPRODUCED
     assert finding("PPO-T2", tmp_path / "large", *made[2:]).outcome is Outcome.NO_VERDICT
-
-
-def test_what_table_2_prints_twice(tmp_path: Path) -> None:
-    found = finding("PPO-T2-twice", tmp_path)
-    assert found.outcome is Outcome.NO_VERDICT
-    assert "how many runs" in found.explanation
-    values = {number.quantity: number.value for number in found.ours}
-    assert values["Hopper, Baselines, CPU-FPGA: N=16 over M=128"] == pytest.approx(4120 / 2720)
-    assert values["Pong, Baselines, CPU: T=128 over N=8"] == pytest.approx(507 / 541)
-    assert "Humanoid, Spinning Up, CPU: N=4 over M=512" not in values, "another number of agents"
