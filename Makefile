@@ -23,7 +23,7 @@ $(VENV)/build-tools: constraints.txt
 
 # An editable installation knows the modules by name: it is made again when one comes or goes.
 $(VENV)/modules: $(VENV)/build-tools FORCE
-	@find primitives harness -name '*.py' | sort > $@.new; if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+	@find src primitives harness -name '*.py' | sort > $@.new; if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 # torch is named again so that no resolver exchanges the installed build for another one.
 $(VENV)/installed: $(VENV)/build-tools $(VENV)/modules $(NATIVE_SOURCES)
@@ -167,13 +167,13 @@ gpu-tests: gpu-device
 	$(GPU_PYTHON) -m pytest -m gpu --junitxml=$(GPU_OUT)/tests.xml
 
 gpu-replay: gpu-device
-	$(GPU_PYTHON) -P -m harness bench replay --peers none --out $(GPU_OUT)/bench-replay --results $(GPU_OUT)
+	$(GPU_PYTHON) -P -m placerl bench replay --peers none --out $(GPU_OUT)/bench-replay --results $(GPU_OUT)
 
 gpu-reproduce: gpu-device
-	$(GPU_PYTHON) -P -m harness reproduce --tier $(TIER) --results $(GPU_OUT)
+	$(GPU_PYTHON) -P -m placerl reproduce --tier $(TIER) --results $(GPU_OUT)
 
 gpu-validate: gpu-device
-	$(GPU_PYTHON) -P -m harness validate --tier $(TIER) --results $(GPU_OUT)
+	$(GPU_PYTHON) -P -m placerl validate --tier $(TIER) --results $(GPU_OUT)
 
 bench-replay: install  ## every sum tree compared with other libraries' in one interleaved table; OUT=folder
 	$(BIN)/placerl bench replay --build $(if $(OUT),--out $(OUT))

@@ -60,7 +60,7 @@ def names(package: str) -> tuple[str, ...]:
     """Return the names of a primitive's backends: the plain reference first, then in alphabetical order.
 
     Args:
-        package: the primitive's package, such as "primitives.sum_tree".
+        package: the primitive's package, such as "placerl.primitives.sum_tree".
     """
     return tuple(_modules(package))
 
@@ -69,7 +69,7 @@ def statuses(package: str) -> list[BackendStatus]:
     """Return the status of each backend of a primitive, in the order of `names`.
 
     Args:
-        package: the primitive's package, such as "primitives.sum_tree".
+        package: the primitive's package, such as "placerl.primitives.sum_tree".
     """
     return [
         BackendStatus(
@@ -87,7 +87,7 @@ def path(package: str, name: str) -> str:
     """Return the dotted path of a backend's module.
 
     Args:
-        package: the primitive's package, such as "primitives.sum_tree".
+        package: the primitive's package, such as "placerl.primitives.sum_tree".
         name: the backend's name, such as "native".
 
     Raises:
@@ -127,7 +127,7 @@ def load(package: str, name: str) -> ModuleType:
     """Import the module of a backend, and return it.
 
     Args:
-        package: the primitive's package, such as "primitives.sum_tree".
+        package: the primitive's package, such as "placerl.primitives.sum_tree".
         name: the backend's name, such as "native".
 
     Raises:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
 
-from primitives import disk_cache
+from placerl.primitives import disk_cache
 
 _CPU_FIELDS = (
     *("vendor_id", "cpu family", "model", "model name", "stepping", "cache size"),
@@ -61,7 +61,7 @@ def measured_choice(
 
 @cache
 def _extension_key() -> str:
-    from primitives import _native
+    from placerl.primitives import _native
 
     return disk_cache.key(Path(str(_native.__file__)).read_bytes().hex())
 

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from primitives import disk_cache as kept
-from primitives.interrupts import whole_imports
+from placerl.primitives import disk_cache as kept
+from placerl.primitives.interrupts import whole_imports
 
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 INTEL_CPU = Path(sys.prefix) / "lib" / "libintelocl.so"

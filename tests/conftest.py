@@ -7,8 +7,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-import harness.cluster  # noqa: F401  (before whatever imports Ray, which reads its settings then)
-from harness.measure import control_groups
+import placerl.harness.cluster  # noqa: F401  (before whatever imports Ray, which reads its settings then)
+from placerl.harness.measure import control_groups
 
 # Speed is measured in benchmarks; a machine that is busy with something else fails no test: neither by the time that
 # an example takes, nor by the time that drawing it takes. Where CI is set, hypothesis' own profile says the same and

@@ -35,7 +35,7 @@ ROOMS = (
 """The rooms of `harness`, top to bottom: a room imports only rooms below it."""
 PAPERS = "papers"
 """The room whose folders, one a paper, do not import each other, and whose files import none of them."""
-LOOSE = ("__main__",)
+LOOSE: tuple[str, ...] = ()
 """Files of `harness` that lie in no room."""
 BASELINES = ("baselines", *sorted(path.stem for path in (ROOT / "baselines").glob("*.py")))
 """What the files of `baselines/` are called in an import: nothing here imports one."""
@@ -51,6 +51,8 @@ class Rules:
     """The rules, for a tree of packages.
 
     Attributes:
+        root: the package that holds the others, and modules with the names that users import: nothing imports these.
+            Empty: the packages lie at the top.
         upper: the package whose rooms have an order; the only one that may import the others.
         lower: packages that never import `upper`.
         rooms: the rooms of `upper`, top to bottom.
@@ -60,6 +62,7 @@ class Rules:
         exceptions: as `EXCEPTIONS`.
     """
 
+    root: str = "placerl"
     upper: str = "harness"
     lower: tuple[str, ...] = ("primitives",)
     rooms: tuple[str, ...] = ROOMS
@@ -79,12 +82,23 @@ class FloorPlan:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         packages = (rules.upper, *rules.lower)
-        graph = grimp.build_graph(*packages, include_external_packages=True, cache_dir=None)
-        self.modules = sorted(name for name in graph.modules if name.split(".")[0] in packages)
-        self.imports = {name: graph.find_modules_directly_imported_by(name) for name in self.modules}
+        roots = (rules.root,) if rules.root else packages
+        graph = grimp.build_graph(*roots, include_external_packages=True, cache_dir=None)
+        found = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+        self.imports = {
+            self._own(name): {self._own(other) for other in imported}
+            for name, imported in found.items()
+            if self._own(name).split(".")[0] in packages
+        }
+        self.modules = sorted(self.imports)
         self.arrows = sorted((one, other) for one, found in self.imports.items() for other in found)
         """Importing and imported module."""
         self.circles = sorted(circles(self.imports))
+
+    def _own(self, module: str) -> str:
+        """Return the name of a module without the root that holds all; that of a name for users keeps it."""
+        name = module.removeprefix(f"{self.rules.root}.")
+        return name if name.split(".")[0] in (self.rules.upper, *self.rules.lower) else module
 
     def room(self, module: str) -> str:
         """Return the room of a module of `upper`; empty for another package's and for one in no room."""
@@ -128,7 +142,12 @@ class FloorPlan:
 
     def _forbidden(self, one: str, other: str) -> bool:
         rules, top = self.rules, other.partition(".")[0]
-        if top in rules.forbidden or (top == rules.upper and one.partition(".")[0] in rules.lower):
+        # Of the root itself an import says nothing: compiled modules, which are not read, are listed as it.
+        if (
+            top in rules.forbidden
+            or other.startswith(f"{rules.root}.")
+            or (top == rules.upper and one.partition(".")[0] in rules.lower)
+        ):
             return True
         if top != rules.upper or one.partition(".")[0] != rules.upper:
             return False

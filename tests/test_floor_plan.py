@@ -9,6 +9,7 @@ import pytest
 from tests.floor_plan import FloorPlan, Rules, circles
 
 RULES = Rules(
+    root="",
     upper="upper_package",
     lower=("lower_package",),
     rooms=("top", "papers", "base"),

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import bench_command
-from harness.cli.app import commands
+from placerl.harness.cli import bench_command
+from placerl.harness.cli.app import commands
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "Makefile").read_text()
 MODULES = sorted(set(re.findall(r" -m (harness\S*)", TEXT)))
-COMMANDS = set(re.findall(r"(?:/placerl| -m harness) ([\w-]+)(?: ([\w-]+))?", TEXT))
+COMMANDS = set(re.findall(r"(?:/placerl| -m placerl) ([\w-]+)(?: ([\w-]+))?", TEXT))
 TARGETS = set(re.findall(r"^([a-z-]+):", TEXT, re.MULTILINE))
 USERS_KNOW = {"bench-learner", "bench-quantization", "bench-replay", "gpu-check", "reproduce", "test", "asv"}
 PAGES = [

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.papers import discovery
+from placerl.harness.papers import discovery
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -25,8 +25,8 @@ build_wheel(sys.argv[1], {"wheel.cmake": "false", "build-dir": sys.argv[1] + "/b
 
 
 FOUND = """
-from harness.compare.registry import baseline_names, baseline_python
-from harness.core.shipped import shipped
+from placerl.harness.compare.registry import baseline_names, baseline_python
+from placerl.harness.core.shipped import shipped
 print(shipped(), baseline_python("sb3"), *baseline_names())
 """
 
@@ -50,14 +50,17 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_says_that_it_is_typed_and_holds_what_it_reads(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as opened:
         names = set(opened.namelist())
-    assert {"primitives/py.typed", "harness/py.typed"} <= names
-    assert {"harness/workloads/cartpole-dqn.toml", "harness/platforms/fixar21.toml"} <= names
-    shipped = {name.removeprefix("harness/_shipped/") for name in names if "/_shipped/" in name}
+    assert "placerl/py.typed" in names
+    assert {
+        "placerl/harness/workloads/cartpole-dqn.toml",
+        "placerl/harness/platforms/fixar21.toml",
+    } <= names
+    shipped = {name.removeprefix("placerl/harness/_shipped/") for name in names if "/_shipped/" in name}
     command = ["git", "-C", str(ROOT), "ls-files", "-z", "results/papers", "baselines"]
     listed = subprocess.run(command, capture_output=True, check=True).stdout.decode().split("\0")[:-1]
     assert set(listed) <= shipped
     assert not [name for name in shipped if ".venv" in name or "__pycache__" in name]
-    assert {name.split("/")[0].partition("-")[0] for name in names} == {"primitives", "harness", "placerl"}
+    assert {name.split("/")[0].partition("-")[0] for name in names} == {"placerl"}
 
 
 class Installed:
@@ -68,10 +71,13 @@ class Installed:
         self.empty.mkdir()
         with zipfile.ZipFile(wheel) as opened:
             opened.extractall(self.site)
-        for name in ("primitives._native", "harness._experiments"):  # wherever the installation put them
+        for name in (
+            "placerl.primitives._native",
+            "placerl.harness._experiments",
+        ):  # wherever the installation put them
             extension = importlib.import_module(name).__file__
             assert extension
-            shutil.copy(extension, self.site / name.partition(".")[0])
+            shutil.copy(extension, self.site.joinpath(*name.split(".")[:-1]))
 
     def printed(self, *arguments: str) -> str:
         # -S: the environment's link to the working copy would come first.
@@ -95,16 +101,16 @@ def installed(wheel: Path, tmp_path: Path) -> Installed:
 
 def test_what_the_wheel_ships_is_found_from_an_empty_folder(installed: Installed) -> None:
     found = installed.printed("-c", FOUND).split()
-    assert found[0] == str(installed.site / "harness" / "_shipped")
+    assert found[0] == str(installed.site / "placerl" / "harness" / "_shipped")
     assert found[1] == str(installed.cache / "baselines" / "sb3" / ".venv" / "bin" / "python")
     assert {"sb3", "rllib", "tianshou"} <= set(found[2:])
 
 
 @pytest.mark.slow
 def test_the_wheel_measures_reports_and_exports_from_an_empty_folder(installed: Installed) -> None:
-    installed.printed("-m", "harness", "reproduce", "--only", "MAP-T5", "--results", "results")
+    installed.printed("-m", "placerl", "reproduce", "--only", "MAP-T5", "--results", "results")
     assert "MAP Table V" in (installed.empty / "results" / "report" / "papers.html").read_text()
-    assert "export" in installed.printed("-m", "harness", "export", "--format", "csv")
+    assert "export" in installed.printed("-m", "placerl", "export", "--format", "csv")
 
 
 def test_the_citation_names_this_version_and_every_paper() -> None:

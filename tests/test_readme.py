@@ -11,7 +11,7 @@ import pytest
 from typer.exceptions import TyperException
 from typer.main import get_group
 
-from harness.cli.app import app, commands
+from placerl.harness.cli.app import app, commands
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -10,7 +10,7 @@ from types import ModuleType
 ROOT = Path(__file__).parent.parent
 MADE_BY_TESTS = {"toy", "made"}
 """Packages that exist only while a test runs."""
-IMPORT = re.compile(r"^\s*from ((?:harness|primitives)[\w.]*) import ([\w, ]+)$", re.MULTILINE)
+IMPORT = re.compile(r"^\s*from (placerl[\w.]*) import ([\w, ]+)$", re.MULTILINE)
 
 
 def imports_in_strings(source: str) -> set[tuple[str, str]]:
@@ -48,7 +48,10 @@ def test_every_import_in_a_string_exists() -> None:
 
 
 def test_an_import_of_a_name_that_is_gone_is_found() -> None:
-    script = 'OWNER = """\nimport sys\nfrom harness.compare.protocol import Gone, Worker\n"""\n'
+    script = 'OWNER = """\nimport sys\nfrom placerl.harness.compare.protocol import Gone, Worker\n"""\n'
     found = imports_in_strings(script)
-    assert found == {("harness.compare.protocol", "Gone"), ("harness.compare.protocol", "Worker")}
+    assert found == {
+        ("placerl.harness.compare.protocol", "Gone"),
+        ("placerl.harness.compare.protocol", "Worker"),
+    }
     assert [exists(*one) for one in sorted(found)] == [False, True]

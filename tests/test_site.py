@@ -58,7 +58,7 @@ def test_the_api_shows_public_classes_with_their_arguments(site: Path) -> None:
     }
     headings = {name: len(re.findall(r'class="doc doc-heading"', text)) for name, text in shown.items()}
     assert all(headings.values()), headings
-    assert "primitives.sum_tree.create" in shown["sum_tree"]
+    assert "placerl.primitives.sum_tree.create" in shown["sum_tree"]
     assert "Parameters:" in shown["replay"]
 
 

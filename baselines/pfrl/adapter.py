@@ -9,7 +9,7 @@ import torch
 from pfrl import agents, explorers, q_functions, replay_buffers
 from transitions import misfits
 
-from primitives.replay.adapters.pfrl_adapter import PrioritizedReplayBuffer
+from placerl.primitives.replay.adapters.pfrl_adapter import PrioritizedReplayBuffer
 
 VERSION = f"pfrl {version('pfrl')}"
 NOTE = "of its agents only DQN and its descendants take a prioritised replay: none for continuous actions"

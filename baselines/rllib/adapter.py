@@ -15,7 +15,7 @@ from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.sac import SACConfig
 from transitions import misfits
 
-from primitives.replay.adapters.rllib_adapter import PrioritizedEpisodeReplayBuffer
+from placerl.primitives.replay.adapters.rllib_adapter import PrioritizedEpisodeReplayBuffer
 
 ALGORITHMS = {"dqn": (DQNConfig, "CartPole-v1"), "sac": (SACConfig, "Pendulum-v1")}
 VERSION = f"ray {version('ray')}"

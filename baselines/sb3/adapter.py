@@ -11,7 +11,7 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from transitions import misfits
 
-from primitives.replay.adapters.sb3_adapter import PrioritizedDDPG, PrioritizedDQN
+from placerl.primitives.replay.adapters.sb3_adapter import PrioritizedDDPG, PrioritizedDQN
 
 VERSION = f"stable-baselines3 {stable_baselines3.__version__}"
 NOTE = "its own replay is uniform, as it has no prioritised one: this project's does more"

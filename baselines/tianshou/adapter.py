@@ -18,7 +18,7 @@ from tianshou.utils.net.continuous import ContinuousActorDeterministic, Continuo
 from tianshou.utils.torch_utils import policy_within_training_step
 from transitions import misfits
 
-from primitives.replay.adapters.tianshou_adapter import PrioritizedVectorReplayBuffer
+from placerl.primitives.replay.adapters.tianshou_adapter import PrioritizedVectorReplayBuffer
 
 VERSION = f"tianshou {version('tianshou')}"
 NOTE = ""

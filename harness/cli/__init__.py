@@ -12,10 +12,10 @@ from typing import NoReturn
 
 import typer
 
-from harness.cli.app import app as _app
-from harness.core import interrupts
-from harness.core.errors import NotRunError, UserError
-from harness.core.interrupts import INTERRUPTED
+from placerl.harness.cli.app import app as _app
+from placerl.harness.core import interrupts
+from placerl.harness.core.errors import NotRunError, UserError
+from placerl.harness.core.interrupts import INTERRUPTED
 
 
 def run_app() -> None:

@@ -12,9 +12,9 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 from typer.main import get_group
 
-from harness.core import interrupts
-from harness.core.errors import UserError
-from harness.core.revision import revision
+from placerl.harness.core import interrupts
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.revision import revision
 
 FOLDER = Path(__file__).parent
 _SUFFIX = "_command"
@@ -124,9 +124,9 @@ class Commands(OneLineErrors):
             allowed = "what `placerl --help` lists"
             raise UserError("command line", "placerl", found, allowed, name=cmd_name, names=commands())
         try:
-            importlib.import_module(f"harness.cli.{cmd_name.replace('-', '_')}{_SUFFIX}")
+            importlib.import_module(f"placerl.harness.cli.{cmd_name.replace('-', '_')}{_SUFFIX}")
         except ModuleNotFoundError as error:
-            if (error.name or "harness").partition(".")[0] in ("harness", "primitives"):
+            if (error.name or "placerl").partition(".")[0] == "placerl":
                 raise
             allowed = "pip install 'placerl[harness]'"
             raise UserError("this machine", error.name, "nothing: it is not installed", allowed) from error

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.app import app
-from harness.cli.common import named_baselines
-from harness.compare import registry
+from placerl.harness.cli.app import app
+from placerl.harness.cli.common import named_baselines
+from placerl.harness.compare import registry
 
 
 @app.command(epilog="Example: `placerl baselines sb3`")

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command as command_of
 
-from harness.cli.app import OneLineErrors, app, named_by_file
-from harness.core.errors import UserError
+from placerl.harness.cli.app import OneLineErrors, app, named_by_file
+from placerl.harness.core.errors import UserError
 
 FOLDER = Path(__file__).parent / "bench"
 _SUFFIX = "_bench"
@@ -50,7 +50,7 @@ class Benchmarks(OneLineErrors):
             raise UserError("command line", "NAME", repr(cmd_name), ", ".join(names()), name=cmd_name)
         made = typer.Typer(pretty_exceptions_enable=False, add_completion=False, rich_markup_mode="markdown")
         try:
-            module = importlib.import_module(f"harness.cli.bench.{_path(cmd_name).stem}")
+            module = importlib.import_module(f"placerl.harness.cli.bench.{_path(cmd_name).stem}")
         except ModuleNotFoundError as error:
             if error.name not in _EXTRAS:
                 raise

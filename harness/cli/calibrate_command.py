@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from harness.cli.app import app
-from harness.cli.common import JsonOption, TierOption, out, print_json
-from harness.core.progress import bar
-from harness.plan import calibration, tiers
-from harness.plan.calibration import CalibrationFinding
+from placerl.harness.cli.app import app
+from placerl.harness.cli.common import JsonOption, TierOption, out, print_json
+from placerl.harness.core.progress import bar
+from placerl.harness.plan import calibration, tiers
+from placerl.harness.plan.calibration import CalibrationFinding
 
 
 @app.command(epilog="Example: `placerl calibrate --repeats 50 --no-tables`")

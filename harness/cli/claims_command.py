@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from harness.cli.app import app
-from harness.cli.common import RESULTS, JsonOption, ResultsOption, out, print_json, store_path
-from harness.core.errors import UserError
-from harness.papers import Outcome, Verdict, claims
-from harness.report.reading import read
+from placerl.harness.cli.app import app
+from placerl.harness.cli.common import RESULTS, JsonOption, ResultsOption, out, print_json, store_path
+from placerl.harness.core.errors import UserError
+from placerl.harness.papers import Outcome, Verdict, claims
+from placerl.harness.report.reading import read
 
 _MOST_VALUES = 4
 """Numbers of one claim that the table shows; a terminal is narrow, and the report shows all."""

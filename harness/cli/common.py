@@ -12,21 +12,21 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from harness import workloads
-from harness.compare import registry
-from harness.core.errors import UserError
-from harness.core.progress import bar, silent
-from harness.core.revision import STORE_NAME, revision
-from harness.core.suites import Suite
-from harness.measure.conditions import quota_warning
-from harness.plan import plan
-from harness.plan.tiers import TIERS, Tier
-from harness.platforms import this_machine
-from harness.profile import simulated as simulated_profile
-from harness.runtime.learner_memory import check_learner
-from harness.store.peak_memory import recorded
-from harness.store.store import Measurement, Run, Store
-from primitives.quantization.precision import FLOAT_32, NAMES
+from placerl.harness import workloads
+from placerl.harness.compare import registry
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import bar, silent
+from placerl.harness.core.revision import STORE_NAME, revision
+from placerl.harness.core.suites import Suite
+from placerl.harness.measure.conditions import quota_warning
+from placerl.harness.plan import plan
+from placerl.harness.plan.tiers import TIERS, Tier
+from placerl.harness.platforms import this_machine
+from placerl.harness.profile import simulated as simulated_profile
+from placerl.harness.runtime.learner_memory import check_learner
+from placerl.harness.store.peak_memory import recorded
+from placerl.harness.store.store import Measurement, Run, Store
+from placerl.primitives.quantization.precision import FLOAT_32, NAMES
 
 # Tables written to a file or a pipe are not cut to an 80-column terminal. Markup is off: `native[fixed32]` is a
 # target, not a style.

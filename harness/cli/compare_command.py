@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from harness.cli.app import app
-from harness.cli.common import (
+from placerl.harness.cli.app import app
+from placerl.harness.cli.common import (
     RESULTS,
     BatchSizeOption,
     JsonOption,
@@ -22,18 +22,18 @@ from harness.cli.common import (
     predicted,
     print_json,
 )
-from harness.compare import registry
-from harness.compare.parts import judged_parts
-from harness.core.errors import UserError
-from harness.core.progress import bar
-from harness.core.provenance import Provenance
-from harness.mapping import Mapping
-from harness.plan import plan, tiers
-from harness.runtime import compose, time_provenance
-from harness.runtime.options import is_on_policy
-from harness.store.peak_memory import recorded
-from harness.store.store import Measurement
-from harness.workloads import Workload
+from placerl.harness.compare import registry
+from placerl.harness.compare.parts import judged_parts
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import bar
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Mapping
+from placerl.harness.plan import plan, tiers
+from placerl.harness.runtime import compose, time_provenance
+from placerl.harness.runtime.options import is_on_policy
+from placerl.harness.store.peak_memory import recorded
+from placerl.harness.store.store import Measurement
+from placerl.harness.workloads import Workload
 
 
 def side_by_side(rows: Sequence[Measurement]) -> Table:

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from harness.cli.app import app
-from harness.cli.common import JsonOption, out, print_json, store_path
-from harness.core.errors import UserError
-from harness.report.reference import last_attempts, runs_with_results
-from harness.store.diff import Difference, diff
-from harness.store.store import Measurement, RunRecord, Store
+from placerl.harness.cli.app import app
+from placerl.harness.cli.common import JsonOption, out, print_json, store_path
+from placerl.harness.core.errors import UserError
+from placerl.harness.report.reference import last_attempts, runs_with_results
+from placerl.harness.store.diff import Difference, diff
+from placerl.harness.store.store import Measurement, RunRecord, Store
 
 
 @app.command(name="diff", epilog="Example: `placerl diff results-before results`, or `results#1 results#2`")

@@ -1,9 +1,9 @@
 """The command `placerl doctor`, which lists the devices of this machine and the backends that it can run."""
 
-from harness.cli.app import app
-from harness.cli.common import JsonOption, out, print_json
-from harness.cli.machine_tables import show
-from harness.platforms import this_machine
+from placerl.harness.cli.app import app
+from placerl.harness.cli.common import JsonOption, out, print_json
+from placerl.harness.cli.machine_tables import show
+from placerl.harness.platforms import this_machine
 
 NEXT = {
     "placerl map hopper-ddpg --batch-size 256": "times the primitives here, and chooses what should run where",

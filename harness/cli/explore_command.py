@@ -8,17 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.app import OneLineErrors, app
-from harness.cli.bench.command import numbers, section
-from harness.cli.common import JsonOption, print_json
-from harness.core.errors import UserError
-from harness.core.provenance import Provenance
-from primitives.fpga.cycles.networks import PPO_NETWORKS, GemmLayer, mlp
-from primitives.fpga.cycles.ppo import PpoIteration
-from primitives.fpga.devices import catalogue
-from primitives.fpga.explore import map_replay, ppo_array
-from primitives.fpga.learner_pipeline.layer_shape import WIDEST_LAYER
-from primitives.learner.fpga import pipeline, pipeline_resources
+from placerl.harness.cli.app import OneLineErrors, app
+from placerl.harness.cli.bench.command import numbers, section
+from placerl.harness.cli.common import JsonOption, print_json
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.provenance import Provenance
+from placerl.primitives.fpga.cycles.networks import PPO_NETWORKS, GemmLayer, mlp
+from placerl.primitives.fpga.cycles.ppo import PpoIteration
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.fpga.explore import map_replay, ppo_array
+from placerl.primitives.fpga.learner_pipeline.layer_shape import WIDEST_LAYER
+from placerl.primitives.learner.fpga import pipeline, pipeline_resources
 
 MODELLED = str(Provenance.MODELLED)
 BITS = {32: ppo_array.FIXED_32, 16: ppo_array.FIXED_16}

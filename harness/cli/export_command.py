@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.app import app
-from harness.cli.common import RESULTS, ResultsOption, store_path
-from harness.report import export as exporting
+from placerl.harness.cli.app import app
+from placerl.harness.cli.common import RESULTS, ResultsOption, store_path
+from placerl.harness.report import export as exporting
 
 
 @app.command(epilog="Example: `placerl export --format csv,markdown,latex`")

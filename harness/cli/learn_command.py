@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from harness import workloads
-from harness.cli.app import app
-from harness.cli.common import (
+from placerl.harness import workloads
+from placerl.harness.cli.app import app
+from placerl.harness.cli.common import (
     RESULTS,
     JsonOption,
     ResultsOption,
@@ -16,12 +16,12 @@ from harness.cli.common import (
     out,
     print_json,
 )
-from harness.compare import learning
-from harness.core.progress import bar
-from harness.mapping import Mapping
-from harness.plan import plan, tiers
-from harness.runtime import compose
-from harness.store.peak_memory import recorded
+from placerl.harness.compare import learning
+from placerl.harness.core.progress import bar
+from placerl.harness.mapping import Mapping
+from placerl.harness.plan import plan, tiers
+from placerl.harness.runtime import compose
+from placerl.harness.store.peak_memory import recorded
 
 
 @app.command(epilog="Example: `placerl learn --tier quick`")

@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.measure.noise import QUIET, Noise
-from harness.platforms.this_machine import Machine
+from placerl.harness.measure.noise import QUIET, Noise
+from placerl.harness.platforms.this_machine import Machine
 
 
 def show(machine: Machine, console: Console) -> None:

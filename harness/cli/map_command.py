@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from harness import platforms
-from harness.cli.app import app
-from harness.cli.common import (
+from placerl.harness import platforms
+from placerl.harness.cli.app import app
+from placerl.harness.cli.common import (
     RESULTS,
     BatchSizeOption,
     DeviceOption,
@@ -25,14 +25,14 @@ from harness.cli.common import (
     predicted_with,
     print_json,
 )
-from harness.core.errors import UserError
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.mapping import absent_platforms
-from harness.mapping.answer import answer
-from harness.plan import tiers
-from harness.profile import simulated
-from primitives.quantization.precision import FLOAT_32
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import absent_platforms
+from placerl.harness.mapping.answer import answer
+from placerl.harness.plan import tiers
+from placerl.harness.profile import simulated
+from placerl.primitives.quantization.precision import FLOAT_32
 
 
 @app.command(name="map", epilog="Example: `placerl map pong-dqn --platform map-tpds23`")

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.app import app
-from harness.cli.common import RESULTS, ResultsOption, store_path
-from harness.core.errors import UserError
-from harness.store.store import Store
-from harness.validate.portability import over_platforms
+from placerl.harness.cli.app import app
+from placerl.harness.cli.common import RESULTS, ResultsOption, store_path
+from placerl.harness.core.errors import UserError
+from placerl.harness.store.store import Store
+from placerl.harness.validate.portability import over_platforms
 
 
 @app.command(epilog="Example: `placerl merge laptop/results gpu-server/results --results merged`")

@@ -8,7 +8,7 @@ from typing import Any
 
 from typer.main import get_group
 
-from harness.cli.app import app
+from placerl.harness.cli.app import app
 
 PLACE = "<!-- the options of every command -->"
 """The line of a page that the tables replace."""

@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterator, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from harness.plan.tiers import Tier
-from harness.platforms.this_machine import Machine
-from harness.store.cell import Cell
+from placerl.harness.plan.tiers import Tier
+from placerl.harness.platforms.this_machine import Machine
+from placerl.harness.store.cell import Cell
 
 
 def kind_of(cell: Cell) -> str:

@@ -3,8 +3,8 @@
 import typer
 from rich.table import Table
 
-from harness.cli.app import app
-from harness.cli.common import (
+from placerl.harness.cli.app import app
+from placerl.harness.cli.common import (
     RESULTS,
     BatchSizeOption,
     DeviceOption,
@@ -21,9 +21,9 @@ from harness.cli.common import (
     profiled,
     simulated,
 )
-from harness.core.row import Measurement
-from harness.plan import tiers
-from harness.profile import simulated as simulated_profile
+from placerl.harness.core.row import Measurement
+from placerl.harness.plan import tiers
+from placerl.harness.profile import simulated as simulated_profile
 
 
 @app.command(epilog="Example: `placerl profile hopper-ddpg --batch-size 256`")

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.app import app
-from harness.cli.common import RESULTS, JsonOption, ResultsOption
-from harness.cli.summary import write_report
+from placerl.harness.cli.app import app
+from placerl.harness.cli.common import RESULTS, JsonOption, ResultsOption
+from placerl.harness.cli.summary import write_report
 
 CompareOption = Annotated[
     Path | None,

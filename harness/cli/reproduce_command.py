@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from harness import papers
-from harness.cli import plan_table
-from harness.cli.app import app
-from harness.cli.common import (
+from placerl.harness import papers
+from placerl.harness.cli import plan_table
+from placerl.harness.cli.app import app
+from placerl.harness.cli.common import (
     RESULTS,
     JsonOption,
     ResultsOption,
@@ -22,17 +22,17 @@ from harness.cli.common import (
     print_json,
     store_path,
 )
-from harness.cli.summary import write_report
-from harness.core.progress import bar
-from harness.core.revision import revision
-from harness.papers import Claim
-from harness.plan import plan, tiers
-from harness.plan.tiers import Tier
-from harness.platforms import this_machine
-from harness.platforms.this_machine import Machine
-from harness.store.cell import Cell
-from harness.store.peak_memory import recorded
-from harness.store.store import Run, Store
+from placerl.harness.cli.summary import write_report
+from placerl.harness.core.progress import bar
+from placerl.harness.core.revision import revision
+from placerl.harness.papers import Claim
+from placerl.harness.plan import plan, tiers
+from placerl.harness.plan.tiers import Tier
+from placerl.harness.platforms import this_machine
+from placerl.harness.platforms.this_machine import Machine
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.peak_memory import recorded
+from placerl.harness.store.store import Run, Store
 
 
 @app.command(name="reproduce", epilog="Example: `placerl reproduce --tier quick`")
@@ -146,8 +146,8 @@ def _on_cluster(address: str, tier: Tier, cells: list[Cell], results: Path, fres
     The plan is printed as for this machine: the others are known only after connecting.
     """
     with cluster_extra(address):
-        from harness.cluster import cells as on_cluster
-        from harness.cluster.connection import connected
+        from placerl.harness.cluster import cells as on_cluster
+        from placerl.harness.cluster.connection import connected
     here = this_machine.describe(measure_links=False)
     with connected(address), Store.open(store_path(results)) as store:
         done = set() if fresh else _finished(store, tier, cells, here)

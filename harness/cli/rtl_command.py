@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.app import app
-from harness.cli.common import print_json
-from harness.core.errors import UserError
-from harness.report.files import write_atomically
-from primitives.fpga.export import toolchain
-from primitives.fpga.tools.blocks import BLOCKS
+from placerl.harness.cli.app import app
+from placerl.harness.cli.common import print_json
+from placerl.harness.core.errors import UserError
+from placerl.harness.report.files import write_atomically
+from placerl.primitives.fpga.export import toolchain
+from placerl.primitives.fpga.tools.blocks import BLOCKS
 
 
 @app.command(epilog="Example: `placerl rtl replay-pipeline fanout=4 levels=10 -o rtl`")
@@ -64,10 +64,10 @@ def rtl(
         field, _, rest = str(error).partition(": found ")
         found, _, allowed = rest.partition("; allowed: ")
         raise UserError(f"block {name}", field, found or error, allowed or "see --list") from error
-    from primitives.fpga.bench.files import companions
-    from primitives.fpga.export import verilog
-    from primitives.fpga.export.published import published
-    from primitives.fpga.host import with_axi_names
+    from placerl.primitives.fpga.bench.files import companions
+    from placerl.primitives.fpga.export import verilog
+    from placerl.primitives.fpga.export.published import published
+    from placerl.primitives.fpga.host import with_axi_names
 
     module = name.replace("-", "_")
     stated = " ".join(f"{key}={value}" for key, value in values.items())

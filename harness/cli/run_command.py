@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from harness.cli.app import app
-from harness.cli.common import (
+from placerl.harness.cli.app import app
+from placerl.harness.cli.common import (
     RESULTS,
     BatchSizeOption,
     JsonOption,
@@ -21,22 +21,22 @@ from harness.cli.common import (
     print_rows,
     value_text,
 )
-from harness.core.errors import UserError
-from harness.core.progress import bar
-from harness.core.row import Interrupted, Measurement
-from harness.mapping import Loop, Mapping, predict
-from harness.mapping.metrics import experiences_per_s
-from harness.plan import plan, tiers
-from harness.runtime import check_options, loops
-from harness.runtime.evaluation import EPISODES
-from harness.runtime.learners.creation import DELAY, check_delay
-from harness.runtime.measured_run import Extent
-from harness.runtime.options import Fusion, InitialPriorities, Options
-from harness.store.cell import Cell
-from harness.store.peak_memory import recorded
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import bar
+from placerl.harness.core.row import Interrupted, Measurement
+from placerl.harness.mapping import Loop, Mapping, predict
+from placerl.harness.mapping.metrics import experiences_per_s
+from placerl.harness.plan import plan, tiers
+from placerl.harness.runtime import check_options, loops
+from placerl.harness.runtime.evaluation import EPISODES
+from placerl.harness.runtime.learners.creation import DELAY, check_delay
+from placerl.harness.runtime.measured_run import Extent
+from placerl.harness.runtime.options import Fusion, InitialPriorities, Options
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.peak_memory import recorded
 
 if TYPE_CHECKING:
-    from harness.cluster.run import Asked
+    from placerl.harness.cluster.run import Asked
 
 STRETCHES = 10
 """Number of equal parts of a run whose rates are printed, since a rate may change as training goes on."""
@@ -348,7 +348,7 @@ def _on_cluster(address: str | None, options: Options, shards: int | None, place
         if name not in _ON_CLUSTER:
             raise UserError("command line", f"--{name.replace('_', '-')}", found, "nothing with --ray")
     with cluster_extra(address):
-        from harness.cluster.run import Asked
-        from harness.cluster.training import Size
+        from placerl.harness.cluster.run import Asked
+        from placerl.harness.cluster.training import Size
     actors = options.processes or options.actors or Size().actors
     return Asked(address, Size(actors, shards or 1, options.learners), place)

@@ -8,14 +8,14 @@ from typing import Any
 import typer
 from rich.table import Table
 
-from harness import papers
-from harness.cli.common import out, print_json, store_path
-from harness.mapping import DEFAULT_STRATEGY
-from harness.papers import Outcome
-from harness.papers.number import Number
-from harness.report import answers, site
-from harness.report.content import Content
-from harness.report.rows.libraries import BaselineComparison
+from placerl.harness import papers
+from placerl.harness.cli.common import out, print_json, store_path
+from placerl.harness.mapping import DEFAULT_STRATEGY
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.number import Number
+from placerl.harness.report import answers, site
+from placerl.harness.report.content import Content
+from placerl.harness.report.rows.libraries import BaselineComparison
 
 MOST_MAPPINGS, MOST_COMPARISONS = 12, 6
 """Most lines of a table with a line for each workload and batch size; the report has them all."""

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from harness.cli.app import app
-from harness.cli.common import (
+from placerl.harness.cli.app import app
+from placerl.harness.cli.common import (
     RESULTS,
     JsonOption,
     PrecisionOption,
@@ -18,16 +18,16 @@ from harness.cli.common import (
     out,
     print_json,
 )
-from harness.core.errors import UserError
-from harness.core.progress import bar
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.mapping import VALIDATED, Loop
-from harness.mapping.strategies.composed_loop import NAMES
-from harness.plan import plan, tiers
-from harness.store.peak_memory import recorded
-from harness.validate import plan as validate
-from harness.validate.rows import HERE, WITH_SIMULATED
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import bar
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping import VALIDATED, Loop
+from placerl.harness.mapping.strategies.composed_loop import NAMES
+from placerl.harness.plan import plan, tiers
+from placerl.harness.store.peak_memory import recorded
+from placerl.harness.validate import plan as validate
+from placerl.harness.validate.rows import HERE, WITH_SIMULATED
 
 WITHIN = 0.05
 """Largest error of a prediction that meets the target, as a fraction of the achieved throughput."""

@@ -17,16 +17,16 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from harness.cluster.connection import MACHINE, RESTARTS, brief
-from harness.compare import registry
-from harness.core.errors import UserError
-from harness.core.progress import Report, silent
-from harness.core.revision import revision
-from harness.core.row import Measurement
-from harness.plan.tiers import Tier
-from harness.platforms import this_machine
-from harness.store.cell import Cell
-from harness.store.store import Run, Store
+from placerl.harness.cluster.connection import MACHINE, RESTARTS, brief
+from placerl.harness.compare import registry
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import Report, silent
+from placerl.harness.core.revision import revision
+from placerl.harness.core.row import Measurement
+from placerl.harness.plan.tiers import Tier
+from placerl.harness.platforms import this_machine
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.store import Run, Store
 
 _NODE = "ray_node"
 """The detail that holds Ray's name of the node that measured a row; a restarted driver finds it again."""

@@ -14,9 +14,9 @@ import ray
 from ray._private import ray_constants
 from ray.exceptions import RayError
 
-from harness.cluster import cleaner
-from harness.compare import guard
-from harness.core.errors import UserError
+from placerl.harness.cluster import cleaner
+from placerl.harness.compare import guard
+from placerl.harness.core.errors import UserError
 
 MACHINE = "placerl"
 """Ray's custom resource that each machine of a cluster offers once: `ray start --resources='{"placerl": 1}'`."""

@@ -7,9 +7,9 @@ these resources.
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from harness.cluster.connection import MACHINE
-from harness.core.errors import UserError
-from harness.mapping import Mapping
+from placerl.harness.cluster.connection import MACHINE
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Mapping
 
 SHARE = 1e-4  # of a machine's resource: Ray's smallest unit, so that many roles fit one machine
 

@@ -17,14 +17,14 @@ import numpy.typing as npt
 import ray
 import torch
 
-from harness.cluster.connection import RESTARTS
-from harness.cluster.shard import Arrays, Drawn, SampleHandle, Shard, ShardSummary, whole_batches
-from harness.mapping import Mapping
-from harness.runtime import compose
-from harness.runtime.actors.actor import Episode
-from harness.runtime.actors.pool import ActorPlan
-from harness.runtime.learners.creation import learner_of
-from harness.workloads import Workload
+from placerl.harness.cluster.connection import RESTARTS
+from placerl.harness.cluster.shard import Arrays, Drawn, SampleHandle, Shard, ShardSummary, whole_batches
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime import compose
+from placerl.harness.runtime.actors.actor import Episode
+from placerl.harness.runtime.actors.pool import ActorPlan
+from placerl.harness.runtime.learners.creation import learner_of
+from placerl.harness.workloads import Workload
 
 UNTIL_GONE = -1
 """Value for Ray's `max_task_retries`: a call is repeated as long as Ray restarts the process that failed in it.

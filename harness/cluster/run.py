@@ -2,18 +2,18 @@
 
 from dataclasses import asdict, dataclass, replace
 
-from harness.cluster.connection import check_address, connected
-from harness.cluster.placement import Placement
-from harness.cluster.training import ClusterTraining, Size, check
-from harness.core.progress import Report
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.mapping import Mapping
-from harness.runtime import measured_run
-from harness.runtime.measured_run import Extent, Setup
-from harness.store.cell import Cell
-from harness.store.store import Run
-from harness.workloads import Workload
+from placerl.harness.cluster.connection import check_address, connected
+from placerl.harness.cluster.placement import Placement
+from placerl.harness.cluster.training import ClusterTraining, Size, check
+from placerl.harness.core.progress import Report
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime import measured_run
+from placerl.harness.runtime.measured_run import Extent, Setup
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.store import Run
+from placerl.harness.workloads import Workload
 
 SUITE = Suite.CLUSTER
 

@@ -8,19 +8,19 @@ from time import perf_counter, sleep
 import numpy as np
 import ray
 
-from harness.cluster import cells as on_cluster
-from harness.cluster.connection import connected
-from harness.cluster.scale import Service
-from harness.cluster.training import ClusterTraining, Size
-from harness.core.progress import Report, silent
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.mapping import Mapping
-from harness.plan import tiers
-from harness.store.cell import Cell
-from harness.store.store import Run, Store
-from harness.workloads import Workload
+from placerl.harness.cluster import cells as on_cluster
+from placerl.harness.cluster.connection import connected
+from placerl.harness.cluster.scale import Service
+from placerl.harness.cluster.training import ClusterTraining, Size
+from placerl.harness.core.progress import Report, silent
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import Mapping
+from placerl.harness.plan import tiers
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.store import Run, Store
+from placerl.harness.workloads import Workload
 
 CELLS, CELL_S = 60, 0.02
 ROUNDS = 20

@@ -14,13 +14,13 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
-from harness.mapping import Mapping as Placement
-from harness.mapping.loop import not_overwritten
-from harness.runtime import compose
-from harness.runtime.options import Fusion
-from harness.workloads import Workload
-from primitives.replay import PrioritizedReplay
-from primitives.replay.prioritized import importance_weights
+from placerl.harness.mapping import Mapping as Placement
+from placerl.harness.mapping.loop import not_overwritten
+from placerl.harness.runtime import compose
+from placerl.harness.runtime.options import Fusion
+from placerl.harness.workloads import Workload
+from placerl.primitives.replay import PrioritizedReplay
+from placerl.primitives.replay.prioritized import importance_weights
 
 Arrays = dict[str, npt.NDArray]
 

@@ -34,20 +34,20 @@ import numpy.typing as npt
 import ray
 from ray.exceptions import RayError
 
-from harness import workloads
-from harness.cluster.connection import brief
-from harness.cluster.placement import Placement
-from harness.cluster.roles import CallStats, EnvironmentActor, LearnerActor, ReplayShard
-from harness.core.errors import UserError
-from harness.core.provenance import Provenance
-from harness.mapping import Mapping
-from harness.runtime import compose
-from harness.runtime.actors.actor import Episode
-from harness.runtime.options import Fusion
-from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Progress
-from harness.runtime.units.unit import UnitError
-from harness.workloads import Workload
-from primitives.quantization.precision import FLOAT_32
+from placerl.harness import workloads
+from placerl.harness.cluster.connection import brief
+from placerl.harness.cluster.placement import Placement
+from placerl.harness.cluster.roles import CallStats, EnvironmentActor, LearnerActor, ReplayShard
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime import compose
+from placerl.harness.runtime.actors.actor import Episode
+from placerl.harness.runtime.options import Fusion
+from placerl.harness.runtime.training import WARM_UP_GRADIENT_STEPS, Progress
+from placerl.harness.runtime.units.unit import UnitError
+from placerl.harness.workloads import Workload
+from placerl.primitives.quantization.precision import FLOAT_32
 
 STEPS_A_CALL = 16  # gradient steps per call; enough that a call's overhead, about a millisecond, is small
 AHEAD = 2

@@ -13,17 +13,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import primitives
-from harness.compare import registry
-from harness.compare.protocol import FailureKind, Worker, WorkerFailure
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.measure import rows as summary_rows
-from harness.measure import statistics
-from harness.measure.conditions import conditions, usable_cores
-from harness.measure.turns import Rounds, in_rounds
+import placerl.primitives
+from placerl.harness.compare import registry
+from placerl.harness.compare.protocol import FailureKind, Worker, WorkerFailure
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.measure import rows as summary_rows
+from placerl.harness.measure import statistics
+from placerl.harness.measure.conditions import conditions, usable_cores
+from placerl.harness.measure.turns import Rounds, in_rounds
 
 SUITE = Suite.BENCH_ADAPTERS
 THROUGHPUT, GAIN, NULL = "gradient_steps_per_s", "throughput_ratio", "null_ratio"
@@ -76,14 +76,15 @@ PAIRS = (
 
 @contextmanager
 def importable_primitives() -> Iterator[Path]:
-    """Provide a temporary folder from which another virtual environment can import `primitives`.
+    """Provide a temporary folder from which another virtual environment can import `placerl.primitives`.
 
     It holds links to the package's files, which may lie in several folders, such as source and compiled extension.
     """
     with TemporaryDirectory() as name:
-        folder = Path(name) / "primitives"
-        folder.mkdir()
-        for source in map(Path, primitives.__path__):
+        folder = Path(name) / "placerl" / "primitives"
+        folder.mkdir(parents=True)
+        (folder.parent / "__init__.py").symlink_to(placerl.__file__)
+        for source in map(Path, placerl.primitives.__path__):
             for entry in source.iterdir():
                 target = folder / entry.name
                 if (entry.suffix in (".py", ".so") or entry.is_dir()) and not target.exists():

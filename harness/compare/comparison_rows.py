@@ -5,19 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from harness.compare import equal_steps
-from harness.compare.equal_steps import Returns
-from harness.compare.parts import ENVIRONMENT_STEPS_PER_S, OURS, ComparedPart
-from harness.compare.protocol import FailureKind, WorkerResult
-from harness.compare.system import System
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.measure import rows as summary_rows
-from harness.measure import statistics
-from harness.measure.statistics import Comparison
-from harness.runtime.options import is_on_policy
-from harness.workloads import Workload
+from placerl.harness.compare import equal_steps
+from placerl.harness.compare.equal_steps import Returns
+from placerl.harness.compare.parts import ENVIRONMENT_STEPS_PER_S, OURS, ComparedPart
+from placerl.harness.compare.protocol import FailureKind, WorkerResult
+from placerl.harness.compare.system import System
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.measure import rows as summary_rows
+from placerl.harness.measure import statistics
+from placerl.harness.measure.statistics import Comparison
+from placerl.harness.runtime.options import is_on_policy
+from placerl.harness.workloads import Workload
 
 REPLAY_CALLS = ("insert", "sample", "update")
 """Calls of a replay whose seconds a worker reports (`WorkerResult.terms_s`) if replays alone are compared."""

@@ -19,11 +19,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.compare.protocol import FailureKind, Worker, WorkerFailure, WorkerJob, WorkerResult
-from harness.core.progress import Report
-from harness.measure.conditions import usable_cores
-from harness.measure.statistics import CONFIDENCE, FEWEST_SAMPLES, evenly_spread
-from harness.runtime.seed_order import first_fifth, interleaved, last_fifth
+from placerl.harness.compare.protocol import FailureKind, Worker, WorkerFailure, WorkerJob, WorkerResult
+from placerl.harness.core.progress import Report
+from placerl.harness.measure.conditions import usable_cores
+from placerl.harness.measure.statistics import CONFIDENCE, FEWEST_SAMPLES, evenly_spread
+from placerl.harness.runtime.seed_order import first_fifth, interleaved, last_fifth
 
 FASTER = "faster"
 LEARNS_LESS = "faster, but learns less"

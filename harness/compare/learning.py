@@ -20,21 +20,21 @@ from numpy.typing import ArrayLike
 from rich.table import Table
 from scipy import stats
 
-from harness import workloads
-from harness.compare import registry
-from harness.compare.protocol import Worker, WorkerFailure, WorkerJob
-from harness.compare.rounds import networks_on
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.mapping import Mapping
-from harness.mapping.assignments import CPU
-from harness.measure import statistics
-from harness.runtime.seed_order import interleaved, last_fifth
-from harness.store.cell import Cell
-from harness.store.store import Run
-from harness.workloads import Workload
+from placerl.harness import workloads
+from placerl.harness.compare import registry
+from placerl.harness.compare.protocol import Worker, WorkerFailure, WorkerJob
+from placerl.harness.compare.rounds import networks_on
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.assignments import CPU
+from placerl.harness.measure import statistics
+from placerl.harness.runtime.seed_order import interleaved, last_fifth
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.store import Run
+from placerl.harness.workloads import Workload
 
 OURS = "placerl"
 OWN_SETTINGS = "placerl, own settings"

@@ -10,7 +10,7 @@ from importlib.metadata import version
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives import sum_tree
+from placerl.primitives import sum_tree
 
 VERSION = f"placerl {version('placerl')}"
 NOTE = ""
@@ -24,7 +24,7 @@ class FlooredTree:
     """
 
     def __init__(self, capacity: int) -> None:
-        from harness._experiments import MemoryFloor
+        from placerl.harness._experiments import MemoryFloor
 
         self._tree = sum_tree.create(capacity, backend="native")
         self._floor = MemoryFloor(capacity, self._tree.fanout)

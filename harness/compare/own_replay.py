@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from primitives import sum_tree
-from primitives.replay.prioritized import PrioritizedReplay
-from primitives.replay.storage import FieldSpec, Storage, transition_fields
+from placerl.primitives import sum_tree
+from placerl.primitives.replay.prioritized import PrioritizedReplay
+from placerl.primitives.replay.storage import FieldSpec, Storage, transition_fields
 
 PACKAGES = ("placerl",)
 NOTE = ""

@@ -11,7 +11,7 @@ from importlib.metadata import version
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives import sum_tree
+from placerl.primitives import sum_tree
 
 VERSION = f"placerl {version('placerl')}"
 NOTE = ""

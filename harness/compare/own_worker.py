@@ -1,6 +1,6 @@
 """Runs this project's trainings as a worker process, which answers the jobs of `harness.compare.protocol`.
 
-python -m harness.compare.own_worker MAPPING [--envpool | --native-environments | --threads-native]
+python -m placerl.harness.compare.own_worker MAPPING [--envpool | --native-environments | --threads-native]
 """
 
 import gc
@@ -12,15 +12,15 @@ from importlib.metadata import version
 from platform import python_version
 from typing import Any
 
-from harness import workloads
-from harness.compare.protocol import WorkerJob, WorkerResult
-from harness.core.errors import UserError
-from harness.mapping import Mapping
-from harness.runtime.native_iterations import NativeIterations
-from harness.runtime.native_threads import ThreadedTraining
-from harness.runtime.on_policy import OnPolicyTraining, start
-from harness.runtime.options import Options
-from harness.runtime.training import Training
+from placerl.harness import workloads
+from placerl.harness.compare.protocol import WorkerJob, WorkerResult
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime.native_iterations import NativeIterations
+from placerl.harness.runtime.native_threads import ThreadedTraining
+from placerl.harness.runtime.on_policy import OnPolicyTraining, start
+from placerl.harness.runtime.options import Options
+from placerl.harness.runtime.training import Training
 
 _VERSIONS = {
     "python": python_version(),

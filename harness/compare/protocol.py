@@ -25,7 +25,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 from pydantic_core import from_json
 
-from harness.compare import guard
+from placerl.harness.compare import guard
 
 MAX_ANSWER_BYTES = 1 << 20
 LAST_LINES = 20

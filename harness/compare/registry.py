@@ -15,9 +15,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.compare.protocol import FailureKind, GuardedProcess, LastLines, Worker, WorkerFailure
-from harness.core.shipped import INSTALLED, shipped
-from primitives import disk_cache
+from placerl.harness.compare.protocol import FailureKind, GuardedProcess, LastLines, Worker, WorkerFailure
+from placerl.harness.core.shipped import INSTALLED, shipped
+from placerl.primitives import disk_cache
 
 BUILD_LIMIT_S = 1200.0
 
@@ -207,7 +207,7 @@ def own_worker(
         cpus: processors that it may use; all by default.
         flags: options of the training, such as `envpool=True`; the names are `own_worker.FLAGS`.
     """
-    command = [sys.executable, "-P", "-m", "harness.compare.own_worker", mapping]
+    command = [sys.executable, "-P", "-m", "placerl.harness.compare.own_worker", mapping]
     command += [f"--{name.replace('_', '-')}" for name, is_set in flags.items() if is_set]
     return Worker(command, environment_variables=own_modules(), cpus=cpus)
 

@@ -19,22 +19,22 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from harness.compare import equal_steps, registry
-from harness.compare.comparison_rows import ComparisonRows
-from harness.compare.equal_steps import Returns, StepExtent
-from harness.compare.parts import FLUSHED, ONE_THREAD, OURS, PLAIN, ComparedPart, OurSide, label
-from harness.compare.protocol import Worker, WorkerFailure, WorkerJob
-from harness.compare.system import System
-from harness.core.progress import Report, silent
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.mapping import Mapping
-from harness.mapping.assignments import CPU, CUDA
-from harness.measure import statistics
-from harness.measure.conditions import conditions
-from harness.measure.turns import Rounds, in_rounds
-from harness.workloads import Workload
+from placerl.harness.compare import equal_steps, registry
+from placerl.harness.compare.comparison_rows import ComparisonRows
+from placerl.harness.compare.equal_steps import Returns, StepExtent
+from placerl.harness.compare.parts import FLUSHED, ONE_THREAD, OURS, PLAIN, ComparedPart, OurSide, label
+from placerl.harness.compare.protocol import Worker, WorkerFailure, WorkerJob
+from placerl.harness.compare.system import System
+from placerl.harness.core.progress import Report, silent
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.assignments import CPU, CUDA
+from placerl.harness.measure import statistics
+from placerl.harness.measure.conditions import conditions
+from placerl.harness.measure.turns import Rounds, in_rounds
+from placerl.harness.workloads import Workload
 
 NULL = f"{OURS} (null)"
 FIRST_JOB_STEPS = 20

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from harness.compare.equal_steps import ComparedSide
-from harness.compare.protocol import Worker, WorkerFailure, WorkerJob, WorkerResult
+from placerl.harness.compare.equal_steps import ComparedSide
+from placerl.harness.compare.protocol import Worker, WorkerFailure, WorkerJob, WorkerResult
 
 START_LIMIT_S = 600.0  # some systems compile for the workload before they begin
 LATE_FACTOR = 20  # a job that takes this many times its expected seconds is taken to hang

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass
 
-from harness.core.toml_models import first_error
+from placerl.harness.core.toml_models import first_error
 
 _T = TypeVar("_T")
 

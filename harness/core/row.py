@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from harness.core.provenance import Provenance
-from harness.core.quantities import declared
-from harness.core.suites import Experiment, Suite
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.quantities import declared
+from placerl.harness.core.suites import Experiment, Suite
 
 STATUSES = ("ok", "too_noisy", "failed", "not_run")
 
@@ -72,7 +72,7 @@ class Measurement:
                 known is not None,
                 "quantity",
                 self.quantity,
-                "one of harness.core.quantities, or a unit with it",
+                "one of placerl.harness.core.quantities, or a unit with it",
             )
             object.__setattr__(self, "unit", known.unit if known else "")
         if isinstance(self.suite, Suite):

@@ -4,7 +4,7 @@ import warnings
 
 import gymnasium
 
-from primitives.interrupts import whole_imports
+from placerl.primitives.interrupts import whole_imports
 
 
 def route(environment_id: str) -> None:

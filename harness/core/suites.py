@@ -8,7 +8,7 @@ and of other programs may have any text as their suite.
 from enum import StrEnum
 from typing import Self
 
-from harness.core.quantities import QUANTITIES
+from placerl.harness.core.quantities import QUANTITIES
 
 _PREDICTED = "predicted_"
 _TIME = "time_per_call"

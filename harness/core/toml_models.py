@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from harness.core.errors import UserError, closest
+from placerl.harness.core.errors import UserError, closest
 
 LARGEST_FILE_BYTES = 256 * 1024
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")

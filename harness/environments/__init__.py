@@ -5,9 +5,9 @@ from typing import Any
 
 import gymnasium
 
-from harness.core import simulator_warnings
-from harness.environments import atari_frames, continuous_cartpole, contract
-from harness.environments.schema import Environment, check_environment
+from placerl.harness.core import simulator_warnings
+from placerl.harness.environments import atari_frames, continuous_cartpole, contract
+from placerl.harness.environments.schema import Environment, check_environment
 
 __all__ = ["Environment", "Seeded", "atari_frames", "check_environment", "continuous_cartpole", "make"]
 

@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from harness.core.errors import UserError
+from placerl.harness.core.errors import UserError
 
 _BOOLS = (bool, np.bool_)
 _LARGEST = float(np.finfo(np.float32).max)

@@ -12,9 +12,9 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from harness.core.errors import UserError
-from harness.environments import Seeded, contract
-from harness.environments.schema import Environment
+from placerl.harness.core.errors import UserError
+from placerl.harness.environments import Seeded, contract
+from placerl.harness.environments.schema import Environment
 
 Stepped = tuple[npt.NDArray, npt.NDArray, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]
 """Observations (N, ...), rewards (N,), terminated (N,), truncated (N,)."""

@@ -10,13 +10,13 @@ from typing import Any, Protocol
 import gymnasium
 import numpy as np
 import numpy.typing as npt
-from primitives._native import environments as native
+from placerl.primitives._native import environments as native
 
-from harness.core.errors import UserError
-from harness.environments import Seeded
-from harness.environments.env_pool import Stepped
-from harness.environments.schema import Environment
-from primitives import environments
+from placerl.harness.core.errors import UserError
+from placerl.harness.environments import Seeded
+from placerl.harness.environments.env_pool import Stepped
+from placerl.harness.environments.schema import Environment
+from placerl.primitives import environments
 
 
 class Pool(Protocol):
@@ -74,7 +74,7 @@ class NativePool:
     """
 
     def __init__(self, environment: Environment, seeds: Sequence[int]) -> None:
-        from primitives.environments.vector import spaces
+        from placerl.primitives.environments.vector import spaces
 
         env = environments.make_native(environment.id, len(seeds), autoreset="disabled")
         self.action_space: gymnasium.Space[Any] = spaces(env)[1]

@@ -8,9 +8,9 @@ import numpy as np
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from harness.core import simulator_warnings
-from harness.core.errors import UserError
-from harness.core.toml_models import TomlTable
+from placerl.harness.core import simulator_warnings
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.toml_models import TomlTable
 
 Size = Annotated[int, Field(ge=1, le=65_536)]
 ACTIONS = (

@@ -2,7 +2,7 @@
 
 import torch
 
-from harness.runtime.program import compose
+from placerl.harness.runtime.program import compose
 
 
 def layers(weights, x):

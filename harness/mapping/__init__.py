@@ -6,13 +6,13 @@ mapping, its predicted throughput and the terms of the prediction. `placerl map`
 `STRATEGIES`, `placerl validate` uses `VALIDATED`.
 """
 
-from harness.mapping import strategies
-from harness.mapping.base import Loop, Model, Platform, Prediction, Strategy
-from harness.mapping.exhaustive import Exhaustive
-from harness.mapping.problem import Problem
-from harness.mapping.strategies.composed_loop import NAMES
-from harness.mapping.table import Entry, PerformanceTable
-from harness.mapping.target import Mapping, Target
+from placerl.harness.mapping import strategies
+from placerl.harness.mapping.base import Loop, Model, Platform, Prediction, Strategy
+from placerl.harness.mapping.exhaustive import Exhaustive
+from placerl.harness.mapping.problem import Problem
+from placerl.harness.mapping.strategies.composed_loop import NAMES
+from placerl.harness.mapping.table import Entry, PerformanceTable
+from placerl.harness.mapping.target import Mapping, Target
 
 __all__ = [
     "DEFAULT_STRATEGY",

@@ -9,26 +9,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from harness.core.errors import UserError
-from harness.core.row import Measurement
-from harness.core.shipped import shipped
-from harness.core.suites import Suite
-from harness.mapping import Mapping, PerformanceTable, Problem, Target, pearl24_authors
-from harness.mapping.candidates import candidates
-from harness.mapping.predict import with_slow_links
-from harness.mapping.problem import problem_of
-from harness.mapping.roofline import CountedWork, Modelled, PipelineCycles, modelled_times
-from harness.mapping.strategies.map_tpds23 import MapTpds23
-from harness.platforms import THIS_MACHINE, PlatformFile, load, names
-from harness.workloads import Workload, from_tables, override
-from harness.workloads import load as load_workload
-from harness.workloads.task import algorithm_of
-from primitives.fpga.devices import catalogue
-from primitives.fpga.explore.map_replay import replay_design
-from primitives.graph.graph import Graph
-from primitives.learner.fpga import pipeline
-from primitives.learner.fpga.pipeline_resources import dsps_alone
-from primitives.learner.graph_learner import step_graph
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.shipped import shipped
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import Mapping, PerformanceTable, Problem, Target, pearl24_authors
+from placerl.harness.mapping.candidates import candidates
+from placerl.harness.mapping.predict import with_slow_links
+from placerl.harness.mapping.problem import problem_of
+from placerl.harness.mapping.roofline import CountedWork, Modelled, PipelineCycles, modelled_times
+from placerl.harness.mapping.strategies.map_tpds23 import MapTpds23
+from placerl.harness.platforms import THIS_MACHINE, PlatformFile, load, names
+from placerl.harness.workloads import Workload, from_tables, override
+from placerl.harness.workloads import load as load_workload
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.fpga.explore.map_replay import replay_design
+from placerl.primitives.graph.graph import Graph
+from placerl.primitives.learner.fpga import pipeline
+from placerl.primitives.learner.fpga.pipeline_resources import dsps_alone
+from placerl.primitives.learner.graph_learner import step_graph
 
 TABLE_5 = shipped("results", "papers", "map_table_5.csv")
 OPTIMAL = "optimal mapping"

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from harness.core.row import Measurement
-from harness.mapping.base import Loop
-from harness.mapping.strategies.composed_loop import NAMES
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping.base import Loop
+from placerl.harness.mapping.strategies.composed_loop import NAMES
 
 ANSWERING = NAMES[Loop.FUSED]
 """The strategy whose choice is the answer, if it chose: it describes the loop of `placerl run`."""

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from harness.mapping.target import Mapping, Target
-from primitives import opencl_runtime
+from placerl.harness.mapping.target import Mapping, Target
+from placerl.primitives import opencl_runtime
 
 CPU, CUDA, FPGA, OPENCL = "cpu", "cuda", "fpga", "opencl"
 

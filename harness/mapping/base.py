@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from harness.core.provenance import Provenance
-from harness.mapping.problem import Problem
-from harness.mapping.table import Cell, PerformanceTable
-from harness.mapping.target import Mapping
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping.problem import Problem
+from placerl.harness.mapping.table import Cell, PerformanceTable
+from placerl.harness.mapping.target import Mapping
 
 
 class Loop(StrEnum):

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from math import inf
 
-from harness.mapping.table import PerformanceTable
-from harness.mapping.target import Mapping, Target, storage_on
+from placerl.harness.mapping.table import PerformanceTable
+from placerl.harness.mapping.target import Mapping, Target, storage_on
 
 REFERENCE = "reference"
 """Name of the NumPy backend against which the others are checked; it is profiled, but no mapping uses it."""

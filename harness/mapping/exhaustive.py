@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from harness.mapping.base import Model, Platform, Prediction
-from harness.mapping.candidates import candidates
-from harness.mapping.problem import Problem
-from harness.mapping.table import PerformanceTable
-from harness.mapping.target import Mapping
+from placerl.harness.mapping.base import Model, Platform, Prediction
+from placerl.harness.mapping.candidates import candidates
+from placerl.harness.mapping.problem import Problem
+from placerl.harness.mapping.table import PerformanceTable
+from placerl.harness.mapping.target import Mapping
 
 
 class Exhaustive:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.mapping.loop import Units
+from placerl.harness.mapping.loop import Units
 
 
 class Nothing:

@@ -7,13 +7,13 @@ when replay and learner share the device.
 
 import csv
 
-from harness.core.errors import UserError
-from harness.core.provenance import Provenance
-from harness.core.shipped import shipped
-from harness.mapping.problem import Problem
-from harness.mapping.table import Entry, PerformanceTable
-from harness.mapping.target import Target
-from harness.workloads import Workload
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.shipped import shipped
+from placerl.harness.mapping.problem import Problem
+from placerl.harness.mapping.table import Entry, PerformanceTable
+from placerl.harness.mapping.target import Target
+from placerl.harness.workloads import Workload
 
 PLATFORM = "pearl24-authors"
 TIMES = shipped("results", "papers", "prl_authors_times.csv")

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import replace
 
-from harness.core.errors import NotRunError, UserError
-from harness.core.provenance import Provenance
-from harness.core.suites import Suite
-from harness.mapping import (
+from placerl.harness.core.errors import NotRunError, UserError
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import (
     DEFAULT_STRATEGY,
     STRATEGIES,
     Entry,
@@ -18,12 +18,12 @@ from harness.mapping import (
     Strategy,
     Target,
 )
-from harness.mapping.candidates import candidates
-from harness.mapping.problem import problem_of
-from harness.mapping.strategies.composed_loop import composed_candidates
-from harness.platforms import PlatformFile, SourcedNumber, load
-from harness.store.store import Measurement
-from harness.workloads import Workload
+from placerl.harness.mapping.candidates import candidates
+from placerl.harness.mapping.problem import problem_of
+from placerl.harness.mapping.strategies.composed_loop import composed_candidates
+from placerl.harness.platforms import PlatformFile, SourcedNumber, load
+from placerl.harness.store.store import Measurement
+from placerl.harness.workloads import Workload
 
 
 def table_from(

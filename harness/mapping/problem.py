@@ -7,9 +7,9 @@ from math import gcd, prod
 import numpy as np
 import torch
 
-from harness.workloads import Workload
-from harness.workloads.task import algorithm_of, columns_of
-from primitives.algorithms import Algorithm
+from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import algorithm_of, columns_of
+from placerl.primitives.algorithms import Algorithm
 
 WORD_BYTES = 4  # E and traffic are counted in 32-bit words (MAP VI-B step 3)
 INDEX_BYTES, WEIGHT_BYTES, TD_ERROR_BYTES, PRIORITY_BYTES = 8, 4, 4, 12

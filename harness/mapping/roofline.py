@@ -26,13 +26,13 @@ tree's pipelines and cycles, only that term is omitted, and the formula says so.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from harness.core.errors import UserError
-from harness.core.provenance import Provenance
-from harness.mapping.problem import WORD_BYTES, Problem
-from harness.mapping.table import Entry
-from harness.mapping.target import Target
-from harness.platforms import PlatformDevice, PlatformFile, SourcedNumber
-from primitives.sum_tree.levels import levels_of
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping.problem import WORD_BYTES, Problem
+from placerl.harness.mapping.table import Entry
+from placerl.harness.mapping.target import Target
+from placerl.harness.platforms import PlatformDevice, PlatformFile, SourcedNumber
+from placerl.primitives.sum_tree.levels import levels_of
 
 CACHE_LINE_BYTES = 64
 _TARGETS = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from harness.mapping.loop import (
+from placerl.harness.mapping.loop import (
     ACTORS,
     HOST,
     NO_INPUTS,
@@ -24,7 +24,7 @@ from harness.mapping.loop import (
     TrainingLoop,
     Value,
 )
-from harness.mapping.nothing import Nothing
+from placerl.harness.mapping.nothing import Nothing
 
 __all__ = ["ACTORS", "HOST", "LINK", "RMM", "STORAGE", "Call", "GivenTime", "ScheduledRound"]
 

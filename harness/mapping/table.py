@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from harness.core.provenance import Provenance, weakest
-from harness.mapping.target import Target
+from placerl.harness.core.provenance import Provenance, weakest
+from placerl.harness.mapping.target import Target
 
 Cell = tuple[str, Target]
 """A primitive and the target (backend and device) that runs it: the key of an entry of the performance table."""

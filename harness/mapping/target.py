@@ -8,9 +8,9 @@ learner whose precision is not float32 names it: `native[dynamic]-native-cpu`.
 import re
 from dataclasses import dataclass, replace
 
-from harness.core.errors import UserError
-from primitives.quantization.precision import FLOAT_32
-from primitives.quantization.precision import NAMES as PRECISIONS
+from placerl.harness.core.errors import UserError
+from placerl.primitives.quantization.precision import FLOAT_32
+from placerl.primitives.quantization.precision import NAMES as PRECISIONS
 
 # Backends with a device of their own; every other backend runs on the CPU unless its location names a device.
 # OpenCL has its own memory even if its device is the CPU: its data is copied to and from it.

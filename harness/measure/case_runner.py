@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from harness.measure import statistics
-from harness.measure.full_speed import FullSpeed, at_full_speed, own_s
-from harness.measure.pace import Bracket, Piece, Readings
-from harness.measure.timed_case import EXPOSURE, Case, Protocol, Timing, no_wait, timing_status
+from placerl.harness.measure import statistics
+from placerl.harness.measure.full_speed import FullSpeed, at_full_speed, own_s
+from placerl.harness.measure.pace import Bracket, Piece, Readings
+from placerl.harness.measure.timed_case import EXPOSURE, Case, Protocol, Timing, no_wait, timing_status
 
 SETTLED = 0.7
 """Fraction of the noise limit: an interval narrower than this is expected to stay within the limit."""

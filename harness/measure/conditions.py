@@ -10,8 +10,8 @@ from typing import Any
 
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from harness.measure.cpu_quota import cpu_quota
-from harness.measure.noise import last_noise
+from placerl.harness.measure.cpu_quota import cpu_quota
+from placerl.harness.measure.noise import last_noise
 
 _PACKAGES = ("placerl", "numpy", "scipy", "torch", "gymnasium", "mujoco", "pyopencl", "cupy-cuda13x")
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")

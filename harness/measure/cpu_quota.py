@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.measure.control_groups import V2, ControlGroup, groups, lines
+from placerl.harness.measure.control_groups import V2, ControlGroup, groups, lines
 
 _PERIOD_US = 100_000
 """The kernel's period, where a group states none."""

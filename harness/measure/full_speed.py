@@ -20,8 +20,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from harness.measure.pace import AT_FULL_SPEED, Pace, Piece, waited_s
-from harness.measure.statistics import FEWEST_SAMPLES, Samples
+from placerl.harness.measure.pace import AT_FULL_SPEED, Pace, Piece, waited_s
+from placerl.harness.measure.statistics import FEWEST_SAMPLES, Samples
 
 Value = TypeVar("Value")
 PRIOR, PRIOR_ERROR = 0.6, 0.3

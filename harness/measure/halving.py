@@ -12,8 +12,8 @@ from statistics import median
 from time import monotonic
 from typing import TypeVar
 
-from harness.core.progress import Report, part, silent
-from harness.measure.turns import Rounds, in_rounds
+from placerl.harness.core.progress import Report, part, silent
+from placerl.harness.measure.turns import Rounds, in_rounds
 
 K = TypeVar("K", bound=Hashable)
 

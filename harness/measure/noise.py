@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.measure.pace import FULL_QUANTILE, kernel
+from placerl.harness.measure.pace import FULL_QUANTILE, kernel
 
 QUIET = 1.05
 """Noise score below which a machine counts as quiet: then noise moves no time by more than about 5%."""

@@ -30,13 +30,13 @@ from typing import Any
 
 import numpy as np
 
-from harness.measure import statistics
-from harness.measure.case_runner import CaseRunner, Clock
-from harness.measure.conditions import caller_pinned, conditions, pinned, torch_threads
-from harness.measure.pace import Bracket, Readings
-from harness.measure.statistics import Comparison, Samples, compare
-from harness.measure.timed_case import NULL, Case, Protocol, Timing, timing_status
-from harness.measure.turns import take_turns
+from placerl.harness.measure import statistics
+from placerl.harness.measure.case_runner import CaseRunner, Clock
+from placerl.harness.measure.conditions import caller_pinned, conditions, pinned, torch_threads
+from placerl.harness.measure.pace import Bracket, Readings
+from placerl.harness.measure.statistics import Comparison, Samples, compare
+from placerl.harness.measure.timed_case import NULL, Case, Protocol, Timing, timing_status
+from placerl.harness.measure.turns import take_turns
 
 __all__ = [
     "NULL",

@@ -5,12 +5,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.measure import protocol, statistics
-from harness.measure.protocol import timing_status
-from harness.measure.statistics import Ratio, Samples
-from harness.measure.timed_case import NO_SAMPLES, Timing
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.measure import protocol, statistics
+from placerl.harness.measure.protocol import timing_status
+from placerl.harness.measure.statistics import Ratio, Samples
+from placerl.harness.measure.timed_case import NO_SAMPLES, Timing
 
 
 def summary_row(samples: Sequence[float], *, whole: float = 0.0, **fields: Any) -> Measurement:

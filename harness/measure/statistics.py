@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
-from primitives.interrupts import whole_imports
+from placerl.primitives.interrupts import whole_imports
 
 CONFIDENCE = 0.95
 FEWEST_SAMPLES = 5

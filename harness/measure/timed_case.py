@@ -9,11 +9,11 @@ from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.measure import statistics
-from harness.measure.pace import Piece
-from harness.measure.statistics import Samples
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.measure import statistics
+from placerl.harness.measure.pace import Piece
+from placerl.harness.measure.statistics import Samples
 
 NOISE_LIMIT = 0.1
 PART_LIMIT = 0.01

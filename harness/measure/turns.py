@@ -14,8 +14,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from harness.core.progress import Report, silent
-from harness.measure import statistics
+from placerl.harness.core.progress import Report, silent
+from placerl.harness.measure import statistics
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -8,12 +8,12 @@ import importlib
 
 import pandas as pd
 
-from harness.core.errors import UserError
-from harness.papers import discovery
-from harness.papers.base import Claim, Finding, Outcome, Verdict
-from harness.papers.cells import TierLimits
-from harness.papers.evidence import last_attempts
-from harness.store.cell import Cell
+from placerl.harness.core.errors import UserError
+from placerl.harness.papers import discovery
+from placerl.harness.papers.base import Claim, Finding, Outcome, Verdict
+from placerl.harness.papers.cells import TierLimits
+from placerl.harness.papers.evidence import last_attempts
+from placerl.harness.store.cell import Cell
 
 __all__ = ["Claim", "Finding", "Outcome", "Verdict", "cells", "claims", "evaluate", "titles"]
 

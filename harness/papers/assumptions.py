@@ -8,8 +8,8 @@ import math
 import re
 from collections.abc import Callable
 
-from harness.papers.base import Finding, Outcome
-from harness.papers.number import Number
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.number import Number
 
 ROUNDING = 1e-9
 """Largest relative difference at which a number counts as the same under both assumptions."""

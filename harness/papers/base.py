@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.core.provenance import Provenance, weakest
-from harness.papers.number import Number, merge_rows
+from placerl.harness.core.provenance import Provenance, weakest
+from placerl.harness.papers.number import Number, merge_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,10 +7,10 @@ function `cells(tier) -> list[Cell]`; the plan collects those of all papers.
 from collections.abc import Callable
 from typing import Protocol
 
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.store.cell import Cell
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.store.cell import Cell
 
 
 class TierLimits(Protocol):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.provenance import Provenance, weakest
-from harness.papers.number import Number
+from placerl.harness.core.provenance import Provenance, weakest
+from placerl.harness.papers.number import Number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,7 +96,7 @@ def chart(*panels: Panel) -> "Figure | None":
     """
     from matplotlib.figure import Figure
 
-    from harness.papers import drawing
+    from placerl.harness.papers import drawing
 
     shown = [panel for panel in panels if any(_ours(one) for one in panel.lines)]
     if not shown:
@@ -115,7 +115,7 @@ def _ours(one: Line) -> bool:
 
 
 def _draw(axes: "Axes", panel: Panel, labels: list[str]) -> None:
-    from harness.papers import drawing
+    from placerl.harness.papers import drawing
 
     lines = [one for one in panel.lines if one.points]
     places = [place for one in lines for place, _ in one.points]
@@ -142,7 +142,7 @@ def _draw(axes: "Axes", panel: Panel, labels: list[str]) -> None:
 
 
 def _style(one: Line, labels: list[str], *, joined: bool) -> dict[str, Any]:
-    from harness.papers import drawing
+    from placerl.harness.papers import drawing
 
     index = labels.index(one.label)
     if one.provenance is Provenance.PUBLISHED:
@@ -169,7 +169,7 @@ def _errors(numbers: Sequence[Number], *, above_zero: bool) -> NDArray[np.float6
 
     On a logarithmic axis no bound reaches 0.
     """
-    from harness.papers import drawing
+    from placerl.harness.papers import drawing
 
     found = drawing.errors(numbers)
     found[:, [n.low is None for n in numbers]] = np.nan  # no bar; a distance of 0 would draw one
@@ -181,7 +181,7 @@ def _errors(numbers: Sequence[Number], *, above_zero: bool) -> NDArray[np.float6
 def _scales(axes: "Axes", panel: Panel, lines: Sequence[Line], categories: list[str]) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-    from harness.papers import drawing
+    from placerl.harness.papers import drawing
 
     if categories:
         axes.set_xticks(range(len(categories)), categories)
@@ -205,7 +205,7 @@ def _scales(axes: "Axes", panel: Panel, lines: Sequence[Line], categories: list[
 
 
 def _legend(figure: "Figure", every: Iterable["Axes"]) -> None:
-    from harness.papers import drawing
+    from placerl.harness.papers import drawing
 
     found: dict[str, Any] = {}
     for axes in every:

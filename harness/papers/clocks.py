@@ -17,10 +17,10 @@ from typing import Any
 
 import pandas as pd
 
-from harness.papers.assumptions import both_numbers, both_outcomes, sentences_of_its_own
-from harness.papers.base import SHOWN_HERE, Check, Finding, Outcome
-from harness.papers.number import Number, format_value
-from primitives.fpga.tools import placed
+from placerl.harness.papers.assumptions import both_numbers, both_outcomes, sentences_of_its_own
+from placerl.harness.papers.base import SHOWN_HERE, Check, Finding, Outcome
+from placerl.harness.papers.number import Number, format_value
+from placerl.primitives.fpga.tools import placed
 
 CLOCK = "clock_mhz"
 OWN_DESIGNS = ("cartpole-agent",)

@@ -5,12 +5,12 @@ from typing import Any
 
 import pandas as pd
 
-from harness.compare.equal_steps import FASTER, NOT_COMPARED
-from harness.compare.parts import ComparedPart
-from harness.core.suites import Suite
-from harness.mapping.assignments import CUDA
-from harness.papers.evidence import detail, number, records, select
-from harness.papers.number import Number
+from placerl.harness.compare.equal_steps import FASTER, NOT_COMPARED
+from placerl.harness.compare.parts import ComparedPart
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping.assignments import CUDA
+from placerl.harness.papers.evidence import detail, number, records, select
+from placerl.harness.papers.number import Number
 
 RATIO = "throughput_ratio"
 

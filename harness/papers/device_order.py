@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harness.core.provenance import Provenance
-from harness.papers.base import Finding, Outcome
-from harness.papers.device_times import NAMES, listed, shared_sizes
-from harness.papers.number import Number
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.device_times import NAMES, listed, shared_sizes
+from placerl.harness.papers.number import Number
 
 
 def first_at(found: dict[str, dict[int, Number]], size: int) -> str | None:

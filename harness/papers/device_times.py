@@ -7,12 +7,12 @@ from collections.abc import Collection, Sequence
 
 import pandas as pd
 
-from harness.core.suites import Suite
-from harness.papers import charts
-from harness.papers.charts import Panel
-from harness.papers.evidence import number, records, select
-from harness.papers.number import Number
-from harness.profile import simulated as simulated_profile
+from placerl.harness.core.suites import Suite
+from placerl.harness.papers import charts
+from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.evidence import number, records, select
+from placerl.harness.papers.number import Number
+from placerl.harness.profile import simulated as simulated_profile
 
 CPU, GPU, FPGA, OPENCL = "cpu", "cuda", "fpga", "opencl"
 WORDS = {

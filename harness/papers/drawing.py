@@ -13,7 +13,7 @@ from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from harness.papers.number import Number, format_value
+from placerl.harness.papers.number import Number, format_value
 
 SERIES = 7
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")

@@ -6,11 +6,11 @@ from typing import Any
 
 import pandas as pd
 
-from harness.core.provenance import Provenance, weakest
-from harness.core.suites import Experiment, Suite
-from harness.measure import rows as summary_rows
-from harness.measure import statistics
-from harness.papers.number import Number, bounded_speedup, merge_rows
+from placerl.harness.core.provenance import Provenance, weakest
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.measure import rows as summary_rows
+from placerl.harness.measure import statistics
+from placerl.harness.papers.number import Number, bounded_speedup, merge_rows
 
 USABLE = ("ok", "too_noisy")
 NEAR = 0.2

@@ -7,10 +7,10 @@ import math
 from collections.abc import Sequence
 from itertools import combinations
 
-from harness.core.provenance import Provenance
-from harness.papers.base import Outcome
-from harness.papers.evidence import NEAR
-from harness.papers.number import Number
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers.base import Outcome
+from placerl.harness.papers.evidence import NEAR
+from placerl.harness.papers.number import Number
 
 Interval = tuple[float, float]
 """Lowest and highest value; equal if there is only one value."""

@@ -8,7 +8,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.papers import discovery
+from placerl.harness.papers import discovery
 
 
 @dataclass(frozen=True)

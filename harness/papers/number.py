@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from harness.core.provenance import Provenance, weakest
-from harness.papers import published
+from placerl.harness.core.provenance import Provenance, weakest
+from placerl.harness.papers import published
 
 SIGNIFICANT_DIGITS = 4
 _PRINTED_DIGITS = 9  # a paper's number is shown as it is printed

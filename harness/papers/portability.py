@@ -9,11 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from harness.core.provenance import Provenance, weakest
-from harness.core.suites import Suite
-from harness.mapping.metrics import experiences_per_s, portability
-from harness.papers.evidence import detail, number, records, select
-from harness.papers.number import Number, merge_rows
+from placerl.harness.core.provenance import Provenance, weakest
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping.metrics import experiences_per_s, portability
+from placerl.harness.papers.evidence import detail, number, records, select
+from placerl.harness.papers.number import Number, merge_rows
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import csv
 from dataclasses import dataclass
 from functools import cache
 
-from harness.core.shipped import shipped
+from placerl.harness.core.shipped import shipped
 
 FOLDER = shipped("results", "papers")
 

@@ -20,24 +20,24 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness import workloads
-from harness.compare.learning import interquartile_mean
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Experiment, Suite
-from harness.mapping import Mapping
-from harness.measure.conditions import conditions
-from harness.measure.statistics import FEWEST_SAMPLES
-from harness.papers import charts
-from harness.papers.cells import row_cell
-from harness.papers.charts import Panel
-from harness.papers.evidence import detail, rows_of
-from harness.papers.number import Number
-from harness.runtime.options import Options
-from harness.runtime.seed_order import last_fifth
-from harness.runtime.training import Training
-from harness.store.cell import Cell
+from placerl.harness import workloads
+from placerl.harness.compare.learning import interquartile_mean
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.mapping import Mapping
+from placerl.harness.measure.conditions import conditions
+from placerl.harness.measure.statistics import FEWEST_SAMPLES
+from placerl.harness.papers import charts
+from placerl.harness.papers.cells import row_cell
+from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.evidence import detail, rows_of
+from placerl.harness.papers.number import Number
+from placerl.harness.runtime.options import Options
+from placerl.harness.runtime.seed_order import last_fifth
+from placerl.harness.runtime.training import Training
+from placerl.harness.store.cell import Cell
 
 STRETCHES = 20
 NO_LOSS = 0.9

@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass
 
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.papers import discovery, published
-from harness.papers.base import Check, Finding, Outcome, by_a_model
-from harness.papers.number import Number
-from primitives.fpga.tools import counted
-from primitives.fpga.tools.counted import Counted
-from primitives.fpga.tools.resources import Resources
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers import discovery, published
+from placerl.harness.papers.base import Check, Finding, Outcome, by_a_model
+from placerl.harness.papers.number import Number
+from placerl.primitives.fpga.tools import counted
+from placerl.primitives.fpga.tools.counted import Counted
+from placerl.primitives.fpga.tools.resources import Resources
 
 ULTRA_RAM_BYTES, BLOCK_RAM_BYTES = 36_864, 4_608  # 288 and 36 Kibit
 COLUMNS = {"luts": "LUT", "flip_flops": "FF", "block_rams": "BRAM36", "ultra_rams": "URAM", "dsps": "DSP"}

@@ -12,14 +12,14 @@ from typing import Any
 
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.core.suites import Suite
-from harness.mapping.choices import WITH_SIMULATED
-from harness.mapping.strategies.composed_loop import NAMES
-from harness.papers.assumptions import both_numbers, both_outcomes, sentences_of_its_own
-from harness.papers.base import Check, Finding, Outcome
-from harness.papers.evidence import detail, mapping_of, records, select
-from harness.papers.number import Number
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping.choices import WITH_SIMULATED
+from placerl.harness.mapping.strategies.composed_loop import NAMES
+from placerl.harness.papers.assumptions import both_numbers, both_outcomes, sentences_of_its_own
+from placerl.harness.papers.base import Check, Finding, Outcome
+from placerl.harness.papers.evidence import detail, mapping_of, records, select
+from placerl.harness.papers.number import Number
 
 RUNS, PREDICTIONS = "gradient_steps_per_s", "predicted_gradient_steps_per_s"
 NOT_COUNTED = "Transfers have no latency, and the rows do not count them: with one the gains are not known."

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from primitives import sum_tree
-from primitives.sum_tree import SumTree
+from placerl.primitives import sum_tree
+from placerl.primitives.sum_tree import SumTree
 
 CHECKED = 1024
 

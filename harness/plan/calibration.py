@@ -21,17 +21,17 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from harness import workloads
-from harness.core.progress import Report, part
-from harness.measure import statistics
-from harness.measure.conditions import default_core, usable_cores
-from harness.measure.protocol import Case, Protocol, Timing, compare_cases, measure
-from harness.measure.statistics import Comparison
-from harness.plan.tiers import Tier
-from harness.profile import measured
-from harness.profile.cases import primitive_cases
-from harness.profile.cases.base import PrimitiveCase
-from harness.workloads import Workload
+from placerl.harness import workloads
+from placerl.harness.core.progress import Report, part
+from placerl.harness.measure import statistics
+from placerl.harness.measure.conditions import default_core, usable_cores
+from placerl.harness.measure.protocol import Case, Protocol, Timing, compare_cases, measure
+from placerl.harness.measure.statistics import Comparison
+from placerl.harness.plan.tiers import Tier
+from placerl.harness.profile import measured
+from placerl.harness.profile.cases import primitive_cases
+from placerl.harness.profile.cases.base import PrimitiveCase
+from placerl.harness.workloads import Workload
 
 WORKLOAD, BATCH_SIZE = "cartpole-dqn", 256
 PRIMITIVES = ("sum_tree.sample native", "storage.gather", "learner.step native", "environment.step")

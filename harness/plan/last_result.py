@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.mapping import DEFAULT_STRATEGY
-from harness.mapping.choices import HERE
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import DEFAULT_STRATEGY
+from placerl.harness.mapping.choices import HERE
 
 
 def in_words(rows: Sequence[Measurement]) -> str:

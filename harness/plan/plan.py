@@ -9,31 +9,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
-from harness import papers, platforms, workloads
-from harness.compare import rounds
-from harness.compare.parts import ComparedPart, OurSide, label
-from harness.core.errors import UserError
-from harness.core.progress import Report, part
-from harness.core.provenance import Provenance
-from harness.core.revision import CodeWatch
-from harness.core.row import Interrupted
-from harness.core.suites import Suite
-from harness.mapping import DEFAULT_STRATEGY, Mapping, predict
-from harness.measure.conditions import shared_conditions
-from harness.papers import Claim
-from harness.plan.last_result import in_words
-from harness.plan.tiers import TIERS, Tier
-from harness.profile import machine_peaks, measured, simulated
-from harness.runtime import measured_run
-from harness.runtime.measured_run import Extent
-from harness.runtime.options import STRICT, Options
-from harness.store.cell import Cell
-from harness.store.crash_marker import MAX_CRASHES, crash_marker
-from harness.store.peak_memory import CellPeak
-from harness.store.store import Measurement, Run
-from harness.validate import plan as validate
-from harness.workloads import Workload
-from primitives.fpga.export import toolchain
+from placerl.harness import papers, platforms, workloads
+from placerl.harness.compare import rounds
+from placerl.harness.compare.parts import ComparedPart, OurSide, label
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import Report, part
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.revision import CodeWatch
+from placerl.harness.core.row import Interrupted
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import DEFAULT_STRATEGY, Mapping, predict
+from placerl.harness.measure.conditions import shared_conditions
+from placerl.harness.papers import Claim
+from placerl.harness.plan.last_result import in_words
+from placerl.harness.plan.tiers import TIERS, Tier
+from placerl.harness.profile import machine_peaks, measured, simulated
+from placerl.harness.runtime import measured_run
+from placerl.harness.runtime.measured_run import Extent
+from placerl.harness.runtime.options import STRICT, Options
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.crash_marker import MAX_CRASHES, crash_marker
+from placerl.harness.store.peak_memory import CellPeak
+from placerl.harness.store.store import Measurement, Run
+from placerl.harness.validate import plan as validate
+from placerl.harness.workloads import Workload
+from placerl.primitives.fpga.export import toolchain
 
 PRECISION_PREDICTIONS = Suite.PRECISION_PREDICTION
 MACHINE_PEAKS_S = 12.0  # including the set-up of the buffers

@@ -5,10 +5,10 @@ There are three: `quick`, `standard` and `full`. Times are wall-clock budgets on
 
 from dataclasses import dataclass
 
-from harness import workloads as workload
-from harness.compare.equal_steps import StepExtent
-from harness.compare.registry import RLLIB, trains
-from harness.core.errors import UserError
+from placerl.harness import workloads as workload
+from placerl.harness.compare.equal_steps import StepExtent
+from placerl.harness.compare.registry import RLLIB, trains
+from placerl.harness.core.errors import UserError
 
 
 @dataclass(frozen=True)

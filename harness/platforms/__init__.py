@@ -1,6 +1,6 @@
 """Describes platforms, their devices, links and power, from a TOML file or from what this machine has."""
 
-from harness.platforms.schema import (
+from placerl.harness.platforms.schema import (
     THIS_MACHINE,
     PlatformDevice,
     PlatformFile,

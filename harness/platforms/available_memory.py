@@ -10,9 +10,9 @@ from pathlib import Path
 
 import psutil
 
-from harness.core.errors import NotRunError
-from harness.measure.control_groups import V1, ControlGroup, groups, lines
-from primitives.interrupts import whole_imports
+from placerl.harness.core.errors import NotRunError
+from placerl.harness.measure.control_groups import V1, ControlGroup, groups, lines
+from placerl.primitives.interrupts import whole_imports
 
 try:
     with whole_imports():

@@ -21,13 +21,13 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from harness.core.errors import UserError
-from harness.core.provenance import Provenance
-from harness.core.toml_models import TomlTable, check, read_toml, refusal
-from harness.platforms.this_machine import Machine, describe
-from primitives.fpga.devices import catalogue
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.toml_models import TomlTable, check, read_toml, refusal
+from placerl.harness.platforms.this_machine import Machine, describe
+from placerl.primitives.fpga.devices import catalogue
 
-_FOLDER = Path(str(resources.files("harness") / "platforms"))
+_FOLDER = Path(str(resources.files("placerl.harness") / "platforms"))
 THIS_MACHINE = "this-machine"
 _KINDS = {"cuda": "gpu", "opencl": "gpu"}  # kinds of the devices that backends use
 

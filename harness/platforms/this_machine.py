@@ -19,15 +19,15 @@ import numpy as np
 import psutil
 from pydantic import BaseModel, ConfigDict
 
-from harness.measure.conditions import usable_cores, versions
-from harness.measure.cpu_quota import CpuQuota, cpu_quota
-from harness.measure.noise import Noise, measure_noise
-from harness.platforms.energy import rapl_zones
-from primitives import opencl_runtime
-from primitives.backend import BackendStatus
+from placerl.harness.measure.conditions import usable_cores, versions
+from placerl.harness.measure.cpu_quota import CpuQuota, cpu_quota
+from placerl.harness.measure.noise import Noise, measure_noise
+from placerl.harness.platforms.energy import rapl_zones
+from placerl.primitives import opencl_runtime
+from placerl.primitives.backend import BackendStatus
 
 _SYS = Path("/sys")
-_PACKAGES_WITH_BACKENDS = ("primitives.sum_tree", "primitives.learner")
+_PACKAGES_WITH_BACKENDS = ("placerl.primitives.sum_tree", "placerl.primitives.learner")
 _LINK_BYTES = 64 * 1024 * 1024  # stated with every link; a cache of hundreds of MiB may hold it
 _LINK_REPEATS = 5
 _T = TypeVar("_T")
@@ -277,7 +277,7 @@ def _cpu(probe: _Probes) -> Cpu:
 
 
 def _simd_level() -> str:
-    return str(import_module("primitives._native").simd_level())
+    return str(import_module("placerl.primitives._native").simd_level())
 
 
 def _highest_mhz() -> float | None:
@@ -393,7 +393,7 @@ def _statuses(package: str) -> list[BackendStatus]:
 
 def _backends(probe: _Probes) -> Iterable[Backend]:
     for package in _PACKAGES_WITH_BACKENDS:
-        primitive = package.removeprefix("primitives.")
+        primitive = package.removeprefix("placerl.primitives.")
         for status in probe.many(f"backends of {primitive}", partial(_statuses, package)):
             yield Backend(
                 primitive=primitive, name=status.name, available=status.available, reason=status.reason

@@ -27,16 +27,16 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.progress import Report, part
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.measure.conditions import default_core
-from harness.measure.protocol import Case, Protocol, Timing, measure
-from harness.platforms import available_memory, this_machine
-from harness.profile.cases.learners import EMULATED, bfloat16_products
-from primitives import opencl_runtime
-from primitives.quantization.precision import BFLOAT_16
+from placerl.harness.core.progress import Report, part
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.measure.conditions import default_core
+from placerl.harness.measure.protocol import Case, Protocol, Timing, measure
+from placerl.harness.platforms import available_memory, this_machine
+from placerl.harness.profile.cases.learners import EMULATED, bfloat16_products
+from placerl.primitives import opencl_runtime
+from placerl.primitives.quantization.precision import BFLOAT_16
 
 SUITE = Suite.MACHINE_PEAKS
 CACHES = (4, 3, 2, 1.5)
@@ -162,7 +162,7 @@ def buffer_sizes(cache_bytes: list[int], allowed_bytes: int) -> list[int]:
 
 
 def _cpu() -> Iterator[MachinePeak]:
-    from primitives._native import learner
+    from placerl.primitives._native import learner
 
     def block(_: None, calls: int) -> float:
         return float(calls / learner.peak_gflops(calls * 1e-3))  # a call is 10^9 operations
@@ -178,7 +178,7 @@ def _cpu() -> Iterator[MachinePeak]:
 
 
 def _bfloat16_peak() -> MachinePeak:
-    from primitives._native import learner
+    from placerl.primitives._native import learner
 
     def block(_: None, calls: int) -> float:
         return float(calls / learner.peak_gflops(calls * 1e-3, products=BFLOAT_16))

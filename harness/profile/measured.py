@@ -3,17 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from harness.core.progress import Report
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.measure import protocol as measure
-from harness.measure import statistics
-from harness.measure.conditions import default_core
-from harness.profile.cases import PrimitiveCase, all_cases, distinct
-from harness.profile.cases.learners import TRAINED
-from harness.profile.cases.trained import profiled_start
-from harness.workloads import Workload
-from primitives.quantization.precision import FLOAT_32
+from placerl.harness.core.progress import Report
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.measure import protocol as measure
+from placerl.harness.measure import statistics
+from placerl.harness.measure.conditions import default_core
+from placerl.harness.profile.cases import PrimitiveCase, all_cases, distinct
+from placerl.harness.profile.cases.learners import TRAINED
+from placerl.harness.profile.cases.trained import profiled_start
+from placerl.harness.workloads import Workload
+from placerl.primitives.quantization.precision import FLOAT_32
 
 PRECISION_SUITE = Suite.PRECISION_PROFILE
 THREADS = 1  # of PyTorch; a mapping's other parts have cores of their own

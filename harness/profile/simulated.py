@@ -26,30 +26,30 @@ from typing import Any
 
 import numpy as np
 
-from harness import platforms
-from harness.core.errors import UserError
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.mapping import Target, predict
-from harness.platforms import PlatformFile, SourcedNumber
-from harness.profile import machine_peaks
-from harness.profile.cases.base import options_of
-from harness.profile.cases.learners import expect_td_errors, expected_td_errors, random_batch
-from harness.profile.cases.trees import tree_cases
-from harness.profile.cases.work import Work, step_work
-from harness.runtime.simulated_tree import explored
-from harness.workloads import Workload
-from harness.workloads.task import algorithm_of
-from primitives import disk_cache, learner, sum_tree
-from primitives.fpga.cycles import replay as replay_cycles
-from primitives.fpga.devices import catalogue
-from primitives.learner.fpga import LANES, fpga_backend, pipeline, pipeline_resources
-from primitives.learner.fpga.fpga_backend import DEFAULT_SIDE, MODELLED_UNITS, FpgaExecutable
-from primitives.learner.graph_learner import GraphLearner
-from primitives.sum_tree import fpga_backend as sum_tree_backend
-from primitives.sum_tree.levels import levels_of
+from placerl.harness import platforms
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import Target, predict
+from placerl.harness.platforms import PlatformFile, SourcedNumber
+from placerl.harness.profile import machine_peaks
+from placerl.harness.profile.cases.base import options_of
+from placerl.harness.profile.cases.learners import expect_td_errors, expected_td_errors, random_batch
+from placerl.harness.profile.cases.trees import tree_cases
+from placerl.harness.profile.cases.work import Work, step_work
+from placerl.harness.runtime.simulated_tree import explored
+from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives import disk_cache, learner, sum_tree
+from placerl.primitives.fpga.cycles import replay as replay_cycles
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.learner.fpga import LANES, fpga_backend, pipeline, pipeline_resources
+from placerl.primitives.learner.fpga.fpga_backend import DEFAULT_SIDE, MODELLED_UNITS, FpgaExecutable
+from placerl.primitives.learner.graph_learner import GraphLearner
+from placerl.primitives.sum_tree import fpga_backend as sum_tree_backend
+from placerl.primitives.sum_tree.levels import levels_of
 
 SUITE = Suite.SIMULATED_PROFILE
 PREDICTIONS = Suite.SIMULATED_PREDICTION
@@ -248,7 +248,7 @@ def banked_replay(workload: Workload, batch_size: int, device: str) -> list[Meas
     """
     if missing := sum_tree_backend.unavailable_reason():
         return [_not_run(workload, batch_size, device, name, missing) for name in BANKED.values()]
-    from primitives.fpga.cycles.difference_table import CycleDifference, replay_difference
+    from placerl.primitives.fpga.cycles.difference_table import CycleDifference, replay_difference
 
     target, size = Target.parse(device), workload.replay
     design = explored(target, size.capacity, size.fanout, batch_size)

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
 
-from harness.core.provenance import Provenance, weakest
-from harness.mapping import DEFAULT_STRATEGY, VALIDATED
-from harness.papers import Verdict
-from harness.papers.number import Number
-from harness.report.content import Content
-from harness.report.rows.libraries import BaselineComparison
-from harness.report.rows.mappings import HeatMap, PredictedThroughput
-from harness.report.tables import heat_maps
-from harness.validate.rows import HERE
+from placerl.harness.core.provenance import Provenance, weakest
+from placerl.harness.mapping import DEFAULT_STRATEGY, VALIDATED
+from placerl.harness.papers import Verdict
+from placerl.harness.papers.number import Number
+from placerl.harness.report.content import Content
+from placerl.harness.report.rows.libraries import BaselineComparison
+from placerl.harness.report.rows.mappings import HeatMap, PredictedThroughput
+from placerl.harness.report.tables import heat_maps
+from placerl.harness.validate.rows import HERE
 
 SB3 = "sb3"
 """The library that most readers know: comparisons with it come first."""

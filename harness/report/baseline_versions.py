@@ -5,9 +5,9 @@ from typing import Any
 
 import pandas as pd
 
-from harness.compare.parts import OURS
-from harness.papers.evidence import detail, records
-from harness.report.rows.libraries import BaselineVersions
+from placerl.harness.compare.parts import OURS
+from placerl.harness.papers.evidence import detail, records
+from placerl.harness.report.rows.libraries import BaselineVersions
 
 QUANTITIES = {
     "compare": ("gradient_steps_per_s", "replay_cycles_per_s"),

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from harness.papers import Verdict
-from harness.papers.number import Number
-from harness.report.reference import Reference
-from harness.report.rows.libraries import BaselineComparison, BaselineVersions, Learning
-from harness.report.rows.mappings import Choice, PredictedThroughput
-from harness.report.rows.primitives import DeviceRoof, PrimitiveTime, RooflinePoint
-from harness.report.rows.runs import Change, Fact, Gap, NoisyRows
-from harness.report.rows.trainings import Portability, Throughput, TrainingCurve, TrainingResult
-from harness.store.store import RunRecord
+from placerl.harness.papers import Verdict
+from placerl.harness.papers.number import Number
+from placerl.harness.report.reference import Reference
+from placerl.harness.report.rows.libraries import BaselineComparison, BaselineVersions, Learning
+from placerl.harness.report.rows.mappings import Choice, PredictedThroughput
+from placerl.harness.report.rows.primitives import DeviceRoof, PrimitiveTime, RooflinePoint
+from placerl.harness.report.rows.runs import Change, Fact, Gap, NoisyRows
+from placerl.harness.report.rows.trainings import Portability, Throughput, TrainingCurve, TrainingResult
+from placerl.harness.store.store import RunRecord
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from harness.papers.drawing import GRID, INK, SERIES
+from placerl.harness.papers.drawing import GRID, INK, SERIES
 
 # Placeholder colours; the finished SVG has the style sheet's names in their place.
 _COLOURS = {f"#fe00{n:02x}": f"var(--series-{n})" for n in range(1, SERIES + 1)}

@@ -33,21 +33,21 @@ from typing import Any
 
 import pandas as pd
 
-from harness.core.errors import UserError
-from harness.papers import Verdict
-from harness.papers.notes import notes
-from harness.papers.number import Number
-from harness.report import reference, text_tables
-from harness.report.content import Content
-from harness.report.files import write_atomically
-from harness.report.hardware_agent import hardware_agent, time_to_learn
-from harness.report.reading import read_all
-from harness.report.rows.libraries import BaselineComparison, BaselineVersions, Learning
-from harness.report.rows.mappings import Choice, PredictedThroughput
-from harness.report.rows.primitives import DeviceRoof, PrimitiveTime, RooflinePoint
-from harness.report.rows.runs import Change, Fact, Gap, NoisyRows
-from harness.report.rows.trainings import Portability, Throughput, TrainingCurve, TrainingResult
-from harness.store.store import RunRecord, Store
+from placerl.harness.core.errors import UserError
+from placerl.harness.papers import Verdict
+from placerl.harness.papers.notes import notes
+from placerl.harness.papers.number import Number
+from placerl.harness.report import reference, text_tables
+from placerl.harness.report.content import Content
+from placerl.harness.report.files import write_atomically
+from placerl.harness.report.hardware_agent import hardware_agent, time_to_learn
+from placerl.harness.report.reading import read_all
+from placerl.harness.report.rows.libraries import BaselineComparison, BaselineVersions, Learning
+from placerl.harness.report.rows.mappings import Choice, PredictedThroughput
+from placerl.harness.report.rows.primitives import DeviceRoof, PrimitiveTime, RooflinePoint
+from placerl.harness.report.rows.runs import Change, Fact, Gap, NoisyRows
+from placerl.harness.report.rows.trainings import Portability, Throughput, TrainingCurve, TrainingResult
+from placerl.harness.store.store import RunRecord, Store
 
 
 def number_columns(name: str, number: Number | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.core.errors import UserError
+from placerl.harness.core.errors import UserError
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:

@@ -2,8 +2,8 @@
 
 from markupsafe import Markup
 
-from harness.core.provenance import Provenance
-from harness.papers.number import Number, format_value
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers.number import Number, format_value
 
 MARKS = {
     Provenance.MEASURED: "●",

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from harness.core.provenance import Provenance
-from harness.papers.number import Number
-from harness.report.rows.trainings import TrainingCurve
-from harness.report.tables import LAST_EPISODES
-from primitives.fpga.tools.learning_run import LearningRun, committed
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers.number import Number
+from placerl.harness.report.rows.trainings import TrainingCurve
+from placerl.harness.report.tables import LAST_EPISODES
+from placerl.primitives.fpga.tools.learning_run import LearningRun, committed
 
 BOARD_CLOCK_MHZ = 25
 """The clock of the ULX3S board, for which the agent has a top level."""

@@ -2,7 +2,7 @@
 
 To be run after a new reference run is saved (`harness.report.reference`):
 
-    python -m harness.report.headline standard
+    python -m placerl.harness.report.headline standard
 
 It rewrites what stands between two comments of README.md, `docs/pictures/predicted-achieved.svg`, and
 `docs/results/<name>.md`, which lists every verdict that the current checks give for the run, and
@@ -18,21 +18,21 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from harness import papers
-from harness.core.errors import UserError
-from harness.mapping import DEFAULT_STRATEGY
-from harness.papers import Outcome
-from harness.papers.notes import notes
-from harness.papers.number import Number, from_text
-from harness.report import answers, pages, plots, reference
-from harness.report.content import Content
-from harness.report.files import write_atomically
-from harness.report.markdown_text import code, escaped
-from harness.report.reading import read
-from harness.report.reference import Reference
-from harness.store.store import Store
+from placerl.harness import papers
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import DEFAULT_STRATEGY
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.notes import notes
+from placerl.harness.papers.number import Number, from_text
+from placerl.harness.report import answers, pages, plots, reference
+from placerl.harness.report.content import Content
+from placerl.harness.report.files import write_atomically
+from placerl.harness.report.markdown_text import code, escaped
+from placerl.harness.report.reading import read
+from placerl.harness.report.reference import Reference
+from placerl.harness.store.store import Store
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- headline results: begin -->\n", "<!-- headline results: end -->\n"
 WIDTH_PX = 560  # of the picture
 PICTURE = Path("docs", "pictures", "predicted-achieved.svg")
@@ -240,7 +240,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments: those of the command line; by default those of this process.
     """
     parser = argparse.ArgumentParser(
-        "python -m harness.report.headline",
+        "python -m placerl.harness.report.headline",
         description="Write the headline results of a committed reference run: README's table and picture, and "
         "docs/results/NAME.md, the page of verdicts, with the notes on the papers.",
         allow_abbrev=False,

@@ -5,13 +5,13 @@ from typing import Any
 
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.core.suites import Suite
-from harness.measure.timed_case import NOISE_LIMIT, PART_LIMIT
-from harness.papers.evidence import detail, number, records, select
-from harness.papers.number import Number, format_value
-from harness.report.rows.runs import Fact, NoisyRows
-from harness.store import peak_memory
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.suites import Suite
+from placerl.harness.measure.timed_case import NOISE_LIMIT, PART_LIMIT
+from placerl.harness.papers.evidence import detail, number, records, select
+from placerl.harness.papers.number import Number, format_value
+from placerl.harness.report.rows.runs import Fact, NoisyRows
+from placerl.harness.store import peak_memory
 
 LARGEST_CELLS = 5
 """How many cells, those with the largest peaks of memory, are shown."""

@@ -1,7 +1,7 @@
 """Names the timed operations for people: "replay sample, alongside the learner", not `beside_learner.sample`."""
 
-from harness.mapping.strategies.pearl24 import IN_STREAMS
-from harness.profile.simulated import IN_PIPELINES
+from placerl.harness.mapping.strategies.pearl24 import IN_STREAMS
+from placerl.harness.profile.simulated import IN_PIPELINES
 
 PARTS = {
     "actor.infer": "action inference",

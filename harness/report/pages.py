@@ -12,23 +12,23 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from harness import papers
-from harness.core.provenance import Provenance
-from harness.mapping import DEFAULT_STRATEGY
-from harness.papers import Outcome, Verdict
-from harness.papers.evidence import detail, number, records
-from harness.papers.notes import notes
-from harness.papers.number import from_text
-from harness.plan import plan
-from harness.report import answers, machine_facts, plots, roofline_plot, what_if
-from harness.report.content import Content
-from harness.report.drawing import same_drawing
-from harness.report.formatting import MARKS, row_ranges, show, whole
-from harness.report.hardware_agent import BOARD_CLOCK_MHZ, hardware_agent, time_to_learn
-from harness.report.names import people_s_kind, people_s_name
-from harness.report.rows.primitives import PrimitiveTime
-from harness.report.rows.runs import Fact
-from harness.report.tables import LAST_EPISODES, heat_maps, optional_size
+from placerl.harness import papers
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import DEFAULT_STRATEGY
+from placerl.harness.papers import Outcome, Verdict
+from placerl.harness.papers.evidence import detail, number, records
+from placerl.harness.papers.notes import notes
+from placerl.harness.papers.number import from_text
+from placerl.harness.plan import plan
+from placerl.harness.report import answers, machine_facts, plots, roofline_plot, what_if
+from placerl.harness.report.content import Content
+from placerl.harness.report.drawing import same_drawing
+from placerl.harness.report.formatting import MARKS, row_ranges, show, whole
+from placerl.harness.report.hardware_agent import BOARD_CLOCK_MHZ, hardware_agent, time_to_learn
+from placerl.harness.report.names import people_s_kind, people_s_name
+from placerl.harness.report.rows.primitives import PrimitiveTime
+from placerl.harness.report.rows.runs import Fact
+from placerl.harness.report.tables import LAST_EPISODES, heat_maps, optional_size
 
 FOLDER = Path(__file__).parent / "templates"
 SETTINGS = {

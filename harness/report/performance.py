@@ -5,14 +5,14 @@ from typing import Any
 
 import pandas as pd
 
-from harness.compare.parts import OURS
-from harness.core.suites import Suite
-from harness.mapping import Loop
-from harness.papers.evidence import detail, last_attempts, mapping_of, noisy, number, records
-from harness.papers.portability import beside_baselines
-from harness.report.rows.trainings import Portability, Throughput
-from harness.report.tables import optional_size, whole_detail
-from harness.validate.portability import over_platforms
+from placerl.harness.compare.parts import OURS
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import Loop
+from placerl.harness.papers.evidence import detail, last_attempts, mapping_of, noisy, number, records
+from placerl.harness.papers.portability import beside_baselines
+from placerl.harness.report.rows.trainings import Portability, Throughput
+from placerl.harness.report.tables import optional_size, whole_detail
+from placerl.harness.validate.portability import over_platforms
 
 RATE, EXPERIENCES = "gradient_steps_per_s", "experiences_per_s"
 SUITES = (Suite.RUN, Suite.VALIDATION, Suite.COMPARE)

@@ -11,9 +11,9 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from harness.core.provenance import Provenance
-from harness.papers import Verdict
-from harness.papers.drawing import (
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers import Verdict
+from placerl.harness.papers.drawing import (
     GRID,
     INK,
     LINES,
@@ -31,13 +31,13 @@ from harness.papers.drawing import (
     seconds,
     thousands,
 )
-from harness.report.drawing import STYLE, svg
-from harness.report.formatting import MARKS
-from harness.report.names import people_s_name
-from harness.report.rows.libraries import BaselineComparison
-from harness.report.rows.mappings import HeatMap, PredictedThroughput
-from harness.report.rows.primitives import PrimitiveTime
-from harness.report.rows.trainings import TrainingCurve
+from placerl.harness.report.drawing import STYLE, svg
+from placerl.harness.report.formatting import MARKS
+from placerl.harness.report.names import people_s_name
+from placerl.harness.report.rows.libraries import BaselineComparison
+from placerl.harness.report.rows.mappings import HeatMap, PredictedThroughput
+from placerl.harness.report.rows.primitives import PrimitiveTime
+from placerl.harness.report.rows.trainings import TrainingCurve
 
 
 def time_over_batch(workload: str, primitive: str, times: Sequence[PrimitiveTime]) -> Markup:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from harness import papers
-from harness.papers.evidence import last_attempts
-from harness.report import machine_facts, performance, roofline, tables
-from harness.report.baseline_versions import baseline_versions
-from harness.report.content import Content
-from harness.report.reference import Reference, beside, runs_with_results
-from harness.store.store import RunRecord, Store
+from placerl.harness import papers
+from placerl.harness.papers.evidence import last_attempts
+from placerl.harness.report import machine_facts, performance, roofline, tables
+from placerl.harness.report.baseline_versions import baseline_versions
+from placerl.harness.report.content import Content
+from placerl.harness.report.reference import Reference, beside, runs_with_results
+from placerl.harness.store.store import RunRecord, Store
 
 
 def platforms(runs: Iterable[RunRecord]) -> list[RunRecord]:

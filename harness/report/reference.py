@@ -1,10 +1,10 @@
 """Saves and loads reference runs: runs in `results/reference/`, which a report compares with a new run.
 
 A reference is two files: `<name>.json`, the run with its machine, and `<name>.parquet`, its measurements. To save the
-last run of a store: `python -m harness.report.reference results/placerl.sqlite standard`. To keep the file small for
-git, a row with very many samples (the returns of a training's episodes) keeps evenly spaced ones, and its details
-give the original number (`samples_measured`). The samples of a timed row are times converted to full core speed; the
-times as the clock gave them are left out.
+last run of a store: `python -m placerl.harness.report.reference results/placerl.sqlite standard`. To keep the file
+small for git, a row with very many samples (the returns of a training's episodes) keeps evenly spaced ones, and its
+details give the original number (`samples_measured`). The samples of a timed row are times converted to full core
+speed; the times as the clock gave them are left out.
 """
 
 import argparse
@@ -19,14 +19,14 @@ from typing import Any
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
-from harness.core.errors import UserError
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.measure.statistics import evenly_spread
-from harness.measure.timed_case import EXPOSURE
-from harness.papers.published import FOLDER as PAPERS_FOLDER
-from harness.report.files import write_atomically
-from harness.store.store import RunRecord, Store
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.measure.statistics import evenly_spread
+from placerl.harness.measure.timed_case import EXPOSURE
+from placerl.harness.papers.published import FOLDER as PAPERS_FOLDER
+from placerl.harness.report.files import write_atomically
+from placerl.harness.store.store import RunRecord, Store
 
 FOLDER = PAPERS_FOLDER.parent / "reference"
 MOST_SAMPLES = 1000
@@ -179,7 +179,7 @@ def _load(path: Path) -> Reference:
     except (OSError, ValidationError, ValueError, TypeError, KeyError) as error:
         first_line = str(error).partition("\n")[0]
         raise UserError(
-            path, table_path.name, first_line, "a reference as harness.report.reference saves it"
+            path, table_path.name, first_line, "a reference as placerl.harness.report.reference saves it"
         ) from error
     return Reference(path.stem, run, rows)
 
@@ -203,7 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments: those of the command line; by default those of this process.
     """
     parser = argparse.ArgumentParser(
-        "python -m harness.report.reference",
+        "python -m placerl.harness.report.reference",
         description="Save the last run of a store as a reference run, with which reports compare later runs.",
     )
     parser.add_argument("store", type=Path, metavar="STORE", help="path of the store: results/placerl.sqlite")

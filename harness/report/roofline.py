@@ -12,17 +12,17 @@ from typing import Any
 
 import pandas as pd
 
-from harness.core.provenance import Provenance, weakest
-from harness.core.suites import Suite
-from harness.papers.evidence import detail, number, records, select
-from harness.papers.number import Number, merge_rows, ratio
-from harness.profile import machine_peaks as measured_roofs
-from harness.profile import simulated
-from harness.report.rows.primitives import PEAK, DeviceRoof, RooflinePoint
-from harness.report.tables import optional_size
-from primitives.quantization.precision import BFLOAT_16
+from placerl.harness.core.provenance import Provenance, weakest
+from placerl.harness.core.suites import Suite
+from placerl.harness.papers.evidence import detail, number, records, select
+from placerl.harness.papers.number import Number, merge_rows, ratio
+from placerl.harness.profile import machine_peaks as measured_roofs
+from placerl.harness.profile import simulated
+from placerl.harness.report.rows.primitives import PEAK, DeviceRoof, RooflinePoint
+from placerl.harness.report.tables import optional_size
+from placerl.primitives.quantization.precision import BFLOAT_16
 
-COUNTED = "counted from shapes (harness.profile.cases.work)"
+COUNTED = "counted from shapes (placerl.harness.profile.cases.work)"
 PRECISIONS = (BFLOAT_16,)
 """Precisions other than float32 in which a gradient step has the same operations as in float32."""
 _BINARY = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))

@@ -8,10 +8,10 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
-from harness.papers.drawing import INK, colour, legend_below, logarithmic, marker, new_figure, plain
-from harness.report.drawing import STYLE, svg
-from harness.report.names import people_s_name
-from harness.report.rows.primitives import PEAK, DeviceRoof, RooflinePoint
+from placerl.harness.papers.drawing import INK, colour, legend_below, logarithmic, marker, new_figure, plain
+from placerl.harness.report.drawing import STYLE, svg
+from placerl.harness.report.names import people_s_name
+from placerl.harness.report.rows.primitives import PEAK, DeviceRoof, RooflinePoint
 
 _ROOF_LINES = ("-", "--", "-.", ":")
 PRIMITIVES = ("learner.step", "actor.infer", "sum_tree.sample", "sum_tree.update", "sum_tree.insert")

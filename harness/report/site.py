@@ -8,11 +8,11 @@ per machine.
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.core.errors import UserError
-from harness.report import pages, reference
-from harness.report.content import Content
-from harness.report.files import write_atomically
-from harness.report.reading import read_all
+from placerl.harness.core.errors import UserError
+from placerl.harness.report import pages, reference
+from placerl.harness.report.content import Content
+from placerl.harness.report.files import write_atomically
+from placerl.harness.report.reading import read_all
 
 
 def write(store: Path, folder: Path, references: Path | None = None) -> tuple[Path, Content]:

@@ -9,26 +9,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.compare.learning import BEST, END
-from harness.compare.parts import judged_parts
-from harness.core.provenance import Provenance, weakest
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.mapping import DEFAULT_STRATEGY, VALIDATED, Loop
-from harness.papers.evidence import ERROR, detail, error_of, mapping_of, number, records, select
-from harness.papers.number import Number, merge_rows, ratio
-from harness.plan.plan import PRECISION_PREDICTIONS
-from harness.profile.measured import PRECISION_SUITE as PRECISION_PROFILE
-from harness.report.names import people_s_name
-from harness.report.rows.libraries import BaselineComparison, Learning
-from harness.report.rows.mappings import Choice, HeatMap, PredictedThroughput
-from harness.report.rows.primitives import PrimitiveTime
-from harness.report.rows.runs import Change, Gap
-from harness.report.rows.trainings import TrainingCurve, TrainingResult
-from harness.runtime.options import Fusion
-from harness.store.diff import diff
-from harness.validate.plan import PRECISION_SUITE as PRECISION_VALIDATION
-from harness.validate.rows import HERE, WITH_SIMULATED
+from placerl.harness.compare.learning import BEST, END
+from placerl.harness.compare.parts import judged_parts
+from placerl.harness.core.provenance import Provenance, weakest
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import DEFAULT_STRATEGY, VALIDATED, Loop
+from placerl.harness.papers.evidence import ERROR, detail, error_of, mapping_of, number, records, select
+from placerl.harness.papers.number import Number, merge_rows, ratio
+from placerl.harness.plan.plan import PRECISION_PREDICTIONS
+from placerl.harness.profile.measured import PRECISION_SUITE as PRECISION_PROFILE
+from placerl.harness.report.names import people_s_name
+from placerl.harness.report.rows.libraries import BaselineComparison, Learning
+from placerl.harness.report.rows.mappings import Choice, HeatMap, PredictedThroughput
+from placerl.harness.report.rows.primitives import PrimitiveTime
+from placerl.harness.report.rows.runs import Change, Gap
+from placerl.harness.report.rows.trainings import TrainingCurve, TrainingResult
+from placerl.harness.runtime.options import Fusion
+from placerl.harness.store.diff import diff
+from placerl.harness.validate.plan import PRECISION_SUITE as PRECISION_VALIDATION
+from placerl.harness.validate.rows import HERE, WITH_SIMULATED
 
 LAST_EPISODES = 10  # number of episodes in the mean of the last return
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from harness.core.suites import Suite
-from harness.papers.number import Number, format_value
-from harness.report.content import Content
-from harness.report.formatting import scale_and_unit
-from harness.report.markdown_text import escaped, hidden
-from harness.report.rows.primitives import PrimitiveTime
-from harness.report.rows.trainings import Throughput
+from placerl.harness.core.suites import Suite
+from placerl.harness.papers.number import Number, format_value
+from placerl.harness.report.content import Content
+from placerl.harness.report.formatting import scale_and_unit
+from placerl.harness.report.markdown_text import escaped, hidden
+from placerl.harness.report.rows.primitives import PrimitiveTime
+from placerl.harness.report.rows.trainings import Throughput
 
 SUFFIXES = {"markdown": ".md", "latex": ".tex"}
 _LATEX = {

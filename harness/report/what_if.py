@@ -12,13 +12,13 @@ from typing import Any
 
 import pandas as pd
 
-from harness import platforms, workloads
-from harness.core.errors import UserError
-from harness.core.suites import Suite
-from harness.mapping import absent_platforms
-from harness.mapping.target import Target, storage_on
-from harness.papers.evidence import detail, records
-from harness.profile import simulated
+from placerl.harness import platforms, workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import absent_platforms
+from placerl.harness.mapping.target import Target, storage_on
+from placerl.harness.papers.evidence import detail, records
+from placerl.harness.profile import simulated
 
 PRIMITIVES = (
     "actor.infer",

@@ -21,19 +21,19 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from harness.core.provenance import Provenance
-from harness.mapping import Mapping
-from harness.mapping.base import Platform
-from harness.mapping.loop import HOST, LEARNER
-from harness.runtime.clock import Device, VirtualTime
-from harness.runtime.on_policy import OnPolicyTraining
-from harness.runtime.options import STRICT, Options
-from harness.workloads import Workload
-from primitives.algorithms.ppo import Rollout, advantages
-from primitives.algorithms.ppo_objective import PpoObjective
-from primitives.fpga.cycles.ppo_steps import Propagation
-from primitives.learner.graph_learner import GraphLearner
-from primitives.learner.native import native_backend
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.base import Platform
+from placerl.harness.mapping.loop import HOST, LEARNER
+from placerl.harness.runtime.clock import Device, VirtualTime
+from placerl.harness.runtime.on_policy import OnPolicyTraining
+from placerl.harness.runtime.options import STRICT, Options
+from placerl.harness.workloads import Workload
+from placerl.primitives.algorithms.ppo import Rollout, advantages
+from placerl.primitives.algorithms.ppo_objective import PpoObjective
+from placerl.primitives.fpga.cycles.ppo_steps import Propagation
+from placerl.primitives.learner.graph_learner import GraphLearner
+from placerl.primitives.learner.native import native_backend
 
 Made = TypeVar("Made")
 HOST_TERMS = ("environment", "draw", "prepare", "deal", "objective")

@@ -1,14 +1,14 @@
 """Checks before a training starts that the machine and the workload support its options."""
 
-from harness.core.errors import UserError
-from harness.mapping import Mapping
-from harness.measure.conditions import usable_cores
-from harness.runtime import compose, memory, native_iterations, native_threads
-from harness.runtime.iteration import check_overlap, collected_rows
-from harness.runtime.learners.creation import check_streams
-from harness.runtime.options import STRICT, Fusion, Options, is_on_policy
-from harness.runtime.reallocation import check_learners, check_shares_gradients
-from harness.workloads.task import Task
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Mapping
+from placerl.harness.measure.conditions import usable_cores
+from placerl.harness.runtime import compose, memory, native_iterations, native_threads
+from placerl.harness.runtime.iteration import check_overlap, collected_rows
+from placerl.harness.runtime.learners.creation import check_streams
+from placerl.harness.runtime.options import STRICT, Fusion, Options, is_on_policy
+from placerl.harness.runtime.reallocation import check_learners, check_shares_gradients
+from placerl.harness.workloads.task import Task
 
 _OF_A_REPLAY = (
     "presampled_batches",

@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from harness.core.errors import UserError
-from harness.core.provenance import Provenance
-from harness.mapping import Entry, Mapping, PerformanceTable, Prediction, Problem, Target
-from harness.mapping.candidates import REFERENCE, candidates
-from harness.mapping.strategies.pearl24 import Pearl24
-from harness.measure.protocol import Case, Protocol, Timing, measure
-from harness.platforms import of_this_machine
-from harness.runtime.learners.creation import learner_of
-from harness.runtime.options import STRICT, Options
-from harness.workloads.custom_task import CustomTask
-from primitives import learner, sum_tree
-from primitives.learner import Learner
-from primitives.replay import Storage
-from primitives.sum_tree import SumTree
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Entry, Mapping, PerformanceTable, Prediction, Problem, Target
+from placerl.harness.mapping.candidates import REFERENCE, candidates
+from placerl.harness.mapping.strategies.pearl24 import Pearl24
+from placerl.harness.measure.protocol import Case, Protocol, Timing, measure
+from placerl.harness.platforms import of_this_machine
+from placerl.harness.runtime.learners.creation import learner_of
+from placerl.harness.runtime.options import STRICT, Options
+from placerl.harness.workloads.custom_task import CustomTask
+from placerl.primitives import learner, sum_tree
+from placerl.primitives.learner import Learner
+from placerl.primitives.replay import Storage
+from placerl.primitives.sum_tree import SumTree
 
 BESIDE = ("binary", REFERENCE)
 """Backends that exist only to be compared with, and take no part in the choice."""

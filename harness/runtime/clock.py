@@ -24,13 +24,13 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Generic, NamedTuple
 
-from harness.core.provenance import Provenance, weakest
-from harness.mapping import Mapping
-from harness.mapping.base import Platform
-from harness.mapping.loop import ACTORS, HOST, LEARNER, NO_INPUTS, RMM, STORAGE, Made, Value
-from harness.measure.full_speed import own_time
-from harness.runtime import time_provenance
-from primitives.learner import Learner
+from placerl.harness.core.provenance import Provenance, weakest
+from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.base import Platform
+from placerl.harness.mapping.loop import ACTORS, HOST, LEARNER, NO_INPUTS, RMM, STORAGE, Made, Value
+from placerl.harness.measure.full_speed import own_time
+from placerl.harness.runtime import time_provenance
+from placerl.primitives.learner import Learner
 
 _NO_LINKS: MappingABC[tuple[str, str], float] = {}
 _ALL_AT_ONCE: MappingABC[str, int] = {}

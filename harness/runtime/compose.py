@@ -8,30 +8,30 @@ from typing import Any, cast
 
 import numpy as np
 
-from harness import environments
-from harness.core.errors import UserError
-from harness.core.provenance import Provenance
-from harness.environments import env_pool, native_pool
-from harness.environments.env_pool import EnvironmentPool
-from harness.environments.native_pool import NativePool
-from harness.mapping import Mapping, Target
-from harness.mapping.loop import TD_ERROR
-from harness.runtime import simulated_tree, time_provenance
-from harness.runtime.actors.in_process import Actors, InlineActors, ThreadActors
-from harness.runtime.actors.pool import ActorPlan, ActorPool
-from harness.runtime.learner_memory import check_learner
-from harness.runtime.learners.creation import created, learner_of, precision_of
-from harness.runtime.options import STRICT, Fusion, InitialPriorities, Options
-from harness.runtime.timed_storage import FetchedStorage, TimedDeviceStorage, TimedStorage
-from harness.workloads import custom_task
-from harness.workloads.custom_task import CustomTask
-from harness.workloads.task import Task, algorithm_of, columns_of
-from primitives import learner, sum_tree
-from primitives.learner import Learner
-from primitives.learner.fused import FusedSteps
-from primitives.learner.relaxed import RelaxedSteps
-from primitives.quantization.precision import FLOAT_32
-from primitives.replay import (
+from placerl.harness import environments
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.environments import env_pool, native_pool
+from placerl.harness.environments.env_pool import EnvironmentPool
+from placerl.harness.environments.native_pool import NativePool
+from placerl.harness.mapping import Mapping, Target
+from placerl.harness.mapping.loop import TD_ERROR
+from placerl.harness.runtime import simulated_tree, time_provenance
+from placerl.harness.runtime.actors.in_process import Actors, InlineActors, ThreadActors
+from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool
+from placerl.harness.runtime.learner_memory import check_learner
+from placerl.harness.runtime.learners.creation import created, learner_of, precision_of
+from placerl.harness.runtime.options import STRICT, Fusion, InitialPriorities, Options
+from placerl.harness.runtime.timed_storage import FetchedStorage, TimedDeviceStorage, TimedStorage
+from placerl.harness.workloads import custom_task
+from placerl.harness.workloads.custom_task import CustomTask
+from placerl.harness.workloads.task import Task, algorithm_of, columns_of
+from placerl.primitives import learner, sum_tree
+from placerl.primitives.learner import Learner
+from placerl.primitives.learner.fused import FusedSteps
+from placerl.primitives.learner.relaxed import RelaxedSteps
+from placerl.primitives.quantization.precision import FLOAT_32
+from placerl.primitives.replay import (
     ConcurrentReplay,
     FieldSpec,
     LinearSchedule,
@@ -40,8 +40,8 @@ from primitives.replay import (
     UniformReplay,
     device,
 )
-from primitives.replay.base import Replay
-from primitives.replay.device import RowMemory
+from placerl.primitives.replay.base import Replay
+from placerl.primitives.replay.device import RowMemory
 
 STORING_DEVICES = tuple(status.name for status in device.backends())
 """Kinds of devices whose memory can hold the replay's transitions. Simulated devices keep them in the host's memory."""

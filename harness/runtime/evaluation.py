@@ -9,11 +9,11 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from harness import environments
-from harness.runtime.actors.actor import Episode
-from harness.runtime.training import Progress
-from harness.workloads import Workload
-from harness.workloads.task import columns_of
+from placerl.harness import environments
+from placerl.harness.runtime.actors.actor import Episode
+from placerl.harness.runtime.training import Progress
+from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import columns_of
 
 EPISODES = 20
 """Episodes of an evaluation, and of a mean that is compared with a threshold."""

@@ -6,9 +6,9 @@ It is the smallest unit in which both numbers are whole, or a multiple of that u
 from dataclasses import dataclass
 from math import gcd
 
-from harness.core.errors import UserError
-from harness.workloads import TrainingTable as Settings
-from harness.workloads.task import Task
+from placerl.harness.core.errors import UserError
+from placerl.harness.workloads import TrainingTable as Settings
+from placerl.harness.workloads.task import Task
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ took 0.43 GB; the estimate is 0.57 GB.
 import math
 from dataclasses import dataclass
 
-from harness.core.errors import UserError
-from harness.platforms.available_memory import NotEnoughMemory, available_bytes
-from harness.workloads.custom_task import CustomTask
-from harness.workloads.task import Task, algorithm_of
-from primitives.algorithms import tree
-from primitives.algorithms.custom import CustomAlgorithm
-from primitives.algorithms.networks import parameter_count
+from placerl.harness.core.errors import UserError
+from placerl.harness.platforms.available_memory import NotEnoughMemory, available_bytes
+from placerl.harness.workloads.custom_task import CustomTask
+from placerl.harness.workloads.task import Task, algorithm_of
+from placerl.primitives.algorithms import tree
+from placerl.primitives.algorithms.custom import CustomAlgorithm
+from placerl.primitives.algorithms.networks import parameter_count
 
 WORD_BYTES = 4
 

@@ -3,14 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
-from harness.core.errors import UserError
-from harness.mapping.base import Loop
-from harness.mapping.problem import problem_of
-from harness.mapping.target import Mapping
-from harness.measure.conditions import usable_cores
-from harness.runtime import compose
-from harness.runtime.options import Fusion, Options, is_on_policy
-from harness.workloads import Workload
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping.base import Loop
+from placerl.harness.mapping.problem import problem_of
+from placerl.harness.mapping.target import Mapping
+from placerl.harness.measure.conditions import usable_cores
+from placerl.harness.runtime import compose
+from placerl.harness.runtime.options import Fusion, Options, is_on_policy
+from placerl.harness.workloads import Workload
 
 
 def under(loop: Loop, options: Options, item: Workload, mapping: Mapping, batch_size: int) -> Options:

@@ -7,25 +7,25 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Interrupted, Measurement
-from harness.core.suites import Suite
-from harness.mapping import Mapping
-from harness.mapping.assignments import Assignment
-from harness.mapping.metrics import per_watt
-from harness.measure import statistics
-from harness.measure.conditions import conditions
-from harness.platforms.energy import EnergyMeter, meter_of
-from harness.runtime import simulated_tree
-from harness.runtime.actors.actor import Episode
-from harness.runtime.evaluation import EPISODES, LIMIT_S, Act, Evaluation, best_mean, solved
-from harness.runtime.learners.creation import delay_of
-from harness.runtime.native_threads import ThreadedTraining
-from harness.runtime.on_policy import start
-from harness.runtime.options import STRICT, Fusion, Options
-from harness.runtime.training import Progress
-from harness.workloads import Workload
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Interrupted, Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.assignments import Assignment
+from placerl.harness.mapping.metrics import per_watt
+from placerl.harness.measure import statistics
+from placerl.harness.measure.conditions import conditions
+from placerl.harness.platforms.energy import EnergyMeter, meter_of
+from placerl.harness.runtime import simulated_tree
+from placerl.harness.runtime.actors.actor import Episode
+from placerl.harness.runtime.evaluation import EPISODES, LIMIT_S, Act, Evaluation, best_mean, solved
+from placerl.harness.runtime.learners.creation import delay_of
+from placerl.harness.runtime.native_threads import ThreadedTraining
+from placerl.harness.runtime.on_policy import start
+from placerl.harness.runtime.options import STRICT, Fusion, Options
+from placerl.harness.runtime.training import Progress
+from placerl.harness.workloads import Workload
 
 # long compared with the clock and one episode's reset, short compared with the machine's drift
 STRETCH_S = 0.5

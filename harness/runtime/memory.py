@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from harness.core.errors import UserError
-from harness.platforms.available_memory import available_bytes
-from harness.workloads.task import Task, columns_of
+from placerl.harness.core.errors import UserError
+from placerl.harness.platforms.available_memory import available_bytes
+from placerl.harness.workloads.task import Task, columns_of
 
 PROCESS_BYTES = 250 * 2**20
 """Memory assumed for one actor process with PyTorch and MuJoCo. Two processes on Hopper-v5 each had 197 MiB of their

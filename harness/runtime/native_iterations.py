@@ -2,17 +2,17 @@
 
 import numpy as np
 
-from harness.core.errors import UserError
-from harness.core.provenance import Provenance
-from harness.mapping import Mapping, Target
-from harness.runtime.actors.actor import Episode
-from harness.runtime.compose import check_native_environments, environment_seeds
-from harness.runtime.on_policy_loop import OnPolicyLoop
-from harness.runtime.options import STRICT, Fusion, Options
-from harness.workloads import Workload
-from harness.workloads.task import Task, algorithm_of
-from primitives.environments import make_native
-from primitives.training.on_policy import OnPolicyIterations, Sources, refusal
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Mapping, Target
+from placerl.harness.runtime.actors.actor import Episode
+from placerl.harness.runtime.compose import check_native_environments, environment_seeds
+from placerl.harness.runtime.on_policy_loop import OnPolicyLoop
+from placerl.harness.runtime.options import STRICT, Fusion, Options
+from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import Task, algorithm_of
+from placerl.primitives.environments import make_native
+from placerl.primitives.training.on_policy import OnPolicyIterations, Sources, refusal
 
 NATIVE = Target("native")
 

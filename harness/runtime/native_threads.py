@@ -10,24 +10,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.core.errors import UserError
-from harness.core.provenance import Provenance
-from harness.mapping import Mapping
-from harness.measure.conditions import usable_cores
-from harness.runtime import memory
-from harness.runtime.actors.actor import Episode
-from harness.runtime.compose import replay_of, storage_of
-from harness.runtime.learner_memory import check_learner
-from harness.runtime.options import STRICT, Fusion, Options, is_on_policy
-from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Progress
-from harness.workloads import Workload
-from harness.workloads.custom_task import CustomTask
-from harness.workloads.task import Task, algorithm_of
-from primitives import learner
-from primitives.environments import factory as native_environments
-from primitives.learner import UnsupportedOperationError
-from primitives.replay import ConcurrentReplay
-from primitives.training.parallel import Pacing, ParallelTraining
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Mapping
+from placerl.harness.measure.conditions import usable_cores
+from placerl.harness.runtime import memory
+from placerl.harness.runtime.actors.actor import Episode
+from placerl.harness.runtime.compose import replay_of, storage_of
+from placerl.harness.runtime.learner_memory import check_learner
+from placerl.harness.runtime.options import STRICT, Fusion, Options, is_on_policy
+from placerl.harness.runtime.training import WARM_UP_GRADIENT_STEPS, Progress
+from placerl.harness.workloads import Workload
+from placerl.harness.workloads.custom_task import CustomTask
+from placerl.harness.workloads.task import Task, algorithm_of
+from placerl.primitives import learner
+from placerl.primitives.environments import factory as native_environments
+from placerl.primitives.learner import UnsupportedOperationError
+from placerl.primitives.replay import ConcurrentReplay
+from placerl.primitives.training.parallel import Pacing, ParallelTraining
 
 MAPPING = "native-native-cpu"
 LEAD = 64

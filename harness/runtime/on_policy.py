@@ -7,24 +7,24 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from harness.core.errors import UserError
-from harness.mapping import Mapping
-from harness.mapping.base import Platform
-from harness.mapping.loop import HOST, LEARNER
-from harness.runtime.actors.actor import Episode
-from harness.runtime.actors.in_process import Actors
-from harness.runtime.actors.pool import ActorPlan
-from harness.runtime.clock import VirtualTime, time_of, weights_bytes
-from harness.runtime.compose import actors_of, check_processes, start_actors
-from harness.runtime.native_iterations import NativeIterations, chosen_fusion
-from harness.runtime.on_policy_loop import OnPolicyLoop
-from harness.runtime.options import STRICT, Fusion, Options, is_on_policy
-from harness.runtime.training import Training, links_of_map
-from harness.workloads import Workload
-from harness.workloads.task import columns_of
-from primitives.algorithms.ppo import Rollout
-from primitives.learner import Learner
-from primitives.replay import FieldSpec
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.base import Platform
+from placerl.harness.mapping.loop import HOST, LEARNER
+from placerl.harness.runtime.actors.actor import Episode
+from placerl.harness.runtime.actors.in_process import Actors
+from placerl.harness.runtime.actors.pool import ActorPlan
+from placerl.harness.runtime.clock import VirtualTime, time_of, weights_bytes
+from placerl.harness.runtime.compose import actors_of, check_processes, start_actors
+from placerl.harness.runtime.native_iterations import NativeIterations, chosen_fusion
+from placerl.harness.runtime.on_policy_loop import OnPolicyLoop
+from placerl.harness.runtime.options import STRICT, Fusion, Options, is_on_policy
+from placerl.harness.runtime.training import Training, links_of_map
+from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import columns_of
+from placerl.primitives.algorithms.ppo import Rollout
+from placerl.primitives.learner import Learner
+from placerl.primitives.replay import FieldSpec
 
 
 class OnPolicyTraining(OnPolicyLoop):

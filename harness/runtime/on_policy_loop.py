@@ -9,17 +9,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from harness.core.errors import UserError
-from harness.mapping import Mapping
-from harness.measure.conditions import set_blas_threads
-from harness.runtime.actors.actor import Episode
-from harness.runtime.clock import RealTime
-from harness.runtime.learners.creation import learner_of
-from harness.runtime.options import Fusion, Options
-from harness.runtime.training import Progress
-from harness.workloads import Workload
-from primitives.algorithms.ppo import PPO
-from primitives.learner import Learner
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Mapping
+from placerl.harness.measure.conditions import set_blas_threads
+from placerl.harness.runtime.actors.actor import Episode
+from placerl.harness.runtime.clock import RealTime
+from placerl.harness.runtime.learners.creation import learner_of
+from placerl.harness.runtime.options import Fusion, Options
+from placerl.harness.runtime.training import Progress
+from placerl.harness.workloads import Workload
+from placerl.primitives.algorithms.ppo import PPO
+from placerl.primitives.learner import Learner
 
 
 class OnPolicyLoop(ABC):

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from harness.core.checked import checked
-from harness.workloads import Workload, override
-from harness.workloads.custom_task import CustomTask
-from harness.workloads.task import Task
-from primitives.algorithms.ppo import PPO
+from placerl.harness.core.checked import checked
+from placerl.harness.workloads import Workload, override
+from placerl.harness.workloads.custom_task import CustomTask
+from placerl.harness.workloads.task import Task
+from placerl.primitives.algorithms.ppo import PPO
 
 
 class Fusion(StrEnum):

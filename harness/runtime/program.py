@@ -16,16 +16,16 @@ from typing import Annotated, Any
 import gymnasium
 from pydantic import Field
 
-from harness.core.checked import checked
-from harness.core.errors import UserError
-from harness.mapping import Mapping
-from harness.runtime import check_options
-from harness.runtime.choice import choose
-from harness.runtime.options import STRICT, Options
-from harness.runtime.training import Training
-from harness.workloads import ReplayTable, TrainingTable, custom_task
-from harness.workloads.custom_task import CustomTask, MakeEnvironment
-from primitives.algorithms.custom import Act, CustomAlgorithm, MisfitError, Step
+from placerl.harness.core.checked import checked
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime import check_options
+from placerl.harness.runtime.choice import choose
+from placerl.harness.runtime.options import STRICT, Options
+from placerl.harness.runtime.training import Training
+from placerl.harness.workloads import ReplayTable, TrainingTable, custom_task
+from placerl.harness.workloads.custom_task import CustomTask, MakeEnvironment
+from placerl.primitives.algorithms.custom import Act, CustomAlgorithm, MisfitError, Step
 
 
 @checked

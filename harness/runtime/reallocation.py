@@ -18,19 +18,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.core.errors import UserError
-from harness.mapping import Mapping
-from harness.mapping.base import Platform
-from harness.runtime.actors.pool import ActorPool
-from harness.runtime.clock import simulated_s
-from harness.runtime.learners.accelerated import AcceleratedLearner, SimulatedAcceleratedLearner
-from harness.runtime.learners.gradient_graphs import BACKENDS
-from harness.runtime.learners.parallel_updates import ParallelLearner
-from harness.runtime.options import STRICT, Options
-from harness.workloads.custom_task import CustomTask
-from harness.workloads.task import Task
-from primitives.learner import Learner
-from primitives.quantization.precision import FLOAT_32
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.base import Platform
+from placerl.harness.runtime.actors.pool import ActorPool
+from placerl.harness.runtime.clock import simulated_s
+from placerl.harness.runtime.learners.accelerated import AcceleratedLearner, SimulatedAcceleratedLearner
+from placerl.harness.runtime.learners.gradient_graphs import BACKENDS
+from placerl.harness.runtime.learners.parallel_updates import ParallelLearner
+from placerl.harness.runtime.options import STRICT, Options
+from placerl.harness.workloads.custom_task import CustomTask
+from placerl.harness.workloads.task import Task
+from placerl.primitives.learner import Learner
+from placerl.primitives.quantization.precision import FLOAT_32
 
 IMBALANCE = 2.0
 """Ratio of the learner's time to the actors' above which actors are freed (Algorithm 1, line 3)."""

@@ -6,10 +6,10 @@ simulated, and its priorities are in software (`primitives.sum_tree.fpga_timed`)
 
 from typing import Any
 
-from harness.mapping import Target
-from primitives.fpga.devices import catalogue
-from primitives.fpga.explore.map_replay import ReplayDesign, replay_design
-from primitives.sum_tree.fpga_backend import PipelineOptions
+from placerl.harness.mapping import Target
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.fpga.explore.map_replay import ReplayDesign, replay_design
+from placerl.primitives.sum_tree.fpga_backend import PipelineOptions
 
 BACKEND = "fpga"
 

@@ -8,10 +8,10 @@ backend is "measured".
 
 from collections.abc import Sequence
 
-from harness.core.provenance import Provenance, weakest
-from harness.mapping import Mapping, Target
-from primitives import learner, sum_tree
-from primitives.backend import BackendStatus
+from placerl.harness.core.provenance import Provenance, weakest
+from placerl.harness.mapping import Mapping, Target
+from placerl.primitives import learner, sum_tree
+from placerl.primitives.backend import BackendStatus
 
 
 def of_mapping(mapping: Mapping) -> Provenance:

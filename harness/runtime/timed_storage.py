@@ -8,9 +8,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from harness.measure.full_speed import own_time
-from primitives.replay import Storage
-from primitives.replay.device import DeviceStorage
+from placerl.harness.measure.full_speed import own_time
+from placerl.primitives.replay import Storage
+from placerl.primitives.replay.device import DeviceStorage
 
 Value = TypeVar("Value")
 

@@ -12,32 +12,32 @@ from typing import cast
 import numpy.typing as npt
 import torch
 
-from harness import platforms
-from harness.core.errors import UserError
-from harness.mapping import Mapping
-from harness.mapping.base import Platform
-from harness.mapping.loop import LEARNER, RMM, Shape, Traffic, TrainingLoop, Units
-from harness.mapping.problem import PRIORITY_BYTES
-from harness.measure.conditions import set_blas_threads
-from harness.runtime import memory
-from harness.runtime.actors.actor import Episode
-from harness.runtime.actors.in_process import ONE, Actors, InlineActors, refuse_invalid
-from harness.runtime.actors.pool import ActorPlan, ActorPool
-from harness.runtime.clock import RealTime, VirtualTime, time_of, weights_bytes
-from harness.runtime.compose import Parts, check_processes, compose, start_actors
-from harness.runtime.iteration import Iteration, check_overlap, collected_rows
-from harness.runtime.learners.parallel_updates import ParallelLearner
-from harness.runtime.learners.processes import LearnerProcesses
-from harness.runtime.options import STRICT, Fusion, Options
-from harness.runtime.reallocation import (
+from placerl.harness import platforms
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.base import Platform
+from placerl.harness.mapping.loop import LEARNER, RMM, Shape, Traffic, TrainingLoop, Units
+from placerl.harness.mapping.problem import PRIORITY_BYTES
+from placerl.harness.measure.conditions import set_blas_threads
+from placerl.harness.runtime import memory
+from placerl.harness.runtime.actors.actor import Episode
+from placerl.harness.runtime.actors.in_process import ONE, Actors, InlineActors, refuse_invalid
+from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool
+from placerl.harness.runtime.clock import RealTime, VirtualTime, time_of, weights_bytes
+from placerl.harness.runtime.compose import Parts, check_processes, compose, start_actors
+from placerl.harness.runtime.iteration import Iteration, check_overlap, collected_rows
+from placerl.harness.runtime.learners.parallel_updates import ParallelLearner
+from placerl.harness.runtime.learners.processes import LearnerProcesses
+from placerl.harness.runtime.options import STRICT, Fusion, Options
+from placerl.harness.runtime.reallocation import (
     Reallocator,
     check_learners,
     check_shares_gradients,
     parallel_learner,
 )
-from harness.runtime.units.replay import TimeBeside
-from harness.workloads.task import Task
-from primitives.learner.relaxed import RelaxedSteps
+from placerl.harness.runtime.units.replay import TimeBeside
+from placerl.harness.workloads.task import Task
+from placerl.primitives.learner.relaxed import RelaxedSteps
 
 WARM_UP_GRADIENT_STEPS = 50
 WARM_UP_ROWS = 256

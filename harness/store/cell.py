@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count, takewhile
 
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.platforms import available_memory
-from harness.platforms.available_memory import NotEnoughMemory
-from harness.store.store import Run
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.platforms import available_memory
+from placerl.harness.platforms.available_memory import NotEnoughMemory
+from placerl.harness.store.store import Run
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from harness.core.provenance import Provenance, weakest
-from harness.core.quantities import better, declared
-from harness.core.row import Measurement
-from harness.core.suites import PREDICTING
-from harness.measure import statistics
+from placerl.harness.core.provenance import Provenance, weakest
+from placerl.harness.core.quantities import better, declared
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import PREDICTING
+from placerl.harness.measure import statistics
 
 DRIFT = 0.1
 """Fraction by which a machine may be faster or slower in another run although it runs the same code."""

@@ -14,8 +14,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from harness.store.file import connect
-from harness.store.snapshot import leftovers, state
+from placerl.harness.store.file import connect
+from placerl.harness.store.snapshot import leftovers, state
 
 _COPIED_BYTES = 1 << 20
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from harness.core.errors import UserError
+from placerl.harness.core.errors import UserError
 
 APPLICATION_ID = 0x504C524C  # "PLRL"
 SCHEMA_VERSION = 1

@@ -6,7 +6,7 @@ import weakref
 from contextlib import suppress
 from pathlib import Path
 
-from harness.core.errors import UserError
+from placerl.harness.core.errors import UserError
 
 
 def _release(path: Path, descriptor: int, owner: int) -> None:

@@ -25,10 +25,10 @@ from typing import Any
 
 import psutil
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.store.store import Run
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.store.store import Run
 
 SUITE, QUANTITY = Suite.MEMORY, "peak_memory"
 MAIN, LARGEST = "main process", "largest process"

@@ -13,8 +13,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from harness.core.errors import UserError
-from harness.store.file import check_header, check_schema, connect
+from placerl.harness.core.errors import UserError
+from placerl.harness.store.file import check_header, check_schema, connect
 
 _TRIES = 20
 State = tuple[int, int, int]

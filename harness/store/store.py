@@ -22,23 +22,23 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from harness.core.errors import UserError
-from harness.core.row import Measurement
-from harness.store.draft import draft
-from harness.store.file import (
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.row import Measurement
+from placerl.harness.store.draft import draft
+from placerl.harness.store.file import (
     APPLICATION_ID,
     SCHEMA_VERSION,
     check_files,
     clear_errors,
     create_if_missing,
 )
-from harness.store.lock import WriterLock
-from harness.store.snapshot import snapshot, state
+from placerl.harness.store.lock import WriterLock
+from placerl.harness.store.snapshot import snapshot, state
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from harness.platforms.this_machine import Machine
+    from placerl.harness.platforms.this_machine import Machine
 
 __all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "Measurement", "Run", "RunRecord", "Store"]
 

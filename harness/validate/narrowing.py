@@ -15,14 +15,14 @@ from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
 from statistics import median
 
-from harness.core.errors import UserError
-from harness.mapping import Entry, Loop, Mapping, PerformanceTable, Platform, Problem, Strategy
-from harness.mapping.choices import HERE, WITH_SIMULATED
-from harness.measure.elimination import Elimination, Rates, log_ratios
-from harness.measure.statistics import FEWEST_SAMPLES
-from harness.profile.cases import PrimitiveCase
-from harness.profile.cases.training import TimedTraining, case_name
-from harness.profile.cases.validation_rounds import FPGA, provenance_of
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Entry, Loop, Mapping, PerformanceTable, Platform, Problem, Strategy
+from placerl.harness.mapping.choices import HERE, WITH_SIMULATED
+from placerl.harness.measure.elimination import Elimination, Rates, log_ratios
+from placerl.harness.measure.statistics import FEWEST_SAMPLES
+from placerl.harness.profile.cases import PrimitiveCase
+from placerl.harness.profile.cases.training import TimedTraining, case_name
+from placerl.harness.profile.cases.validation_rounds import FPGA, provenance_of
 
 Costs = MappingABC[str, float]
 """The seconds that each case adds to a round, by its name."""

@@ -25,45 +25,45 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
-from harness import workloads
-from harness.core.errors import UserError
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.mapping import VALIDATED, Loop, Platform, Problem, Target, predict
-from harness.mapping import Mapping as Placement
-from harness.mapping.candidates import REFERENCE
-from harness.mapping.problem import WORD_BYTES, problem_of
-from harness.mapping.strategies.composed_loop import NAMES
-from harness.measure import protocol as measure
-from harness.measure.conditions import default_core
-from harness.platforms import of_this_machine
-from harness.profile import simulated
-from harness.profile.cases import PrimitiveCase, distinct, piece_cases, primitive_cases
-from harness.profile.cases.learners import learner_targets
-from harness.profile.cases.recorder import PIECE_S
-from harness.profile.cases.rounds import at_storage
-from harness.profile.cases.shared_parts import SharedParts, managers
-from harness.profile.cases.storage import fitted, storing_devices
-from harness.profile.cases.training import TimedTraining, case_name, training_case
-from harness.profile.cases.validation_rounds import (
+from placerl.harness import workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import VALIDATED, Loop, Platform, Problem, Target, predict
+from placerl.harness.mapping import Mapping as Placement
+from placerl.harness.mapping.candidates import REFERENCE
+from placerl.harness.mapping.problem import WORD_BYTES, problem_of
+from placerl.harness.mapping.strategies.composed_loop import NAMES
+from placerl.harness.measure import protocol as measure
+from placerl.harness.measure.conditions import default_core
+from placerl.harness.platforms import of_this_machine
+from placerl.harness.profile import simulated
+from placerl.harness.profile.cases import PrimitiveCase, distinct, piece_cases, primitive_cases
+from placerl.harness.profile.cases.learners import learner_targets
+from placerl.harness.profile.cases.recorder import PIECE_S
+from placerl.harness.profile.cases.rounds import at_storage
+from placerl.harness.profile.cases.shared_parts import SharedParts, managers
+from placerl.harness.profile.cases.storage import fitted, storing_devices
+from placerl.harness.profile.cases.training import TimedTraining, case_name, training_case
+from placerl.harness.profile.cases.validation_rounds import (
     FPGA,
     fpga_unavailable_reason,
     provenance_of,
     validation_cases,
 )
-from harness.runtime import compose
-from harness.runtime.compose import fusions
-from harness.runtime.options import Fusion
-from harness.store.cell import Cell
-from harness.store.store import Run as StoredRun
-from harness.validate import rows as made
-from harness.validate.narrowing import Narrowing, dropped, races, slower_among
-from harness.validate.regret import regrets
-from harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, BaselineRates, Profile
-from harness.workloads import Workload
-from primitives.quantization.precision import FLOAT_32
+from placerl.harness.runtime import compose
+from placerl.harness.runtime.compose import fusions
+from placerl.harness.runtime.options import Fusion
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.store import Run as StoredRun
+from placerl.harness.validate import rows as made
+from placerl.harness.validate.narrowing import Narrowing, dropped, races, slower_among
+from placerl.harness.validate.regret import regrets
+from placerl.harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, BaselineRates, Profile
+from placerl.harness.workloads import Workload
+from placerl.primitives.quantization.precision import FLOAT_32
 
 PRECISION_SUITE = Suite.PRECISION_VALIDATION
 CPU, NATIVE = Target("cpu"), Target("native")

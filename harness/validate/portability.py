@@ -5,12 +5,12 @@ from typing import Any
 
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.core.suites import Suite
-from harness.mapping.choices import HERE
-from harness.papers.evidence import detail, last_attempts, noisy, records
-from harness.papers.number import Number
-from harness.papers.portability import experiences, harmonic_mean
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping.choices import HERE
+from placerl.harness.papers.evidence import detail, last_attempts, noisy, records
+from placerl.harness.papers.number import Number
+from placerl.harness.papers.portability import experiences, harmonic_mean
 
 
 @dataclass(frozen=True)

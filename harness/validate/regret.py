@@ -8,14 +8,14 @@ from dataclasses import replace
 from statistics import median
 from typing import Any, NamedTuple
 
-from harness.core.provenance import Provenance, weakest
-from harness.core.row import Measurement
-from harness.mapping import Loop
-from harness.mapping import Mapping as Placement
-from harness.mapping.metrics import regret
-from harness.measure import statistics
-from harness.validate.narrowing import Dropped
-from harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, Rounds, under
+from placerl.harness.core.provenance import Provenance, weakest
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping import Loop
+from placerl.harness.mapping import Mapping as Placement
+from placerl.harness.mapping.metrics import regret
+from placerl.harness.measure import statistics
+from placerl.harness.validate.narrowing import Dropped
+from placerl.harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, Rounds, under
 
 
 def regrets(

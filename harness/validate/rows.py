@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.compare.registry import JUDGED_FOR_PORTABILITY, trains
-from harness.core.provenance import Provenance, weakest
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.mapping import (
+from placerl.harness.compare.registry import JUDGED_FOR_PORTABILITY, trains
+from placerl.harness.core.provenance import Provenance, weakest
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import (
     Entry,
     Loop,
     Mapping,
@@ -29,16 +29,16 @@ from harness.mapping import (
     Strategy,
     Target,
 )
-from harness.mapping.assignments import CPU, CUDA, Assignment, baseline_supports
-from harness.mapping.choices import HERE, WITH_SIMULATED
-from harness.mapping.metrics import experiences_per_s, portability
-from harness.mapping.table import Cell
-from harness.measure import statistics
-from harness.measure.protocol import Timing
-from harness.profile.cases.training import TimedTraining, case_name
-from harness.runtime import simulated_tree, time_provenance
-from harness.runtime.options import Fusion
-from harness.validate.narrowing import Dropped
+from placerl.harness.mapping.assignments import CPU, CUDA, Assignment, baseline_supports
+from placerl.harness.mapping.choices import HERE, WITH_SIMULATED
+from placerl.harness.mapping.metrics import experiences_per_s, portability
+from placerl.harness.mapping.table import Cell
+from placerl.harness.measure import statistics
+from placerl.harness.measure.protocol import Timing
+from placerl.harness.profile.cases.training import TimedTraining, case_name
+from placerl.harness.runtime import simulated_tree, time_provenance
+from placerl.harness.runtime.options import Fusion
+from placerl.harness.validate.narrowing import Dropped
 
 SUITE = Suite.VALIDATION
 OVER_DEVICES = "device assignments"

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
-from harness.mapping import Loop, Mapping, Target
-from harness.mapping.problem import problem_of
-from harness.profile.cases.training import BESIDE
-from harness.runtime.compose import fusions
-from harness.runtime.options import Fusion, is_on_policy
-from harness.validate import plan
-from harness.workloads import Workload
-from primitives.quantization.precision import BFLOAT_16
+from placerl.harness.mapping import Loop, Mapping, Target
+from placerl.harness.mapping.problem import problem_of
+from placerl.harness.profile.cases.training import BESIDE
+from placerl.harness.runtime.compose import fusions
+from placerl.harness.runtime.options import Fusion, is_on_policy
+from placerl.harness.validate import plan
+from placerl.harness.workloads import Workload
+from placerl.primitives.quantization.precision import BFLOAT_16
 
 PRECISIONS = (BFLOAT_16,)
 """Precisions of learners besides float32."""

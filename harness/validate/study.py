@@ -31,15 +31,15 @@ from statistics import median
 from time import monotonic
 from typing import Any, Protocol
 
-from harness.core.progress import Report, part, silent
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.mapping import Prediction
-from harness.measure import statistics
-from harness.measure.halving import Heats, Standing, halve
-from harness.validate.regret import kept, loss
-from harness.validate.space import Decision
+from placerl.harness.core.progress import Report, part, silent
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import Prediction
+from placerl.harness.measure import statistics
+from placerl.harness.measure.halving import Heats, Standing, halve
+from placerl.harness.validate.regret import kept, loss
+from placerl.harness.validate.space import Decision
 
 SUITE = Suite.BENCH_MAPPING
 OURS = "whole-space"

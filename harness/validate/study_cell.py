@@ -11,31 +11,31 @@ from typing import Any
 
 import torch
 
-from harness.core.errors import UserError
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.mapping import VALIDATED, Entry, PerformanceTable, Platform, Prediction, Problem, Target
-from harness.mapping.problem import problem_of
-from harness.mapping.strategies.composed_loop import NAMES, ComposedLoop
-from harness.measure import protocol as measure
-from harness.measure.conditions import default_core, set_blas_threads
-from harness.profile.cases import PrimitiveCase, distinct, primitive_cases
-from harness.profile.cases.learners import FRESH_STEP
-from harness.profile.cases.on_policy import on_policy_cases
-from harness.profile.cases.recorder import PIECE_S
-from harness.profile.cases.rounds import round_cases
-from harness.profile.cases.shared_parts import SharedParts
-from harness.profile.cases.storage import fitted
-from harness.profile.cases.training import TimedTraining, training_case
-from harness.profile.cases.validation_rounds import FPGA, validation_cases
-from harness.runtime.memory import item_bytes
-from harness.validate import plan
-from harness.validate.rows import Profile
-from harness.validate.space import CPU, NATIVE, THREADED, Decision, Setting, space, under
-from harness.validate.space import PRECISIONS as OTHER_PRECISIONS
-from harness.validate.study import SUITE, Final
-from harness.workloads import Workload, override
-from primitives.quantization.precision import FLOAT_32
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import VALIDATED, Entry, PerformanceTable, Platform, Prediction, Problem, Target
+from placerl.harness.mapping.problem import problem_of
+from placerl.harness.mapping.strategies.composed_loop import NAMES, ComposedLoop
+from placerl.harness.measure import protocol as measure
+from placerl.harness.measure.conditions import default_core, set_blas_threads
+from placerl.harness.profile.cases import PrimitiveCase, distinct, primitive_cases
+from placerl.harness.profile.cases.learners import FRESH_STEP
+from placerl.harness.profile.cases.on_policy import on_policy_cases
+from placerl.harness.profile.cases.recorder import PIECE_S
+from placerl.harness.profile.cases.rounds import round_cases
+from placerl.harness.profile.cases.shared_parts import SharedParts
+from placerl.harness.profile.cases.storage import fitted
+from placerl.harness.profile.cases.training import TimedTraining, training_case
+from placerl.harness.profile.cases.validation_rounds import FPGA, validation_cases
+from placerl.harness.runtime.memory import item_bytes
+from placerl.harness.validate import plan
+from placerl.harness.validate.rows import Profile
+from placerl.harness.validate.space import CPU, NATIVE, THREADED, Decision, Setting, space, under
+from placerl.harness.validate.space import PRECISIONS as OTHER_PRECISIONS
+from placerl.harness.validate.study import SUITE, Final
+from placerl.harness.workloads import Workload, override
+from placerl.primitives.quantization.precision import FLOAT_32
 
 PRECISIONS = (FLOAT_32, *OTHER_PRECISIONS)
 KEPT_BYTES = 2**23

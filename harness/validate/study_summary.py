@@ -11,8 +11,8 @@ from math import log2
 from statistics import median
 from typing import Any
 
-from harness.core.row import Measurement
-from harness.validate.study import OURS
+from placerl.harness.core.row import Measurement
+from placerl.harness.validate.study import OURS
 
 GOAL_MEDIAN, GOAL_WITHIN, GOAL_SHARE, GOAL_WORST = 0.02, 0.05, 0.90, 0.15
 """Errors of predictions that are aimed at: the median, this share within that, none above that."""

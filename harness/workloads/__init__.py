@@ -1,6 +1,6 @@
 """Loads workloads. A workload is an environment, an algorithm and its training, described in a TOML file."""
 
-from harness.workloads.schema import (
+from placerl.harness.workloads.schema import (
     AlgorithmTable,
     Environment,
     NetworkTable,

@@ -10,14 +10,14 @@ import gymnasium
 import numpy as np
 from gymnasium.wrappers import FlattenObservation
 
-from harness.core.errors import UserError
-from harness.environments import contract
-from harness.environments.contract import CheckedParts
-from harness.environments.schema import ACTIONS, actions_of
-from harness.workloads.schema import ReplayTable, TrainingTable
-from primitives.algorithms.custom import CustomAlgorithm
-from primitives.replay import FieldSpec
-from primitives.replay.storage import transition_fields
+from placerl.harness.core.errors import UserError
+from placerl.harness.environments import contract
+from placerl.harness.environments.contract import CheckedParts
+from placerl.harness.environments.schema import ACTIONS, actions_of
+from placerl.harness.workloads.schema import ReplayTable, TrainingTable
+from placerl.primitives.algorithms.custom import CustomAlgorithm
+from placerl.primitives.replay import FieldSpec
+from placerl.primitives.replay.storage import transition_fields
 
 OBSERVATIONS = "a Box, or a Dict or Tuple of them, nested or not"
 MakeEnvironment = Callable[[], gymnasium.Env[Any, Any]]

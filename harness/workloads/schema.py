@@ -20,12 +20,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from harness.core.errors import UserError
-from harness.core.toml_models import TomlTable, check, read_toml, refusal
-from harness.environments.schema import Environment, Size, check_environment
-from primitives.sum_tree.base import FANOUT_MAX, FANOUT_MIN
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.toml_models import TomlTable, check, read_toml, refusal
+from placerl.harness.environments.schema import Environment, Size, check_environment
+from placerl.primitives.sum_tree.base import FANOUT_MAX, FANOUT_MIN
 
-_FOLDER = Path(str(resources.files("harness") / "workloads"))
+_FOLDER = Path(str(resources.files("placerl.harness") / "workloads"))
 _LARGEST_OBSERVATION = 10**7
 
 BatchSize = Annotated[int, Field(ge=1, le=2**20)]
@@ -37,7 +37,7 @@ class AlgorithmTable(TomlTable):
 
     model_config = ConfigDict(extra="allow")
 
-    name: str = Field(description="an algorithm of primitives.algorithms")
+    name: str = Field(description="an algorithm of placerl.primitives.algorithms")
 
     @property
     def hyperparameters(self) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class AlgorithmTable(TomlTable):
         if not isinstance(values, dict) or not isinstance(values.get("name"), str):
             return values
         # Imported here because PyTorch takes seconds to load and most of the harness does not need it.
-        from primitives import algorithms
+        from placerl.primitives import algorithms
 
         given = {name: value for name, value in values.items() if name != "name"}
         defaults = algorithms.create(values["name"], observation_shape=(1,), action_size=1).hyperparameters
@@ -60,7 +60,9 @@ class AlgorithmTable(TomlTable):
 class NetworkTable(TomlTable):
     """The `[network]` table, which describes the agent's networks. Actor and critic have the same hidden layers."""
 
-    kind: str = Field(default="mlp", description="'mlp' or another kind of primitives.algorithms.networks")
+    kind: str = Field(
+        default="mlp", description="'mlp' or another kind of placerl.primitives.algorithms.networks"
+    )
     hidden: tuple[Size, ...] = Field(
         default=(256, 256), max_length=16, description="units of the hidden layers, from the input on"
     )
@@ -68,7 +70,7 @@ class NetworkTable(TomlTable):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        from primitives.algorithms.networks import NetworkDescription
+        from placerl.primitives.algorithms.networks import NetworkDescription
 
         NetworkDescription.of(self.model_dump())
         return self
@@ -176,7 +178,7 @@ class Workload(TomlTable):
         return self
 
     def _check_algorithm(self) -> None:
-        from primitives import algorithms
+        from placerl.primitives import algorithms
 
         try:
             made = algorithms.create(

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from harness.workloads.custom_task import CustomTask
-from harness.workloads.schema import Workload
-from primitives import algorithms
-from primitives.algorithms import Algorithm
-from primitives.replay import FieldSpec
-from primitives.replay.storage import transition_fields
+from placerl.harness.workloads.custom_task import CustomTask
+from placerl.harness.workloads.schema import Workload
+from placerl.primitives import algorithms
+from placerl.primitives.algorithms import Algorithm
+from placerl.primitives.replay import FieldSpec
+from placerl.primitives.replay.storage import transition_fields
 
 Task = Workload | CustomTask
 """A task that can be trained: a workload from a file, or a user's own task."""

@@ -7,14 +7,14 @@ draws). `primitives.learner` runs the step in PyTorch, or as a traced graph on o
 from collections.abc import Mapping
 from typing import Any
 
-from primitives.interrupts import whole_imports
+from placerl.primitives.interrupts import whole_imports
 
 with whole_imports():
     import torch
 
-from primitives.algorithms import checks, ddpg, dqn, ppo, sac, td3
-from primitives.algorithms.base import Algorithm, Batch, Column, Hyperparameters, StepResult
-from primitives.algorithms.networks import NetworkDescription
+from placerl.primitives.algorithms import checks, ddpg, dqn, ppo, sac, td3
+from placerl.primitives.algorithms.base import Algorithm, Batch, Column, Hyperparameters, StepResult
+from placerl.primitives.algorithms.networks import NetworkDescription
 
 _ALGORITHMS: dict[str, tuple[type[Algorithm], type[Hyperparameters]]] = {
     "dqn": (dqn.DQN, dqn.DqnHyperparameters),

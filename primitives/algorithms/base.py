@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from primitives.algorithms import checks
-from primitives.algorithms.networks import Array, Network, NetworkDescription, Parameters
-from primitives.algorithms.updates import PURE, Batch, Updates
+from placerl.primitives.algorithms import checks
+from placerl.primitives.algorithms.networks import Array, Network, NetworkDescription, Parameters
+from placerl.primitives.algorithms.updates import PURE, Batch, Updates
 
 
 class Column(NamedTuple):

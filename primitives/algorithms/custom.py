@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from primitives.algorithms import base, checks, networks, tree
-from primitives.algorithms.networks import Array, Network, Parameters
-from primitives.algorithms.updates import PURE
+from placerl.primitives.algorithms import base, checks, networks, tree
+from placerl.primitives.algorithms.networks import Array, Network, Parameters
+from placerl.primitives.algorithms.updates import PURE
 
 Step = Callable[[Any, Any], tuple[Any, dict[str, Tensor]]]
 Act = Callable[[Any, Tensor], Tensor]

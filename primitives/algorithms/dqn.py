@@ -30,9 +30,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from primitives.algorithms import base, checks, networks
-from primitives.algorithms.networks import Array, Network, Parameters
-from primitives.algorithms.updates import AdamState, copy, initial_adam
+from placerl.primitives.algorithms import base, checks, networks
+from placerl.primitives.algorithms.networks import Array, Network, Parameters
+from placerl.primitives.algorithms.updates import AdamState, copy, initial_adam
 
 _BONUS = 1e30
 

@@ -37,9 +37,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from primitives.algorithms import base, checks, networks
-from primitives.algorithms.networks import MLP, Array, NatureCNN, Network, Parameters
-from primitives.algorithms.updates import AdamState, initial_adam
+from placerl.primitives.algorithms import base, checks, networks
+from placerl.primitives.algorithms.networks import MLP, Array, NatureCNN, Network, Parameters
+from placerl.primitives.algorithms.updates import AdamState, initial_adam
 
 _LOG_2PI = math.log(2 * math.pi)
 

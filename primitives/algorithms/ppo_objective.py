@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from primitives.algorithms import base
-from primitives.algorithms.networks import Array, Parameters
-from primitives.algorithms.ppo import PPO
+from placerl.primitives.algorithms import base
+from placerl.primitives.algorithms.networks import Array, Parameters
+from placerl.primitives.algorithms.ppo import PPO
 
 OUTPUTS = ("policy_output", "value_output")
 

@@ -39,9 +39,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from primitives.algorithms import base, checks, networks
-from primitives.algorithms.networks import Array, Network, Parameters
-from primitives.algorithms.updates import AdamState, copy, initial_adam
+from placerl.primitives.algorithms import base, checks, networks
+from placerl.primitives.algorithms.networks import Array, Network, Parameters
+from placerl.primitives.algorithms.updates import AdamState, copy, initial_adam
 
 LOG_STD_RANGE = (-20.0, 2.0)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from primitives.algorithms.networks import Parameters
+from placerl.primitives.algorithms.networks import Parameters
 
 Auxiliary = TypeVar("Auxiliary")
 Batch = Mapping[str, Tensor]

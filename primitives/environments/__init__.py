@@ -3,7 +3,7 @@
 Classic control needs only NumPy; MuJoCo's environments need the `mujoco` package, and Gymnasium for its models. The
 C++ interface is in `native/vector_env.hpp`.
 
-    >>> from primitives.environments import make_vec
+    >>> from placerl.primitives.environments import make_vec
     >>> envs = make_vec("CartPole-v1", 16)
     >>> observations, _ = envs.reset(seed=0)
     >>> observations.shape
@@ -12,10 +12,10 @@ C++ interface is in `native/vector_env.hpp`.
 
 from typing import TYPE_CHECKING
 
-from primitives.environments.factory import ids, make_native, sine_source, unavailable_reason
+from placerl.primitives.environments.factory import ids, make_native, sine_source, unavailable_reason
 
 if TYPE_CHECKING:
-    from primitives.environments.vector import NativeVectorEnv
+    from placerl.primitives.environments.vector import NativeVectorEnv
 
 __all__ = ["ids", "make_native", "make_vec", "sine_source", "unavailable_reason"]
 
@@ -42,6 +42,6 @@ def make_vec(
         ImportError: Gymnasium is not installed.
         ValueError: an argument that is not allowed, or an environment that is not available here.
     """
-    from primitives.environments.vector import NativeVectorEnv
+    from placerl.primitives.environments.vector import NativeVectorEnv
 
     return NativeVectorEnv(id, num_envs, autoreset_mode, max_episode_steps, copy=copy)

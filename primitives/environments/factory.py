@@ -1,9 +1,9 @@
 """Create the C++ objects of the native environments, and say which environments there are."""
 
-from primitives.interrupts import whole_imports
+from placerl.primitives.interrupts import whole_imports
 
 with whole_imports():
-    from primitives._native import environments as native
+    from placerl.primitives._native import environments as native
 
 
 def ids() -> tuple[str, ...]:
@@ -20,7 +20,7 @@ def unavailable_reason(id: str) -> str:
     if id in native.classic_ids():
         return ""
     if id in native.mujoco_files():
-        from primitives.environments import mujoco_simulations
+        from placerl.primitives.environments import mujoco_simulations
 
         return mujoco_simulations.unavailable_reason()
     return f"{id} is not native; native are {', '.join(ids())}"
@@ -66,6 +66,6 @@ def make_native(
     limit = -1 if episode_steps is None else episode_steps
     if id in native.classic_ids():
         return native.make_classic(id, count, mode, limit)
-    from primitives.environments import mujoco_simulations
+    from placerl.primitives.environments import mujoco_simulations
 
     return mujoco_simulations.make(id, count, mode, limit)

@@ -11,8 +11,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from primitives._native import environments as native
-from primitives.interrupts import whole_imports
+from placerl.primitives._native import environments as native
+
+from placerl.primitives.interrupts import whole_imports
 
 FUNCTIONS = ("mj_step", "mj_forward", "mj_resetData", "mj_rnePostConstraint")
 ARRAYS = (

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
+from placerl.primitives._native import environments as native
 
-from primitives._native import environments as native
-from primitives.environments.factory import make_native
+from placerl.primitives.environments.factory import make_native
 
 SEED_MAX = 2**64 - 1
 

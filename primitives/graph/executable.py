@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.graph.graph import (
+from placerl.primitives.graph.graph import (
     Buffer,
     Graph,
     Instruction,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from primitives.graph.executable import Array, Executable
-from primitives.graph.graph import Graph, Instruction, Node, View
+from placerl.primitives.graph.executable import Array, Executable
+from placerl.primitives.graph.graph import Graph, Instruction, Node, View
 
 
 def _erf(x: Array) -> Array:

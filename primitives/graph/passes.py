@@ -6,7 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from primitives.graph.graph import COMPARISONS, Buffer, Graph, Instruction, Node, View, contiguous_strides
+from placerl.primitives.graph.graph import (
+    COMPARISONS,
+    Buffer,
+    Graph,
+    Instruction,
+    Node,
+    View,
+    contiguous_strides,
+)
 
 # Bounds of a fused group, so that its registers stay in the first-level cache.
 MAXIMUM_INSTRUCTIONS = 96

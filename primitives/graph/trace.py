@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from primitives.interrupts import whole_imports
+from placerl.primitives.interrupts import whole_imports
 
 with whole_imports():
     import torch
@@ -19,9 +19,9 @@ with whole_imports():
     from torch.utils import _pytree as pytree
     from torch.utils._python_dispatch import TorchDispatchMode
 
-from primitives.graph.graph import Buffer, Graph, UnsupportedOperationError
-from primitives.graph.lowering import Builder, Splat, Value, dtype_name, lower
-from primitives.graph.passes import StateUpdate, finish
+from placerl.primitives.graph.graph import Buffer, Graph, UnsupportedOperationError
+from placerl.primitives.graph.lowering import Builder, Splat, Value, dtype_name, lower
+from placerl.primitives.graph.passes import StateUpdate, finish
 
 _TORCH_FOLDER = str(Path(torch.__file__).parent)
 

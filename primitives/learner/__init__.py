@@ -4,15 +4,22 @@ from collections.abc import Callable, Mapping
 from inspect import signature
 from typing import Any
 
-from primitives import backend as backends_of
-from primitives.algorithms import Algorithm, checks
-from primitives.backend import BackendStatus, BackendUnavailableError
-from primitives.graph.graph import Graph, UnsupportedOperationError
-from primitives.graph.trace import trace
-from primitives.learner import aware_training
-from primitives.learner.base import Learner, StepOutcome
-from primitives.learner.finite import NotFiniteError
-from primitives.quantization.precision import BFLOAT_16, FLOAT_32, IN_FLOATS, NAMES, Precision, by_name
+from placerl.primitives import backend as backends_of
+from placerl.primitives.algorithms import Algorithm, checks
+from placerl.primitives.backend import BackendStatus, BackendUnavailableError
+from placerl.primitives.graph.graph import Graph, UnsupportedOperationError
+from placerl.primitives.graph.trace import trace
+from placerl.primitives.learner import aware_training
+from placerl.primitives.learner.base import Learner, StepOutcome
+from placerl.primitives.learner.finite import NotFiniteError
+from placerl.primitives.quantization.precision import (
+    BFLOAT_16,
+    FLOAT_32,
+    IN_FLOATS,
+    NAMES,
+    Precision,
+    by_name,
+)
 
 __all__ = [
     "BackendStatus",

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from primitives.algorithms import Algorithm
-from primitives.graph.executable import Array
-from primitives.graph.graph import Graph
-from primitives.graph.trace import trace
+from placerl.primitives.algorithms import Algorithm
+from placerl.primitives.graph.executable import Array
+from placerl.primitives.graph.graph import Graph
+from placerl.primitives.graph.trace import trace
 
 
 class _Acted(NamedTuple):

@@ -12,16 +12,16 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from primitives import backend as backends_of
-from primitives.algorithms import Algorithm, checks
-from primitives.graph.executable import Array, Executable
-from primitives.graph.graph import Graph
-from primitives.learner.acting import acting_by, acting_graph
-from primitives.learner.base import StepOutcome, checked_state
-from primitives.learner.fixed_point_policy import ACT, ROOM, ActingLeaves, FixedPointPolicy, published
-from primitives.learner.graph_learner import GraphLearner
-from primitives.quantization.executable import FixedPointExecutable
-from primitives.quantization.precision import Precision
+from placerl.primitives import backend as backends_of
+from placerl.primitives.algorithms import Algorithm, checks
+from placerl.primitives.graph.executable import Array, Executable
+from placerl.primitives.graph.graph import Graph
+from placerl.primitives.learner.acting import acting_by, acting_graph
+from placerl.primitives.learner.base import StepOutcome, checked_state
+from placerl.primitives.learner.fixed_point_policy import ACT, ROOM, ActingLeaves, FixedPointPolicy, published
+from placerl.primitives.learner.graph_learner import GraphLearner
+from placerl.primitives.quantization.executable import FixedPointExecutable
+from placerl.primitives.quantization.precision import Precision
 
 _EXTREMES = "extremes/"
 _NATIVE = "native"

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 import torch
 
-from primitives.algorithms import Algorithm, checks
-from primitives.learner import finite
-from primitives.learner.columns import (
+from placerl.primitives.algorithms import Algorithm, checks
+from placerl.primitives.learner import finite
+from placerl.primitives.learner.columns import (
     BOOL,
     NUMPY_DTYPES,
     TERMINATED,
@@ -22,8 +22,8 @@ from primitives.learner.columns import (
     numpy_columns,
     refuse_columns,
 )
-from primitives.one_caller import OwnProcess
-from primitives.replay.device import DeviceBatch
+from placerl.primitives.one_caller import OwnProcess
+from placerl.primitives.replay.device import DeviceBatch
 
 _MOST_SEED = 2**64 - 1  # of PyTorch's generators
 

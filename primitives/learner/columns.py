@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from primitives.algorithms import Algorithm
+from placerl.primitives.algorithms import Algorithm
 
 NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
     torch.float32: np.dtype(np.float32),

@@ -12,7 +12,7 @@ from math import isfinite
 
 import numpy as np
 
-from primitives.learner.columns import all_finite
+from placerl.primitives.learner.columns import all_finite
 
 CHECK_INTERVAL = 1000
 """Gradient steps between two searches of a learner's state for NaN and infinity."""

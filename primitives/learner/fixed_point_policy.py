@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from primitives import backend as backends_of
-from primitives.algorithms import Algorithm, tree
-from primitives.graph.executable import Array
-from primitives.learner.acting import acting_by, acting_graph
-from primitives.quantization.affine import Affine
-from primitives.quantization.executable import FixedPointExecutable
-from primitives.quantization.precision import Precision
+from placerl.primitives import backend as backends_of
+from placerl.primitives.algorithms import Algorithm, tree
+from placerl.primitives.graph.executable import Array
+from placerl.primitives.learner.acting import acting_by, acting_graph
+from placerl.primitives.quantization.affine import Affine
+from placerl.primitives.quantization.executable import FixedPointExecutable
+from placerl.primitives.quantization.precision import Precision
 
 ACT = "act"
 """Name of the graph that computes greedy actions, among the graphs of an executable."""
-ROOM = "primitives.quantization"
+ROOM = "placerl.primitives.quantization"
 """The package of the backends of fixed-point training."""
 _VERSION, _LEAF, _RULE = "version", "raw/", "rule/"
 

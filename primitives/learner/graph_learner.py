@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from primitives.algorithms import Algorithm, tree
-from primitives.graph.executable import Array, Executable
-from primitives.graph.graph import Graph
-from primitives.graph.trace import trace
-from primitives.learner import finite
-from primitives.learner.base import Learner, StepOutcome, checked_state
-from primitives.replay.device import DeviceBatch
+from placerl.primitives.algorithms import Algorithm, tree
+from placerl.primitives.graph.executable import Array, Executable
+from placerl.primitives.graph.graph import Graph
+from placerl.primitives.graph.trace import trace
+from placerl.primitives.learner import finite
+from placerl.primitives.learner.base import Learner, StepOutcome, checked_state
+from placerl.primitives.replay.device import DeviceBatch
 
 Compile = Callable[[Mapping[str, Graph]], Executable]
 

@@ -1,8 +1,8 @@
 """The backend "reference": a learner that runs step graphs in NumPy, slow and simple."""
 
-from primitives.algorithms import Algorithm, checks
-from primitives.graph.interpreter import ReferenceExecutable
-from primitives.learner.base import Learner
+from placerl.primitives.algorithms import Algorithm, checks
+from placerl.primitives.graph.interpreter import ReferenceExecutable
+from placerl.primitives.learner.base import Learner
 
 
 def unavailable_reason() -> str:
@@ -25,7 +25,7 @@ def create(algorithm: Algorithm, *, device: str = "cpu", batch_size: int, seed: 
     Raises:
         ValueError: the device is not "cpu".
     """
-    from primitives.learner.graph_learner import GraphLearner
+    from placerl.primitives.learner.graph_learner import GraphLearner
 
     checks.one_of("device", device, ("cpu",))
     return GraphLearner(

@@ -4,9 +4,9 @@ A gradient step is given as a step graph, a list of array operations. `primitive
 gradient steps run in these formats.
 """
 
-from primitives.quantization.affine import Affine
-from primitives.quantization.fixed_point import Q, Stored
-from primitives.quantization.precision import Precision, dynamic, fixed_16, fixed_32, quarl
+from placerl.primitives.quantization.affine import Affine
+from placerl.primitives.quantization.fixed_point import Q, Stored
+from placerl.primitives.quantization.precision import Precision, dynamic, fixed_16, fixed_32, quarl
 
 __all__ = [
     "Affine",

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from primitives.algorithms import checks
-from primitives.quantization.fixed_point import MAXIMUM_BITS, Array, Q, Stored
+from placerl.primitives.algorithms import checks
+from placerl.primitives.quantization.fixed_point import MAXIMUM_BITS, Array, Q, Stored
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from primitives.graph.executable import Executable, require_supported
-from primitives.graph.graph import ITEM_BYTES, NODE_KINDS, Graph, Node, View
-from primitives.quantization import roles, vector_unit
-from primitives.quantization.fixed_point import Array, Q
-from primitives.quantization.places import BINARY32_LEAST, Located
-from primitives.quantization.precision import Precision
-from primitives.quantization.ranges import CapturedRanges
-from primitives.quantization.roles import Plain, Roles, Storage
+from placerl.primitives.graph.executable import Executable, require_supported
+from placerl.primitives.graph.graph import ITEM_BYTES, NODE_KINDS, Graph, Node, View
+from placerl.primitives.quantization import roles, vector_unit
+from placerl.primitives.quantization.fixed_point import Array, Q
+from placerl.primitives.quantization.places import BINARY32_LEAST, Located
+from placerl.primitives.quantization.precision import Precision
+from placerl.primitives.quantization.ranges import CapturedRanges
+from placerl.primitives.quantization.roles import Plain, Roles, Storage
 
 _DTYPES = {Plain.BINARY32: "float32", Plain.BINARY64: "float64"}
 

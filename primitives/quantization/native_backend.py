@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from primitives.algorithms import checks
-from primitives.graph.graph import (
+from placerl.primitives.algorithms import checks
+from placerl.primitives.graph.graph import (
     ALIGNMENT_BYTES,
     ITEM_BYTES,
     Graph,
@@ -30,14 +30,14 @@ from primitives.graph.graph import (
     merged_dimensions,
     plan,
 )
-from primitives.interrupts import whole_imports
-from primitives.learner.native.fixed_point import NativeFixedPointLearner
-from primitives.learner.native.programs import PART_NS, NativePrograms
-from primitives.quantization import native_epilogues
-from primitives.quantization.affine import Affine
-from primitives.quantization.executable import FixedPointExecutable
-from primitives.quantization.fixed_point import Array, Q
-from primitives.quantization.native_programs import (
+from placerl.primitives.interrupts import whole_imports
+from placerl.primitives.learner.native.fixed_point import NativeFixedPointLearner
+from placerl.primitives.learner.native.programs import PART_NS, NativePrograms
+from placerl.primitives.quantization import native_epilogues
+from placerl.primitives.quantization.affine import Affine
+from placerl.primitives.quantization.executable import FixedPointExecutable
+from placerl.primitives.quantization.fixed_point import Array, Q
+from placerl.primitives.quantization.native_programs import (
     AdamStep,
     AddRectify,
     Mask,
@@ -46,9 +46,9 @@ from primitives.quantization.native_programs import (
     in_binary64,
     integer_operations,
 )
-from primitives.quantization.places import Located, Product, product_factor
-from primitives.quantization.precision import Precision
-from primitives.quantization.roles import Operand, Plain, Storage
+from placerl.primitives.quantization.places import Located, Product, product_factor
+from placerl.primitives.quantization.precision import Precision
+from placerl.primitives.quantization.roles import Operand, Plain, Storage
 
 SIMD = ("", "avx512vnni", "avx512", "avx2", "portable")
 # `Kind` in native/numbers.hpp; the first is fixed point.
@@ -64,7 +64,7 @@ def unavailable_reason() -> str:
     """Return why this backend cannot be used here; empty if it can."""
     try:
         with whole_imports():
-            from primitives import _native  # noqa: F401
+            from placerl.primitives import _native  # noqa: F401
     except ImportError as error:
         return f"the native extension is not built: {error}"
     return ""
@@ -122,7 +122,7 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
             UnsupportedOperationError: this backend lacks an operation; the message names the user's line.
             ValueError: the processor lacks the instruction set, or `threads` is out of range.
         """
-        from primitives import _native
+        from placerl.primitives import _native
 
         checks.one_of("simd", simd, SIMD)
         checks.whole("threads", threads, 1, _native.learner.MAXIMUM_THREADS)

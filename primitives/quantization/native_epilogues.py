@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from primitives.graph.graph import Graph, Node
+from placerl.primitives.graph.graph import Graph, Node
 
 
 def with_followers(graph: Graph) -> tuple[Graph, frozenset[int]]:

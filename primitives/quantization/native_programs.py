@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from primitives.graph.graph import Instruction, Node, UnsupportedOperationError
-from primitives.quantization.fixed_point import Array, Q
-from primitives.quantization.places import Located
-from primitives.quantization.roles import Plain
+from placerl.primitives.graph.graph import Instruction, Node, UnsupportedOperationError
+from placerl.primitives.quantization.fixed_point import Array, Q
+from placerl.primitives.quantization.places import Located
+from placerl.primitives.quantization.roles import Plain
 
 
 class SlotProgram:

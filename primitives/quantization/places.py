@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from primitives.quantization.fixed_point import Array, Q
-from primitives.quantization.roles import Operand, Storage
+from placerl.primitives.quantization.fixed_point import Array, Q
+from placerl.primitives.quantization.roles import Operand, Storage
 
 Step = Callable[[], None]
 Multiply = Callable[[Array, Array, tuple[Operand, Operand]], Array]

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from primitives.algorithms import checks
-from primitives.quantization.fixed_point import Q
+from placerl.primitives.algorithms import checks
+from placerl.primitives.quantization.fixed_point import Q
 
 _WEIGHTS, _ACTIVATIONS, _GRADIENTS = Q(32, 26), Q(32, 16), Q(32, 24)
 

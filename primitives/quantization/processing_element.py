@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from primitives.quantization.fixed_point import Array
-from primitives.quantization.roles import Operand, Role
+from placerl.primitives.quantization.fixed_point import Array
+from placerl.primitives.quantization.roles import Operand, Role
 
 HALF_BITS = 16
 _OFFSET = 1 << (HALF_BITS - 1)

@@ -6,9 +6,9 @@ In FIX's Algorithm 1 (FIX IV) ranges are recorded during the first d gradient st
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from primitives.quantization.affine import Affine
-from primitives.quantization.precision import Precision
-from primitives.quantization.roles import Operand, Role
+from placerl.primitives.quantization.affine import Affine
+from placerl.primitives.quantization.precision import Precision
+from placerl.primitives.quantization.roles import Operand, Role
 
 
 class CapturedRanges:

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from primitives.graph.graph import Graph, Node, UnsupportedOperationError, View
-from primitives.graph.interpreter import execute_node
-from primitives.quantization import fixed_point, vector_unit
-from primitives.quantization.executable import FixedPointExecutable
-from primitives.quantization.fixed_point import Array, Q
-from primitives.quantization.places import Located, Multiply, Product, Step, product_factor
-from primitives.quantization.precision import Precision
-from primitives.quantization.roles import Operand, Plain, Storage
+from placerl.primitives.graph.graph import Graph, Node, UnsupportedOperationError, View
+from placerl.primitives.graph.interpreter import execute_node
+from placerl.primitives.quantization import fixed_point, vector_unit
+from placerl.primitives.quantization.executable import FixedPointExecutable
+from placerl.primitives.quantization.fixed_point import Array, Q
+from placerl.primitives.quantization.places import Located, Multiply, Product, Step, product_factor
+from placerl.primitives.quantization.precision import Precision
+from placerl.primitives.quantization.roles import Operand, Plain, Storage
 
 
 def unavailable_reason() -> str:

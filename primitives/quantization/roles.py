@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
 
-from primitives.graph.graph import Graph, Node, View
-from primitives.quantization.fixed_point import Q
-from primitives.quantization.precision import Precision
+from placerl.primitives.graph.graph import Graph, Node, View
+from placerl.primitives.quantization.fixed_point import Q
+from placerl.primitives.quantization.precision import Precision
 
 
 class Role(StrEnum):

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from primitives.graph.graph import Graph, Node, View
-from primitives.quantization import fixed_point, vector_unit
-from primitives.quantization.executable import FixedPointExecutable
-from primitives.quantization.fixed_point import Array, Q
-from primitives.quantization.places import BINARY32_LEAST, Located, Product, Step, product_factor
-from primitives.quantization.precision import Precision
-from primitives.quantization.reference_backend import ReferenceFixedPointExecutable
-from primitives.quantization.roles import Operand, Plain, Storage
+from placerl.primitives.graph.graph import Graph, Node, View
+from placerl.primitives.quantization import fixed_point, vector_unit
+from placerl.primitives.quantization.executable import FixedPointExecutable
+from placerl.primitives.quantization.fixed_point import Array, Q
+from placerl.primitives.quantization.places import BINARY32_LEAST, Located, Product, Step, product_factor
+from placerl.primitives.quantization.precision import Precision
+from placerl.primitives.quantization.reference_backend import ReferenceFixedPointExecutable
+from placerl.primitives.quantization.roles import Operand, Plain, Storage
 
 _INT64 = (1 << 63) - 1
 

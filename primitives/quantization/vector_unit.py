@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from primitives.graph.graph import Instruction
+from placerl.primitives.graph.graph import Instruction
 
 # exp: x = k ln 2 + r. The last 21 bits of the high part are clear, so that its product with k is exact.
 LOG2_E = 1.4426950408889634

@@ -12,13 +12,13 @@ n-step transitions before they are inserted. `save` and `load` write a replay to
 `primitives.replay.adapters` connects it to other libraries.
 """
 
-from primitives.replay.base import Replay, Sample
-from primitives.replay.concurrent import ConcurrentReplay
-from primitives.replay.n_step import NStepReturns
-from primitives.replay.prioritized import PrioritizedReplay, importance_weights
-from primitives.replay.schedule import LinearSchedule, Schedule
-from primitives.replay.storage import FieldSpec, Storage, transition_fields
-from primitives.replay.uniform import UniformReplay
+from placerl.primitives.replay.base import Replay, Sample
+from placerl.primitives.replay.concurrent import ConcurrentReplay
+from placerl.primitives.replay.n_step import NStepReturns
+from placerl.primitives.replay.prioritized import PrioritizedReplay, importance_weights
+from placerl.primitives.replay.schedule import LinearSchedule, Schedule
+from placerl.primitives.replay.storage import FieldSpec, Storage, transition_fields
+from placerl.primitives.replay.uniform import UniformReplay
 
 __all__ = [
     "ConcurrentReplay",

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from primitives.one_caller import OwnProcess
-from primitives.replay import snapshot
-from primitives.replay.storage import Storage
-from primitives.replay.whole_copy import CopiedWhole
-from primitives.sum_tree.base import checked_flag, checked_generator, checked_integer
+from placerl.primitives.one_caller import OwnProcess
+from placerl.primitives.replay import snapshot
+from placerl.primitives.replay.storage import Storage
+from placerl.primitives.replay.whole_copy import CopiedWhole
+from placerl.primitives.sum_tree.base import checked_flag, checked_generator, checked_integer
 
 EMPTY = "sample: found no item to draw; allowed: at least one in the replay buffer"
 """The message of every replay that has nothing to draw; `concurrent_replay.hpp` has it for the native loops."""

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from primitives.interrupts import whole_imports
-from primitives.replay.base import Contents, Replay, Sample, as_td_errors
-from primitives.replay.prioritized import (
+from placerl.primitives.interrupts import whole_imports
+from placerl.primitives.replay.base import Contents, Replay, Sample, as_td_errors
+from placerl.primitives.replay.prioritized import (
     Normalisation,
     checked_beta,
     checked_options,
@@ -19,16 +19,16 @@ from primitives.replay.prioritized import (
     padded,
     value_at,
 )
-from primitives.replay.schedule import Schedule
-from primitives.replay.storage import Storage, as_indices
-from primitives.sum_tree.base import (
+from placerl.primitives.replay.schedule import Schedule
+from placerl.primitives.replay.storage import Storage, as_indices
+from placerl.primitives.sum_tree.base import (
     FANOUT_MAX,
     FANOUT_MIN,
     checked_flag,
     checked_generator,
     checked_integer,
 )
-from primitives.sum_tree.running_sums import running_sums_max
+from placerl.primitives.sum_tree.running_sums import running_sums_max
 
 RELEASE_FROM_LINES = 1024
 """A call that moves at least this many cache lines releases the GIL. For fewer lines, releasing the GIL costs more
@@ -109,7 +109,7 @@ class ConcurrentReplay(Replay):
         """Return a native replay without items, over the storage's columns."""
         try:
             with whole_imports():
-                from primitives._native import replay as native
+                from placerl.primitives._native import replay as native
         except ImportError as error:
             raise ImportError(f"ConcurrentReplay: the native extension is not built: {error}") from error
 

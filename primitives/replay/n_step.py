@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from primitives.replay.checks import cast, number
-from primitives.replay.whole_copy import CopiedWhole
-from primitives.sum_tree.base import checked_integer
+from placerl.primitives.replay.checks import cast, number
+from placerl.primitives.replay.whole_copy import CopiedWhole
+from placerl.primitives.sum_tree.base import checked_integer
 
 REWARD_KINDS = "biuf"
 

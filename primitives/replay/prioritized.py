@@ -6,10 +6,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from primitives.replay.base import PriorityTree, Replay, Sample, as_td_errors
-from primitives.replay.checks import number
-from primitives.replay.schedule import Schedule
-from primitives.replay.storage import Storage, as_indices
+from placerl.primitives.replay.base import PriorityTree, Replay, Sample, as_td_errors
+from placerl.primitives.replay.checks import number
+from placerl.primitives.replay.schedule import Schedule
+from placerl.primitives.replay.storage import Storage, as_indices
 
 Normalisation = Literal["batch", "none"]
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from primitives.replay.checks import number
-from primitives.sum_tree.base import checked_integer
+from placerl.primitives.replay.checks import number
+from placerl.primitives.sum_tree.base import checked_integer
 
 Schedule = Callable[[int], float]
 """A function that maps a step, counted from 0, to the value of a hyper-parameter."""

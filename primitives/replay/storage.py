@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from primitives.replay.checks import cast
-from primitives.replay.whole_copy import CopiedWhole
-from primitives.sum_tree.base import checked_integer
+from placerl.primitives.replay.checks import cast
+from placerl.primitives.replay.whole_copy import CopiedWhole
+from placerl.primitives.sum_tree.base import checked_integer
 
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from primitives.replay.base import Replay, Sample, as_td_errors
-from primitives.replay.storage import as_indices
+from placerl.primitives.replay.base import Replay, Sample, as_td_errors
+from placerl.primitives.replay.storage import as_indices
 
 
 class UniformReplay(Replay):

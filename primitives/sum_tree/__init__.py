@@ -2,7 +2,7 @@
 priority.
 
     >>> import numpy as np
-    >>> from primitives import sum_tree
+    >>> from placerl.primitives import sum_tree
     >>> tree = sum_tree.create(1000, backend="reference")
     >>> tree.update(np.arange(3), np.array([1.0, 0.0, 2.0]))
     >>> tree.total
@@ -13,9 +13,9 @@ priority.
 Source: MAP IV-C and IV-D, PAL IV-C.
 """
 
-from primitives import backend as _backend
-from primitives.backend import BackendStatus
-from primitives.sum_tree.base import SumTree
+from placerl.primitives import backend as _backend
+from placerl.primitives.backend import BackendStatus
+from placerl.primitives.sum_tree.base import SumTree
 
 
 def backends() -> list[BackendStatus]:

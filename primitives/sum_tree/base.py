@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Self, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from primitives import backend as _backend
+from placerl.primitives import backend as _backend
 
-_PACKAGE = "primitives.sum_tree"
+_PACKAGE = "placerl.primitives.sum_tree"
 FANOUT_MIN = 2
 FANOUT_MAX = 256
 

@@ -8,10 +8,10 @@ the process that created it: a fork may copy the lock while another thread holds
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from primitives.sum_tree import native_backend
-from primitives.sum_tree.base import SumTree, fractions
-from primitives.sum_tree.extension import ExtensionSumTree
-from primitives.sum_tree.own_process import OwnProcessSumTree
+from placerl.primitives.sum_tree import native_backend
+from placerl.primitives.sum_tree.base import SumTree, fractions
+from placerl.primitives.sum_tree.extension import ExtensionSumTree
+from placerl.primitives.sum_tree.own_process import OwnProcessSumTree
 
 
 def unavailable_reason() -> str:
@@ -37,7 +37,7 @@ class BinarySumTree(OwnProcessSumTree, ExtensionSumTree):
 
     def __init__(self, capacity: int, fanout: int, dtype: DTypeLike) -> None:
         super().__init__(capacity, fanout, dtype)
-        from primitives._native import sum_tree
+        from placerl.primitives._native import sum_tree
 
         kind = sum_tree.BinaryTree32 if self.dtype == np.float32 else sum_tree.BinaryTree64
         self._tree = kind(self.capacity)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from primitives.interrupts import whole_imports
-from primitives.sum_tree.base import SumTree
-from primitives.sum_tree.gpu.device_tree import BATCH_MAX, DeviceSumTree, kernel_source
+from placerl.primitives.interrupts import whole_imports
+from placerl.primitives.sum_tree.base import SumTree
+from placerl.primitives.sum_tree.gpu.device_tree import BATCH_MAX, DeviceSumTree, kernel_source
 
 PRELUDE = """
 #define LONG long long

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.sum_tree.base import SumTree
+from placerl.primitives.sum_tree.base import SumTree
 
 
 class ExtensionSumTree(SumTree):

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from primitives.interrupts import whole_imports
-from primitives.sum_tree.base import SumTree
-from primitives.sum_tree.own_process import OwnProcessSumTree
+from placerl.primitives.interrupts import whole_imports
+from placerl.primitives.sum_tree.base import SumTree
+from placerl.primitives.sum_tree.own_process import OwnProcessSumTree
 
 
 def unavailable_reason() -> str:

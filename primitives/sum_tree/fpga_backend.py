@@ -16,11 +16,11 @@ cycles, and a tree in software answers them with the same numbers. It is built a
 
 from typing import Any
 
-from primitives.backend import check_options
-from primitives.fpga.export import toolchain
-from primitives.sum_tree.base import SumTree
-from primitives.sum_tree.fpga_timed import TimedSumTree
-from primitives.sum_tree.fpga_tree import FORMS, FpgaSumTree, PipelineOptions
+from placerl.primitives.backend import check_options
+from placerl.primitives.fpga.export import toolchain
+from placerl.primitives.sum_tree.base import SumTree
+from placerl.primitives.sum_tree.fpga_timed import TimedSumTree
+from placerl.primitives.sum_tree.fpga_tree import FORMS, FpgaSumTree, PipelineOptions
 
 __all__ = ["FORMS", "FpgaSumTree", "PipelineOptions", "TimedSumTree", "create", "unavailable_reason"]
 

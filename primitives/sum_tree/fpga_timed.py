@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.sum_tree import reference_backend
-from primitives.sum_tree.fpga_tree import FpgaSumTree
+from placerl.primitives.sum_tree import reference_backend
+from placerl.primitives.sum_tree.fpga_tree import FpgaSumTree
 
 
 class TimedSumTree(FpgaSumTree):
@@ -25,7 +25,7 @@ class TimedSumTree(FpgaSumTree):
     """
 
     def _start(self, bank: Any, form: str) -> None:
-        from primitives.fpga.replay_pipeline.timer import ReplayTimer
+        from placerl.primitives.fpga.replay_pipeline.timer import ReplayTimer
 
         if form != "wide":
             raise ValueError(f"form: found {form!r}; allowed with contents in software: wide")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga.devices import catalogue
-from primitives.sum_tree.base import SumTree, checked_integer
-from primitives.sum_tree.levels import levels_of
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.sum_tree.base import SumTree, checked_integer
+from placerl.primitives.sum_tree.levels import levels_of
 
 if TYPE_CHECKING:
-    from primitives.fpga.simulation import SimulatedRun
+    from placerl.primitives.fpga.simulation import SimulatedRun
 
 INTEGER_BITS, FRACTION_BITS = 12, 20
 TAG_BITS = 20
@@ -72,8 +72,8 @@ class PipelineOptions:
 @cache
 def _library(layout: Any, form: Any, remembers: bool) -> Any:
     """Return the simulation library of a pipeline."""
-    from primitives.fpga import simulation
-    from primitives.fpga.replay_pipeline import BankedLayout, BankedPipeline, ReplayPipeline
+    from placerl.primitives.fpga import simulation
+    from placerl.primitives.fpga.replay_pipeline import BankedLayout, BankedPipeline, ReplayPipeline
 
     if isinstance(layout, BankedLayout):
         return simulation.built(BankedPipeline(layout, form))
@@ -131,7 +131,7 @@ class FpgaSumTree(SumTree):
     backend = "fpga"
 
     def __init__(self, capacity: int, fanout: int, options: PipelineOptions) -> None:
-        from primitives.fpga.replay_pipeline import PipelineLayout
+        from placerl.primitives.fpga.replay_pipeline import PipelineLayout
 
         clock_hz = options.clock()
         super().__init__(capacity, fanout, np.float64)
@@ -160,7 +160,7 @@ class FpgaSumTree(SumTree):
 
     def _start(self, bank: Any, form: str) -> None:
         """Start the simulation of a tree whose banks have the layout `bank`."""
-        from primitives.fpga.replay_pipeline import BankedLayout, Form
+        from placerl.primitives.fpga.replay_pipeline import BankedLayout, Form
 
         self._layout = BankedLayout(self.banks, bank) if self.banks > 1 else bank
         self._simulation = _library(self._layout, Form(form), self._sampled is not None).start()
@@ -195,7 +195,7 @@ class FpgaSumTree(SumTree):
         return float(self._simulation.read("total")) * self._quantum
 
     def _find(self, prefix: NDArray[np.float64]) -> NDArray[np.int64]:
-        from primitives.fpga.replay_pipeline import Operation
+        from placerl.primitives.fpga.replay_pipeline import Operation
 
         values = self._fixed(prefix)
         tags = np.zeros_like(values) if self._sampled is None else self._sampled.tags(len(values))
@@ -207,7 +207,7 @@ class FpgaSumTree(SumTree):
         return self.last_found.copy()
 
     def _update(self, indices: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
-        from primitives.fpga.replay_pipeline import Operation
+        from placerl.primitives.fpga.replay_pipeline import Operation
 
         tags, remembered = None, None
         if self._sampled is not None:
@@ -217,7 +217,7 @@ class FpgaSumTree(SumTree):
         self._call(Operation.UPDATE, indices, self._rounded(priorities), indices, tags, remembered)
 
     def _get(self, indices: NDArray[np.int64]) -> NDArray[np.floating]:
-        from primitives.fpga.replay_pipeline import Operation
+        from placerl.primitives.fpga.replay_pipeline import Operation
 
         _, values = self._call(Operation.GET, indices, np.zeros_like(indices), np.arange(len(indices)))
         return values * self._quantum

@@ -8,11 +8,11 @@ of `SumTree`.
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from primitives.interrupts import whole_imports
-from primitives.sum_tree.base import SumTree, checked_integer
-from primitives.sum_tree.extension import ExtensionSumTree
-from primitives.sum_tree.own_process import OwnProcessSumTree
-from primitives.sum_tree.running_sums import running_sums_max as measured
+from placerl.primitives.interrupts import whole_imports
+from placerl.primitives.sum_tree.base import SumTree, checked_integer
+from placerl.primitives.sum_tree.extension import ExtensionSumTree
+from placerl.primitives.sum_tree.own_process import OwnProcessSumTree
+from placerl.primitives.sum_tree.running_sums import running_sums_max as measured
 
 SIMD = ("", "avx512", "avx2", "portable")
 
@@ -21,7 +21,7 @@ def unavailable_reason() -> str:
     """Return why this backend cannot be used here; empty if it can."""
     try:
         with whole_imports():
-            from primitives import _native  # noqa: F401
+            from placerl.primitives import _native  # noqa: F401
     except ImportError as error:
         return f"the native extension is not built: {error}"
     return ""
@@ -82,7 +82,7 @@ class NativeSumTree(ExtensionSumTree):
         threads: int,
     ) -> None:
         super().__init__(capacity, fanout, dtype)
-        from primitives._native import sum_tree
+        from placerl.primitives._native import sum_tree
 
         if simd not in SIMD:
             raise ValueError(

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from primitives import opencl_runtime
-from primitives.sum_tree.base import SumTree
-from primitives.sum_tree.gpu.device_tree import DeviceSumTree, kernel_source
+from placerl.primitives import opencl_runtime
+from placerl.primitives.sum_tree.base import SumTree
+from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree, kernel_source
 
 PRELUDE = """
 #define LONG long

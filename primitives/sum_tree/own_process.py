@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from primitives.one_caller import OwnProcess
-from primitives.sum_tree.base import SumTree
+from placerl.primitives.one_caller import OwnProcess
+from placerl.primitives.sum_tree.base import SumTree
 
 
 class OwnProcessSumTree(OwnProcess, SumTree):

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from primitives.sum_tree.base import SumTree
+from placerl.primitives.sum_tree.base import SumTree
 
 
 def unavailable_reason() -> str:

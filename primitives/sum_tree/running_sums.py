@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from primitives.measured_choice import measured_choice
+from placerl.primitives.measured_choice import measured_choice
 
 CHOICES = (256, 4096, 65536)
 """The choices that are timed: a level with at most this many values stores running sums."""
@@ -35,7 +35,7 @@ def running_sums_max(capacity: int, fanout: int, item_bytes: int = 4, simd: str 
         item_bytes: 4 for float32, 8 for float64.
         simd: instruction set, "avx512", "avx2" or "portable"; empty for the widest one of this processor.
     """
-    from primitives import _native
+    from placerl.primitives import _native
 
     if capacity <= CHOICES[0]:
         return CHOICES[0]  # the whole tree keeps them
@@ -59,7 +59,7 @@ def _fastest(capacity: int, fanout: int, item_bytes: int, simd: str) -> int:
 
     The times are processor time of this thread, and the least of all rounds counts: neighbours only add.
     """
-    from primitives._native import sum_tree
+    from placerl.primitives._native import sum_tree
 
     kind = sum_tree.Tree32 if item_bytes == 4 else sum_tree.Tree64
     rng = np.random.default_rng(0)

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from primitives.algorithms import Algorithm, tree
-from primitives.learner.native.executable import NativeExecutable
+from placerl.primitives.algorithms import Algorithm, tree
+from placerl.primitives.learner.native.executable import NativeExecutable
 
 
 def acting_weights(algorithm: Algorithm, structure: Any, executable: NativeExecutable) -> list[npt.NDArray]:

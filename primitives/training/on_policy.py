@@ -17,15 +17,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from primitives.algorithms import checks
-from primitives.algorithms.ppo import PPO
-from primitives.graph.graph import Graph
-from primitives.graph.trace import trace
-from primitives.learner import Learner, finite
-from primitives.learner.native.calls import NativeCalls
-from primitives.learner.native.executable import NativeExecutable
-from primitives.one_caller import OneCaller, one_at_a_time
-from primitives.training.acting_weights import acting_weights
+from placerl.primitives.algorithms import checks
+from placerl.primitives.algorithms.ppo import PPO
+from placerl.primitives.graph.graph import Graph
+from placerl.primitives.graph.trace import trace
+from placerl.primitives.learner import Learner, finite
+from placerl.primitives.learner.native.calls import NativeCalls
+from placerl.primitives.learner.native.executable import NativeExecutable
+from placerl.primitives.one_caller import OneCaller, one_at_a_time
+from placerl.primitives.training.acting_weights import acting_weights
 
 COLUMNS = ("observation", "action", "log_probability", "advantage", "value_target")
 """Columns of the samples, in the order of `SampleColumn` in native/iterations.hpp."""
@@ -85,7 +85,7 @@ class OnPolicyIterations(OneCaller):
     """
 
     def __init__(self, learner: Learner, environments: Any, sources: Sources) -> None:
-        from primitives import _native
+        from placerl.primitives import _native
 
         super().__init__()
         algorithm = _checked(learner, environments)

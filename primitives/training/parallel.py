@@ -20,20 +20,20 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from primitives.algorithms import Algorithm, checks, tree
-from primitives.algorithms.custom import CustomAlgorithm
-from primitives.algorithms.dqn import DQN
-from primitives.graph.graph import Graph
-from primitives.learner import finite
-from primitives.learner.acting import exploring_graph
-from primitives.learner.base import checked_count, checked_state
-from primitives.learner.columns import refuse_columns
-from primitives.learner.graph_learner import step_graph
-from primitives.learner.native.executable import NativeExecutable
-from primitives.one_caller import OneCaller, one_at_a_time
-from primitives.replay import ConcurrentReplay, LinearSchedule
-from primitives.training.acting_weights import acting_weights
-from primitives.training.phases import is_mean, phase_graphs
+from placerl.primitives.algorithms import Algorithm, checks, tree
+from placerl.primitives.algorithms.custom import CustomAlgorithm
+from placerl.primitives.algorithms.dqn import DQN
+from placerl.primitives.graph.graph import Graph
+from placerl.primitives.learner import finite
+from placerl.primitives.learner.acting import exploring_graph
+from placerl.primitives.learner.base import checked_count, checked_state
+from placerl.primitives.learner.columns import refuse_columns
+from placerl.primitives.learner.graph_learner import step_graph
+from placerl.primitives.learner.native.executable import NativeExecutable
+from placerl.primitives.one_caller import OneCaller, one_at_a_time
+from placerl.primitives.replay import ConcurrentReplay, LinearSchedule
+from placerl.primitives.training.acting_weights import acting_weights
+from placerl.primitives.training.phases import is_mean, phase_graphs
 
 COLUMNS = ("observation", "action", "reward", "next_observation", "terminated")
 LONGEST_PERIOD = 1 << 15
@@ -96,7 +96,7 @@ class ParallelTraining(OneCaller):
         pacing: Pacing,
         seed: int = 0,
     ) -> None:
-        from primitives import _native
+        from placerl.primitives import _native
 
         super().__init__()
         replay._check_process()

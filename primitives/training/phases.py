@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from primitives.algorithms import Algorithm
-from primitives.algorithms.networks import Parameters
-from primitives.algorithms.updates import Auxiliary, Batch, Loss, Updates
-from primitives.graph.graph import Graph
-from primitives.graph.trace import trace
+from placerl.primitives.algorithms import Algorithm
+from placerl.primitives.algorithms.networks import Parameters
+from placerl.primitives.algorithms.updates import Auxiliary, Batch, Loss, Updates
+from placerl.primitives.graph.graph import Graph
+from placerl.primitives.graph.trace import trace
 
 
 class Gradients(NamedTuple):

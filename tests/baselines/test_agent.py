@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from harness import workloads
-from harness.compare import protocol, registry
-from primitives.algorithms.dqn import DqnHyperparameters
+from placerl.harness import workloads
+from placerl.harness.compare import protocol, registry
+from placerl.primitives.algorithms.dqn import DqnHyperparameters
 
 
 @pytest.fixture

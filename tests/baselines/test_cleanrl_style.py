@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 import torch
 
-from harness import workloads
-from harness.compare import registry
-from primitives.algorithms import Algorithm, create, networks
+from placerl.harness import workloads
+from placerl.harness.compare import registry
+from placerl.primitives.algorithms import Algorithm, create, networks
 
 STEPS, BATCH_SIZE, OBSERVATION, ACTIONS = 6, 16, 5, 3
 ALGORITHMS = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.compare import registry
+from placerl.harness.compare import registry
 
 WORKER = """
 import sys

@@ -5,9 +5,9 @@ import sys
 import numpy as np
 import pytest
 
-from harness import workloads
-from harness.compare import registry
-from harness.compare.protocol import FailureKind, Worker, WorkerFailure, WorkerJob
+from placerl.harness import workloads
+from placerl.harness.compare import registry
+from placerl.harness.compare.protocol import FailureKind, Worker, WorkerFailure, WorkerJob
 from tests.limits import LIMIT_S
 
 BROKEN = """

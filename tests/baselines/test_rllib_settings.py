@@ -5,8 +5,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from harness import workloads
-from harness.compare import registry
+from placerl.harness import workloads
+from placerl.harness.compare import registry
 
 MODULES = ("algorithm", "dqn", "ppo", "sac")
 

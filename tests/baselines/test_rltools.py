@@ -7,8 +7,8 @@ from types import ModuleType, SimpleNamespace
 import gymnasium
 import pytest
 
-from harness import workloads
-from harness.compare import registry
+from placerl.harness import workloads
+from placerl.harness.compare import registry
 
 
 class State:

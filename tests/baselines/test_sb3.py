@@ -2,9 +2,9 @@
 
 import pytest
 
-from harness import workloads
-from harness.compare import registry
-from harness.compare.protocol import FailureKind, WorkerFailure, WorkerJob
+from placerl.harness import workloads
+from placerl.harness.compare import registry
+from placerl.harness.compare.protocol import FailureKind, WorkerFailure, WorkerJob
 from tests.limits import LIMIT_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import workloads
-from harness.compare import registry
-from harness.compare.protocol import FailureKind, WorkerFailure, WorkerJob
+from placerl.harness import workloads
+from placerl.harness.compare import registry
+from placerl.harness.compare.protocol import FailureKind, WorkerFailure, WorkerJob
 from tests.limits import LIMIT_S
 
 TEMPLATE = Path(__file__).parent / "template"

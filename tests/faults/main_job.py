@@ -10,12 +10,12 @@ import time
 from functools import partial
 from pathlib import Path
 
-from harness.compare.protocol import Worker, WorkerJob
-from harness.core.progress import silent
-from harness.core.row import Measurement
-from harness.plan import plan
-from harness.store.cell import Cell
-from harness.store.store import Store
+from placerl.harness.compare.protocol import Worker, WorkerJob
+from placerl.harness.core.progress import silent
+from placerl.harness.core.row import Measurement
+from placerl.harness.plan import plan
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.store import Store
 
 MACHINE = {"fingerprint": "faults"}
 

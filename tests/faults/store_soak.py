@@ -13,10 +13,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.report import export
-from harness.store.store import Store
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.report import export
+from placerl.harness.store.store import Store
 
 MACHINE = {"fingerprint": "soak"}
 MOST_CELLS, LONGEST_REST_S = 5, 0.02

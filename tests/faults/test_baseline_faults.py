@@ -12,15 +12,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness import workloads
-from harness.compare import protocol, registry, rounds
-from harness.compare.protocol import FailureKind, Worker
-from harness.core.progress import silent
-from harness.core.row import Measurement
-from harness.mapping import Mapping
-from harness.plan import plan
-from harness.store.cell import Cell
-from harness.store.store import Store
+from placerl.harness import workloads
+from placerl.harness.compare import protocol, registry, rounds
+from placerl.harness.compare.protocol import FailureKind, Worker
+from placerl.harness.core.progress import silent
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping import Mapping
+from placerl.harness.plan import plan
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.store import Store
 from tests.faults import named_memory
 
 pytestmark = pytest.mark.timeout(900)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.progress import silent
-from harness.plan import plan
-from harness.store.crash_marker import MAX_CRASHES
-from harness.store.store import Store
+from placerl.harness.core.progress import silent
+from placerl.harness.plan import plan
+from placerl.harness.store.crash_marker import MAX_CRASHES
+from placerl.harness.store.store import Store
 from tests.limits import LIMIT_S
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -96,10 +96,10 @@ ON_A_SMALL_DISK = """
     from pathlib import Path
     sys.path.insert(0, sys.argv[1])
     import main_job
-    from harness.plan import plan as reproduce
-    from harness.core.errors import UserError
-    from harness.core.progress import silent
-    from harness.store.store import Store
+    from placerl.harness.plan import plan as reproduce
+    from placerl.harness.core.errors import UserError
+    from placerl.harness.core.progress import silent
+    from placerl.harness.store.store import Store
 
     folder = Path(sys.argv[2])
     ballast = folder / "ballast"
@@ -153,7 +153,7 @@ def test_a_full_disk_is_named_and_loses_nothing(tmp_path):
 
 HOLDER = """
     import sys, time
-    from harness.store.store import Store
+    from placerl.harness.store.store import Store
     store = Store.open(sys.argv[1])
     store.begin_run("quick", "r", {"fingerprint": "other"})
     print("ready", flush=True)

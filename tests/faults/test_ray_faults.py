@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.store.store import Store
+from placerl.harness.store.store import Store
 from tests.faults.named_memory import held_by
 from tests.limits import LIMIT_S
 
@@ -27,10 +27,10 @@ CELLS = """
     from pathlib import Path
 
     import main_job
-    from harness.plan import tiers
-    from harness.cluster import cells
-    from harness.cluster.connection import connected
-    from harness.store.store import Store
+    from placerl.harness.plan import tiers
+    from placerl.harness.cluster import cells
+    from placerl.harness.cluster.connection import connected
+    from placerl.harness.store.store import Store
 
     def told(done, total, what):
         print("told", what, flush=True)
@@ -41,10 +41,10 @@ CELLS = """
     sys.exit(len(failed))
 """
 TRAINING = """
-    from harness import workloads as workload
-    from harness.cluster.connection import connected
-    from harness.cluster.training import ClusterTraining, Size
-    from harness.mapping import Mapping
+    from placerl.harness import workloads as workload
+    from placerl.harness.cluster.connection import connected
+    from placerl.harness.cluster.training import ClusterTraining, Size
+    from placerl.harness.mapping import Mapping
 
     with connected("local"):
         training = ClusterTraining(workload.load("cartpole-dqn"), Mapping.parse("native-native-cpu"), Size())

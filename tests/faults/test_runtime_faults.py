@@ -8,11 +8,11 @@ import sys
 import psutil
 import pytest
 
-from harness import workloads
-from harness.core.errors import UserError
-from harness.mapping import Mapping
-from harness.runtime.options import Options
-from harness.runtime.training import Training
+from placerl.harness import workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime.options import Options
+from placerl.harness.runtime.training import Training
 from tests.limits import LIMIT_S
 from tests.processes import ends
 
@@ -21,10 +21,10 @@ NATIVE = Mapping.parse("native-native-cpu")
 PROGRAM = """
 import signal
 
-from harness import workloads as workload
-from harness.mapping import Mapping
-from harness.runtime.options import Options
-from harness.runtime.training import Training
+from placerl.harness import workloads as workload
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime.options import Options
+from placerl.harness.runtime.training import Training
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
 item = workload.override(workload.load("cartpole-dqn"), "training.actors", 2, "test")
@@ -64,7 +64,7 @@ import atexit
 import subprocess
 from unittest import mock
 
-from harness.runtime.units import process as process_unit
+from placerl.harness.runtime.units import process as process_unit
 
 wait, now_s = subprocess.Popen.wait, 0.0
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st
 
-from harness.core.errors import UserError
+from placerl.harness.core.errors import UserError
 
 EXAMPLES = int(os.environ.get("PLACERL_FUZZ_EXAMPLES", "1000"))
 A_DRAW = 20

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import UserError
-from harness.core.progress import silent
-from harness.core.toml_models import LARGEST_FILE_BYTES, read_toml
-from harness.plan import plan
-from harness.report import export, site
-from harness.store.cell import Cell
-from harness.store.file import LARGEST_STORE_BYTES
-from harness.store.store import Measurement, Store
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import silent
+from placerl.harness.core.toml_models import LARGEST_FILE_BYTES, read_toml
+from placerl.harness.plan import plan
+from placerl.harness.report import export, site
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.file import LARGEST_STORE_BYTES
+from placerl.harness.store.store import Measurement, Store
 from tests.harness.report import sample
 
 MARKUP = "<img src=x onerror=alert(1)>"

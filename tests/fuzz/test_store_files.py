@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.store.store import Measurement, Store
+from placerl.harness.store.store import Measurement, Store
 from tests.fuzz.fuzzing import A_DRAW, accepted, each, generators, many, several, values, whole
 
 pytestmark = whole

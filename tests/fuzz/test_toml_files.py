@@ -11,11 +11,11 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import harness
-from harness import workloads
-from harness.core.toml_models import check, parse_toml
-from harness.platforms import PlatformFile
-from harness.workloads import Workload
+import placerl.harness
+from placerl.harness import workloads
+from placerl.harness.core.toml_models import check, parse_toml
+from placerl.harness.platforms import PlatformFile
+from placerl.harness.workloads import Workload
 from tests.fuzz.fuzzing import (
     A_DRAW,
     EXAMPLES,
@@ -30,7 +30,7 @@ from tests.fuzz.fuzzing import (
 )
 
 pytestmark = whole
-FOLDER = Path(harness.__file__).parent
+FOLDER = Path(placerl.harness.__file__).parent
 WORKLOADS = [path.read_bytes() for path in sorted((FOLDER / "workloads").glob("*.toml"))]
 PLATFORMS = [path.read_bytes() for path in sorted((FOLDER / "platforms").glob("*.toml"))]
 WORKLOAD_TABLES = [tomllib.loads(content.decode()) for content in WORKLOADS]

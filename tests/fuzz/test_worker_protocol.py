@@ -6,7 +6,7 @@ from math import inf, isfinite, nan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.compare import protocol
+from placerl.harness.compare import protocol
 from tests.fuzz.fuzzing import A_DRAW, each, edited, generators, many, several, values, whole
 
 pytestmark = whole

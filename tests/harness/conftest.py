@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.profile.cases import trained
+from placerl.harness.profile.cases import trained
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -30,8 +30,8 @@ class WithoutExtras:
 sys.meta_path[:] = [WithoutExtras(finder) for finder in sys.meta_path]
 """
 CASES = """
-from harness import workloads as workload
-from harness.profile import cases
+from placerl.harness import workloads as workload
+from placerl.harness.profile import cases
 
 print(*{case.target.backend for case in cases.all_cases(workload.load("cartpole-ddpg"), 32)})
 """
@@ -43,7 +43,7 @@ sys.exit(pytest.main(["--collect-only", "--quiet", "-p", "no:cacheprovider", "-m
 COMMANDS = """
 import contextlib, io, json
 
-from harness.__main__ import main
+from placerl.__main__ import main
 
 found = []
 for command in json.loads(sys.argv[1]):

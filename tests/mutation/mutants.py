@@ -170,15 +170,20 @@ def tests_of(file: str, listed: dict[str, list[str]]) -> list[str]:
     return ([str(mirrored)] if (ROOT / mirrored).is_file() else []) + listed.get(file, [])
 
 
+def module_of(file: str) -> str:
+    """Return the name by which a source file is imported: the package `placerl` holds the folders."""
+    path = file.removesuffix(".py").removesuffix("/__init__").removeprefix("src/placerl").strip("/")
+    return ".".join(filter(None, ("placerl", *path.split("/"))))
+
+
 def _child(file: str, source: Path, tests: Sequence[str], folder: Path) -> None:
     """Becomes the tests of one mutant and ends with pytest's exit status."""
     os.setsid()  # so that what the tests leave running can be ended together
     output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):
         os.dup2(output, stream)
-    module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     os.environ |= {
-        "PLACERL_MUTANT_MODULE": module,
+        "PLACERL_MUTANT_MODULE": module_of(file),
         "PLACERL_MUTANT_FILE": str(ROOT / file),
         "PLACERL_MUTANT_SOURCE": str(source),
         "PYTHONPATH": os.pathsep.join(

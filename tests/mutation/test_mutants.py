@@ -66,6 +66,21 @@ def test_tests_are_the_mirrored_file_and_those_that_are_listed():
     assert mutants.tests_of("harness/no_such_file.py", listed) == []
 
 
+@pytest.mark.parametrize(
+    ("file", "module"),
+    [
+        ("harness/store/diff.py", "placerl.harness.store.diff"),
+        ("primitives/__init__.py", "placerl.primitives"),
+        ("src/placerl/__init__.py", "placerl"),
+        ("src/placerl/replay.py", "placerl.replay"),
+    ],
+)
+def test_a_file_is_mutated_under_the_name_by_which_it_is_imported(file, module):
+    assert mutants.module_of(file) == module
+    assert importlib.import_module(module).__file__
+    assert (ROOT / file).samefile(importlib.import_module(module).__file__)
+
+
 def test_the_rate_leaves_out_what_changes_nothing():
     assert mutants.rate({"killed": 8, "timed out": 1, "survived": 1, "equivalent": 5}) == 0.9
     assert mutants.rate({"untested": 3}) == 0
@@ -76,11 +91,11 @@ def test_a_module_is_loaded_from_the_mutant_in_processes_that_are_started(tmp_pa
     (tmp_path / "source.py").write_text("DRIFT = 'mutated'\n")
     environment = {
         "PYTHONPATH": str(HERE),
-        "PLACERL_MUTANT_MODULE": "harness.core.provenance",
+        "PLACERL_MUTANT_MODULE": "placerl.harness.core.provenance",
         "PLACERL_MUTANT_FILE": str(ROOT / "harness/core/provenance.py"),
         "PLACERL_MUTANT_SOURCE": str(tmp_path / "source.py"),
     }
-    code = "import harness.core.provenance as p; print(p.DRIFT, p.__file__)"
+    code = "import placerl.harness.core.provenance as p; print(p.DRIFT, p.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
     )

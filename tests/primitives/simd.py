@@ -6,7 +6,7 @@ SETS = ["portable", "avx2", "avx512"]
 
 def _usable() -> list[str]:
     try:
-        from primitives import _native
+        from placerl.primitives import _native
     except ImportError:
         return []
     return SETS[: SETS.index(_native.simd_level()) + 1]

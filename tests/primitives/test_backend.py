@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from primitives import backend
-from primitives.backend import BackendUnavailableError
+from placerl.primitives import backend
+from placerl.primitives.backend import BackendUnavailableError
 
 HERE = "def unavailable_reason():\n    return ''\n"
 ABSENT = "SIMULATED = True\n\n\ndef unavailable_reason():\n    return 'no such board'\n"

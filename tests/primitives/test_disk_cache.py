@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from primitives import disk_cache
+from placerl.primitives import disk_cache
 
 
 def _make(name: str, folder: str, made: Any) -> None:

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-import primitives
-from primitives import opencl_runtime, sum_tree
-from primitives.environments import mujoco_simulations
-from primitives.interrupts import whole_imports
-from primitives.learner.native import native_backend as native_learner
-from primitives.quantization import native_backend as native_quantization
-from primitives.sum_tree import cuda_backend
-from primitives.sum_tree import native_backend as native_tree
+import placerl.primitives
+from placerl.primitives import opencl_runtime, sum_tree
+from placerl.primitives.environments import mujoco_simulations
+from placerl.primitives.interrupts import whole_imports
+from placerl.primitives.learner.native import native_backend as native_learner
+from placerl.primitives.quantization import native_backend as native_quantization
+from placerl.primitives.sum_tree import cuda_backend
+from placerl.primitives.sum_tree import native_backend as native_tree
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,9 +50,9 @@ SITES: dict[str, tuple[str, Callable[[], object]]] = {
     "OpenCL": ("pyopencl", opencl_runtime.unavailable_reason),
     "CuPy": ("cupy", cuda_backend.unavailable_reason),
     "MuJoCo": ("mujoco", mujoco_simulations.unavailable_reason),
-    "native sum tree": ("primitives._native", native_tree.unavailable_reason),
-    "native learner": ("primitives._native", native_learner.unavailable_reason),
-    "native fixed point": ("primitives._native", native_quantization.unavailable_reason),
+    "native sum tree": ("placerl.primitives._native", native_tree.unavailable_reason),
+    "native learner": ("placerl.primitives._native", native_learner.unavailable_reason),
+    "native fixed point": ("placerl.primitives._native", native_quantization.unavailable_reason),
     "flat sum tree": ("torch", lambda: sum_tree.create(8, backend="flat")),
 }
 """Each place that imports a library when it is needed: its name, and a call that does so."""
@@ -67,7 +67,7 @@ def missing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, bool], I
         finder = Interrupted(name, dropped)
         package, _, own = name.rpartition(".")
         if package:
-            monkeypatch.delattr(primitives, own, raising=False)
+            monkeypatch.delattr(placerl.primitives, own, raising=False)
         monkeypatch.setitem(sys.modules, name, None)  # so that what is imported here does not stay
         del sys.modules[name]
         monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from primitives import disk_cache
-from primitives.measured_choice import measured_choice, processor
+from placerl.primitives import disk_cache
+from placerl.primitives.measured_choice import measured_choice, processor
 
 ALLOWED = (range(4), (256, 512))
 

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from primitives.one_caller import OneCaller, current_process, one_at_a_time
+from placerl.primitives.one_caller import OneCaller, current_process, one_at_a_time
 from tests.limits import LIMIT_S
 
 

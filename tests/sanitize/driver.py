@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
-EXTENSIONS = ("primitives._native", "harness._experiments")
+EXTENSIONS = ("placerl.primitives._native", "placerl.harness._experiments")
 RELEASE = "gil_scoped_release"
 """What a place in the sources that releases the lock is found by."""
 

@@ -9,25 +9,25 @@ from typing import Any
 
 import numpy as np
 import torch
-from harness._experiments import Contention, LockOrders
-from primitives._native import environments as native
-from primitives._native import learner as native_learner
-from primitives._native import quantization
+from placerl.harness._experiments import Contention, LockOrders
+from placerl.primitives._native import environments as native
+from placerl.primitives._native import learner as native_learner
+from placerl.primitives._native import quantization
 
-from harness.cli.bench import environment_cases
-from harness.papers.map.atomic_tree import AtomicSumTree
-from harness.papers.pal.scalar_tree import ScalarSumTree
-from primitives import algorithms, learner, sum_tree
-from primitives.algorithms.dqn import DQN, DqnHyperparameters
-from primitives.algorithms.networks import NetworkDescription
-from primitives.algorithms.ppo import PPO, PpoHyperparameters
-from primitives.environments import make_native, make_vec
-from primitives.learner.fused import FusedSteps
-from primitives.learner.relaxed import RelaxedSteps
-from primitives.replay import ConcurrentReplay, FieldSpec, Storage
-from primitives.replay.storage import transition_fields
-from primitives.training.on_policy import OnPolicyIterations, Sources
-from primitives.training.parallel import Pacing, ParallelTraining
+from placerl.harness.cli.bench import environment_cases
+from placerl.harness.papers.map.atomic_tree import AtomicSumTree
+from placerl.harness.papers.pal.scalar_tree import ScalarSumTree
+from placerl.primitives import algorithms, learner, sum_tree
+from placerl.primitives.algorithms.dqn import DQN, DqnHyperparameters
+from placerl.primitives.algorithms.networks import NetworkDescription
+from placerl.primitives.algorithms.ppo import PPO, PpoHyperparameters
+from placerl.primitives.environments import make_native, make_vec
+from placerl.primitives.learner.fused import FusedSteps
+from placerl.primitives.learner.relaxed import RelaxedSteps
+from placerl.primitives.replay import ConcurrentReplay, FieldSpec, Storage
+from placerl.primitives.replay.storage import transition_fields
+from placerl.primitives.training.on_policy import OnPolicyIterations, Sources
+from placerl.primitives.training.parallel import Pacing, ParallelTraining
 from tests.primitives.learner.fused.replay_and_learner import BATCH, parts, rows_of
 from tests.sanitize.at_once import together
 

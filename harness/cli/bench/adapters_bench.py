@@ -12,12 +12,12 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, section
-from harness.cli.common import RESULTS, ResultsOption
-from harness.compare import adapters
-from harness.compare.adapters import GAIN, NULL, PAIRS, THROUGHPUT
-from harness.core.row import Measurement
-from harness.measure import statistics
+from placerl.harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, section
+from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.compare import adapters
+from placerl.harness.compare.adapters import GAIN, NULL, PAIRS, THROUGHPUT
+from placerl.harness.core.row import Measurement
+from placerl.harness.measure import statistics
 
 LIBRARIES = tuple(dict.fromkeys(pair.library for pair in PAIRS))
 

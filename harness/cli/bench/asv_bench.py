@@ -22,7 +22,7 @@ import numpy as np
 import typer
 from scipy.stats import t
 
-from harness.core.errors import UserError
+from placerl.harness.core.errors import UserError
 
 FACTOR = 1.1
 CONFIRMATIONS = 10

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.bench import asv_bench
+from placerl.harness.cli.bench import asv_bench
 
 TIMES = 5
 WHOLE = 1

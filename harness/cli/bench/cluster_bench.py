@@ -22,23 +22,23 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from harness.cli.bench.command import OutOption, Session, TierOption, numbers, section
-from harness.cli.common import RESULTS, ResultsOption
-from harness.cluster import cells as on_cluster
-from harness.cluster.connection import MACHINE, connected, on_loopback
-from harness.core.errors import UserError
-from harness.core.progress import Report, silent
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.measure import statistics
-from harness.measure.conditions import conditions
-from harness.measure.turns import Rounds, in_rounds
-from harness.plan import plan as reproduce
-from harness.plan import tiers
-from harness.store.cell import Cell
-from harness.store.store import Run, Store
-from primitives import sum_tree
+from placerl.harness.cli.bench.command import OutOption, Session, TierOption, numbers, section
+from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.cluster import cells as on_cluster
+from placerl.harness.cluster.connection import MACHINE, connected, on_loopback
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import Report, silent
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.measure import statistics
+from placerl.harness.measure.conditions import conditions
+from placerl.harness.measure.turns import Rounds, in_rounds
+from placerl.harness.plan import plan as reproduce
+from placerl.harness.plan import tiers
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.store import Run, Store
+from placerl.primitives import sum_tree
 
 SUITE = Suite.BENCH_CLUSTER
 CAPACITY, BATCH_SIZE, CALLS = 2**18, 256, 400

@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.common import begin
-from harness.core.errors import UserError
-from harness.core.progress import Report, bar
-from harness.plan import tiers
-from harness.plan.plan import measure_now
-from harness.report.files import write_atomically
-from harness.report.text_tables import TextTable, as_markdown
-from harness.store.cell import Cell
-from harness.store.store import Measurement, Run
+from placerl.harness.cli.common import begin
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import Report, bar
+from placerl.harness.plan import tiers
+from placerl.harness.plan.plan import measure_now
+from placerl.harness.report.files import write_atomically
+from placerl.harness.report.text_tables import TextTable, as_markdown
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.store import Measurement, Run
 
 Measure = Callable[[Report], list[Measurement]]
 

@@ -12,13 +12,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 import numpy.typing as npt
-from primitives._native import environments as native
+from placerl.primitives._native import environments as native
 
-from harness.compare import registry
-from harness.compare.protocol import Worker
-from harness.environments import continuous_cartpole
-from harness.measure.timed_case import Case
-from primitives.environments import make_native, mujoco_simulations
+from placerl.harness.compare import registry
+from placerl.harness.compare.protocol import Worker
+from placerl.harness.environments import continuous_cartpole
+from placerl.harness.measure.timed_case import Case
+from placerl.primitives.environments import make_native, mujoco_simulations
 
 PUFFERLIB, PUFFERLIB_IDS = "pufferlib", ("CartPole-v1",)
 """Its folder in `baselines/`, and Gymnasium's ids of the environments that are built there."""
@@ -422,8 +422,7 @@ def repeated_cases(stepping: Stepping, recording: Recording) -> list[Case[Repeat
 
     def bare_setup() -> Repeated:
         import mujoco
-
-        from harness._experiments import BareMujoco
+        from placerl.harness._experiments import BareMujoco
 
         model = mujoco_simulations.load(stepping.id)
         simulations = [mujoco.MjData(model) for _ in range(stepping.count)]

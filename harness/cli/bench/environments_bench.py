@@ -14,20 +14,20 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
-from primitives._native import environments as native
+from placerl.primitives._native import environments as native
 
-from harness.cli.bench import environment_cases as cases_of
-from harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, section
-from harness.cli.bench.environment_cases import Recording, Stepping
-from harness.cli.common import RESULTS, ResultsOption
-from harness.compare import registry
-from harness.core import simulator_warnings
-from harness.core.progress import Report
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.measure.protocol import Case, Protocol, Timing, measure
-from harness.measure.statistics import FEWEST_SAMPLES
-from primitives import environments
+from placerl.harness.cli.bench import environment_cases as cases_of
+from placerl.harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, section
+from placerl.harness.cli.bench.environment_cases import Recording, Stepping
+from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.compare import registry
+from placerl.harness.core import simulator_warnings
+from placerl.harness.core.progress import Report
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.measure.protocol import Case, Protocol, Timing, measure
+from placerl.harness.measure.statistics import FEWEST_SAMPLES
+from placerl.primitives import environments
 
 MILLION = 1e6
 GOALS_PER_S = {

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from harness.cli.bench.command import not_run
-from harness.cli.common import JsonOption, print_json
-from primitives.fpga.cycles import gemm
-from primitives.fpga.export import toolchain
-from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
+from placerl.harness.cli.bench.command import not_run
+from placerl.harness.cli.common import JsonOption, print_json
+from placerl.primitives.fpga.cycles import gemm
+from placerl.primitives.fpga.export import toolchain
+from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
 
 
 def product(side: int, seed: int = 0) -> list[dict[str, Any]]:
@@ -31,7 +31,7 @@ def product(side: int, seed: int = 0) -> list[dict[str, Any]]:
     Raises:
         RuntimeError: a product differs from NumPy's, or its cycles differ from the closed form.
     """
-    from primitives.fpga.compute_unit.simulation import SimulatedUnit
+    from placerl.primitives.fpga.compute_unit.simulation import SimulatedUnit
 
     began_s = _cpu_s()
     unit = SimulatedUnit(

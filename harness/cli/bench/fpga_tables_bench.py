@@ -14,14 +14,14 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.bench.command import not_run, section
-from harness.cli.common import JsonOption, print_json
-from harness.core.errors import UserError
-from harness.papers import resources as papers_resources
-from primitives.fpga.cycles import difference_table
-from primitives.fpga.cycles.difference_table import CycleDifference
-from primitives.fpga.export import toolchain
-from primitives.fpga.tools import counted, placement, resources
+from placerl.harness.cli.bench.command import not_run, section
+from placerl.harness.cli.common import JsonOption, print_json
+from placerl.harness.core.errors import UserError
+from placerl.harness.papers import resources as papers_resources
+from placerl.primitives.fpga.cycles import difference_table
+from placerl.primitives.fpga.cycles.difference_table import CycleDifference
+from placerl.primitives.fpga.export import toolchain
+from placerl.primitives.fpga.tools import counted, placement, resources
 
 TABLES = ("differences", "replay", "resources", "placement")
 

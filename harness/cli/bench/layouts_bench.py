@@ -12,15 +12,15 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from harness.cli.bench.command import OutOption, Session, TierOption, joined, numbers, section
-from harness.cli.common import RESULTS, ResultsOption
-from harness.core.progress import Report
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.measure.protocol import Case, Protocol, Timing, measure
-from harness.measure.statistics import FEWEST_SAMPLES, lower_quartile
-from harness.papers.tree_layouts import TreeLayout, check, priorities
-from primitives.sum_tree import SumTree
+from placerl.harness.cli.bench.command import OutOption, Session, TierOption, joined, numbers, section
+from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.core.progress import Report
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.measure.protocol import Case, Protocol, Timing, measure
+from placerl.harness.measure.statistics import FEWEST_SAMPLES, lower_quartile
+from placerl.harness.papers.tree_layouts import TreeLayout, check, priorities
+from placerl.primitives.sum_tree import SumTree
 
 CAPACITIES = (10**3, 10**4, 10**5, 10**6, 10**7)
 FANOUTS = (2, 4, 8, 16, 32, 64, 128, 256)

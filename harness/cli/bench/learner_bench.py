@@ -30,22 +30,22 @@ from typing import Annotated
 import torch
 import typer
 
-from harness.cli.bench.command import OutOption, Session, TierOption, numbers, section
-from harness.cli.bench.learner.cells import CELLS, RLTOOLS, SB3, LearnerCell
-from harness.cli.bench.learner.limits import Limits, limits
-from harness.cli.bench.learner.sides import BFLOAT_16, NATIVE, NATIVE_ALONE, NULL, PYTORCH, sides
-from harness.cli.common import RESULTS, ResultsOption
-from harness.compare import registry
-from harness.core.errors import UserError
-from harness.core.progress import Report
-from harness.core.suites import Suite
-from harness.measure import statistics
-from harness.measure.protocol import Protocol, Timing, measure, paired
-from harness.profile.cases.learners import bfloat16_products
-from harness.profile.cases.trained import TrainedStart, train
-from harness.store.store import Measurement
-from primitives import _native
-from primitives.quantization.precision import BFLOAT_16 as BFLOAT16_PRODUCTS
+from placerl.harness.cli.bench.command import OutOption, Session, TierOption, numbers, section
+from placerl.harness.cli.bench.learner.cells import CELLS, RLTOOLS, SB3, LearnerCell
+from placerl.harness.cli.bench.learner.limits import Limits, limits
+from placerl.harness.cli.bench.learner.sides import BFLOAT_16, NATIVE, NATIVE_ALONE, NULL, PYTORCH, sides
+from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.compare import registry
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import Report
+from placerl.harness.core.suites import Suite
+from placerl.harness.measure import statistics
+from placerl.harness.measure.protocol import Protocol, Timing, measure, paired
+from placerl.harness.profile.cases.learners import bfloat16_products
+from placerl.harness.profile.cases.trained import TrainedStart, train
+from placerl.harness.store.store import Measurement
+from placerl.primitives import _native
+from placerl.primitives.quantization.precision import BFLOAT_16 as BFLOAT16_PRODUCTS
 
 SUITE = Suite.BENCH_LEARNER
 PEERS = (SB3, RLTOOLS)

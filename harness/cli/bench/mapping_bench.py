@@ -18,23 +18,23 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.bench.command import OutOption, Session, TierOption, section
-from harness.cli.bench.training_bench import SMALL, TrainingCell
-from harness.cli.common import RESULTS, ResultsOption, exit_if_failed
-from harness.core.errors import UserError
-from harness.core.progress import Report, bar
-from harness.core.row import Measurement
-from harness.measure.conditions import pinned, usable_cores
-from harness.plan import plan
-from harness.platforms import PlatformFile, available_memory, of_this_machine
-from harness.report import machine_facts
-from harness.runtime.units.process import ProcessUnit
-from harness.store.cell import Cell
-from harness.store.store import Run, RunRecord
-from harness.validate.study import HOPELESS, SUITE, StudiedCell, study
-from harness.validate.study_cell import MeasuredCell
-from harness.validate.study_summary import cell_lines, results, summary
-from harness.workloads import Workload
+from placerl.harness.cli.bench.command import OutOption, Session, TierOption, section
+from placerl.harness.cli.bench.training_bench import SMALL, TrainingCell
+from placerl.harness.cli.common import RESULTS, ResultsOption, exit_if_failed
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import Report, bar
+from placerl.harness.core.row import Measurement
+from placerl.harness.measure.conditions import pinned, usable_cores
+from placerl.harness.plan import plan
+from placerl.harness.platforms import PlatformFile, available_memory, of_this_machine
+from placerl.harness.report import machine_facts
+from placerl.harness.runtime.units.process import ProcessUnit
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.store import Run, RunRecord
+from placerl.harness.validate.study import HOPELESS, SUITE, StudiedCell, study
+from placerl.harness.validate.study_cell import MeasuredCell
+from placerl.harness.validate.study_summary import cell_lines, results, summary
+from placerl.harness.workloads import Workload
 
 CORES = (1, 2)
 LIMIT_S = 3600.0

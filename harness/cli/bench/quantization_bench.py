@@ -27,27 +27,27 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from harness import workloads
-from harness.cli.bench.command import OutOption, Session, TierOption, section
-from harness.cli.common import RESULTS, ResultsOption
-from harness.core.progress import Report
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.measure import statistics
-from harness.measure.protocol import Case, Protocol, measure
-from harness.measure.rows import paired
-from harness.measure.statistics import Comparison
-from harness.papers.fix.training import FIXED_32, FLOAT, described, make_learner
-from harness.profile.cases.learners import expect_td_errors, expected_td_errors, random_batch
-from harness.workloads import Workload
-from harness.workloads.task import algorithm_of
-from primitives import _native, learner
-from primitives.learner import Learner
-from primitives.learner.aware_training import FixedPointLearner
-from primitives.learner.graph_learner import step_graph
-from primitives.quantization import precision
-from primitives.quantization.native_backend import NativeFixedPointExecutable
-from primitives.quantization.precision import Precision
+from placerl.harness import workloads
+from placerl.harness.cli.bench.command import OutOption, Session, TierOption, section
+from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.core.progress import Report
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.measure import statistics
+from placerl.harness.measure.protocol import Case, Protocol, measure
+from placerl.harness.measure.rows import paired
+from placerl.harness.measure.statistics import Comparison
+from placerl.harness.papers.fix.training import FIXED_32, FLOAT, described, make_learner
+from placerl.harness.profile.cases.learners import expect_td_errors, expected_td_errors, random_batch
+from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives import _native, learner
+from placerl.primitives.learner import Learner
+from placerl.primitives.learner.aware_training import FixedPointLearner
+from placerl.primitives.learner.graph_learner import step_graph
+from placerl.primitives.quantization import precision
+from placerl.primitives.quantization.native_backend import NativeFixedPointExecutable
+from placerl.primitives.quantization.precision import Precision
 
 WORKLOAD = "halfcheetah-ddpg"
 BATCH_SIZE = 256

@@ -17,9 +17,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, numbers
-from harness.cli.bench.replay_table import judged, table
-from harness.cli.bench.tree_rows import (
+from placerl.harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, numbers
+from placerl.harness.cli.bench.replay_table import judged, table
+from placerl.harness.cli.bench.tree_rows import (
     FLOORS,
     NULL,
     OURS,
@@ -31,15 +31,15 @@ from harness.cli.bench.tree_rows import (
     own_rows,
     peer_rows,
 )
-from harness.cli.common import RESULTS, ResultsOption
-from harness.compare import registry
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.measure import statistics
-from harness.measure.conditions import conditions
-from harness.measure.rows import summary_row
+from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.compare import registry
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.measure import statistics
+from placerl.harness.measure.conditions import conditions
+from placerl.harness.measure.rows import summary_row
 
 BATCH_SIZES = (32, 256, 2048, 16384)
 CAPACITIES = (2**17, 2**20, 10**7)

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.cli.bench.command import section
-from harness.cli.bench.tree_rows import FLOORS, OURS, Row
-from harness.core.row import Measurement
-from harness.measure import rows as summary_rows
-from harness.measure import statistics
-from harness.measure.statistics import lower_quartile
+from placerl.harness.cli.bench.command import section
+from placerl.harness.cli.bench.tree_rows import FLOORS, OURS, Row
+from placerl.harness.core.row import Measurement
+from placerl.harness.measure import rows as summary_rows
+from placerl.harness.measure import statistics
+from placerl.harness.measure.statistics import lower_quartile
 
 PEER_GAIN, FLOOR_RATIO, NULL_RATIO = "speedup_over_fastest_peer", "time_over_memory_floor", "null_ratio"
 FLOOR_RATIO_TARGET = 2.0

@@ -13,13 +13,13 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.bench.command import OutOption, Session, TierOption, joined, numbers, section
-from harness.cli.common import RESULTS, ResultsOption
-from harness.core.progress import Report
-from harness.core.row import Measurement
-from harness.measure import statistics
-from harness.measure.statistics import Comparison, lower_quartile
-from harness.papers.pal.figure_9_locks import (
+from placerl.harness.cli.bench.command import OutOption, Session, TierOption, joined, numbers, section
+from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.core.progress import Report
+from placerl.harness.core.row import Measurement
+from placerl.harness.measure import statistics
+from placerl.harness.measure.statistics import Comparison, lower_quartile
+from placerl.harness.papers.pal.figure_9_locks import (
     BINARY,
     CAPACITY,
     ONE_LOCK,

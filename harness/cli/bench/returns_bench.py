@@ -17,20 +17,20 @@ from typing import Annotated
 
 import typer
 
-from harness import workloads
-from harness.cli.bench.command import OutOption, Session, TierOption, joined, section
-from harness.cli.common import RESULTS, ResultsOption, exit_if_failed
-from harness.compare import learning, registry
-from harness.compare.learning import LearnedTask
-from harness.core.progress import Report, bar
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.mapping import Mapping
-from harness.plan import plan
-from harness.runtime import compose
-from harness.runtime.seed_order import interleaved
-from harness.store.cell import Cell
-from harness.store.store import Run
+from placerl.harness import workloads
+from placerl.harness.cli.bench.command import OutOption, Session, TierOption, joined, section
+from placerl.harness.cli.common import RESULTS, ResultsOption, exit_if_failed
+from placerl.harness.compare import learning, registry
+from placerl.harness.compare.learning import LearnedTask
+from placerl.harness.core.progress import Report, bar
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import Mapping
+from placerl.harness.plan import plan
+from placerl.harness.runtime import compose
+from placerl.harness.runtime.seed_order import interleaved
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.store import Run
 
 SUITE = Suite.BENCH_RETURNS
 WORKLOADS = ("hopper-ddpg", "halfcheetah-sac")

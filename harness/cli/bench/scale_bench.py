@@ -17,17 +17,17 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import workloads
-from harness.cli.bench.command import OutOption, Session, TierOption, joined, numbers, section
-from harness.cli.common import RESULTS, ResultsOption
-from harness.cluster import service_times
-from harness.cluster.scale import Service, Simulated, saturation, simulate_cells, simulate_training
-from harness.core.errors import UserError
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.mapping import Mapping
+from placerl.harness import workloads
+from placerl.harness.cli.bench.command import OutOption, Session, TierOption, joined, numbers, section
+from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.cluster import service_times
+from placerl.harness.cluster.scale import Service, Simulated, saturation, simulate_cells, simulate_training
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import Mapping
 
 SUITE = Suite.SCALE
 NODES = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)

@@ -17,19 +17,19 @@ import numpy as np
 import psutil
 import typer
 
-from harness import workloads
-from harness.cli.bench.command import OutOption, Session, TierOption, section
-from harness.cli.common import RESULTS, ResultsOption
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.mapping import Mapping
-from harness.measure.conditions import conditions
-from harness.measure.statistics import FEWEST_SAMPLES, ratio_interval
-from harness.runtime.options import Fusion, Options
-from harness.runtime.training import Training
-from harness.store.diff import DRIFT
+from placerl.harness import workloads
+from placerl.harness.cli.bench.command import OutOption, Session, TierOption, section
+from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import Mapping
+from placerl.harness.measure.conditions import conditions
+from placerl.harness.measure.statistics import FEWEST_SAMPLES, ratio_interval
+from placerl.harness.runtime.options import Fusion, Options
+from placerl.harness.runtime.training import Training
+from placerl.harness.store.diff import DRIFT
 
 WORKLOAD, MAPPING = "hopper-ddpg", Mapping.parse("native-native-cpu")
 SOAK = Suite.SOAK

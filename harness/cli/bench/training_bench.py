@@ -21,21 +21,21 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import workloads
-from harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, section
-from harness.cli.common import RESULTS, ResultsOption
-from harness.cli.compare_command import departures, returns
-from harness.compare import rounds
-from harness.compare.equal_steps import FASTER, NOT_COMPARED, StepExtent
-from harness.compare.parts import OurSide
-from harness.core.errors import UserError
-from harness.core.progress import Report
-from harness.core.row import Measurement
-from harness.mapping import Mapping
-from harness.plan import tiers
-from harness.runtime import native_threads
-from harness.workloads import Workload
-from primitives import _native
+from placerl.harness import workloads
+from placerl.harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, section
+from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.cli.compare_command import departures, returns
+from placerl.harness.compare import rounds
+from placerl.harness.compare.equal_steps import FASTER, NOT_COMPARED, StepExtent
+from placerl.harness.compare.parts import OurSide
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import Report
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping import Mapping
+from placerl.harness.plan import tiers
+from placerl.harness.runtime import native_threads
+from placerl.harness.workloads import Workload
+from placerl.primitives import _native
 
 DEFAULT_MAPPING = "native-native-cpu"
 SB3_DEFAULTS = {

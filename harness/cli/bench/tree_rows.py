@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.compare import protocol, registry
-from harness.compare.protocol import FailureKind
-from harness.mapping import Target
-from harness.measure import statistics
-from harness.measure.turns import Rounds, in_rounds
-from primitives import sum_tree
+from placerl.harness.compare import protocol, registry
+from placerl.harness.compare.protocol import FailureKind
+from placerl.harness.mapping import Target
+from placerl.harness.measure import statistics
+from placerl.harness.measure.turns import Rounds, in_rounds
+from placerl.primitives import sum_tree
 
 PEERS = ("tianshou", "cpprb", "pfrl", "rllib", "torchrl")
 OURS, NULL = "native", "native (null)"

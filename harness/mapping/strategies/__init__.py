@@ -7,7 +7,7 @@ A file defines `STRATEGIES`, a tuple of `harness.mapping.base.Strategy` with uni
 from importlib import import_module
 from pkgutil import iter_modules
 
-from harness.mapping.base import Strategy
+from placerl.harness.mapping.base import Strategy
 
 
 def discover(package: str = __name__, *, only_validated: bool = False) -> dict[str, Strategy]:

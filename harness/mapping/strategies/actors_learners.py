@@ -10,11 +10,11 @@ equality is rarely possible: the exhaustive search chooses the allocation with t
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.mapping.base import Loop, Platform, Prediction
-from harness.mapping.candidates import rmm_targets
-from harness.mapping.problem import Problem
-from harness.mapping.table import Cell, PerformanceTable, inputs_provenance
-from harness.mapping.target import Mapping, Target
+from placerl.harness.mapping.base import Loop, Platform, Prediction
+from placerl.harness.mapping.candidates import rmm_targets
+from placerl.harness.mapping.problem import Problem
+from placerl.harness.mapping.table import Cell, PerformanceTable, inputs_provenance
+from placerl.harness.mapping.target import Mapping, Target
 
 CPU = Target("cpu")
 Curve = Callable[[int], float]

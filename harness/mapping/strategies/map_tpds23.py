@@ -5,12 +5,12 @@ management's time is sampling plus update. The system's throughput is the smalle
 because they overlap. Transfers and everything else are assumed to be hidden.
 """
 
-from harness.mapping.base import Loop, Platform, Prediction
-from harness.mapping.candidates import least_traffic, rmm_targets
-from harness.mapping.exhaustive import Exhaustive
-from harness.mapping.problem import Problem
-from harness.mapping.table import PerformanceTable, inputs_provenance
-from harness.mapping.target import Mapping, Target
+from placerl.harness.mapping.base import Loop, Platform, Prediction
+from placerl.harness.mapping.candidates import least_traffic, rmm_targets
+from placerl.harness.mapping.exhaustive import Exhaustive
+from placerl.harness.mapping.problem import Problem
+from placerl.harness.mapping.table import PerformanceTable, inputs_provenance
+from placerl.harness.mapping.target import Mapping, Target
 
 
 class MapTpds23:

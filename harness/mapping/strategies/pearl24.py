@@ -21,12 +21,12 @@ there is an entry for one stream too; then its number is one of the profiled one
 
 import re
 
-from harness.mapping.base import Loop, Platform, Prediction, transfer_s
-from harness.mapping.candidates import least_traffic, rmm_targets
-from harness.mapping.pearl24_equations import best_streams, iteration_s, published_iteration_s
-from harness.mapping.problem import WORD_BYTES, Problem
-from harness.mapping.table import Cell, PerformanceTable, inputs_provenance
-from harness.mapping.target import Mapping, Target
+from placerl.harness.mapping.base import Loop, Platform, Prediction, transfer_s
+from placerl.harness.mapping.candidates import least_traffic, rmm_targets
+from placerl.harness.mapping.pearl24_equations import best_streams, iteration_s, published_iteration_s
+from placerl.harness.mapping.problem import WORD_BYTES, Problem
+from placerl.harness.mapping.table import Cell, PerformanceTable, inputs_provenance
+from placerl.harness.mapping.target import Mapping, Target
 
 SHARING = " sharing"
 """Suffix of a primitive's name if its time was measured with replay and learner on the same device."""

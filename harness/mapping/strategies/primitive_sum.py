@@ -6,11 +6,11 @@ that were each profiled alone, with warm caches and without the replay's work ar
 includes these effects, because it uses calls timed as the runtime makes them.
 """
 
-from harness.mapping.base import Loop, Platform, Prediction
-from harness.mapping.exhaustive import Exhaustive
-from harness.mapping.problem import Problem
-from harness.mapping.table import PerformanceTable, inputs_provenance
-from harness.mapping.target import Mapping, Target
+from placerl.harness.mapping.base import Loop, Platform, Prediction
+from placerl.harness.mapping.exhaustive import Exhaustive
+from placerl.harness.mapping.problem import Problem
+from placerl.harness.mapping.table import PerformanceTable, inputs_provenance
+from placerl.harness.mapping.target import Mapping, Target
 
 CPU = Target("cpu")
 

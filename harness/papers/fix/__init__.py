@@ -1,6 +1,6 @@
 """Defines the paper FIXAR (key FIX), on fixed-point training and its adaptive array."""
 
-from harness.papers.discovery import Paper
+from placerl.harness.papers.discovery import Paper
 
 PAPER = Paper(
     "FIX",

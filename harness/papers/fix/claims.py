@@ -1,9 +1,9 @@
 """Lists the claims, the statements to check, of the paper FIX on training with 16-bit activations after a delay."""
 
-from harness.papers import resources
-from harness.papers.base import Claim
-from harness.papers.clocks import at_both_clocks
-from harness.papers.fix import (
+from placerl.harness.papers import resources
+from placerl.harness.papers.base import Claim
+from placerl.harness.papers.clocks import at_both_clocks
+from placerl.harness.papers.fix import (
     dataflow,
     figure_7,
     figure_10_array,
@@ -11,10 +11,10 @@ from harness.papers.fix import (
     sizes,
     table_1,
 )
-from harness.papers.fix.figure_7 import NEEDS_CURVES, NEEDS_SWEEP
-from harness.papers.fix.platform import ACCELERATOR, NEEDS_ARRAY, NEEDS_STEPS
-from harness.papers.fix.throughput import BATCH_SIZES
-from harness.papers.number import from_cell, from_text
+from placerl.harness.papers.fix.figure_7 import NEEDS_CURVES, NEEDS_SWEEP
+from placerl.harness.papers.fix.platform import ACCELERATOR, NEEDS_ARRAY, NEEDS_STEPS
+from placerl.harness.papers.fix.throughput import BATCH_SIZES
+from placerl.harness.papers.number import from_cell, from_text
 
 _PLATFORM = (
     *from_text("FIX.platform_ips"),

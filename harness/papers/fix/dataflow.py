@@ -7,20 +7,20 @@ that the text allows. Nothing is run.
 
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.papers.base import Finding, Outcome
-from harness.papers.fix.figure_10_array import ROOM
-from harness.papers.fix.throughput import BATCH_SIZES
-from harness.papers.number import Number, from_text
-from primitives.fpga.cycles import fixar_dataflows
-from primitives.fpga.cycles.fixar_dataflows import DATAFLOWS, FixarDataflow
-from primitives.fpga.cycles.networks import FIX_BENCHMARKS
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.fix.figure_10_array import ROOM
+from placerl.harness.papers.fix.throughput import BATCH_SIZES
+from placerl.harness.papers.number import Number, from_text
+from placerl.primitives.fpga.cycles import fixar_dataflows
+from placerl.primitives.fpga.cycles.fixar_dataflows import DATAFLOWS, FixarDataflow
+from placerl.primitives.fpga.cycles.networks import FIX_BENCHMARKS
 
 NEAR = 2.0
 """Percentage points by which a modelled utilisation may differ from the stated one: what activations and control take
 is not modelled.
 """
-_SOURCE = "passes x words, HalfCheetah (primitives.fpga.cycles.fixar_dataflows)"
+_SOURCE = "passes x words, HalfCheetah (placerl.primitives.fpga.cycles.fixar_dataflows)"
 
 
 def conflicts(flow: FixarDataflow) -> tuple[str, ...]:

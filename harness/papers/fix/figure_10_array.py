@@ -15,27 +15,27 @@ from typing import Any
 
 import pandas as pd
 
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Experiment, Suite
-from harness.papers.assumptions import both_outcomes, sentences_of_its_own
-from harness.papers.base import Finding, Outcome
-from harness.papers.cells import TierLimits, claim_cell
-from harness.papers.clocks import (
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.papers.assumptions import both_outcomes, sentences_of_its_own
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.clocks import (
     CLOCK,
     placed_clock,
     times_as_fast,
 )
-from harness.papers.evidence import detail, number, rows_of
-from harness.papers.fix.throughput import BATCH_SIZES, WORKLOAD
-from harness.papers.gains_rule import interval
-from harness.papers.number import Number, from_cell, from_text, ratio
-from harness.profile import simulated
-from harness.store.cell import Cell
-from primitives.fpga.cycles import fixar, networks
-from primitives.fpga.cycles.fixar_dataflows import ELEMENTS
-from primitives.learner.fpga import fpga_backend
+from placerl.harness.papers.evidence import detail, number, rows_of
+from placerl.harness.papers.fix.throughput import BATCH_SIZES, WORKLOAD
+from placerl.harness.papers.gains_rule import interval
+from placerl.harness.papers.number import Number, from_cell, from_text, ratio
+from placerl.harness.profile import simulated
+from placerl.harness.store.cell import Cell
+from placerl.primitives.fpga.cycles import fixar, networks
+from placerl.primitives.fpga.cycles.fixar_dataflows import ELEMENTS
+from placerl.primitives.learner.fpga import fpga_backend
 
 EXPERIMENT = Experiment("FIX-F10", "FIX's accelerator over the batch size", "learner_inferences_per_s")
 DEVICE = "fpga:u50"
@@ -106,9 +106,9 @@ def _size(batch_size: int, bits: int) -> tuple[str, int, int, bool]:
 
 
 def _counted(row: Measurement, batch_size: int, bits: int) -> Measurement:
-    from primitives.fpga.fixar.cycles import forward_cycles, step_cycles
-    from primitives.fpga.fixar.shape import benchmark
-    from primitives.fpga.fixar.timed import simulated_cycles
+    from placerl.primitives.fpga.fixar.cycles import forward_cycles, step_cycles
+    from placerl.primitives.fpga.fixar.shape import benchmark
+    from placerl.primitives.fpga.fixar.timed import simulated_cycles
 
     shape = benchmark(NETWORK, SIDE)
     parts = step_cycles(shape, batch_size, halves=bits == 16)
@@ -144,7 +144,7 @@ def is_simulated() -> bool:
     """Return whether the cycles need no further simulation: all are known, or hardware cannot be simulated."""
     if fpga_backend.unavailable_reason():
         return True
-    from primitives.fpga.fixar.timed import are_known
+    from placerl.primitives.fpga.fixar.timed import are_known
 
     return are_known([_size(batch_size, bits) for batch_size in BATCH_SIZES for bits in BACKENDS])
 
@@ -230,7 +230,7 @@ def _throughput(frame: pd.DataFrame, bits: int) -> Finding:
         parts = detail(judged[size], "unit_cycles")
         share = 100 * float(parts["adam"]) / sum(map(float, parts.values()))
         title = f"{name}, batch size {size}: cycles of Adam, of all"
-        numbers.append(Number(title, share, "%", Provenance.MODELLED, "primitives.fpga.fixar.cycles"))
+        numbers.append(Number(title, share, "%", Provenance.MODELLED, "placerl.primitives.fpga.fixar.cycles"))
     state, action = networks.FIX_BENCHMARKS["HalfCheetah"]
     size = max(judged)
     done = sum(p.outputs * p.inputs * p.vectors for p in fixar.ddpg_products(state, action, size))

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.measure.statistics import FEWEST_SAMPLES
-from harness.papers import charts, published
-from harness.papers.base import Finding, Outcome
-from harness.papers.charts import Panel
-from harness.papers.evidence import detail, rows_of
-from harness.papers.fix import training
-from harness.papers.fix.training import DYNAMIC, FIXED_16, FIXED_32, FLOAT
-from harness.papers.number import Number, from_cell
-from harness.papers.relaxed_training import share_of_gain
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.measure.statistics import FEWEST_SAMPLES
+from placerl.harness.papers import charts, published
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.evidence import detail, rows_of
+from placerl.harness.papers.fix import training
+from placerl.harness.papers.fix.training import DYNAMIC, FIXED_16, FIXED_32, FLOAT
+from placerl.harness.papers.number import Number, from_cell
+from placerl.harness.papers.relaxed_training import share_of_gain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.papers import charts
-from harness.papers.base import Finding, Outcome
-from harness.papers.charts import Line, Panel
-from harness.papers.evidence import number, rows_of
-from harness.papers.fix import throughput
-from harness.papers.fix.figure_10_array import BACKENDS, array_rates, array_rows, in_both_modes
-from harness.papers.fix.training import DYNAMIC
-from harness.papers.number import Number, from_cell, ratio, scaled
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers import charts
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.charts import Line, Panel
+from placerl.harness.papers.evidence import number, rows_of
+from placerl.harness.papers.fix import throughput
+from placerl.harness.papers.fix.figure_10_array import BACKENDS, array_rates, array_rows, in_both_modes
+from placerl.harness.papers.fix.training import DYNAMIC
+from placerl.harness.papers.number import Number, from_cell, ratio, scaled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,9 +7,9 @@ another version of an environment, so there is no verdict.
 
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.papers.base import Finding, Outcome, by_a_model
-from harness.papers.number import Number, from_text
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers.base import Finding, Outcome, by_a_model
+from placerl.harness.papers.number import Number, from_text
 
 ARRAY_SIDE = 16  # FIX III
 """Length of the vectors in which activations are stored: the side of the array (FIX III)."""
@@ -19,7 +19,7 @@ def _spaces(name: str) -> tuple[Number, Number]:
     """Return state and action size of a Gymnasium environment."""
     import gymnasium
 
-    from harness.core import simulator_warnings
+    from placerl.harness.core import simulator_warnings
 
     simulator_warnings.route(name)  # MuJoCo would log them to a file in the working directory
     environment = gymnasium.make(name, disable_env_checker=True)
@@ -63,7 +63,7 @@ def weight_memory(_: pd.DataFrame) -> Finding:
 
     Their weights and biases, as counted here, have to take 95% to 100% of the memory.
     """
-    from primitives.algorithms.networks import MLP, parameter_count
+    from placerl.primitives.algorithms.networks import MLP, parameter_count
 
     stated = from_text("FIX.weight_memory")[0]
     state, action, first, second = (
@@ -72,7 +72,7 @@ def weight_memory(_: pd.DataFrame) -> Finding:
     )
     networks = MLP((state, first, second, action)), MLP((state + action, first, second, 1))
     size = 4 * sum(map(parameter_count, networks)) / 1e6
-    source = "weights and biases x 4 bytes, primitives.algorithms.networks"
+    source = "weights and biases x 4 bytes, placerl.primitives.algorithms.networks"
     ours = Number("actor and critic of HalfCheetah", size, "MB", Provenance.MODELLED, source)
     holds = 0.95 * stated.value <= size <= stated.value
     said = (

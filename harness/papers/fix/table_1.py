@@ -1,6 +1,6 @@
 """Defines which blocks of this project are compared with which rows of FIX Table I, by their logic cells."""
 
-from harness.papers.resources import Counterpart, Share
+from placerl.harness.papers.resources import Counterpart, Share
 
 ELEMENTS = Counterpart(
     "fix_table_1",

@@ -11,20 +11,20 @@ from functools import partial
 from time import perf_counter
 from typing import NamedTuple
 
-from harness import workloads
-from harness.core.progress import Report
-from harness.core.row import Measurement
-from harness.core.suites import Experiment, Suite
-from harness.measure.conditions import conditions
-from harness.measure.rows import summary_row
-from harness.measure.turns import Rounds, in_rounds
-from harness.papers.cells import TierLimits, claim_cell
-from harness.papers.fix.training import DYNAMIC, FIXED_32, FLOAT, described, make_learner, training_of
-from harness.runtime.training import Training
-from harness.store.cell import Cell
-from harness.workloads import Workload
-from primitives.quantization import precision
-from primitives.quantization.precision import Precision
+from placerl.harness import workloads
+from placerl.harness.core.progress import Report
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.measure.conditions import conditions
+from placerl.harness.measure.rows import summary_row
+from placerl.harness.measure.turns import Rounds, in_rounds
+from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.fix.training import DYNAMIC, FIXED_32, FLOAT, described, make_learner, training_of
+from placerl.harness.runtime.training import Training
+from placerl.harness.store.cell import Cell
+from placerl.harness.workloads import Workload
+from placerl.primitives.quantization import precision
+from placerl.primitives.quantization.precision import Precision
 
 EXPERIMENT = Experiment(
     "FIX-F8",

@@ -15,28 +15,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness import workloads
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Experiment, Suite
-from harness.mapping import Mapping
-from harness.measure.conditions import conditions
-from harness.papers.cells import TierLimits, row_cell
-from harness.runtime.compose import Parts, actors_of, storage_of
-from harness.runtime.evaluation import Evaluation
-from harness.runtime.options import Fusion
-from harness.runtime.seed_order import interleaved, last_fifth
-from harness.runtime.training import WARM_UP_ROWS, Training
-from harness.store.cell import Cell
-from harness.workloads import Workload
-from harness.workloads.task import algorithm_of
-from primitives import learner
-from primitives.learner import Learner
-from primitives.learner.aware_training import FixedPointLearner
-from primitives.quantization import Q, precision
-from primitives.quantization.precision import FLOAT_32, Precision
-from primitives.replay import UniformReplay
+from placerl.harness import workloads
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.mapping import Mapping
+from placerl.harness.measure.conditions import conditions
+from placerl.harness.papers.cells import TierLimits, row_cell
+from placerl.harness.runtime.compose import Parts, actors_of, storage_of
+from placerl.harness.runtime.evaluation import Evaluation
+from placerl.harness.runtime.options import Fusion
+from placerl.harness.runtime.seed_order import interleaved, last_fifth
+from placerl.harness.runtime.training import WARM_UP_ROWS, Training
+from placerl.harness.store.cell import Cell
+from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives import learner
+from placerl.primitives.learner import Learner
+from placerl.primitives.learner.aware_training import FixedPointLearner
+from placerl.primitives.quantization import Q, precision
+from placerl.primitives.quantization.precision import FLOAT_32, Precision
+from placerl.primitives.replay import UniformReplay
 
 MAPPING = Mapping.parse("native-native-cpu")
 EXPERIMENT = Experiment("FIX-F7", "training in floats and in fixed point", "evaluation_return")

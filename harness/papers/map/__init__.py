@@ -1,6 +1,6 @@
 """Defines the paper with the key MAP, on mapping deep reinforcement learning onto heterogeneous machines."""
 
-from harness.papers.discovery import Paper
+from placerl.harness.papers.discovery import Paper
 
 PAPER = Paper(
     "MAP",

@@ -12,22 +12,22 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Experiment, Suite
-from harness.measure.conditions import conditions
-from harness.measure.protocol import Case, Protocol, measure
-from harness.papers.base import Finding, Outcome
-from harness.papers.cells import TierLimits, claim_cell
-from harness.papers.evidence import Paired, detail, number, paired, rows_of
-from harness.papers.gains_rule import interval
-from harness.papers.map.printed_tree import Fixes, PrintedSumTree, device, device_names
-from harness.papers.number import Number
-from harness.papers.tree_layouts import check, priorities
-from harness.store.cell import Cell
-from primitives.sum_tree import SumTree
-from primitives.sum_tree.gpu.device_tree import DeviceSumTree, TreeDevice
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.measure.conditions import conditions
+from placerl.harness.measure.protocol import Case, Protocol, measure
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.evidence import Paired, detail, number, paired, rows_of
+from placerl.harness.papers.gains_rule import interval
+from placerl.harness.papers.map.printed_tree import Fixes, PrintedSumTree, device, device_names
+from placerl.harness.papers.number import Number
+from placerl.harness.papers.tree_layouts import check, priorities
+from placerl.harness.store.cell import Cell
+from placerl.primitives.sum_tree import SumTree
+from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree, TreeDevice
 
 EXPERIMENT = Experiment(
     "Algorithm 2", "MAP's priority update with atomic additions", "time_per_call relative_error"

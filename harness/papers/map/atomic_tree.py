@@ -6,8 +6,8 @@ not overlap.
 
 import numpy as np
 
-from primitives.sum_tree.extension import ExtensionSumTree
-from primitives.sum_tree.own_process import OwnProcessSumTree
+from placerl.primitives.sum_tree.extension import ExtensionSumTree
+from placerl.primitives.sum_tree.own_process import OwnProcessSumTree
 
 
 class AtomicSumTree(OwnProcessSumTree, ExtensionSumTree):
@@ -25,6 +25,6 @@ class AtomicSumTree(OwnProcessSumTree, ExtensionSumTree):
 
     def __init__(self, capacity: int, fanout: int, threads: int) -> None:
         super().__init__(capacity, fanout, np.float64)
-        from harness._experiments import AtomicTree
+        from placerl.harness._experiments import AtomicTree
 
         self._tree = AtomicTree(self.capacity, self.fanout, threads)

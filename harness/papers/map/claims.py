@@ -1,12 +1,12 @@
 """Lists the claims, the statements to check, of the paper MAP on mapping deep RL to CPU, GPU and FPGA."""
 
-from harness.compare.registry import RLLIB
-from harness.papers import device_times, resources
-from harness.papers.base import Claim
-from harness.papers.clocks import at_both_clocks
-from harness.papers.comparisons import beside
-from harness.papers.device_times import FPGA_AND_GPU
-from harness.papers.map import (
+from placerl.harness.compare.registry import RLLIB
+from placerl.harness.papers import device_times, resources
+from placerl.harness.papers.base import Claim
+from placerl.harness.papers.clocks import at_both_clocks
+from placerl.harness.papers.comparisons import beside
+from placerl.harness.papers.device_times import FPGA_AND_GPU
+from placerl.harness.papers.map import (
     algorithm_2,
     cycle_formulas,
     figure_10,
@@ -23,8 +23,8 @@ from harness.papers.map import (
     table_6_parameters,
     table_7,
 )
-from harness.papers.number import from_cell, from_text
-from harness.papers.slow_links import at_both_latencies
+from placerl.harness.papers.number import from_cell, from_text
+from placerl.harness.papers.slow_links import at_both_latencies
 
 CLAIMS = (
     Claim(

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Experiment, Suite
-from harness.papers.base import Finding, Outcome
-from harness.papers.cells import TierLimits, claim_cell
-from harness.papers.evidence import detail, number, rows_of
-from harness.papers.number import Number, format_value, from_text
-from harness.store.cell import Cell
-from primitives.sum_tree.levels import levels_of
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.evidence import detail, number, rows_of
+from placerl.harness.papers.number import Number, format_value, from_text
+from placerl.harness.store.cell import Cell
+from placerl.primitives.sum_tree.levels import levels_of
 
 if TYPE_CHECKING:
-    from primitives.fpga.cycles.difference_table import CycleDifference
+    from placerl.primitives.fpga.cycles.difference_table import CycleDifference
 
 EXPERIMENT = Experiment("MAP-VI-A2", "cycles of MAP's FPGA designs by its formulas and simulated", "cycles")
 TIERS = ("standard", "full")
@@ -51,8 +51,8 @@ def replay_rows(
         batch_sizes: numbers of requests, B.
         leaves: leaves of the whole tree, which decide the levels; at most `SIMULATED_LEAVES` are in use.
     """
-    from primitives.fpga.cycles.difference_table import replay_difference
-    from primitives.sum_tree import fpga_backend
+    from placerl.primitives.fpga.cycles.difference_table import replay_difference
+    from placerl.primitives.sum_tree import fpga_backend
 
     levels = levels_of(-(-leaves // banks), fanout)
     used = min(leaves, SIMULATED_LEAVES)
@@ -72,7 +72,7 @@ def learner_rows(pipelines: int, batch_sizes: tuple[int, ...]) -> Iterator[Measu
         pipelines: DP, number of pipelines.
         batch_sizes: B, each a multiple of DP.
     """
-    from primitives.fpga.cycles import difference_table
+    from placerl.primitives.fpga.cycles import difference_table
 
     for work in difference_table.PASSES:
         neurons = [work.layers[0].inputs, *(layer.outputs for layer in work.layers)]
@@ -110,7 +110,7 @@ def simulated(report: Report) -> list[Measurement]:
     Args:
         report: called with the work done, the total work, and a text that names the current work.
     """
-    from primitives.sum_tree import fpga_backend
+    from placerl.primitives.sum_tree import fpga_backend
 
     if missing := fpga_backend.unavailable_reason():
         return [_row(REPLAY, BATCH_SIZES[0], None, {}, f"needs {missing}")]

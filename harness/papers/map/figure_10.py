@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 import numpy.typing as npt
 import pandas as pd
 
-from harness.compare.learning import interquartile_mean
-from harness.core.provenance import Provenance
-from harness.core.suites import Experiment
-from harness.papers import charts, relaxed_training
-from harness.papers.base import Finding, Outcome
-from harness.papers.cells import TierLimits
-from harness.papers.number import Number
-from harness.papers.relaxed_training import (
+from placerl.harness.compare.learning import interquartile_mean
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.suites import Experiment
+from placerl.harness.papers import charts, relaxed_training
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.cells import TierLimits
+from placerl.harness.papers.number import Number
+from placerl.harness.papers.relaxed_training import (
     NO_LOSS,
     Curve,
     Relaxation,
@@ -23,7 +23,7 @@ from harness.papers.relaxed_training import (
     seeds_to_tell,
     shares,
 )
-from harness.store.cell import Cell
+from placerl.harness.store.cell import Cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

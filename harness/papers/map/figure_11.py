@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from harness.papers import charts
-from harness.papers.base import Check, Draw, Finding, Outcome
-from harness.papers.clocks import at_both_clocks
-from harness.papers.device_order import ordered
-from harness.papers.device_times import (
+from placerl.harness.papers import charts
+from placerl.harness.papers.base import Check, Draw, Finding, Outcome
+from placerl.harness.papers.clocks import at_both_clocks
+from placerl.harness.papers.device_order import ordered
+from placerl.harness.papers.device_times import (
     FPGA,
     GPU,
     fastest,
@@ -18,7 +18,7 @@ from harness.papers.device_times import (
     panel,
     shared_sizes,
 )
-from harness.papers.number import from_text
+from placerl.harness.papers.number import from_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

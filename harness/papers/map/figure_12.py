@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from harness.core.provenance import weakest
-from harness.papers import charts
-from harness.papers.base import Finding, Outcome
-from harness.papers.clocks import REPLAY, at_both_clocks
-from harness.papers.device_order import exact
-from harness.papers.device_times import (
+from placerl.harness.core.provenance import weakest
+from placerl.harness.papers import charts
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.clocks import REPLAY, at_both_clocks
+from placerl.harness.papers.device_order import exact
+from placerl.harness.papers.device_times import (
     FPGA,
     GPU,
     OPERATIONS,
@@ -24,8 +24,8 @@ from harness.papers.device_times import (
     replay_times,
     times,
 )
-from harness.papers.evidence import agrees, detail, records
-from harness.papers.number import Number, from_text, merge_rows, ratio
+from placerl.harness.papers.evidence import agrees, detail, records
+from placerl.harness.papers.number import Number, from_text, merge_rows, ratio
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

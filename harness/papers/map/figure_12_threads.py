@@ -7,18 +7,18 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Experiment, Suite
-from harness.measure.conditions import conditions, usable_cores
-from harness.measure.protocol import Case, Protocol, measure
-from harness.papers.base import Finding, Outcome
-from harness.papers.cells import TierLimits, claim_cell
-from harness.papers.evidence import Paired, detail, paired, rows_of
-from harness.papers.map.atomic_tree import AtomicSumTree
-from harness.papers.tree_layouts import check, priorities
-from harness.store.cell import Cell
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.measure.conditions import conditions, usable_cores
+from placerl.harness.measure.protocol import Case, Protocol, measure
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.evidence import Paired, detail, paired, rows_of
+from placerl.harness.papers.map.atomic_tree import AtomicSumTree
+from placerl.harness.papers.tree_layouts import check, priorities
+from placerl.harness.store.cell import Cell
 
 EXPERIMENT = Experiment("threads in a call", "threads within one call of a sum tree", "time_per_call")
 FIND, UPDATE = CALLS = ("sum_tree.find", "sum_tree.update")

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.core.suites import Suite
-from harness.mapping.choices import HERE
-from harness.papers.base import Finding, Outcome
-from harness.papers.device_times import FPGA, REFERENCE, fastest, learner_times, replay_times
-from harness.papers.evidence import agrees, detail, mapping_of, number, records, select
-from harness.papers.number import Number, from_text, merge_rows, ratio, shortfall
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping.choices import HERE
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.device_times import FPGA, REFERENCE, fastest, learner_times, replay_times
+from placerl.harness.papers.evidence import agrees, detail, mapping_of, number, records, select
+from placerl.harness.papers.number import Number, from_text, merge_rows, ratio, shortfall
 
 HIDDEN_AT, EXPOSED_AT = (256, 2048), 16384  # MAP VII-A: the batch sizes of Hopper; VII-D: which are hidden
 NEEDS_HIDDEN = (

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from harness.compare.parts import ComparedPart, label
-from harness.compare.registry import RLLIB
-from harness.papers import charts
-from harness.papers.base import Finding, Outcome
-from harness.papers.charts import Panel
-from harness.papers.comparisons import Gain, gains, gains_on_gpu
-from harness.papers.evidence import agrees
-from harness.papers.number import from_text
+from placerl.harness.compare.parts import ComparedPart, label
+from placerl.harness.compare.registry import RLLIB
+from placerl.harness.papers import charts
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.comparisons import Gain, gains, gains_on_gpu
+from placerl.harness.papers.evidence import agrees
+from placerl.harness.papers.number import from_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.core.suites import Suite
-from harness.mapping.strategies.map_tpds23 import MapTpds23
-from harness.papers.base import Finding, Outcome, by_a_model
-from harness.papers.evidence import ERROR, detail, error_of, mapping_of, number, rate, records, select
-from harness.papers.number import Number, from_text, shortfall
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping.strategies.map_tpds23 import MapTpds23
+from placerl.harness.papers.base import Finding, Outcome, by_a_model
+from placerl.harness.papers.evidence import ERROR, detail, error_of, mapping_of, number, rate, records, select
+from placerl.harness.papers.number import Number, from_text, shortfall
 
 RELAXED = "relaxed"
 NEEDS = (

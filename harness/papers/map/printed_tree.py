@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from primitives import opencl_runtime
-from primitives.sum_tree import cuda_backend
-from primitives.sum_tree.base import checked_vector
-from primitives.sum_tree.cuda_backend import CudaDevice
-from primitives.sum_tree.gpu.device_tree import DeviceSumTree, TreeDevice
-from primitives.sum_tree.opencl_backend import OpenclDevice
+from placerl.primitives import opencl_runtime
+from placerl.primitives.sum_tree import cuda_backend
+from placerl.primitives.sum_tree.base import checked_vector
+from placerl.primitives.sum_tree.cuda_backend import CudaDevice
+from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree, TreeDevice
+from placerl.primitives.sum_tree.opencl_backend import OpenclDevice
 
 REAL = np.dtype(np.float32)
 _CUDA_ATOMICS = """

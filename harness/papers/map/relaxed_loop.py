@@ -4,15 +4,15 @@ from typing import Any
 
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.core.suites import Suite
-from harness.mapping import Loop
-from harness.papers.base import Finding, Outcome
-from harness.papers.evidence import detail, mapping_of, number, records, select
-from harness.papers.map import figure_10
-from harness.papers.map.predictions import NEEDS_FAST_ACTORS, NOT_JUDGED, actors_are_slowest
-from harness.papers.number import Number, ratio
-from harness.papers.relaxed_training import runs_of, shares
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import Loop
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.evidence import detail, mapping_of, number, records, select
+from placerl.harness.papers.map import figure_10
+from placerl.harness.papers.map.predictions import NEEDS_FAST_ACTORS, NOT_JUDGED, actors_are_slowest
+from placerl.harness.papers.number import Number, ratio
+from placerl.harness.papers.relaxed_training import runs_of, shares
 
 NEEDS = "a mapping run with batches sampled ahead and without, its actors beside both (`placerl validate`)"
 COMMANDS = ("placerl validate --tier quick", "placerl reproduce --only MAP-F10", "placerl report")

@@ -2,9 +2,9 @@
 
 import pandas as pd
 
-from harness.papers.base import Finding, Outcome
-from harness.papers.device_times import CPU, GPU, NAMES, OPENCL, fastest, times
-from harness.papers.number import Number, ratio
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.device_times import CPU, GPU, NAMES, OPENCL, fastest, times
+from placerl.harness.papers.number import Number, ratio
 
 ONE_THREAD = "native"
 """The backend of the sum tree whose calls use one thread of the CPU."""

@@ -9,19 +9,19 @@ from typing import Any
 
 import pandas as pd
 
-from harness import platforms
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Experiment, Suite
-from harness.mapping import absent_platforms
-from harness.papers import published
-from harness.papers.base import Finding, Outcome
-from harness.papers.cells import TierLimits, claim_cell
-from harness.papers.evidence import NEAR, detail, near, number, records, select
-from harness.papers.number import Number, from_cell, from_text
-from harness.store.cell import Cell
-from primitives.fpga.explore.map_replay import MOST_BANKS
+from placerl.harness import platforms
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.mapping import absent_platforms
+from placerl.harness.papers import published
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.evidence import NEAR, detail, near, number, records, select
+from placerl.harness.papers.number import Number, from_cell, from_text
+from placerl.harness.store.cell import Cell
+from placerl.primitives.fpga.explore.map_replay import MOST_BANKS
 
 OPTIMAL = Experiment("optimal mappings", "Table V computed again", "as_printed")
 GAINS = Experiment("gains over other mappings", "what the printed mappings gain", "gain")

@@ -1,6 +1,6 @@
 """Defines which blocks of this project are compared with which rows of MAP Table VI, by their logic cells."""
 
-from harness.papers.resources import Counterpart, Share
+from placerl.harness.papers.resources import Counterpart, Share
 
 _CRITIC = "learner-pipeline inputs=5 hidden=8 outputs=1 lanes=8 pipelines=2"
 COUNTERPARTS = (

@@ -9,12 +9,12 @@ from functools import cache
 
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.papers.base import Finding, by_a_model
-from harness.papers.number import Number, from_cell, from_text
-from primitives.fpga.devices import catalogue
-from primitives.fpga.explore import map_replay
-from primitives.learner.fpga import pipeline, pipeline_resources
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers.base import Finding, by_a_model
+from placerl.harness.papers.number import Number, from_cell, from_text
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.fpga.explore import map_replay
+from placerl.primitives.learner.fpga import pipeline, pipeline_resources
 
 DEVICE = "u200"  # MAP VII-A
 NETWORKS = {

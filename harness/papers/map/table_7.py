@@ -2,10 +2,10 @@
 
 import pandas as pd
 
-from harness.core.suites import Suite
-from harness.papers.base import Finding, Outcome
-from harness.papers.evidence import mapping_of, number, records, select
-from harness.papers.number import from_cell, ratio
+from placerl.harness.core.suites import Suite
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.evidence import mapping_of, number, records, select
+from placerl.harness.papers.number import from_cell, ratio
 
 NEEDS_WATTS = (
     "power counters that can be read (RAPL of the processor, NVML of a CUDA device; a simulated FPGA has none), and "

@@ -1,6 +1,6 @@
 """Defines the paper with the key PAL, on parallel actors and learners with one concurrent replay."""
 
-from harness.papers.discovery import Paper
+from placerl.harness.papers.discovery import Paper
 
 PAPER = Paper(
     "PAL",

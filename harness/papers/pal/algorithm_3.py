@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.core.progress import Report
-from harness.core.row import Measurement
-from harness.core.suites import Experiment, Suite
-from harness.measure import statistics
-from harness.measure.conditions import conditions, usable_cores
-from harness.measure.rows import summary_row
-from harness.measure.turns import Rounds, in_rounds
-from harness.papers.base import Finding, Outcome
-from harness.papers.cells import TierLimits, claim_cell
-from harness.papers.evidence import Paired, detail, paired, rows_of
-from harness.papers.number import from_text
-from harness.store.cell import Cell
+from placerl.harness.core.progress import Report
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.measure import statistics
+from placerl.harness.measure.conditions import conditions, usable_cores
+from placerl.harness.measure.rows import summary_row
+from placerl.harness.measure.turns import Rounds, in_rounds
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.evidence import Paired, detail, paired, rows_of
+from placerl.harness.papers.number import from_text
+from placerl.harness.store.cell import Cell
 
 EXPERIMENT = Experiment("lock order", "threads on one sum tree, by the order of its locks", "time_per_call")
 PRIMITIVE = "sum_tree.sample_and_update"
@@ -78,7 +78,7 @@ def measure(
         One measurement per configuration: the wall-clock seconds of a turn divided by how often all threads together
         sampled and updated.
     """
-    from harness._experiments import LockOrders
+    from placerl.harness._experiments import LockOrders
 
     (published,) = from_text("PAL.operations")
     calls = calls or int(published.value)

@@ -1,9 +1,9 @@
 """Lists the claims, the statements to check, of the paper PAL on parallel actors and learners around a sum tree."""
 
-from harness.compare import adapters
-from harness.papers.base import Claim
-from harness.papers.number import from_text
-from harness.papers.pal import (
+from placerl.harness.compare import adapters
+from placerl.harness.papers.base import Claim
+from placerl.harness.papers.number import from_text
+from placerl.harness.papers.pal import (
     algorithm_3,
     figure_8,
     figure_9_locks,

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.mapping.strategies.actors_learners import CoreAllocation, allocate
-from harness.papers import charts, evidence
-from harness.papers.base import Finding, Outcome
-from harness.papers.charts import Panel
-from harness.papers.evidence import detail, number
-from harness.papers.number import Number, checked_baseline, from_text, ratio
-from harness.papers.pal.figure_10_runs import (
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping.strategies.actors_learners import CoreAllocation, allocate
+from placerl.harness.papers import charts, evidence
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.evidence import detail, number
+from placerl.harness.papers.number import Number, checked_baseline, from_text, ratio
+from placerl.harness.papers.pal.figure_10_runs import (
     COLLECTION,
     CONSUMPTION,
     CORES,

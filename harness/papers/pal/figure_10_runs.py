@@ -17,22 +17,22 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from harness import workloads
-from harness.core.progress import Report, part
-from harness.core.row import Measurement
-from harness.core.suites import Experiment, Suite
-from harness.mapping import Mapping
-from harness.mapping.strategies.actors_learners import allocate
-from harness.measure.conditions import conditions, pinned, usable_cores
-from harness.measure.rows import summary_row
-from harness.measure.turns import Rounds, in_rounds
-from harness.papers.cells import TierLimits, claim_cell
-from harness.runtime import native_threads
-from harness.runtime.native_threads import LEAD, ThreadedTraining
-from harness.runtime.options import Options
-from harness.runtime.training import Progress
-from harness.store.cell import Cell
-from harness.workloads import Workload
+from placerl.harness import workloads
+from placerl.harness.core.progress import Report, part
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.strategies.actors_learners import allocate
+from placerl.harness.measure.conditions import conditions, pinned, usable_cores
+from placerl.harness.measure.rows import summary_row
+from placerl.harness.measure.turns import Rounds, in_rounds
+from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.runtime import native_threads
+from placerl.harness.runtime.native_threads import LEAD, ThreadedTraining
+from placerl.harness.runtime.options import Options
+from placerl.harness.runtime.training import Progress
+from placerl.harness.store.cell import Cell
+from placerl.harness.workloads import Workload
 
 EXPERIMENT = Experiment(
     "PAL-F10", "actors and learners over cores", "environment_steps_per_s gradient_steps_per_s"

@@ -5,10 +5,10 @@
 
 import pandas as pd
 
-from harness.compare import adapters
-from harness.papers.base import Finding, Outcome
-from harness.papers.evidence import detail, number, records, select
-from harness.papers.number import from_text
+from placerl.harness.compare import adapters
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.evidence import detail, number, records, select
+from placerl.harness.papers.number import from_text
 
 NEEDS_ADAPTERS = "`placerl bench adapters`: training in other libraries with this replay and with their own"
 LIBRARIES = ("tianshou", "pfrl", "rlpyt")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.papers import charts
-from harness.papers.base import Finding, Outcome
-from harness.papers.charts import Panel
-from harness.papers.evidence import number
-from harness.papers.number import Number, shortfall
-from harness.papers.pal.figure_10 import (
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers import charts
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.evidence import number
+from placerl.harness.papers.number import Number, shortfall
+from placerl.harness.papers.pal.figure_10 import (
     MODELLED,
     NEEDS_CURVES,
     cores_of,
@@ -22,7 +22,7 @@ from harness.papers.pal.figure_10 import (
     rows_of,
     workloads_of,
 )
-from harness.papers.pal.figure_10_runs import TRAINING
+from placerl.harness.papers.pal.figure_10_runs import TRAINING
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,24 +11,24 @@ from functools import partial
 
 import pandas as pd
 
-from harness import workloads
-from harness.compare import registry, rounds
-from harness.compare.equal_steps import StepExtent
-from harness.compare.parts import ONE_THREAD, ComparedPart, OurSide, label
-from harness.compare.registry import RLLIB
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.mapping import Mapping
-from harness.measure.conditions import usable_cores
-from harness.papers.base import Finding, Outcome
-from harness.papers.cells import TierLimits, claim_cell
-from harness.papers.comparisons import RATIO, Gain, gains
-from harness.papers.evidence import detail, records, select
-from harness.papers.number import Number
-from harness.runtime import native_threads
-from harness.store.cell import Cell
+from placerl.harness import workloads
+from placerl.harness.compare import registry, rounds
+from placerl.harness.compare.equal_steps import StepExtent
+from placerl.harness.compare.parts import ONE_THREAD, ComparedPart, OurSide, label
+from placerl.harness.compare.registry import RLLIB
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import Mapping
+from placerl.harness.measure.conditions import usable_cores
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.comparisons import RATIO, Gain, gains
+from placerl.harness.papers.evidence import detail, records, select
+from placerl.harness.papers.number import Number
+from placerl.harness.runtime import native_threads
+from placerl.harness.store.cell import Cell
 
 PEERS = (*RLLIB, "tianshou")
 WORKLOADS = {"cartpole-dqn": 30_000, "ant-ddpg": 50_000}

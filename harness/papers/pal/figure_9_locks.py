@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from harness.core.progress import Report, part
-from harness.core.row import Measurement
-from harness.core.suites import Experiment, Suite
-from harness.measure import statistics
-from harness.measure.conditions import conditions, usable_cores
-from harness.measure.rows import summary_row
-from harness.measure.turns import Rounds, in_rounds
-from harness.papers import charts
-from harness.papers.base import Finding, Outcome
-from harness.papers.cells import TierLimits, claim_cell
-from harness.papers.charts import Panel
-from harness.papers.evidence import Paired, detail, paired, rate, rows_of
-from harness.papers.number import from_text
-from harness.platforms import available_memory
-from harness.store.cell import Cell
+from placerl.harness.core.progress import Report, part
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.measure import statistics
+from placerl.harness.measure.conditions import conditions, usable_cores
+from placerl.harness.measure.rows import summary_row
+from placerl.harness.measure.turns import Rounds, in_rounds
+from placerl.harness.papers import charts
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.evidence import Paired, detail, paired, rate, rows_of
+from placerl.harness.papers.number import from_text
+from placerl.harness.platforms import available_memory
+from placerl.harness.store.cell import Cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -97,7 +97,7 @@ def make(sharing: str, capacity: int) -> Any:
         sharing: "two locks", "one lock", "one lock, binary tree" or "owner thread".
         capacity: number of items.
     """
-    from harness._experiments import Contention
+    from placerl.harness._experiments import Contention
 
     return Contention(sharing, capacity, list(ROW_BYTES), FANOUT)
 

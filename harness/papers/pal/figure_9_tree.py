@@ -12,21 +12,21 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Experiment, Suite
-from harness.measure.protocol import Case, Protocol, measure
-from harness.measure.statistics import FEWEST_PAIRS, lower_quartile
-from harness.papers import charts
-from harness.papers.base import Finding, Outcome
-from harness.papers.cells import TierLimits, claim_cell
-from harness.papers.charts import Panel
-from harness.papers.evidence import Paired, detail, number, paired, rows_of
-from harness.papers.number import Number, from_text
-from harness.papers.pal.scalar_tree import ScalarSumTree
-from harness.papers.tree_layouts import TreeLayout, check, priorities
-from harness.store.cell import Cell
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.measure.protocol import Case, Protocol, measure
+from placerl.harness.measure.statistics import FEWEST_PAIRS, lower_quartile
+from placerl.harness.papers import charts
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.evidence import Paired, detail, number, paired, rows_of
+from placerl.harness.papers.number import Number, from_text
+from placerl.harness.papers.pal.scalar_tree import ScalarSumTree
+from placerl.harness.papers.tree_layouts import TreeLayout, check, priorities
+from placerl.harness.store.cell import Cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.sum_tree.extension import ExtensionSumTree
+from placerl.primitives.sum_tree.extension import ExtensionSumTree
 
 
 class ScalarSumTree(ExtensionSumTree):
@@ -28,7 +28,7 @@ class ScalarSumTree(ExtensionSumTree):
 
     def __init__(self, capacity: int, fanout: int, aligned: bool = True) -> None:
         super().__init__(capacity, fanout, np.float32)
-        from harness._experiments import ScalarTree
+        from placerl.harness._experiments import ScalarTree
 
         self._tree: Any = ScalarTree(self.capacity, self.fanout, aligned)
 

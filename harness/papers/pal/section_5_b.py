@@ -14,23 +14,23 @@ from typing import Any
 
 import pandas as pd
 
-from harness import workloads
-from harness.core.errors import UserError
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Experiment, Suite
-from harness.mapping import Mapping
-from harness.measure import statistics
-from harness.measure.conditions import conditions, pinned, usable_cores
-from harness.measure.rows import summary_row
-from harness.measure.turns import Rounds, in_rounds
-from harness.papers.base import Finding, Outcome
-from harness.papers.cells import TierLimits, claim_cell
-from harness.papers.evidence import Paired, detail, paired, rows_of
-from harness.runtime.native_threads import MAPPING, ThreadedTraining
-from harness.runtime.options import Options
-from harness.store.cell import Cell
+from placerl.harness import workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.mapping import Mapping
+from placerl.harness.measure import statistics
+from placerl.harness.measure.conditions import conditions, pinned, usable_cores
+from placerl.harness.measure.rows import summary_row
+from placerl.harness.measure.turns import Rounds, in_rounds
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.evidence import Paired, detail, paired, rows_of
+from placerl.harness.runtime.native_threads import MAPPING, ThreadedTraining
+from placerl.harness.runtime.options import Options
+from placerl.harness.store.cell import Cell
 
 EXPERIMENT = Experiment("learner threads", "gradient steps over actor and learner threads", "time_per_call")
 PRIMITIVE = "training.gradient_step"

@@ -4,15 +4,15 @@ from functools import partial
 
 import pandas as pd
 
-from harness.core.progress import Report
-from harness.core.row import Measurement
-from harness.core.suites import Experiment
-from harness.papers.base import Finding, Outcome
-from harness.papers.cells import TierLimits, claim_cell
-from harness.papers.number import Number
-from harness.papers.pal.figure_9_tree import measure_trees, speedup, trees_of
-from harness.papers.tree_layouts import TreeLayout
-from harness.store.cell import Cell
+from placerl.harness.core.progress import Report
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.number import Number
+from placerl.harness.papers.pal.figure_9_tree import measure_trees, speedup, trees_of
+from placerl.harness.papers.tree_layouts import TreeLayout
+from placerl.harness.store.cell import Cell
 
 LAYOUTS_COMPARED = Experiment("layout", "PAL's sum tree with and without alignment", "time_per_call")
 LAYOUT_CAPACITY = 1_000_000  # PAL VI-H

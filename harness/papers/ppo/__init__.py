@@ -1,6 +1,6 @@
 """Defines the paper with the key PPO, on an accelerator for proximal policy optimisation."""
 
-from harness.papers.discovery import Paper
+from placerl.harness.papers.discovery import Paper
 
 PAPER = Paper(
     "PPO",

@@ -4,21 +4,21 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.papers.base import Finding, by_a_model
-from harness.papers.number import Number, from_cell
-from harness.papers.resources import FACTOR
-from primitives.fpga.cycles import gemm_float32, networks, ppo
-from primitives.fpga.devices import catalogue
-from primitives.fpga.explore.ppo_array import Datapath, Design, ppo_designs
-from primitives.fpga.ppo_accelerator.memory_banks import block_rams, programs_for
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers.base import Finding, by_a_model
+from placerl.harness.papers.number import Number, from_cell
+from placerl.harness.papers.resources import FACTOR
+from placerl.primitives.fpga.cycles import gemm_float32, networks, ppo
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.fpga.explore.ppo_array import Datapath, Design, ppo_designs
+from placerl.primitives.fpga.ppo_accelerator.memory_banks import block_rams, programs_for
 
 BENCHMARKS = ("Hopper", "Humanoid")
 MINIBATCHES = (64, 128, 256, 512)
 SIDE = 16  # PPO 5.2
 DEVICE = "u200"
-SOURCE = "primitives.fpga.ppo_accelerator.memory_banks: P x P banks in whole halves of a block RAM"
-EXPLORED = "primitives.fpga.explore.ppo_array on the U200, cycles of float32 products"
+SOURCE = "placerl.primitives.fpga.ppo_accelerator.memory_banks: P x P banks in whole halves of a block RAM"
+EXPLORED = "placerl.primitives.fpga.explore.ppo_array on the U200, cycles of float32 products"
 FLOAT32 = Datapath(width=32, dsps=2, update_dsps=2)
 """A float32 multiplier takes 2 DSPs, as Yosys maps it (`gemm-core side=16 float32=true`: 512); adders are in logic."""
 

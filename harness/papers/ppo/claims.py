@@ -1,10 +1,10 @@
 """Lists the claims, the statements to check, of the paper PPO on a systolic accelerator for this algorithm."""
 
-from harness.papers import resources
-from harness.papers.base import Claim
-from harness.papers.clocks import at_both_clocks
-from harness.papers.number import from_cell, from_text
-from harness.papers.ppo import (
+from placerl.harness.papers import resources
+from placerl.harness.papers.base import Claim
+from placerl.harness.papers.clocks import at_both_clocks
+from placerl.harness.papers.number import from_cell, from_text
+from placerl.harness.papers.ppo import (
     block_rams,
     environment_steps,
     figures_10_11,

@@ -14,14 +14,14 @@ from dataclasses import replace
 
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.papers import gains_rule
-from harness.papers.base import Finding, Outcome, by_a_model
-from harness.papers.clocks import merged, placed_clock
-from harness.papers.number import Number, from_cell, from_text
-from harness.papers.ppo.figures_12_15_cycles import AGENTS, BASELINES, SPINNING_UP
-from harness.papers.ppo.published_clocks import published_clock_mhz
-from primitives.fpga.cycles import gains, gemm, networks, ppo
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers import gains_rule
+from placerl.harness.papers.base import Finding, Outcome, by_a_model
+from placerl.harness.papers.clocks import merged, placed_clock
+from placerl.harness.papers.number import Number, from_cell, from_text
+from placerl.harness.papers.ppo.figures_12_15_cycles import AGENTS, BASELINES, SPINNING_UP
+from placerl.harness.papers.ppo.published_clocks import published_clock_mhz
+from placerl.primitives.fpga.cycles import gains, gemm, networks, ppo
 
 MODELS: dict[str, Callable[..., int]] = {
     "Equation 5": gemm.ppo_cycles,

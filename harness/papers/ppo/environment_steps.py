@@ -14,21 +14,21 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness import workloads
-from harness.core.progress import Report
-from harness.core.row import Measurement
-from harness.core.suites import Experiment, Suite
-from harness.environments import Seeded
-from harness.measure import statistics
-from harness.measure.conditions import conditions
-from harness.measure.protocol import Case, Protocol, measure
-from harness.papers.assumptions import both_outcomes
-from harness.papers.base import Finding, Outcome
-from harness.papers.cells import TierLimits, claim_cell
-from harness.papers.evidence import detail, paired, rows_of
-from harness.papers.number import from_text
-from harness.papers.ppo.factors import IN_KIND, NEAR, factor_outcome
-from harness.store.cell import Cell
+from placerl.harness import workloads
+from placerl.harness.core.progress import Report
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.environments import Seeded
+from placerl.harness.measure import statistics
+from placerl.harness.measure.conditions import conditions
+from placerl.harness.measure.protocol import Case, Protocol, measure
+from placerl.harness.papers.assumptions import both_outcomes
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.evidence import detail, paired, rows_of
+from placerl.harness.papers.number import from_text
+from placerl.harness.papers.ppo.factors import IN_KIND, NEAR, factor_outcome
+from placerl.harness.store.cell import Cell
 
 EXPERIMENT = Experiment("PPO-5.3.1-environment", "steps here and in processes", "time_per_call")
 WORKLOADS = ("hopper-ppo", "humanoid-ppo")

@@ -1,7 +1,7 @@
 """Judges measured factors against factors that PPO states with "about" (5.3.1)."""
 
-from harness.papers.base import Outcome
-from harness.papers.evidence import Paired
+from placerl.harness.papers.base import Outcome
+from placerl.harness.papers.evidence import Paired
 
 NEAR = 1.25
 """Largest ratio to a factor stated with "about" that counts as equal."""

@@ -8,14 +8,22 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.mapping.predict import slow_link
-from harness.papers import charts
-from harness.papers.base import Draw, Finding, Outcome
-from harness.papers.charts import Panel
-from harness.papers.number import Number
-from harness.papers.ppo.judged_iterations import PARTS, Gains, VirtualGain, bands, gain_of, gain_over, judged
-from harness.papers.ppo.table_2 import (
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping.predict import slow_link
+from placerl.harness.papers import charts
+from placerl.harness.papers.base import Draw, Finding, Outcome
+from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.number import Number
+from placerl.harness.papers.ppo.judged_iterations import (
+    PARTS,
+    Gains,
+    VirtualGain,
+    bands,
+    gain_of,
+    gain_over,
+    judged,
+)
+from placerl.harness.papers.ppo.table_2 import (
     BOUNDS,
     CPU,
     GPU,
@@ -33,7 +41,7 @@ from harness.papers.ppo.table_2 import (
     outcome_of_bounds,
     upper_end,
 )
-from primitives.fpga.cycles.ppo import PpoIteration
+from placerl.primitives.fpga.cycles.ppo import PpoIteration
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

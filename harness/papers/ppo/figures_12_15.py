@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.core.suites import Experiment
-from harness.papers import charts, gains_rule
-from harness.papers.base import Finding, Outcome
-from harness.papers.charts import Panel
-from harness.papers.evidence import detail, last_attempts, rows_of
-from harness.papers.number import Number, bounded_speedup, from_text
-from harness.papers.ppo import cycle_models as modelled
-from harness.papers.ppo.figures_12_15_cycles import (
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.suites import Experiment
+from placerl.harness.papers import charts, gains_rule
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.evidence import detail, last_attempts, rows_of
+from placerl.harness.papers.number import Number, bounded_speedup, from_text
+from placerl.harness.papers.ppo import cycle_models as modelled
+from placerl.harness.papers.ppo.figures_12_15_cycles import (
     AT_ONCE,
     BALANCING,
     CORES,
@@ -30,7 +30,7 @@ from harness.papers.ppo.figures_12_15_cycles import (
     SPINNING_UP,
     UPDATES_AN_EPOCH,
 )
-from primitives.fpga.gemm.plan import blocks
+from placerl.primitives.fpga.gemm.plan import blocks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,16 +9,16 @@ suite "claim", also gives the cycles of PPO's formula, modelled.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Experiment, Suite
-from harness.papers.cells import TierLimits, claim_cell
-from harness.store.cell import Cell
-from primitives.fpga.cycles import gains, gemm, load_balancing, networks, ppo
-from primitives.fpga.cycles.networks import GemmLayer
-from primitives.fpga.export import toolchain
-from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.store.cell import Cell
+from placerl.primitives.fpga.cycles import gains, gemm, load_balancing, networks, ppo
+from placerl.primitives.fpga.cycles.networks import GemmLayer
+from placerl.primitives.fpga.export import toolchain
+from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
 
 DATAFLOWS_MUJOCO = Experiment("PPO-F12", "cycles of the dataflows, MuJoCo", "cycles")
 DATAFLOWS_PONG = Experiment("PPO-F13", "cycles of the dataflows, Pong", "cycles")
@@ -98,7 +98,7 @@ def balancing(report: Report) -> list[Measurement]:
     """
     if reason := toolchain.unavailable_reason():
         return [_not_run(BALANCING, reason)]
-    from primitives.fpga.pair.simulation import SimulatedPair
+    from placerl.primitives.fpga.pair.simulation import SimulatedPair
 
     pair, rows = SimulatedPair(side=16), []
     for number, benchmark in enumerate(MUJOCO):
@@ -155,7 +155,7 @@ def _dataflow_rows(
     if reason := toolchain.unavailable_reason():
         yield _not_run(key, reason)
         return
-    from primitives.fpga.cycles.simulated_products import SimulatedProducts
+    from placerl.primitives.fpga.cycles.simulated_products import SimulatedProducts
 
     steps = [(b, *case, core) for b, found in cases.items() for case in found for core in CORES]
     for number, (benchmark, side, iteration, core) in enumerate(steps):
@@ -189,7 +189,7 @@ def _dataflow_rows(
 
 
 def _layout_rows(benchmark: str, side: int, iteration: ppo.PpoIteration) -> Iterator[Measurement]:
-    from primitives.fpga.cycles.simulated_products import SimulatedProducts
+    from placerl.primitives.fpga.cycles.simulated_products import SimulatedProducts
 
     layers, batch = networks.PPO_NETWORKS[benchmark], iteration.minibatch
     across: dict[str, list[GemmShape]] = {

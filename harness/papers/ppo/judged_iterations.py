@@ -13,15 +13,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.core.suites import Suite
-from harness.mapping.predict import slow_link
-from harness.measure import statistics
-from harness.papers.base import Finding, Outcome
-from harness.papers.evidence import detail, records, select
-from harness.papers.number import Number, ratio
-from harness.papers.ppo.table_2_iterations import BENCHMARKS, EXPERIMENT, TIME
-from primitives.fpga.cycles.ppo import PpoIteration
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping.predict import slow_link
+from placerl.harness.measure import statistics
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.evidence import detail, records, select
+from placerl.harness.papers.number import Number, ratio
+from placerl.harness.papers.ppo.table_2_iterations import BENCHMARKS, EXPERIMENT, TIME
+from placerl.primitives.fpga.cycles.ppo import PpoIteration
 
 DEVICE = "fpga:u200"
 PARTS = {

@@ -4,11 +4,11 @@ from itertools import pairwise
 
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.papers.base import Finding, by_a_model
-from harness.papers.number import Number, bounded_speedup, from_text
-from primitives.fpga.cycles import gemm, networks, ppo
-from primitives.fpga.gemm.plan import DATAFLOWS
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers.base import Finding, by_a_model
+from placerl.harness.papers.number import Number, bounded_speedup, from_text
+from placerl.primitives.fpga.cycles import gemm, networks, ppo
+from placerl.primitives.fpga.gemm.plan import DATAFLOWS
 
 SIDES = (4, 8, 16, 32)
 """Powers of 2 up to the largest array that PPO built (5.2)."""
@@ -30,14 +30,14 @@ def memory(_: pd.DataFrame) -> Finding:
 
     A parameter has 32 bits.
     """
-    from primitives.algorithms.networks import MLP, NatureCNN, parameter_count
+    from placerl.primitives.algorithms.networks import MLP, NatureCNN, parameter_count
 
     mlp, cnn = from_text("PPO.largest_mlp", "PPO.cnn_policy")
     sizes = from_text(
         "PPO.humanoid_inputs", "PPO.humanoid_hidden_1", "PPO.humanoid_hidden_2", "PPO.humanoid_outputs"
     )
     humanoid = MLP(tuple(int(n.value) for n in sizes))
-    source = "parameters x 32 bit, primitives.algorithms.networks"
+    source = "parameters x 32 bit, placerl.primitives.algorithms.networks"
     ours = (
         Number("Humanoid's MLP", _megabits(parameter_count(humanoid)), "Mbit", Provenance.MODELLED, source),
         Number(

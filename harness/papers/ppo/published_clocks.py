@@ -1,6 +1,6 @@
 """Reads the clock frequencies of PPO's designs, as given in the paper (PPO 5.2)."""
 
-from harness.papers import published
+from placerl.harness.papers import published
 
 KEYS = {"Hopper": "PPO.clock_mujoco", "Humanoid": "PPO.clock_mujoco", "Pong": "PPO.clock_atari"}
 """Key of each benchmark's clock in `results/papers/text.csv`."""

@@ -14,26 +14,26 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness import workloads
-from harness.core.progress import Report
-from harness.core.row import Measurement
-from harness.core.suites import Experiment, Suite
-from harness.measure import statistics
-from harness.measure.conditions import conditions
-from harness.measure.protocol import Case, Protocol, measure
-from harness.papers.base import Finding, Outcome
-from harness.papers.cells import TierLimits, claim_cell
-from harness.papers.evidence import detail, paired, rows_of
-from harness.papers.number import from_text
-from harness.papers.ppo.factors import NEAR, factor_outcome
-from harness.profile.cases.learners import random_batch
-from harness.store.cell import Cell
-from harness.workloads import Workload
-from harness.workloads.task import algorithm_of
-from primitives import learner
-from primitives.algorithms.networks import MLP, Network
-from primitives.algorithms.ppo import PPO
-from primitives.learner import Learner
+from placerl.harness import workloads
+from placerl.harness.core.progress import Report
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.measure import statistics
+from placerl.harness.measure.conditions import conditions
+from placerl.harness.measure.protocol import Case, Protocol, measure
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.evidence import detail, paired, rows_of
+from placerl.harness.papers.number import from_text
+from placerl.harness.papers.ppo.factors import NEAR, factor_outcome
+from placerl.harness.profile.cases.learners import random_batch
+from placerl.harness.store.cell import Cell
+from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives import learner
+from placerl.primitives.algorithms.networks import MLP, Network
+from placerl.primitives.algorithms.ppo import PPO
+from placerl.primitives.learner import Learner
 
 EXPERIMENT = Experiment(
     "PPO-5.3.1-shared", "gradient steps of shared and of separate networks", "time_per_call"

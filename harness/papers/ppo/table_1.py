@@ -1,6 +1,6 @@
 """Defines which blocks of this project are compared with which rows of PPO Table 1, by their logic cells."""
 
-from harness.papers.resources import Counterpart, Share
+from placerl.harness.papers.resources import Counterpart, Share
 
 COUNTERPARTS = (
     Counterpart(

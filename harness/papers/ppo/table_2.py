@@ -16,15 +16,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.core.suites import Suite
-from harness.mapping.predict import slow_link
-from harness.measure import statistics
-from harness.papers.base import Finding, Outcome
-from harness.papers.comparisons import gains
-from harness.papers.evidence import detail, records, select
-from harness.papers.number import Number, checked_baseline, from_cell, ratio
-from harness.papers.ppo.judged_iterations import (
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping.predict import slow_link
+from placerl.harness.measure import statistics
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.comparisons import gains
+from placerl.harness.papers.evidence import detail, records, select
+from placerl.harness.papers.number import Number, checked_baseline, from_cell, ratio
+from placerl.harness.papers.ppo.judged_iterations import (
     Gains,
     Joined,
     VirtualGain,
@@ -34,8 +34,8 @@ from harness.papers.ppo.judged_iterations import (
     joined,
     judged,
 )
-from harness.papers.ppo.table_2_iterations import BENCHMARKS, CYCLES, EXPERIMENT, TIME, table_columns
-from primitives.fpga.cycles.ppo import PpoIteration
+from placerl.harness.papers.ppo.table_2_iterations import BENCHMARKS, CYCLES, EXPERIMENT, TIME, table_columns
+from placerl.primitives.fpga.cycles.ppo import PpoIteration
 
 MUJOCO = ("Hopper", "Humanoid")
 NEEDS = "the experiment PPO-T2: PPO's iterations timed here, and their products simulated"

@@ -16,29 +16,29 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from harness import workloads
-from harness.core.progress import Report, part
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Experiment, Suite
-from harness.mapping import Mapping
-from harness.measure.conditions import conditions, usable_cores
-from harness.measure.rows import summary_row
-from harness.measure.turns import Rounds, in_rounds
-from harness.papers import published
-from harness.papers.cells import TierLimits, claim_cell
-from harness.papers.ppo.published_clocks import published_clock_mhz
-from harness.runtime.on_policy import OnPolicyTraining
-from harness.runtime.options import Options
-from harness.store.cell import Cell
-from harness.workloads import Workload
-from primitives.fpga.cycles import gemm, networks, ppo
-from primitives.fpga.cycles.ppo import PpoIteration
-from primitives.fpga.export import toolchain
-from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
+from placerl.harness import workloads
+from placerl.harness.core.progress import Report, part
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.mapping import Mapping
+from placerl.harness.measure.conditions import conditions, usable_cores
+from placerl.harness.measure.rows import summary_row
+from placerl.harness.measure.turns import Rounds, in_rounds
+from placerl.harness.papers import published
+from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.ppo.published_clocks import published_clock_mhz
+from placerl.harness.runtime.on_policy import OnPolicyTraining
+from placerl.harness.runtime.options import Options
+from placerl.harness.store.cell import Cell
+from placerl.harness.workloads import Workload
+from placerl.primitives.fpga.cycles import gemm, networks, ppo
+from placerl.primitives.fpga.cycles.ppo import PpoIteration
+from placerl.primitives.fpga.export import toolchain
+from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
 
 if TYPE_CHECKING:
-    from primitives.fpga.cycles.simulated_products import SimulatedProducts
+    from placerl.primitives.fpga.cycles.simulated_products import SimulatedProducts
 
 EXPERIMENT = Experiment("PPO-T2", "PPO's iterations", "time_per_iteration cycles_per_iteration")
 TIME, CYCLES = "time_per_iteration", "cycles_per_iteration"
@@ -246,7 +246,7 @@ def _unit(benchmark: str) -> "SimulatedProducts":
     """Return a unit whose stationary blocks are loaded at once (PPO Fig. 6); each of two networks has its own
     unit.
     """
-    from primitives.fpga.cycles.simulated_products import SimulatedProducts
+    from placerl.primitives.fpga.cycles.simulated_products import SimulatedProducts
 
     return SimulatedProducts(side=SIDES[benchmark], block_load=True)
 

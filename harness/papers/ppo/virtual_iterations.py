@@ -14,18 +14,18 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from harness import platforms, workloads
-from harness.core.progress import Report, part
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.mapping import Mapping
-from harness.measure.conditions import conditions
-from harness.measure.rows import summary_row
-from harness.measure.turns import Rounds, in_rounds
-from harness.papers.cells import TierLimits, claim_cell
-from harness.papers.ppo.published_clocks import published_clock_mhz
-from harness.papers.ppo.table_2_iterations import (
+from placerl.harness import platforms, workloads
+from placerl.harness.core.progress import Report, part
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import Mapping
+from placerl.harness.measure.conditions import conditions
+from placerl.harness.measure.rows import summary_row
+from placerl.harness.measure.turns import Rounds, in_rounds
+from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.ppo.published_clocks import published_clock_mhz
+from placerl.harness.papers.ppo.table_2_iterations import (
     BENCHMARKS,
     EXPERIMENT,
     LEARNERS,
@@ -36,15 +36,15 @@ from harness.papers.ppo.table_2_iterations import (
     iterations_of,
     sized,
 )
-from harness.runtime.accelerated import AcceleratedTraining, NetworkAccelerator
-from harness.runtime.options import Options
-from harness.store.cell import Cell
-from primitives.fpga.cycles import networks
-from primitives.fpga.cycles.networks import GemmLayer
-from primitives.fpga.cycles.ppo import PpoIteration
-from primitives.fpga.cycles.ppo_steps import DesignSteps
-from primitives.fpga.export import toolchain
-from primitives.fpga.ppo_accelerator.program import NetworkProgram
+from placerl.harness.runtime.accelerated import AcceleratedTraining, NetworkAccelerator
+from placerl.harness.runtime.options import Options
+from placerl.harness.store.cell import Cell
+from placerl.primitives.fpga.cycles import networks
+from placerl.primitives.fpga.cycles.networks import GemmLayer
+from placerl.primitives.fpga.cycles.ppo import PpoIteration
+from placerl.primitives.fpga.cycles.ppo_steps import DesignSteps
+from placerl.primitives.fpga.export import toolchain
+from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
 
 DEVICE, PLATFORM, KEY = "fpga:u200", "ppoaccel", "fpga"
 ROBOTS = ("Hopper", "Humanoid")

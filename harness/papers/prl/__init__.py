@@ -1,6 +1,6 @@
 """Defines the paper PEARL (key PRL), on deep reinforcement learning composed from portable primitives."""
 
-from harness.papers.discovery import Paper
+from placerl.harness.papers.discovery import Paper
 
 PAPER = Paper(
     "PRL",

@@ -19,27 +19,27 @@ from functools import partial
 
 import pandas as pd
 
-from harness import workloads
-from harness.core.errors import UserError
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Experiment, Suite
-from harness.mapping import Mapping
-from harness.mapping.assignments import CPU, Assignment
-from harness.measure import statistics
-from harness.measure.conditions import conditions
-from harness.measure.turns import Rounds, in_rounds
-from harness.papers.base import Finding, Outcome, by_a_model
-from harness.papers.cells import TierLimits, claim_cell
-from harness.papers.evidence import detail, number, rows_of
-from harness.papers.prl.section_6_4 import FEWEST_CORES
-from harness.papers.slow_links import NOT_COUNTED
-from harness.runtime.options import Options
-from harness.runtime.reallocation import Allocation
-from harness.runtime.training import Training
-from harness.store.cell import Cell
-from harness.workloads import Workload
+from placerl.harness import workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.assignments import CPU, Assignment
+from placerl.harness.measure import statistics
+from placerl.harness.measure.conditions import conditions
+from placerl.harness.measure.turns import Rounds, in_rounds
+from placerl.harness.papers.base import Finding, Outcome, by_a_model
+from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.evidence import detail, number, rows_of
+from placerl.harness.papers.prl.section_6_4 import FEWEST_CORES
+from placerl.harness.papers.slow_links import NOT_COUNTED
+from placerl.harness.runtime.options import Options
+from placerl.harness.runtime.reallocation import Allocation
+from placerl.harness.runtime.training import Training
+from placerl.harness.store.cell import Cell
+from placerl.harness.workloads import Workload
 
 NEEDS = (
     "trainings with fixed allocations and with re-allocation (`placerl reproduce --tier full`); those in real "

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
-from harness.papers import device_times
-from harness.papers.number import from_text
+from placerl.harness.papers import device_times
+from placerl.harness.papers.number import from_text
 
 WORKLOADS = ("cartpole-dqn", "mountaincar-ddpg", "pong-dqn")
 """The workloads of PRL's three benchmarks; others show nothing of a statement about these."""

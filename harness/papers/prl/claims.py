@@ -1,11 +1,11 @@
 """Lists the claims, the statements to check, of the paper PRL on a portable toolkit for heterogeneous platforms."""
 
-from harness.core.suites import Suite
-from harness.papers import device_times
-from harness.papers.base import Claim
-from harness.papers.clocks import at_both_clocks
-from harness.papers.number import from_text
-from harness.papers.prl import (
+from placerl.harness.core.suites import Suite
+from placerl.harness.papers import device_times
+from placerl.harness.papers.base import Claim
+from placerl.harness.papers.clocks import at_both_clocks
+from placerl.harness.papers.number import from_text
+from placerl.harness.papers.prl import (
     algorithm_1,
     figure_8,
     figure_9,
@@ -15,8 +15,8 @@ from harness.papers.prl import (
     table_3,
     table_4,
 )
-from harness.papers.prl.table_3 import BESIDE_LIBRARIES
-from harness.papers.slow_links import at_both_latencies
+from placerl.harness.papers.prl.table_3 import BESIDE_LIBRARIES
+from placerl.harness.papers.slow_links import at_both_latencies
 
 CLAIMS = (
     Claim(

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.core.suites import Suite
-from harness.mapping import Target
-from harness.mapping.assignments import CPU, OPENCL, Assignment
-from harness.papers import charts
-from harness.papers.base import Finding, Outcome, by_a_model
-from harness.papers.charts import Panel
-from harness.papers.evidence import detail, mapping_of, number, races_lost, records
-from harness.papers.number import Number, ratio
-from harness.papers.prl.benchmarks import LARGE, SMALL, WORKLOADS
-from primitives.fpga.devices import catalogue
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import Target
+from placerl.harness.mapping.assignments import CPU, OPENCL, Assignment
+from placerl.harness.papers import charts
+from placerl.harness.papers.base import Finding, Outcome, by_a_model
+from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.evidence import detail, mapping_of, number, races_lost, records
+from placerl.harness.papers.number import Number, ratio
+from placerl.harness.papers.prl.benchmarks import LARGE, SMALL, WORKLOADS
+from placerl.primitives.fpga.devices import catalogue
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from harness.compare.equal_steps import LEARNS_LESS
-from harness.core.suites import Experiment
-from harness.papers import charts, relaxed_training
-from harness.papers.base import Finding, Outcome
-from harness.papers.cells import TierLimits
-from harness.papers.comparisons import gains
-from harness.papers.evidence import detail, records
-from harness.papers.prl.table_3 import LIBRARIES, NAMES
-from harness.papers.relaxed_training import Curve, Relaxation, RelaxedTask, keeps, runs_of, shares
-from harness.store.cell import Cell
+from placerl.harness.compare.equal_steps import LEARNS_LESS
+from placerl.harness.core.suites import Experiment
+from placerl.harness.papers import charts, relaxed_training
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.cells import TierLimits
+from placerl.harness.papers.comparisons import gains
+from placerl.harness.papers.evidence import detail, records
+from placerl.harness.papers.prl.table_3 import LIBRARIES, NAMES
+from placerl.harness.papers.relaxed_training import Curve, Relaxation, RelaxedTask, keeps, runs_of, shares
+from placerl.harness.store.cell import Cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

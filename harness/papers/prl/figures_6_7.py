@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from harness.papers import charts
-from harness.papers.base import Finding, Outcome
-from harness.papers.device_order import exact, first_at, outcome_of, who_is_first
-from harness.papers.device_times import (
+from placerl.harness.papers import charts
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.device_order import exact, first_at, outcome_of, who_is_first
+from placerl.harness.papers.device_times import (
     CPU,
     FPGA,
     GPU,
@@ -20,8 +20,8 @@ from harness.papers.device_times import (
     shared_sizes,
     times,
 )
-from harness.papers.number import Number, ratio
-from harness.papers.prl.benchmarks import missing_sizes
+from placerl.harness.papers.number import Number, ratio
+from placerl.harness.papers.prl.benchmarks import missing_sizes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,23 +19,23 @@ from statistics import median
 
 import pandas as pd
 
-from harness import workloads
-from harness.core.progress import Report
-from harness.core.provenance import Provenance, weakest
-from harness.core.row import Measurement
-from harness.core.suites import Experiment, Suite
-from harness.mapping import Mapping
-from harness.measure import statistics
-from harness.measure.conditions import conditions
-from harness.measure.turns import Rounds, in_rounds
-from harness.papers.base import Finding, Outcome, by_a_model
-from harness.papers.cells import TierLimits, claim_cell
-from harness.papers.evidence import detail, number, rows_of
-from harness.papers.slow_links import NOT_COUNTED
-from harness.runtime.options import Options
-from harness.runtime.training import Training
-from harness.store.cell import Cell
-from harness.workloads import Workload
+from placerl.harness import workloads
+from placerl.harness.core.progress import Report
+from placerl.harness.core.provenance import Provenance, weakest
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.mapping import Mapping
+from placerl.harness.measure import statistics
+from placerl.harness.measure.conditions import conditions
+from placerl.harness.measure.turns import Rounds, in_rounds
+from placerl.harness.papers.base import Finding, Outcome, by_a_model
+from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.evidence import detail, number, rows_of
+from placerl.harness.papers.slow_links import NOT_COUNTED
+from placerl.harness.runtime.options import Options
+from placerl.harness.runtime.training import Training
+from placerl.harness.store.cell import Cell
+from placerl.harness.workloads import Workload
 
 NEEDS = "trainings on the simulated FPGA with each part switched off (`placerl reproduce --tier standard`)"
 COMMANDS = ("placerl reproduce --only PRL-3.3.2", "placerl report")

@@ -7,19 +7,19 @@ from typing import Any
 
 import pandas as pd
 
-from harness.core.provenance import Provenance, weakest
-from harness.core.suites import Suite
-from harness.mapping.assignments import CPU
-from harness.mapping.metrics import experiences_per_s
-from harness.measure import statistics
-from harness.papers.base import Finding, Outcome, by_a_model
-from harness.papers.clocks import merged, placed_clock
-from harness.papers.evidence import detail, mapping_of, number, races_lost, records, select
-from harness.papers.number import Number, from_text, merge_rows, ratio, scaled
-from harness.papers.prl.benchmarks import LARGE, LARGE_MODEL, WORKLOADS
-from harness.papers.prl.figure_8 import assignment_of
-from harness.profile import simulated
-from primitives.fpga.devices import catalogue
+from placerl.harness.core.provenance import Provenance, weakest
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping.assignments import CPU
+from placerl.harness.mapping.metrics import experiences_per_s
+from placerl.harness.measure import statistics
+from placerl.harness.papers.base import Finding, Outcome, by_a_model
+from placerl.harness.papers.clocks import merged, placed_clock
+from placerl.harness.papers.evidence import detail, mapping_of, number, races_lost, records, select
+from placerl.harness.papers.number import Number, from_text, merge_rows, ratio, scaled
+from placerl.harness.papers.prl.benchmarks import LARGE, LARGE_MODEL, WORKLOADS
+from placerl.harness.papers.prl.figure_8 import assignment_of
+from placerl.harness.profile import simulated
+from placerl.primitives.fpga.devices import catalogue
 
 FEWEST_CORES = 4  # a learner, the host and two actors that become trainers
 SEEDS = statistics.FEWEST_SAMPLES

@@ -6,18 +6,18 @@ from typing import Any
 
 import pandas as pd
 
-from harness.compare.registry import JUDGED_FOR_PORTABILITY, RLLIB
-from harness.core.provenance import Provenance
-from harness.core.suites import Suite
-from harness.mapping.assignments import Assignment, baseline_supports
-from harness.papers.base import Finding, Outcome
-from harness.papers.comparisons import Gain, beside, gains, gains_on_gpu
-from harness.papers.evidence import detail, records, select
-from harness.papers.gains_rule import interval
-from harness.papers.number import Number, from_text, ratio
-from harness.papers.portability import beside_baselines, experiences, harmonic_mean
-from harness.papers.prl.benchmarks import WORKLOADS
-from harness.papers.prl.figure_8 import NEEDS_MAPPINGS, SECOND_DEVICE, tried_mappings
+from placerl.harness.compare.registry import JUDGED_FOR_PORTABILITY, RLLIB
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping.assignments import Assignment, baseline_supports
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.comparisons import Gain, beside, gains, gains_on_gpu
+from placerl.harness.papers.evidence import detail, records, select
+from placerl.harness.papers.gains_rule import interval
+from placerl.harness.papers.number import Number, from_text, ratio
+from placerl.harness.papers.portability import beside_baselines, experiences, harmonic_mean
+from placerl.harness.papers.prl.benchmarks import WORKLOADS
+from placerl.harness.papers.prl.figure_8 import NEEDS_MAPPINGS, SECOND_DEVICE, tried_mappings
 
 LIBRARIES = ("sb3", *RLLIB)
 NAMES = {"sb3": "Stable-Baselines3", **dict.fromkeys(RLLIB, "RLlib")}

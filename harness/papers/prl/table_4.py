@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.mapping.metrics import code_divergence
-from harness.papers.base import Finding, by_a_model
-from harness.papers.number import Number
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping.metrics import code_divergence
+from placerl.harness.papers.base import Finding, by_a_model
+from placerl.harness.papers.number import Number
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ALGORITHMS, OTHER_PLATFORM = ("q_learning", "policy_gradient"), "_fpga"

@@ -8,17 +8,17 @@ defines the sizes.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from harness.mapping.problem import problem_of
-from harness.profile.cases.base import PrimitiveCase, distinct
-from harness.profile.cases.environment import environment_case
-from harness.profile.cases.learners import learner_cases, streamed_cases
-from harness.profile.cases.on_policy import on_policy_cases
-from harness.profile.cases.rounds import round_cases
-from harness.profile.cases.shared_parts import SharedParts
-from harness.profile.cases.storage import fitted, storage_cases
-from harness.profile.cases.trees import sum_tree_cases
-from harness.workloads import Workload
-from primitives.quantization.precision import FLOAT_32
+from placerl.harness.mapping.problem import problem_of
+from placerl.harness.profile.cases.base import PrimitiveCase, distinct
+from placerl.harness.profile.cases.environment import environment_case
+from placerl.harness.profile.cases.learners import learner_cases, streamed_cases
+from placerl.harness.profile.cases.on_policy import on_policy_cases
+from placerl.harness.profile.cases.rounds import round_cases
+from placerl.harness.profile.cases.shared_parts import SharedParts
+from placerl.harness.profile.cases.storage import fitted, storage_cases
+from placerl.harness.profile.cases.trees import sum_tree_cases
+from placerl.harness.workloads import Workload
+from placerl.primitives.quantization.precision import FLOAT_32
 
 __all__ = ["PrimitiveCase", "all_cases", "distinct", "piece_cases", "primitive_cases"]
 

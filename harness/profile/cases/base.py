@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from harness.mapping import Target
-from harness.mapping.candidates import REFERENCE
-from harness.measure.protocol import Case, Timing
-from harness.profile.cases.work import Work
-from primitives.backend import BackendStatus
-from primitives.replay.storage import FieldSpec, Storage
+from placerl.harness.mapping import Target
+from placerl.harness.mapping.candidates import REFERENCE
+from placerl.harness.measure.protocol import Case, Timing
+from placerl.harness.profile.cases.work import Work
+from placerl.primitives.backend import BackendStatus
+from placerl.primitives.replay.storage import FieldSpec, Storage
 
 CPU = Target("cpu")
 LARGEST_BLOCK_BYTES = 2**23

@@ -4,11 +4,11 @@ from typing import Any, NamedTuple
 
 import gymnasium
 
-from harness import environments
-from harness.environments.contract import Contract
-from harness.measure.protocol import Case
-from harness.profile.cases.base import CPU, PrimitiveCase, expect_equal
-from harness.workloads import Workload
+from placerl.harness import environments
+from placerl.harness.environments.contract import Contract
+from placerl.harness.measure.protocol import Case
+from placerl.harness.profile.cases.base import CPU, PrimitiveCase, expect_equal
+from placerl.harness.workloads import Workload
 
 
 class _Stepped(NamedTuple):

@@ -8,24 +8,30 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from harness.mapping import Target
-from harness.mapping.candidates import REFERENCE
-from harness.measure.protocol import Case
-from harness.profile.cases.base import PrimitiveCase, expect_equal, options_of, random_transitions, targets
-from harness.profile.cases.trained import TrainedStart, profiled_start
-from harness.profile.cases.work import Work, infer_work, step_work
-from harness.runtime.learner_memory import require_learner
-from harness.runtime.learners.streamed import BACKEND, StreamedLearner
-from harness.workloads import Workload
-from harness.workloads.task import algorithm_of, columns_of
-from primitives import _native, learner
-from primitives.algorithms import tree
-from primitives.algorithms.custom import CustomAlgorithm
-from primitives.learner import Learner, aware_training
-from primitives.learner.aware_training import FixedPointLearner
-from primitives.learner.native.learner import NativeLearner
-from primitives.quantization.precision import BFLOAT_16, DYNAMIC, FLOAT_32
-from primitives.replay import FieldSpec
+from placerl.harness.mapping import Target
+from placerl.harness.mapping.candidates import REFERENCE
+from placerl.harness.measure.protocol import Case
+from placerl.harness.profile.cases.base import (
+    PrimitiveCase,
+    expect_equal,
+    options_of,
+    random_transitions,
+    targets,
+)
+from placerl.harness.profile.cases.trained import TrainedStart, profiled_start
+from placerl.harness.profile.cases.work import Work, infer_work, step_work
+from placerl.harness.runtime.learner_memory import require_learner
+from placerl.harness.runtime.learners.streamed import BACKEND, StreamedLearner
+from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import algorithm_of, columns_of
+from placerl.primitives import _native, learner
+from placerl.primitives.algorithms import tree
+from placerl.primitives.algorithms.custom import CustomAlgorithm
+from placerl.primitives.learner import Learner, aware_training
+from placerl.primitives.learner.aware_training import FixedPointLearner
+from placerl.primitives.learner.native.learner import NativeLearner
+from placerl.primitives.quantization.precision import BFLOAT_16, DYNAMIC, FLOAT_32
+from placerl.primitives.replay import FieldSpec
 
 FRESH_STEP = "fresh_learner.step"
 """Name of the primitive that is a step from a fresh state on random batches; `learner.step` is from a trained state."""

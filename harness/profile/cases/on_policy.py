@@ -14,26 +14,26 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from harness.mapping import Problem, Target
-from harness.measure.pace import Piece
-from harness.measure.protocol import Case
-from harness.profile.cases.base import CPU, PrimitiveCase, expect_equal
-from harness.profile.cases.learners import check_step, learner_targets
-from harness.profile.cases.recorder import Recorder
-from harness.profile.cases.round_checks import check_collect
-from harness.profile.cases.rounds import NATIVE, actor_for
-from harness.profile.cases.runtime_rounds import empty_iterations
-from harness.profile.cases.shared_parts import SharedParts
-from harness.profile.cases.trained import profiled_start
-from harness.runtime.actors.in_process import Actors, InlineActors
-from harness.runtime.compose import actors_of
-from harness.runtime.on_policy import OnPolicyTraining
-from harness.workloads import Workload
-from harness.workloads.task import columns_of
-from primitives.algorithms.ppo import PPO, Rollout
-from primitives.learner import Learner
-from primitives.quantization.precision import FLOAT_32
-from primitives.replay import FieldSpec
+from placerl.harness.mapping import Problem, Target
+from placerl.harness.measure.pace import Piece
+from placerl.harness.measure.protocol import Case
+from placerl.harness.profile.cases.base import CPU, PrimitiveCase, expect_equal
+from placerl.harness.profile.cases.learners import check_step, learner_targets
+from placerl.harness.profile.cases.recorder import Recorder
+from placerl.harness.profile.cases.round_checks import check_collect
+from placerl.harness.profile.cases.rounds import NATIVE, actor_for
+from placerl.harness.profile.cases.runtime_rounds import empty_iterations
+from placerl.harness.profile.cases.shared_parts import SharedParts
+from placerl.harness.profile.cases.trained import profiled_start
+from placerl.harness.runtime.actors.in_process import Actors, InlineActors
+from placerl.harness.runtime.compose import actors_of
+from placerl.harness.runtime.on_policy import OnPolicyTraining
+from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import columns_of
+from placerl.primitives.algorithms.ppo import PPO, Rollout
+from placerl.primitives.learner import Learner
+from placerl.primitives.quantization.precision import FLOAT_32
+from placerl.primitives.replay import FieldSpec
 
 PART_S = 20e-3
 """Most seconds of a part in a timed iteration. A longer part is shortened."""

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any
 
-from harness.mapping.loop import NO_INPUTS, Made, Value
-from harness.measure.pace import Bracket, Pace, Piece
-from harness.runtime.clock import Begun
+from placerl.harness.mapping.loop import NO_INPUTS, Made, Value
+from placerl.harness.measure.pace import Bracket, Pace, Piece
+from placerl.harness.runtime.clock import Begun
 
 PARTS = {"act": "collect", "learner": "learn", "step": "steps"}
 """Names of parts in the profile that differ from the loop's terms, by term."""

@@ -6,19 +6,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.profile.cases.base import expect_equal, random_transitions
-from harness.profile.cases.learners import (
+from placerl.harness.profile.cases.base import expect_equal, random_transitions
+from placerl.harness.profile.cases.learners import (
     check_step,
     definition_of,
     expect_td_errors,
     expected_td_errors,
 )
-from harness.workloads import Workload
-from primitives.learner import Learner
-from primitives.learner.aware_training import FixedPointLearner
-from primitives.learner.fused import FusedSteps
-from primitives.replay import LinearSchedule
-from primitives.replay.base import Replay, Sample
+from placerl.harness.workloads import Workload
+from placerl.primitives.learner import Learner
+from placerl.primitives.learner.aware_training import FixedPointLearner
+from placerl.primitives.learner.fused import FusedSteps
+from placerl.primitives.replay import LinearSchedule
+from placerl.primitives.replay.base import Replay, Sample
 
 CHECKED = 64
 

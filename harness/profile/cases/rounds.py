@@ -20,29 +20,29 @@ from typing import cast
 
 import numpy as np
 
-from harness.mapping import Mapping, Problem, Target
-from harness.mapping.loop import Shape, Traffic, TrainingLoop, Units
-from harness.measure.pace import Piece
-from harness.measure.protocol import Case
-from harness.profile.cases.base import PrimitiveCase
-from harness.profile.cases.caches import Sweep
-from harness.profile.cases.learners import LATE, learner_targets
-from harness.profile.cases.recorder import Recorder
-from harness.profile.cases.round_checks import check_collect, check_learn, check_replay, check_steps
-from harness.profile.cases.runtime_rounds import empty_training
-from harness.profile.cases.shared_parts import SharedParts, managers
-from harness.profile.cases.storage import storing_devices
-from harness.runtime.actors.actor import Actor
-from harness.runtime.actors.in_process import Actors, InlineActors
-from harness.runtime.clock import simulated_s
-from harness.runtime.compose import actors_of, fusions
-from harness.runtime.options import Fusion
-from harness.runtime.training import Training
-from harness.workloads import Workload
-from harness.workloads.task import columns_of
-from primitives.learner import Learner
-from primitives.quantization.precision import FLOAT_32
-from primitives.replay import FieldSpec
+from placerl.harness.mapping import Mapping, Problem, Target
+from placerl.harness.mapping.loop import Shape, Traffic, TrainingLoop, Units
+from placerl.harness.measure.pace import Piece
+from placerl.harness.measure.protocol import Case
+from placerl.harness.profile.cases.base import PrimitiveCase
+from placerl.harness.profile.cases.caches import Sweep
+from placerl.harness.profile.cases.learners import LATE, learner_targets
+from placerl.harness.profile.cases.recorder import Recorder
+from placerl.harness.profile.cases.round_checks import check_collect, check_learn, check_replay, check_steps
+from placerl.harness.profile.cases.runtime_rounds import empty_training
+from placerl.harness.profile.cases.shared_parts import SharedParts, managers
+from placerl.harness.profile.cases.storage import storing_devices
+from placerl.harness.runtime.actors.actor import Actor
+from placerl.harness.runtime.actors.in_process import Actors, InlineActors
+from placerl.harness.runtime.clock import simulated_s
+from placerl.harness.runtime.compose import actors_of, fusions
+from placerl.harness.runtime.options import Fusion
+from placerl.harness.runtime.training import Training
+from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import columns_of
+from placerl.primitives.learner import Learner
+from placerl.primitives.quantization.precision import FLOAT_32
+from placerl.primitives.replay import FieldSpec
 
 NATIVE, CPU = Target("native"), Target("cpu")
 _RUNTIME, _NO_PART = "runtime", ""

@@ -8,14 +8,14 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from harness.mapping import Mapping, Problem, Target
-from harness.mapping.nothing import Nothing
-from harness.runtime.compose import Parts
-from harness.runtime.on_policy import OnPolicyTraining
-from harness.runtime.options import Fusion, Options
-from harness.runtime.training import Training
-from harness.workloads import Workload
-from primitives.algorithms.ppo import PPO, Rollout
+from placerl.harness.mapping import Mapping, Problem, Target
+from placerl.harness.mapping.nothing import Nothing
+from placerl.harness.runtime.compose import Parts
+from placerl.harness.runtime.on_policy import OnPolicyTraining
+from placerl.harness.runtime.options import Fusion, Options
+from placerl.harness.runtime.training import Training
+from placerl.harness.workloads import Workload
+from placerl.primitives.algorithms.ppo import PPO, Rollout
 
 IN_TURNS = Options(presampled_batches=0)
 _NATIVE = Target("native")

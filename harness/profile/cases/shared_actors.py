@@ -9,16 +9,16 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from harness.mapping import Problem
-from harness.profile.cases.learners import LATE
-from harness.runtime.actors.actor import Actor, Episode
-from harness.runtime.actors.in_process import Actors, Transitions
-from harness.runtime.actors.pool import ActorPlan, ActorPool
-from harness.runtime.compose import actors_of
-from harness.runtime.units.unit import STALL_LIMIT_S
-from harness.workloads import Workload
-from harness.workloads.task import columns_of
-from primitives.learner import Learner
+from placerl.harness.mapping import Problem
+from placerl.harness.profile.cases.learners import LATE
+from placerl.harness.runtime.actors.actor import Actor, Episode
+from placerl.harness.runtime.actors.in_process import Actors, Transitions
+from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool
+from placerl.harness.runtime.compose import actors_of
+from placerl.harness.runtime.units.unit import STALL_LIMIT_S
+from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import columns_of
+from placerl.primitives.learner import Learner
 
 FEWEST_STEPS = 256
 """Vector steps that the actor has room for, at least: the check of a case and the warm-up ask for some."""

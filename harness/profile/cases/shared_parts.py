@@ -10,22 +10,22 @@ from typing import cast
 
 import numpy as np
 
-from harness.mapping import Mapping, Problem, Target
-from harness.profile.cases.base import block_rows, random_transitions, targets
-from harness.profile.cases.learners import created
-from harness.profile.cases.shared_actors import BorrowedActors, late_pool
-from harness.profile.cases.trained import TrainedStart, profiled_start
-from harness.runtime.actors.in_process import Actors
-from harness.runtime.actors.pool import ActorPlan, ActorPool
-from harness.runtime.compose import STORING_DEVICES, fusions, is_simulated, replay_of, storage_of
-from harness.runtime.options import Fusion
-from harness.workloads import Workload
-from primitives import sum_tree
-from primitives.learner import Learner
-from primitives.learner.fused import FusedSteps
-from primitives.quantization.precision import IN_FLOATS
-from primitives.replay import ConcurrentReplay, PrioritizedReplay
-from primitives.replay.base import Replay
+from placerl.harness.mapping import Mapping, Problem, Target
+from placerl.harness.profile.cases.base import block_rows, random_transitions, targets
+from placerl.harness.profile.cases.learners import created
+from placerl.harness.profile.cases.shared_actors import BorrowedActors, late_pool
+from placerl.harness.profile.cases.trained import TrainedStart, profiled_start
+from placerl.harness.runtime.actors.in_process import Actors
+from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool
+from placerl.harness.runtime.compose import STORING_DEVICES, fusions, is_simulated, replay_of, storage_of
+from placerl.harness.runtime.options import Fusion
+from placerl.harness.workloads import Workload
+from placerl.primitives import sum_tree
+from placerl.primitives.learner import Learner
+from placerl.primitives.learner.fused import FusedSteps
+from placerl.primitives.quantization.precision import IN_FLOATS
+from placerl.primitives.replay import ConcurrentReplay, PrioritizedReplay
+from placerl.primitives.replay.base import Replay
 
 NATIVE, CPU = Target("native"), Target("cpu")
 

@@ -6,17 +6,23 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from harness.mapping import Target
-from harness.measure.protocol import Case
-from harness.platforms import available_memory
-from harness.profile.cases.base import CPU, PrimitiveCase, block_rows, expect_equal, random_transitions
-from harness.profile.cases.work import copy_work
-from harness.runtime.memory import item_bytes
-from harness.workloads import Workload, override
-from harness.workloads.task import columns_of
-from primitives.replay import device
-from primitives.replay.device import DeviceBatch, DeviceStorage
-from primitives.replay.storage import Storage
+from placerl.harness.mapping import Target
+from placerl.harness.measure.protocol import Case
+from placerl.harness.platforms import available_memory
+from placerl.harness.profile.cases.base import (
+    CPU,
+    PrimitiveCase,
+    block_rows,
+    expect_equal,
+    random_transitions,
+)
+from placerl.harness.profile.cases.work import copy_work
+from placerl.harness.runtime.memory import item_bytes
+from placerl.harness.workloads import Workload, override
+from placerl.harness.workloads.task import columns_of
+from placerl.primitives.replay import device
+from placerl.primitives.replay.device import DeviceBatch, DeviceStorage
+from placerl.primitives.replay.storage import Storage
 
 LARGEST_REPLAY_BYTES = 2**28
 """Largest replay or storage that a case fills, bytes; so far beyond most caches that a larger one is no slower."""

@@ -14,12 +14,12 @@ from time import perf_counter
 import numpy as np
 import numpy.typing as npt
 
-from harness import workloads
-from harness.mapping import Mapping
-from harness.profile.cases.base import block_rows
-from harness.runtime.on_policy import OnPolicyTraining, start
-from harness.runtime.training import Training
-from harness.workloads import Workload
+from placerl.harness import workloads
+from placerl.harness.mapping import Mapping
+from placerl.harness.profile.cases.base import block_rows
+from placerl.harness.runtime.on_policy import OnPolicyTraining, start
+from placerl.harness.runtime.training import Training
+from placerl.harness.workloads import Workload
 
 MAPPING = Mapping.parse("torch-native-cpu")
 """The mapping of the training from which timed learners continue.

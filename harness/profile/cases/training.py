@@ -8,16 +8,16 @@ from typing import cast
 
 import numpy as np
 
-from harness.core.provenance import Provenance
-from harness.mapping import Loop, Mapping, Problem
-from harness.measure.protocol import Case
-from harness.profile.cases.base import PrimitiveCase
-from harness.profile.cases.shared_actors import LateActors
-from harness.profile.cases.shared_parts import SharedParts
-from harness.runtime.actors.in_process import Actors
-from harness.runtime.actors.pool import ActorPlan
-from harness.runtime.clock import simulated_s
-from harness.runtime.compose import (
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Loop, Mapping, Problem
+from placerl.harness.measure.protocol import Case
+from placerl.harness.profile.cases.base import PrimitiveCase
+from placerl.harness.profile.cases.shared_actors import LateActors
+from placerl.harness.profile.cases.shared_parts import SharedParts
+from placerl.harness.runtime.actors.in_process import Actors
+from placerl.harness.runtime.actors.pool import ActorPlan
+from placerl.harness.runtime.clock import simulated_s
+from placerl.harness.runtime.compose import (
     Parts,
     actors_of,
     fusions,
@@ -25,12 +25,12 @@ from harness.runtime.compose import (
     start_actors,
     steps_of,
 )
-from harness.runtime.on_policy import OnPolicyTraining
-from harness.runtime.options import Fusion, Options
-from harness.runtime.timed_storage import TimedStorage
-from harness.runtime.training import Progress, Training
-from harness.workloads import Workload
-from primitives.learner import Learner
+from placerl.harness.runtime.on_policy import OnPolicyTraining
+from placerl.harness.runtime.options import Fusion, Options
+from placerl.harness.runtime.timed_storage import TimedStorage
+from placerl.harness.runtime.training import Progress, Training
+from placerl.harness.workloads import Workload
+from placerl.primitives.learner import Learner
 
 SIMULATED_GRADIENT_STEPS = 8
 """Least gradient steps per call in virtual time.

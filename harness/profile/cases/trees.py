@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.mapping import Target
-from harness.mapping.candidates import REFERENCE
-from harness.measure.protocol import Case
-from harness.profile.cases.base import PrimitiveCase, expect_equal, options_of, targets
-from harness.profile.cases.work import Work, tree_work
-from harness.workloads import Workload
-from primitives import sum_tree
-from primitives.sum_tree import SumTree
-from primitives.sum_tree.levels import levels_of
+from placerl.harness.mapping import Target
+from placerl.harness.mapping.candidates import REFERENCE
+from placerl.harness.measure.protocol import Case
+from placerl.harness.profile.cases.base import PrimitiveCase, expect_equal, options_of, targets
+from placerl.harness.profile.cases.work import Work, tree_work
+from placerl.harness.workloads import Workload
+from placerl.primitives import sum_tree
+from placerl.primitives.sum_tree import SumTree
+from placerl.primitives.sum_tree.levels import levels_of
 
 CHECKED_LEAVES = 4096
 SIMULATED_LEAVES = 16_384

@@ -6,13 +6,13 @@ from typing import cast
 
 import numpy as np
 
-from harness.core.provenance import Provenance
-from harness.mapping import Mapping, Problem, Target
-from harness.measure.protocol import Case
-from harness.profile.cases.base import CPU, PrimitiveCase
-from harness.profile.cases.learners import learner_targets
-from harness.profile.cases.round_checks import check_steps
-from harness.profile.cases.rounds import (
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Mapping, Problem, Target
+from placerl.harness.measure.protocol import Case
+from placerl.harness.profile.cases.base import CPU, PrimitiveCase
+from placerl.harness.profile.cases.learners import learner_targets
+from placerl.harness.profile.cases.round_checks import check_steps
+from placerl.harness.profile.cases.rounds import (
     NATIVE,
     Sequences,
     Variant,
@@ -21,23 +21,23 @@ from harness.profile.cases.rounds import (
     beside_learner,
     beside_replay,
 )
-from harness.profile.cases.runtime_rounds import empty_training
-from harness.profile.cases.shared_parts import SharedParts, managers
-from harness.profile.cases.storage import storing_devices
-from harness.runtime import time_provenance
-from harness.runtime.actors.actor import Actor
-from harness.runtime.actors.in_process import Actors, InlineActors
-from harness.runtime.compose import fusions
-from harness.runtime.options import Fusion, Options
-from harness.runtime.training import Training
-from harness.runtime.units.shared_arrays import SharedArrays
-from harness.workloads import Workload
-from harness.workloads.task import columns_of
-from primitives import learner, sum_tree
-from primitives.learner import Learner
-from primitives.learner.relaxed import RelaxedSteps
-from primitives.quantization.precision import FLOAT_32, IN_FLOATS
-from primitives.replay import ConcurrentReplay
+from placerl.harness.profile.cases.runtime_rounds import empty_training
+from placerl.harness.profile.cases.shared_parts import SharedParts, managers
+from placerl.harness.profile.cases.storage import storing_devices
+from placerl.harness.runtime import time_provenance
+from placerl.harness.runtime.actors.actor import Actor
+from placerl.harness.runtime.actors.in_process import Actors, InlineActors
+from placerl.harness.runtime.compose import fusions
+from placerl.harness.runtime.options import Fusion, Options
+from placerl.harness.runtime.training import Training
+from placerl.harness.runtime.units.shared_arrays import SharedArrays
+from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import columns_of
+from placerl.primitives import learner, sum_tree
+from placerl.primitives.learner import Learner
+from placerl.primitives.learner.relaxed import RelaxedSteps
+from placerl.primitives.quantization.precision import FLOAT_32, IN_FLOATS
+from placerl.primitives.replay import ConcurrentReplay
 
 FPGA = Target("fpga")
 SIMULATED = {"round.learn", "round.insert", "round.sample", "round.update", "overlapped_round.insert"}

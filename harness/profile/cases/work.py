@@ -16,12 +16,12 @@ environment's work does not follow from shapes.
 from dataclasses import dataclass
 from math import ceil, prod
 
-from harness.workloads import Workload
-from harness.workloads.task import algorithm_of
-from primitives.algorithms.networks import forward_macs, parameter_count
-from primitives.graph.graph import Graph, plan
-from primitives.learner.graph_learner import step_graph
-from primitives.sum_tree.levels import levels_of
+from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives.algorithms.networks import forward_macs, parameter_count
+from placerl.primitives.graph.graph import Graph, plan
+from placerl.primitives.learner.graph_learner import step_graph
+from placerl.primitives.sum_tree.levels import levels_of
 
 WORD_BYTES = 4
 _ACTING_NETWORKS = ("actor", "q", "trunk", "policy")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from harness.papers.number import Number
+from placerl.harness.papers.number import Number
 
 
 @dataclass(frozen=True)

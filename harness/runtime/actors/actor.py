@@ -8,11 +8,11 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from harness.core.errors import UserError
-from harness.environments import contract
-from harness.environments.contract import Contract
-from harness.mapping.loop import TD_ERROR
-from primitives.replay.storage import FieldSpec
+from placerl.harness.core.errors import UserError
+from placerl.harness.environments import contract
+from placerl.harness.environments.contract import Contract
+from placerl.harness.mapping.loop import TD_ERROR
+from placerl.primitives.replay.storage import FieldSpec
 
 Policy = Callable[[npt.NDArray, int, np.random.Generator], npt.NDArray]
 """Maps observations (n, ...), environment steps so far and a random generator to n exploring actions."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from primitives.learner import Learner
+from placerl.primitives.learner import Learner
 
 
 class DoubleBufferedPolicy:

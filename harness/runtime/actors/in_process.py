@@ -12,11 +12,11 @@ from collections.abc import Mapping
 
 import numpy.typing as npt
 
-from harness.runtime.actors.actor import Actor, Episode
-from harness.runtime.actors.double_buffer import DoubleBufferedPolicy
-from harness.runtime.units.unit import STALL_LIMIT_S, Unit, UnitError
-from primitives.learner import Learner
-from primitives.learner.columns import all_finite
+from placerl.harness.runtime.actors.actor import Actor, Episode
+from placerl.harness.runtime.actors.double_buffer import DoubleBufferedPolicy
+from placerl.harness.runtime.units.unit import STALL_LIMIT_S, Unit, UnitError
+from placerl.primitives.learner import Learner
+from placerl.primitives.learner.columns import all_finite
 
 Transitions = dict[str, npt.NDArray]
 """Transitions by column, (steps * environments, ...), in the order of the steps: views that a request overwrites."""

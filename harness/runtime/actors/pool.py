@@ -15,17 +15,17 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from harness.environments.native_pool import Pool
-from harness.runtime.actors.actor import Actor, Episode
-from harness.runtime.actors.in_process import Actors, refuse_invalid
-from harness.runtime.actors.pooled import PooledActor
-from harness.runtime.units.inline import InlineUnit
-from harness.runtime.units.process import ProcessUnit, close_all
-from harness.runtime.units.shared_arrays import SharedArrays
-from harness.runtime.units.unit import STALL_LIMIT_S, UnitError
-from primitives.learner import Learner
-from primitives.learner.base import Policy
-from primitives.replay.storage import FieldSpec
+from placerl.harness.environments.native_pool import Pool
+from placerl.harness.runtime.actors.actor import Actor, Episode
+from placerl.harness.runtime.actors.in_process import Actors, refuse_invalid
+from placerl.harness.runtime.actors.pooled import PooledActor
+from placerl.harness.runtime.units.inline import InlineUnit
+from placerl.harness.runtime.units.process import ProcessUnit, close_all
+from placerl.harness.runtime.units.shared_arrays import SharedArrays
+from placerl.harness.runtime.units.unit import STALL_LIMIT_S, UnitError
+from placerl.primitives.learner import Learner
+from placerl.primitives.learner.base import Policy
+from placerl.primitives.replay.storage import FieldSpec
 
 
 @dataclass(frozen=True)

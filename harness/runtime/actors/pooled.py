@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from harness.environments.native_pool import Pool
-from harness.runtime.actors.actor import Actor, Episode
-from primitives.replay.storage import FieldSpec
+from placerl.harness.environments.native_pool import Pool
+from placerl.harness.runtime.actors.actor import Actor, Episode
+from placerl.primitives.replay.storage import FieldSpec
 
 
 class PooledActor(Actor):

@@ -11,13 +11,18 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from harness.measure.full_speed import own_time
-from harness.runtime.learners.gradient_graphs import PartGradients
-from harness.runtime.learners.parallel_updates import ParallelLearner, ParallelUpdates, Result, aggregated
-from primitives.algorithms import Algorithm
-from primitives.algorithms.networks import Parameters
-from primitives.algorithms.updates import Auxiliary, Batch, Loss
-from primitives.learner.base import StepOutcome
+from placerl.harness.measure.full_speed import own_time
+from placerl.harness.runtime.learners.gradient_graphs import PartGradients
+from placerl.harness.runtime.learners.parallel_updates import (
+    ParallelLearner,
+    ParallelUpdates,
+    Result,
+    aggregated,
+)
+from placerl.primitives.algorithms import Algorithm
+from placerl.primitives.algorithms.networks import Parameters
+from placerl.primitives.algorithms.updates import Auxiliary, Batch, Loss
+from placerl.primitives.learner.base import StepOutcome
 
 
 class AcceleratedUpdates(ParallelUpdates):

@@ -5,18 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.errors import UserError
-from harness.mapping import Mapping, Target
-from harness.runtime.learner_memory import check_learner
-from harness.runtime.learners.streamed import BACKEND, StreamedLearner
-from harness.workloads.task import Task, algorithm_of
-from primitives import learner
-from primitives.algorithms.custom import CustomAlgorithm
-from primitives.backend import BackendUnavailableError
-from primitives.fpga.devices import catalogue
-from primitives.learner import Learner, UnsupportedOperationError
-from primitives.learner.fpga import pipeline
-from primitives.quantization.precision import DYNAMIC, FLOAT_32
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Mapping, Target
+from placerl.harness.runtime.learner_memory import check_learner
+from placerl.harness.runtime.learners.streamed import BACKEND, StreamedLearner
+from placerl.harness.workloads.task import Task, algorithm_of
+from placerl.primitives import learner
+from placerl.primitives.algorithms.custom import CustomAlgorithm
+from placerl.primitives.backend import BackendUnavailableError
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.learner import Learner, UnsupportedOperationError
+from placerl.primitives.learner.fpga import pipeline
+from placerl.primitives.quantization.precision import DYNAMIC, FLOAT_32
 
 PIPELINED = "fpga"
 """The learner backend whose pipelines are streams."""

@@ -13,17 +13,17 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from primitives import backend as backends_of
-from primitives.algorithms import Algorithm, tree
-from primitives.algorithms.networks import Parameters
-from primitives.algorithms.updates import AdamState, Auxiliary, Batch, Loss, Updates
-from primitives.graph.executable import Array, Executable
-from primitives.graph.graph import ITEM_BYTES, Graph
-from primitives.graph.trace import leaf_names, trace
+from placerl.primitives import backend as backends_of
+from placerl.primitives.algorithms import Algorithm, tree
+from placerl.primitives.algorithms.networks import Parameters
+from placerl.primitives.algorithms.updates import AdamState, Auxiliary, Batch, Loss, Updates
+from placerl.primitives.graph.executable import Array, Executable
+from placerl.primitives.graph.graph import ITEM_BYTES, Graph
+from placerl.primitives.graph.trace import leaf_names, trace
 
 BACKENDS = ("opencl", "fpga")
 """Learner backends whose executables compute the gradients of parts of batches."""
-_ROOM = "primitives.learner"
+_ROOM = "placerl.primitives.learner"
 
 
 class Differentiated(NamedTuple):

@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from primitives.algorithms import Algorithm, StepResult
-from primitives.algorithms.networks import Parameters
-from primitives.algorithms.updates import Auxiliary, Batch, Loss
-from primitives.learner.torch.in_place import InPlaceUpdates
-from primitives.learner.torch.torch_backend import TorchLearner
+from placerl.primitives.algorithms import Algorithm, StepResult
+from placerl.primitives.algorithms.networks import Parameters
+from placerl.primitives.algorithms.updates import Auxiliary, Batch, Loss
+from placerl.primitives.learner.torch.in_place import InPlaceUpdates
+from placerl.primitives.learner.torch.torch_backend import TorchLearner
 
 Result = tuple[Parameters, Tensor, Any]
 

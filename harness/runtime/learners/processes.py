@@ -19,16 +19,16 @@ import torch
 import torch.distributed as distributed
 from torch import Tensor
 
-from harness.runtime.units.process import ProcessUnit, close_all
-from harness.runtime.units.shared_arrays import SharedArrays
-from harness.runtime.units.unit import STALL_LIMIT_S, UnitError
-from primitives.algorithms import Algorithm, StepResult
-from primitives.algorithms.networks import Parameters
-from primitives.algorithms.updates import Auxiliary, Batch, Loss
-from primitives.learner.base import StepOutcome
-from primitives.learner.torch.in_place import InPlaceUpdates
-from primitives.learner.torch.torch_backend import TorchLearner
-from primitives.replay.storage import FieldSpec
+from placerl.harness.runtime.units.process import ProcessUnit, close_all
+from placerl.harness.runtime.units.shared_arrays import SharedArrays
+from placerl.harness.runtime.units.unit import STALL_LIMIT_S, UnitError
+from placerl.primitives.algorithms import Algorithm, StepResult
+from placerl.primitives.algorithms.networks import Parameters
+from placerl.primitives.algorithms.updates import Auxiliary, Batch, Loss
+from placerl.primitives.learner.base import StepOutcome
+from placerl.primitives.learner.torch.in_place import InPlaceUpdates
+from placerl.primitives.learner.torch.torch_backend import TorchLearner
+from placerl.primitives.replay.storage import FieldSpec
 
 _LOOPBACK = "127.0.0.1"
 _TD_ERROR = "td_error"

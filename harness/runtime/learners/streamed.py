@@ -7,11 +7,11 @@ part's transfer overlaps with another's computation. The host puts the gradients
 from functools import partial
 from typing import Any
 
-from harness.runtime.learners.gradient_graphs import PartGradients
-from harness.runtime.learners.parallel_updates import ParallelLearner, ParallelUpdates, Result
-from primitives.algorithms import Algorithm
-from primitives.algorithms.networks import Parameters
-from primitives.algorithms.updates import Batch, Loss
+from placerl.harness.runtime.learners.gradient_graphs import PartGradients
+from placerl.harness.runtime.learners.parallel_updates import ParallelLearner, ParallelUpdates, Result
+from placerl.primitives.algorithms import Algorithm
+from placerl.primitives.algorithms.networks import Parameters
+from placerl.primitives.algorithms.updates import Batch, Loss
 
 BACKEND = "opencl"
 """The learner backend whose queues are streams."""

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic
 
-from harness.measure.full_speed import own_time
-from harness.runtime.units.shared_arrays import SharedArrays
-from harness.runtime.units.unit import STALL_LIMIT_S, Answer, Request
+from placerl.harness.measure.full_speed import own_time
+from placerl.harness.runtime.units.shared_arrays import SharedArrays
+from placerl.harness.runtime.units.unit import STALL_LIMIT_S, Answer, Request
 
 
 class InlineUnit(Generic[Request, Answer]):

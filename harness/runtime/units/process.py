@@ -20,9 +20,9 @@ from typing import Any, Generic, NoReturn
 
 import cloudpickle
 
-from harness.core.errors import UserError
-from harness.runtime.units.shared_arrays import SharedArrays
-from harness.runtime.units.unit import STALL_LIMIT_S, Answer, Request, UnitError
+from placerl.harness.core.errors import UserError
+from placerl.harness.runtime.units.shared_arrays import SharedArrays
+from placerl.harness.runtime.units.unit import STALL_LIMIT_S, Answer, Request, UnitError
 
 START_LIMIT_S = 300.0  # to import PyTorch on a busy machine
 _CLOSE_GRACE_S = 0.5
@@ -59,7 +59,7 @@ class ProcessUnit(Generic[Request, Answer]):
             raise UnitError(f"{name}: {how}") from error
         ours, theirs = socket.socketpair()
         descriptors = [theirs.fileno(), *(arrays.descriptor for arrays in shared)]
-        command = [sys.executable, "-P", "-m", "harness.runtime.units.process", str(os.getpid())]
+        command = [sys.executable, "-P", "-m", "placerl.harness.runtime.units.process", str(os.getpid())]
         limits = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
         with theirs:
             self._process = subprocess.Popen(

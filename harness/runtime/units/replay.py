@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any, Generic
 
-from harness.mapping.loop import NO_INPUTS, RMM, Made, Value
-from harness.runtime.clock import RealTime
-from harness.runtime.units.unit import Unit
+from placerl.harness.mapping.loop import NO_INPUTS, RMM, Made, Value
+from placerl.harness.runtime.clock import RealTime
+from placerl.harness.runtime.units.unit import Unit
 
 
 class _Asked(Made[Value], Generic[Value]):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from primitives.replay.storage import FieldSpec
+from placerl.primitives.replay.storage import FieldSpec
 
 _ALIGNMENT_BYTES = 64  # a cache line, which no two arrays share
 

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from harness.core.errors import UserError
+from placerl.harness.core.errors import UserError
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")

@@ -19,10 +19,10 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from primitives.fpga.export.platform import shared
-from primitives.fpga.gemm.column_accumulator import ColumnAccumulator
-from primitives.fpga.gemm.processing_element import ConfigurableMultiplier, Control
-from primitives.fpga.gemm.systolic_array import delayed
+from placerl.primitives.fpga.export.platform import shared
+from placerl.primitives.fpga.gemm.column_accumulator import ColumnAccumulator
+from placerl.primitives.fpga.gemm.processing_element import ConfigurableMultiplier, Control
+from placerl.primitives.fpga.gemm.systolic_array import delayed
 
 
 def core_latency(side: int) -> int:

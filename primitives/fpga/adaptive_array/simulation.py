@@ -12,10 +12,10 @@ import numpy as np
 from amaranth.sim import Simulator
 from numpy.typing import NDArray
 
-from primitives.fpga.adaptive_array.array import AdaptiveArray
-from primitives.fpga.cycles.fixar import pass_cycles
-from primitives.fpga.gemm.plan import Integers, blocks, checked_operand, packed
-from primitives.fpga.gemm.simulation import GemmOutcome
+from placerl.primitives.fpga.adaptive_array.array import AdaptiveArray
+from placerl.primitives.fpga.cycles.fixar import pass_cycles
+from placerl.primitives.fpga.gemm.plan import Integers, blocks, checked_operand, packed
+from placerl.primitives.fpga.gemm.simulation import GemmOutcome
 
 MODES = ("inference", "training")
 

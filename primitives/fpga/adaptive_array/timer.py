@@ -9,8 +9,8 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.adaptive_array.array import core_latency
-from primitives.fpga.cycles.fixar import layer_passes, layer_words
+from placerl.primitives.fpga.adaptive_array.array import core_latency
+from placerl.primitives.fpga.cycles.fixar import layer_passes, layer_words
 
 COUNT_BITS = 32
 

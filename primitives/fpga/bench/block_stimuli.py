@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga.bench.stimuli import Stimuli
+from placerl.primitives.fpga.bench.stimuli import Stimuli
 
 ITEMS = 150
 GEMM_SIZES = ((0, 2, 1, 1, 3), (1, 1, 2, 1, 4), (2, 1, 1, 2, 5))  # dataflow, blocks of a, b and c, vectors
@@ -69,7 +69,7 @@ def gemm_products(design: Any) -> Stimuli:
 
 def convolutions(design: Any) -> Stimuli:
     """Give the commands of three convolutions."""
-    from primitives.fpga.convolution.layout_transform import Convolution
+    from placerl.primitives.fpga.convolution.layout_transform import Convolution
 
     commands = [
         Convolution(*sizes).command()

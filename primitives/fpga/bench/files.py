@@ -5,8 +5,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from primitives.fpga.bench.core_file import Board, core_file
-from primitives.fpga.bench.stimuli import Stimuli
+from placerl.primitives.fpga.bench.core_file import Board, core_file
+from placerl.primitives.fpga.bench.stimuli import Stimuli
 
 HERE = Path(__file__).parent
 LINT = HERE.parent / "tools" / "lint.vlt"
@@ -19,7 +19,7 @@ def recorded(stimuli: Callable[[Any], Stimuli]) -> Bench:
     """Return the bench that replays a record of a simulation with these stimuli (`cocotb_bench`)."""
 
     def files(design: Any, module: str) -> dict[str, str]:
-        from primitives.fpga.bench.recorder import record
+        from placerl.primitives.fpga.bench.recorder import record
 
         return {
             f"test_{module}.py": (HERE / "cocotb_bench.py").read_text(),
@@ -41,7 +41,7 @@ def companions(
         bench: makes the bench's files; None if there shall be none.
         board: on which the block runs, if there is one.
     """
-    from primitives.fpga.host.register_texts import c_header, markdown
+    from placerl.primitives.fpga.host.register_texts import c_header, markdown
 
     files = {"lint.vlt": LINT.read_text()}
     if register_map := getattr(design, "register_map", None):

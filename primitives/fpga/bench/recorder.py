@@ -11,11 +11,11 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
 
-from primitives.fpga.bench.stimuli import Stimuli
-from primitives.fpga.host.axi_names import NamedPort, axi_ports
-from primitives.fpga.host.register_map import RegisterMap
-from primitives.fpga.simulation.interpreter import CLOCK_PERIOD_S
-from primitives.fpga.simulation.ports import Values, pack
+from placerl.primitives.fpga.bench.stimuli import Stimuli
+from placerl.primitives.fpga.host.axi_names import NamedPort, axi_ports
+from placerl.primitives.fpga.host.register_map import RegisterMap
+from placerl.primitives.fpga.simulation.interpreter import CLOCK_PERIOD_S
+from placerl.primitives.fpga.simulation.ports import Values, pack
 
 UNCHANGED = "."
 OFFERED, ACCEPTED = (

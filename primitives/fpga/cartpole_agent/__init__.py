@@ -24,7 +24,7 @@ the steps of an episode. When 16 episodes in a row have reached 500 steps it sto
 number formats and the hyper-parameters.
 """
 
-from primitives.fpga.cartpole_agent.agent import CartPoleAgent
-from primitives.fpga.cartpole_agent.settings import AgentSettings
+from placerl.primitives.fpga.cartpole_agent.agent import CartPoleAgent
+from placerl.primitives.fpga.cartpole_agent.settings import AgentSettings
 
 __all__ = ["AgentSettings", "CartPoleAgent"]

@@ -6,10 +6,10 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import Out
 
-from primitives.fpga.cartpole_agent import program
-from primitives.fpga.cartpole_agent.lane import saturated
-from primitives.fpga.cartpole_agent.scalar_unit import Program, ScalarUnit
-from primitives.fpga.cartpole_agent.settings import (
+from placerl.primitives.fpga.cartpole_agent import program
+from placerl.primitives.fpga.cartpole_agent.lane import saturated
+from placerl.primitives.fpga.cartpole_agent.scalar_unit import Program, ScalarUnit
+from placerl.primitives.fpga.cartpole_agent.settings import (
     ACTIONS,
     ANGLE_LIMIT,
     FANOUT,
@@ -27,11 +27,11 @@ from primitives.fpga.cartpole_agent.settings import (
     WORD_BITS,
     AgentSettings,
 )
-from primitives.fpga.cartpole_agent.vector_unit import AgentVectorUnit, Task
-from primitives.fpga.export.ram import Ram
-from primitives.fpga.replay_pipeline import Operation, PipelineLayout, ReplayPipeline
-from primitives.fpga.vector.random_generator import WORD_BITS as RANDOM_BITS
-from primitives.fpga.vector.random_generator import Xorshift, seeds
+from placerl.primitives.fpga.cartpole_agent.vector_unit import AgentVectorUnit, Task
+from placerl.primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.replay_pipeline import Operation, PipelineLayout, ReplayPipeline
+from placerl.primitives.fpga.vector.random_generator import WORD_BITS as RANDOM_BITS
+from placerl.primitives.fpga.vector.random_generator import Xorshift, seeds
 
 FEATURES = data.ArrayLayout(signed(WORD_BITS), STATES)
 TRANSITION = data.StructLayout({"before": FEATURES, "after": FEATURES, "action": 1, "fell": 1})

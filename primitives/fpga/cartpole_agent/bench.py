@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from primitives.fpga.cartpole_agent.golden import GoldenAgents
+from placerl.primitives.fpga.cartpole_agent.golden import GoldenAgents
 
 STEPS = 300  # more than the 255 before the first gradient step
 
@@ -18,8 +18,8 @@ def golden_bench(design: Any, module: str) -> dict[str, str]:
         design: a `CartPoleAgent`.
         module: the name of its module in Verilog, "cartpole_agent".
     """
-    from primitives.fpga.cartpole_agent.agent import REPORT
-    from primitives.fpga.simulation.ports import pack
+    from placerl.primitives.fpga.cartpole_agent.agent import REPORT
+    from placerl.primitives.fpga.simulation.ports import pack
 
     golden = GoldenAgents([design.seed], design.settings)
     steps, counters = [], []

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga.cartpole_agent import program
-from primitives.fpga.cartpole_agent.program import ScalarInstruction
-from primitives.fpga.cartpole_agent.settings import (
+from placerl.primitives.fpga.cartpole_agent import program
+from placerl.primitives.fpga.cartpole_agent.program import ScalarInstruction
+from placerl.primitives.fpga.cartpole_agent.settings import (
     ACTIONS,
     ANGLE_LIMIT,
     BIAS_ROW,
@@ -35,7 +35,7 @@ from primitives.fpga.cartpole_agent.settings import (
     WORD_FRACTION,
     AgentSettings,
 )
-from primitives.fpga.vector.random_generator import State, seeds
+from placerl.primitives.fpga.vector.random_generator import State, seeds
 
 Integers = NDArray[np.int64]
 

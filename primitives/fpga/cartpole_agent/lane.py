@@ -18,7 +18,7 @@ from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.cartpole_agent.settings import (
+from placerl.primitives.fpga.cartpole_agent.settings import (
     GRADIENT_BITS,
     GRADIENT_FRACTION,
     MOMENTUM_BITS,
@@ -32,7 +32,7 @@ from primitives.fpga.cartpole_agent.settings import (
     WORD_BITS,
     WORD_FRACTION,
 )
-from primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.export.ram import Ram
 
 ROW = range(ROWS)
 

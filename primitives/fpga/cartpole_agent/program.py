@@ -13,7 +13,7 @@ give the sine, the cosine, and the reciprocal of 1 + u with u = 3 sin^2 / 41 at 
 
 from typing import NamedTuple
 
-from primitives.fpga.cartpole_agent.settings import STATE_FRACTION
+from placerl.primitives.fpga.cartpole_agent.settings import STATE_FRACTION
 
 STATE = ("x", "x_dot", "theta", "theta_dot")
 INPUTS = ("push", "random", "total")

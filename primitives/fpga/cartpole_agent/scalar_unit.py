@@ -6,8 +6,8 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.cartpole_agent import program
-from primitives.fpga.cartpole_agent.settings import STATE_BITS, STATE_FRACTION, STATES
+from placerl.primitives.fpga.cartpole_agent import program
+from placerl.primitives.fpga.cartpole_agent.settings import STATE_BITS, STATE_FRACTION, STATES
 
 LOW_BITS = 17  # of the lower half of an operand: with a sign bit it takes a multiplier of 18 bits
 

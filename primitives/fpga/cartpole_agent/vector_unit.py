@@ -9,8 +9,8 @@ from amaranth.hdl import Array, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.cartpole_agent.lane import Lane, Left, control, saturated
-from primitives.fpga.cartpole_agent.settings import (
+from placerl.primitives.fpga.cartpole_agent.lane import Lane, Left, control, saturated
+from placerl.primitives.fpga.cartpole_agent.settings import (
     ACTIONS,
     BIAS_ROW,
     DISCOUNT_SHIFT,
@@ -21,7 +21,7 @@ from primitives.fpga.cartpole_agent.settings import (
     WORD_BITS,
     WORD_FRACTION,
 )
-from primitives.fpga.export.platform import shared
+from placerl.primitives.fpga.export.platform import shared
 
 RADIX = 4  # products or sums that a stage of the tree adds
 

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga import simulation
-from primitives.fpga.compute_unit.unit import compute_unit
-from primitives.fpga.gemm.core import GemmCore
-from primitives.fpga.gemm.plan import GemmPlan, GemmShape, Integers, blocks
-from primitives.fpga.gemm.simulation import plan_for, zeros
-from primitives.fpga.simulation.ports import columns
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.compute_unit.unit import compute_unit
+from placerl.primitives.fpga.gemm.core import GemmCore
+from placerl.primitives.fpga.gemm.plan import GemmPlan, GemmShape, Integers, blocks
+from placerl.primitives.fpga.gemm.simulation import plan_for, zeros
+from placerl.primitives.fpga.simulation.ports import columns
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.compute_unit.weight_banks import BankedBuffer
-from primitives.fpga.gemm.control import INDEX_BITS, Axis, Dataflow, GemmCommand, VectorRequest
-from primitives.fpga.gemm.core import GemmCore
-from primitives.fpga.gemm.matrix_buffer import BlockedBuffer, PlainBuffer
-from primitives.fpga.gemm.result_buffer import ResultBuffer
+from placerl.primitives.fpga.compute_unit.weight_banks import BankedBuffer
+from placerl.primitives.fpga.gemm.control import INDEX_BITS, Axis, Dataflow, GemmCommand, VectorRequest
+from placerl.primitives.fpga.gemm.core import GemmCore
+from placerl.primitives.fpga.gemm.matrix_buffer import BlockedBuffer, PlainBuffer
+from placerl.primitives.fpga.gemm.result_buffer import ResultBuffer
 
 LAYOUTS = {"blocked": BlockedBuffer, "plain": PlainBuffer}
 COUNT_BITS = 32

@@ -16,10 +16,10 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.export.ram import Ram
-from primitives.fpga.gemm.control import INDEX_BITS, VectorRequest
-from primitives.fpga.gemm.matrix_buffer import select_vector
-from primitives.fpga.gemm.systolic_array import delayed
+from placerl.primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.gemm.control import INDEX_BITS, VectorRequest
+from placerl.primitives.fpga.gemm.matrix_buffer import select_vector
+from placerl.primitives.fpga.gemm.systolic_array import delayed
 
 
 class BankedBuffer(wiring.Component):

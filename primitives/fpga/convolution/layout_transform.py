@@ -16,7 +16,7 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.gemm.plan import blocks
+from placerl.primitives.fpga.gemm.plan import blocks
 
 SIZE_BITS = 12  # of a side, a stride, a count of images
 WORD_BITS = 16  # of a run, a row or a column of the matrix

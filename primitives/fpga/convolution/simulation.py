@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga import simulation
-from primitives.fpga.compute_unit.simulation import read_back, row_writes
-from primitives.fpga.compute_unit.unit import compute_unit
-from primitives.fpga.convolution.layout_transform import Convolution
-from primitives.fpga.convolution.unit import BANDS, ConvolutionUnit
-from primitives.fpga.cycles.convolution import Band, band_shape, bands
-from primitives.fpga.gemm.plan import (
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.compute_unit.simulation import read_back, row_writes
+from placerl.primitives.fpga.compute_unit.unit import compute_unit
+from placerl.primitives.fpga.convolution.layout_transform import Convolution
+from placerl.primitives.fpga.convolution.unit import BANDS, ConvolutionUnit
+from placerl.primitives.fpga.cycles.convolution import Band, band_shape, bands
+from placerl.primitives.fpga.gemm.plan import (
     Integers,
     blocks,
     check_streamed,
@@ -30,7 +30,7 @@ from primitives.fpga.gemm.plan import (
     command_fields,
     padded,
 )
-from primitives.fpga.simulation.ports import columns
+from placerl.primitives.fpga.simulation.ports import columns
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.export.ram import Ram
 
 
 class TensorMemory(wiring.Component):

@@ -12,10 +12,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In
 from amaranth.utils import exact_log2
 
-from primitives.fpga.compute_unit.unit import ComputeUnit
-from primitives.fpga.convolution.layout_transform import LayoutTransform, WindowCommand
-from primitives.fpga.convolution.tensor_memory import TensorMemory
-from primitives.fpga.gemm.control import INDEX_BITS
+from placerl.primitives.fpga.compute_unit.unit import ComputeUnit
+from placerl.primitives.fpga.convolution.layout_transform import LayoutTransform, WindowCommand
+from placerl.primitives.fpga.convolution.tensor_memory import TensorMemory
+from placerl.primitives.fpga.gemm.control import INDEX_BITS
 
 BANDS = 2  # parts of A's memory that may be filled or in use
 

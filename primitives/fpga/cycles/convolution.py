@@ -14,9 +14,9 @@ The hardware here (the RTL) differs as follows (`difference_terms`, exact):
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from primitives.fpga.convolution.layout_transform import Convolution
-from primitives.fpga.cycles import gemm
-from primitives.fpga.gemm.plan import GemmShape, blocks
+from placerl.primitives.fpga.convolution.layout_transform import Convolution
+from placerl.primitives.fpga.cycles import gemm
+from placerl.primitives.fpga.gemm.plan import GemmShape, blocks
 
 MOVE_CYCLES = 2  # from the last move to the product that may begin: the tensor's memory, and A's
 FINISH_CYCLES = (

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from primitives.fpga.convolution.layout_transform import Convolution
-from primitives.fpga.cycles import fixar, gemm, layout, learner, replay
-from primitives.fpga.cycles.convolution import Band, band_shape
-from primitives.fpga.cycles.convolution import difference_terms as convolution_terms
-from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
-from primitives.fpga.learner_pipeline.layer_shape import LayerShape
+from placerl.primitives.fpga.convolution.layout_transform import Convolution
+from placerl.primitives.fpga.cycles import fixar, gemm, layout, learner, replay
+from placerl.primitives.fpga.cycles.convolution import Band, band_shape
+from placerl.primitives.fpga.cycles.convolution import difference_terms as convolution_terms
+from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
+from placerl.primitives.fpga.learner_pipeline.layer_shape import LayerShape
 
 SIDE = 4
 SHAPES = (GemmShape(8, 8, 8), GemmShape(9, 7, 5), GemmShape(3, 10, 2), GemmShape(1, 12, 1))
@@ -115,7 +115,7 @@ def core_differences(shapes: Iterable[GemmShape], side: int = SIDE) -> Iterator[
         shapes: sizes of products.
         side: P, rows and columns of the array.
     """
-    from primitives.fpga.gemm.simulation import SimulatedGemm
+    from placerl.primitives.fpga.gemm.simulation import SimulatedGemm
 
     shapes = tuple(shapes)
     for block_load in (False, True):
@@ -143,7 +143,7 @@ def layout_differences(shapes: Iterable[GemmShape], side: int = SIDE) -> Iterato
         shapes: sizes of products.
         side: P, rows and columns of the array.
     """
-    from primitives.fpga.compute_unit.simulation import SimulatedUnit
+    from placerl.primitives.fpga.compute_unit.simulation import SimulatedUnit
 
     unit = SimulatedUnit(
         side=side,
@@ -178,7 +178,7 @@ def convolution_differences(
         side: P, rows and columns of the array.
         windows: most output pixels of a band. A convolution is computed in bands, one after another.
     """
-    from primitives.fpga.convolution.simulation import SimulatedConvolution
+    from placerl.primitives.fpga.convolution.simulation import SimulatedConvolution
 
     unit = SimulatedConvolution(
         side=side,
@@ -223,7 +223,7 @@ def array_differences(
         side: P, rows and columns of a core.
         cores: N, number of cores.
     """
-    from primitives.fpga.adaptive_array.simulation import SimulatedAdaptiveArray
+    from placerl.primitives.fpga.adaptive_array.simulation import SimulatedAdaptiveArray
 
     array = SimulatedAdaptiveArray(cores=cores, side=side, width=4)
     for shape in shapes:
@@ -255,7 +255,7 @@ def replay_differences(trees: Iterable[ReplayTree], batch_sizes: Sequence[int]) 
         trees: (fanout, capacity, banks S) each.
         batch_sizes: numbers of requests, B.
     """
-    from primitives.sum_tree import fpga_backend
+    from placerl.primitives.sum_tree import fpga_backend
 
     for form in fpga_backend.FORMS:
         for fanout, capacity, banks in trees:
@@ -311,8 +311,8 @@ def learner_differences(
         passes: the layers that samples go through.
         cases: (DP, PI) each: the number of pipelines, and the number of samples that each pipeline takes.
     """
-    from primitives.fpga.cycles.simulated_units import pass_cycles
-    from primitives.fpga.learner_pipeline.update_unit import adam_latency
+    from placerl.primitives.fpga.cycles.simulated_units import pass_cycles
+    from placerl.primitives.fpga.learner_pipeline.update_unit import adam_latency
 
     for work in passes:
         sizes = " x ".join(str(layer.inputs) for layer in work.layers)

@@ -11,9 +11,9 @@ and control. So the throughput here is an upper bound of the published one and w
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from primitives.fpga.cycles.networks import FIX_HIDDEN, GemmLayer, mlp
-from primitives.fpga.devices import catalogue
-from primitives.fpga.gemm.plan import blocks
+from placerl.primitives.fpga.cycles.networks import FIX_HIDDEN, GemmLayer, mlp
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.fpga.gemm.plan import blocks
 
 
 def pass_cycles(words: int, *, cores: int, side: int, inference: bool) -> int:

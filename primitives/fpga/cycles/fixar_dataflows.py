@@ -8,10 +8,10 @@ so that the rates are upper bounds. `primitives.fpga.fixar` is an accelerator wi
 
 from dataclasses import dataclass
 
-from primitives.fpga.cycles.fixar import ddpg_products, layer_passes, layer_words
-from primitives.fpga.cycles.networks import FIX_HIDDEN
-from primitives.fpga.devices import catalogue
-from primitives.fpga.gemm.plan import blocks
+from placerl.primitives.fpga.cycles.fixar import ddpg_products, layer_passes, layer_words
+from placerl.primitives.fpga.cycles.networks import FIX_HIDDEN
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.fpga.gemm.plan import blocks
 
 CORES, SIDE = 2, 16  # FIX III, VI-A
 ELEMENTS = CORES * SIDE * SIDE

@@ -9,11 +9,11 @@ fitted to the published gains.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from primitives.fpga.cycles.layout import plain_stalls, ppo_stalls
-from primitives.fpga.cycles.load_balancing import training_cycles
-from primitives.fpga.cycles.networks import GemmLayer
-from primitives.fpga.cycles.ppo import PpoIteration, iteration_cycles, shapes
-from primitives.fpga.gemm.plan import GemmShape, blocks
+from placerl.primitives.fpga.cycles.layout import plain_stalls, ppo_stalls
+from placerl.primitives.fpga.cycles.load_balancing import training_cycles
+from placerl.primitives.fpga.cycles.networks import GemmLayer
+from placerl.primitives.fpga.cycles.ppo import PpoIteration, iteration_cycles, shapes
+from placerl.primitives.fpga.gemm.plan import GemmShape, blocks
 
 
 def transposed_operands(layers: Sequence[GemmLayer], batch: int) -> list[GemmShape]:

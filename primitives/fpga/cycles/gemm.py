@@ -14,8 +14,8 @@ The last two are zero if a block is loaded at once (`block_load`): then Equation
 drain. This needs a memory for every element; PPO's gains at small batches depend on it.
 """
 
-from primitives.fpga.gemm.arithmetic import INTEGER
-from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, passes, vectors, word_shape
+from placerl.primitives.fpga.gemm.arithmetic import INTEGER
+from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, passes, vectors, word_shape
 
 
 def fill_cycles(*, side: int) -> int:

@@ -10,8 +10,8 @@ They differ as follows (`difference_terms`):
   be added to at once.
 """
 
-from primitives.fpga.gemm.arithmetic import FLOAT32
-from primitives.fpga.gemm.plan import GemmShape, passes, vectors
+from placerl.primitives.fpga.gemm.arithmetic import FLOAT32
+from placerl.primitives.fpga.gemm.plan import GemmShape, passes, vectors
 
 
 def _idle_turns(shape: GemmShape, side: int) -> int:

@@ -12,7 +12,7 @@ block. They differ as follows:
 
 from collections.abc import Iterable
 
-from primitives.fpga.gemm.plan import GemmShape, blocks, checked_dataflow
+from placerl.primitives.fpga.gemm.plan import GemmShape, blocks, checked_dataflow
 
 
 def ppo_stalls(shape: GemmShape, *, side: int) -> int:

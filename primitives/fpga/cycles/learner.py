@@ -20,7 +20,7 @@ follows (`difference_terms`):
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from primitives.fpga.learner_pipeline.layer_shape import (
+from placerl.primitives.fpga.learner_pipeline.layer_shape import (
     POLICY_BACK_CYCLES,
     TANH_CYCLES,
     TD_LOSS_CYCLES,

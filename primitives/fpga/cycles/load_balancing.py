@@ -11,10 +11,16 @@ gradient's rows are added to the weights at one row per cycle.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from primitives.fpga.cycles import gemm
-from primitives.fpga.cycles.networks import GemmLayer
-from primitives.fpga.cycles.ppo import PROCESSES, ProductCycles, best_dataflows, process_cycles, shapes
-from primitives.fpga.gemm.plan import blocks
+from placerl.primitives.fpga.cycles import gemm
+from placerl.primitives.fpga.cycles.networks import GemmLayer
+from placerl.primitives.fpga.cycles.ppo import (
+    PROCESSES,
+    ProductCycles,
+    best_dataflows,
+    process_cycles,
+    shapes,
+)
+from placerl.primitives.fpga.gemm.plan import blocks
 
 PRODUCT_CYCLES = (
     5  # beyond the core's: the first request and its answer, the empty array, the answer, the next command

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from primitives.fpga.gemm.plan import GemmShape
+from placerl.primitives.fpga.gemm.plan import GemmShape
 
 
 @dataclass(frozen=True)

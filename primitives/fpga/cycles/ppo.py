@@ -7,9 +7,9 @@ cycles of every product: `gemm.ppo_cycles` (Equation 5, the default) or `gemm.co
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from primitives.fpga.cycles import gemm
-from primitives.fpga.cycles.networks import GemmLayer
-from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, blocks
+from placerl.primitives.fpga.cycles import gemm
+from placerl.primitives.fpga.cycles.networks import GemmLayer
+from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, blocks
 
 ProductCycles = Callable[..., int]  # (shape, *, side, dataflow)
 PROCESSES = ("FW", "BW", "WU")

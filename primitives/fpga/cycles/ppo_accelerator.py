@@ -7,10 +7,10 @@ rows take turns at Adam, which adds at most `update_rows` of the other network.
 
 from collections.abc import Sequence
 
-from primitives.fpga.cycles import gemm_float32
-from primitives.fpga.gemm.arithmetic import FLOAT32
-from primitives.fpga.gemm.plan import GemmShape
-from primitives.fpga.ppo_accelerator.program import LayerStep, NetworkProgram
+from placerl.primitives.fpga.cycles import gemm_float32
+from placerl.primitives.fpga.gemm.arithmetic import FLOAT32
+from placerl.primitives.fpga.gemm.plan import GemmShape
+from placerl.primitives.fpga.ppo_accelerator.program import LayerStep, NetworkProgram
 
 STEP_CYCLES = 7
 """Beyond product, rows and wait: fetching and starting the step, the first request, and noticing each end."""

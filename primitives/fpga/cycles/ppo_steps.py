@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from primitives.fpga.cycles.ppo_accelerator import run_cycles, update_rows
-from primitives.fpga.gemm.plan import DATAFLOWS
-from primitives.fpga.ppo_accelerator.program import NetworkProgram
+from placerl.primitives.fpga.cycles.ppo_accelerator import run_cycles, update_rows
+from placerl.primitives.fpga.gemm.plan import DATAFLOWS
+from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
 
 
 class Propagation(Protocol):

@@ -15,10 +15,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from primitives import disk_cache
+from placerl.primitives import disk_cache
 
-PACKAGE = "primitives.fpga"
-_ROOT = Path(disk_cache.__file__).parents[1]
+PACKAGE = "placerl.primitives.fpga"
+_ROOT = Path(disk_cache.__file__).parents[2]
 
 
 @remember

@@ -10,11 +10,11 @@ For example:
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from primitives.fpga import simulation
-from primitives.fpga.cycles.simulated_once import SimulatedOnce
-from primitives.fpga.gemm.plan import GemmShape, command_fields
-from primitives.fpga.gemm.timer import GemmTimer
-from primitives.fpga.simulation.ports import columns
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.cycles.simulated_once import SimulatedOnce
+from placerl.primitives.fpga.gemm.plan import GemmShape, command_fields
+from placerl.primitives.fpga.gemm.timer import GemmTimer
+from placerl.primitives.fpga.simulation.ports import columns
 
 Product = tuple[GemmShape, str]  # with its dataflow
 
@@ -38,7 +38,7 @@ class SimulatedProducts:
         self.side, self.block_load, self.layout = side, block_load, layout
         self._start = simulation.engine(engine)
         self._timer: Any = None
-        self._known = SimulatedOnce("primitives.fpga.gemm.timer", self._simulated)
+        self._known = SimulatedOnce("placerl.primitives.fpga.gemm.timer", self._simulated)
 
     def product_cycles(self, shape: GemmShape, *, side: int, dataflow: str) -> int:
         """Return the simulated cycles of a product, including stalls.

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from primitives.fpga.cycles.fixar import ArrayModel, LayerProduct
-from primitives.fpga.cycles.gemm import best_dataflow
-from primitives.fpga.cycles.learner import Pass
-from primitives.fpga.cycles.simulated_once import SimulatedOnce
-from primitives.fpga.gemm.plan import GemmShape, blocks
-from primitives.fpga.simulation.base import LIMIT_CYCLES
+from placerl.primitives.fpga.cycles.fixar import ArrayModel, LayerProduct
+from placerl.primitives.fpga.cycles.gemm import best_dataflow
+from placerl.primitives.fpga.cycles.learner import Pass
+from placerl.primitives.fpga.cycles.simulated_once import SimulatedOnce
+from placerl.primitives.fpga.gemm.plan import GemmShape, blocks
+from placerl.primitives.fpga.simulation.base import LIMIT_CYCLES
 
 
 def _kept(module: str, sizes: Any, simulate: Callable[[], int]) -> int:
     """Return the cycles that a block's simulation gives for `sizes`, simulated once; see `SimulatedOnce`."""
-    return int(SimulatedOnce(f"primitives.fpga.{module}", lambda _: [simulate()])(sizes))
+    return int(SimulatedOnce(f"placerl.primitives.fpga.{module}", lambda _: [simulate()])(sizes))
 
 
 class GemmUnit:
@@ -44,7 +44,7 @@ class GemmUnit:
     def simulated(self) -> Any:
         """The simulated unit, which computes products. It is built at first use, which takes minutes at P = 16."""
         if self._simulated is None:
-            from primitives.fpga.compute_unit.simulation import SimulatedUnit
+            from placerl.primitives.fpga.compute_unit.simulation import SimulatedUnit
 
             self._simulated = SimulatedUnit(
                 side=self.side,
@@ -98,8 +98,8 @@ class GemmUnit:
             windows: (N, out rows, out columns, C, kernel rows, kernel columns). Stride and padding do not matter: a
                 move takes one cycle, wherever its words come from.
         """
-        from primitives.fpga.convolution.layout_transform import Convolution
-        from primitives.fpga.cycles.convolution import MOVE_CYCLES, bands, transform_cycles
+        from placerl.primitives.fpga.convolution.layout_transform import Convolution
+        from placerl.primitives.fpga.cycles.convolution import MOVE_CYCLES, bands, transform_cycles
 
         count, rows, columns, channels, *kernel = windows
         height, width = rows + kernel[0] - 1, columns + kernel[1] - 1
@@ -122,9 +122,9 @@ class GemmUnit:
         return _kept("gemm.timer", sizes, lambda: self._timed(part, dataflow))
 
     def _timed(self, part: GemmShape, dataflow: str) -> int:
-        from primitives.fpga import simulation
-        from primitives.fpga.gemm.plan import command_fields
-        from primitives.fpga.gemm.timer import GemmTimer
+        from placerl.primitives.fpga import simulation
+        from placerl.primitives.fpga.gemm.plan import command_fields
+        from placerl.primitives.fpga.gemm.timer import GemmTimer
 
         if self._timer is None:
             self._timer = simulation.compiled(GemmTimer(side=self.side))
@@ -145,16 +145,16 @@ class GemmUnit:
 
 @remember
 def _transform(lanes: int) -> Any:
-    from primitives.fpga import simulation
-    from primitives.fpga.convolution.layout_transform import LayoutTransform
+    from placerl.primitives.fpga import simulation
+    from placerl.primitives.fpga.convolution.layout_transform import LayoutTransform
 
     return simulation.compiled(LayoutTransform(lanes=lanes))
 
 
 @remember
 def _sequencer() -> Any:
-    from primitives.fpga import simulation
-    from primitives.fpga.vector.stream_sequencer import StreamSequencer
+    from placerl.primitives.fpga import simulation
+    from placerl.primitives.fpga.vector.stream_sequencer import StreamSequencer
 
     return simulation.compiled(StreamSequencer())
 
@@ -181,8 +181,8 @@ def stalled_after(expected_cycles: int) -> int:
 
 @remember
 def _pipeline_timer(topology: Any) -> Any:
-    from primitives.fpga import simulation
-    from primitives.fpga.learner_pipeline.timer import PipelineTimer
+    from placerl.primitives.fpga import simulation
+    from placerl.primitives.fpga.learner_pipeline.timer import PipelineTimer
 
     return simulation.compiled(PipelineTimer(topology))
 
@@ -195,8 +195,8 @@ def pass_cycles(work: Pass, *, samples: int, update: int) -> int:
         samples: samples per pipeline.
         update: cycles of the update.
     """
-    from primitives.fpga.cycles.learner import map_cycles
-    from primitives.fpga.learner_pipeline.timer import command_fields, topology_of
+    from placerl.primitives.fpga.cycles.learner import map_cycles
+    from placerl.primitives.fpga.learner_pipeline.timer import command_fields, topology_of
 
     expected = map_cycles(work, samples=samples, pipelines=1) + update
     fields = command_fields(work, samples=samples, update=update)
@@ -213,8 +213,8 @@ def pass_cycles(work: Pass, *, samples: int, update: int) -> int:
 
 @remember
 def _array_timer(side: int) -> Any:
-    from primitives.fpga import simulation
-    from primitives.fpga.adaptive_array.timer import AdaptiveTimer
+    from placerl.primitives.fpga import simulation
+    from placerl.primitives.fpga.adaptive_array.timer import AdaptiveTimer
 
     return simulation.compiled(AdaptiveTimer(side=side))
 
@@ -226,7 +226,7 @@ def array_cycles(products: Sequence[LayerProduct], array: ArrayModel) -> int:
         products: the products' sizes, in order.
         array: the accelerator, of which the size and the width of activations are used.
     """
-    from primitives.fpga.adaptive_array.timer import command_fields
+    from placerl.primitives.fpga.adaptive_array.timer import command_fields
 
     layers = [
         command_fields(

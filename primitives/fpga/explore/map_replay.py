@@ -5,8 +5,8 @@ The exploration of the learner is in `primitives.learner.fpga.pipeline`.
 
 from dataclasses import dataclass
 
-from primitives.fpga.devices.catalogue import FpgaDevice
-from primitives.fpga.gemm.plan import blocks
+from placerl.primitives.fpga.devices.catalogue import FpgaDevice
+from placerl.primitives.fpga.gemm.plan import blocks
 
 MOST_BANKS = 32  # MAP Table VI: 1 to 32
 

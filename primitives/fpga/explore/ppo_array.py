@@ -2,9 +2,9 @@
 
 For example:
 
-    from primitives.fpga.cycles import networks, ppo
-    from primitives.fpga.devices import catalogue
-    from primitives.fpga.explore import ppo_array
+    from placerl.primitives.fpga.cycles import networks, ppo
+    from placerl.primitives.fpga.devices import catalogue
+    from placerl.primitives.fpga.explore import ppo_array
 
     designs = ppo_array.ppo_designs(
         networks.PPO_NETWORKS["Hopper"], ppo.PpoIteration(16, 512, 512, 10), catalogue.device("u200")
@@ -15,17 +15,17 @@ For example:
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from primitives.fpga.cycles import gemm
-from primitives.fpga.cycles.networks import GemmLayer
-from primitives.fpga.cycles.ppo import (
+from placerl.primitives.fpga.cycles import gemm
+from placerl.primitives.fpga.cycles.networks import GemmLayer
+from placerl.primitives.fpga.cycles.ppo import (
     PROCESSES,
     PpoIteration,
     ProductCycles,
     best_dataflows,
     iteration_cycles,
 )
-from primitives.fpga.devices.catalogue import FpgaDevice
-from primitives.fpga.gemm.plan import blocks
+from placerl.primitives.fpga.devices.catalogue import FpgaDevice
+from placerl.primitives.fpga.gemm.plan import blocks
 
 POWERS_OF_TWO = (2, 4, 8, 16, 32, 64, 128)  # PPO 5.2: least padding where layers are powers of 2
 

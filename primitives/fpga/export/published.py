@@ -6,7 +6,7 @@ are kept by a hash of that text.
 
 import re
 
-from primitives.fpga.export.ram_verilog import with_zeroed_memories
+from placerl.primitives.fpga.export.ram_verilog import with_zeroed_memories
 
 _NO_BIT = re.compile(r"^ *(?:wire|reg) \[-1:0\] [^;=]*;\n", re.MULTILINE)
 

@@ -7,8 +7,8 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from primitives.fpga.export.platform import ExportPlatform
-from primitives.fpga.export.ram_verilog import RAM_MODULE
+from placerl.primitives.fpga.export.platform import ExportPlatform
+from placerl.primitives.fpga.export.ram_verilog import RAM_MODULE
 
 
 class Ram(wiring.Component):

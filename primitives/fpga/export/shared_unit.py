@@ -6,7 +6,7 @@ from typing import Any
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 
-from primitives.fpga.export.platform import shared
+from placerl.primitives.fpga.export.platform import shared
 
 
 class SharedUnit(wiring.Component):

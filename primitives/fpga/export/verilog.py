@@ -8,14 +8,14 @@ minutes for a million words.)
 from importlib.metadata import version
 from typing import Any
 
-from primitives import disk_cache
-from primitives.fpga.export.ram_verilog import RAM_MODULE, RAM_VERILOG
-from primitives.fpga.export.verilog_modules import MERGED, merged
+from placerl.primitives import disk_cache
+from placerl.primitives.fpga.export.ram_verilog import RAM_MODULE, RAM_VERILOG
+from placerl.primitives.fpga.export.verilog_modules import MERGED, merged
 
 
 def _rtlil(design: Any, name: str, *, reset: bool) -> str:
     """Return the design's RTLIL, and that of the components that it instantiates."""
-    from primitives.fpga.export.platform import ExportPlatform  # needs Amaranth
+    from placerl.primitives.fpga.export.platform import ExportPlatform  # needs Amaranth
 
     platform = ExportPlatform(reset=reset)
     texts = [_converted(design, name, platform)]

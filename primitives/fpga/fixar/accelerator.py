@@ -7,13 +7,13 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.fixar import program
-from primitives.fpga.fixar.adam import RATE_BITS, TAU_FRACTION
-from primitives.fpga.fixar.engine import SHIFT_BITS, LayerEngine, pass_layout
-from primitives.fpga.fixar.parameters import ParameterMemory, state_word
-from primitives.fpga.fixar.program import ScalarFunction, StepKind
-from primitives.fpga.fixar.scalar import FixarScalarUnit
-from primitives.fpga.fixar.shape import SCALES, WORD_BITS, FixarShape
+from placerl.primitives.fpga.fixar import program
+from placerl.primitives.fpga.fixar.adam import RATE_BITS, TAU_FRACTION
+from placerl.primitives.fpga.fixar.engine import SHIFT_BITS, LayerEngine, pass_layout
+from placerl.primitives.fpga.fixar.parameters import ParameterMemory, state_word
+from placerl.primitives.fpga.fixar.program import ScalarFunction, StepKind
+from placerl.primitives.fpga.fixar.scalar import FixarScalarUnit
+from placerl.primitives.fpga.fixar.shape import SCALES, WORD_BITS, FixarShape
 
 GROUP_BITS = 16
 COUNT_BITS = 32

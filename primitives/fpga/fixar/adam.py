@@ -18,8 +18,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
 
-from primitives.fpga.cartpole_agent.lane import saturated
-from primitives.fpga.fixar.shape import (
+from placerl.primitives.fpga.cartpole_agent.lane import saturated
+from placerl.primitives.fpga.fixar.shape import (
     GRADIENTS,
     MEAN_BITS,
     MEAN_FRACTION,
@@ -28,7 +28,7 @@ from primitives.fpga.fixar.shape import (
     WEIGHTS,
     WORD_BITS,
 )
-from primitives.fpga.gemm.systolic_array import delayed
+from placerl.primitives.fpga.gemm.systolic_array import delayed
 
 Integers = NDArray[np.int64]
 

@@ -9,12 +9,12 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from primitives.fpga.adaptive_array.array import AdderTree
-from primitives.fpga.cartpole_agent.lane import saturated
-from primitives.fpga.export.platform import shared
-from primitives.fpga.fixar.shape import ACTIVATIONS, SAMPLES, SUM_BITS, WORD_BITS
-from primitives.fpga.gemm.processing_element import ConfigurableMultiplier
-from primitives.fpga.gemm.systolic_array import delayed
+from placerl.primitives.fpga.adaptive_array.array import AdderTree
+from placerl.primitives.fpga.cartpole_agent.lane import saturated
+from placerl.primitives.fpga.export.platform import shared
+from placerl.primitives.fpga.fixar.shape import ACTIVATIONS, SAMPLES, SUM_BITS, WORD_BITS
+from placerl.primitives.fpga.gemm.processing_element import ConfigurableMultiplier
+from placerl.primitives.fpga.gemm.systolic_array import delayed
 
 PRODUCT_LATENCY = 2  # from the operands to an element's products
 

@@ -4,10 +4,10 @@ The sequencer's cycles depend on no data, so that a step's are a constant (Adam)
 counts on a link that has every line ready, and takes every result at once.
 """
 
-from primitives.fpga.fixar.engine import PassKind, pass_latency
-from primitives.fpga.fixar.parameters import UPDATE_LATENCY
-from primitives.fpga.fixar.program import ScalarFunction, SequencerStep, StepKind, train
-from primitives.fpga.fixar.shape import SAMPLES, FixarShape, groups_of
+from placerl.primitives.fpga.fixar.engine import PassKind, pass_latency
+from placerl.primitives.fpga.fixar.parameters import UPDATE_LATENCY
+from placerl.primitives.fpga.fixar.program import ScalarFunction, SequencerStep, StepKind, train
+from placerl.primitives.fpga.fixar.shape import SAMPLES, FixarShape, groups_of
 
 SCALAR_CYCLES = 3  # of each result of the scalar unit
 

@@ -22,11 +22,11 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.cartpole_agent.lane import saturated
-from primitives.fpga.export.platform import shared
-from primitives.fpga.export.ram import Ram
-from primitives.fpga.fixar.core import PRODUCT_LATENCY, BlockCore, GradientAdder, sum_latency
-from primitives.fpga.fixar.shape import (
+from placerl.primitives.fpga.cartpole_agent.lane import saturated
+from placerl.primitives.fpga.export.platform import shared
+from placerl.primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.fixar.core import PRODUCT_LATENCY, BlockCore, GradientAdder, sum_latency
+from placerl.primitives.fpga.fixar.shape import (
     CORES,
     HALF_BITS,
     INPUTS,
@@ -40,7 +40,7 @@ from primitives.fpga.fixar.shape import (
     WORD_BITS,
     FixarShape,
 )
-from primitives.fpga.gemm.systolic_array import delayed
+from placerl.primitives.fpga.gemm.systolic_array import delayed
 
 SIZE_BITS = 12
 SHIFT_BITS = MOST_SHIFT.bit_length()

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga.fixar.adam import TAU_FRACTION, adam_golden, limited, rounded
-from primitives.fpga.fixar.scalar import DISCOUNT_FRACTION, ERROR_SHIFT
-from primitives.fpga.fixar.shape import (
+from placerl.primitives.fpga.fixar.adam import TAU_FRACTION, adam_golden, limited, rounded
+from placerl.primitives.fpga.fixar.scalar import DISCOUNT_FRACTION, ERROR_SHIFT
+from placerl.primitives.fpga.fixar.shape import (
     ACTIVATIONS,
     HALF_BITS,
     INPUTS,
@@ -31,7 +31,7 @@ from primitives.fpga.fixar.shape import (
     FixarShape,
     LayerPlace,
 )
-from primitives.fpga.fixar.tanh import tanh_golden
+from placerl.primitives.fpga.fixar.tanh import tanh_golden
 
 Integers = NDArray[np.int64]
 PARTS = ("weights", "targets", "means", "squares")

@@ -10,12 +10,18 @@ from amaranth.hdl import Array, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.cartpole_agent.lane import saturated
-from primitives.fpga.export.platform import shared
-from primitives.fpga.export.ram import Ram
-from primitives.fpga.fixar.adam import MOMENT_LATENCY, RATE_BITS, STEP_LATENCY, TAU_FRACTION, FixedAdamLane
-from primitives.fpga.fixar.shape import MEAN_BITS, SQUARE_BITS, WORD_BITS, FixarShape
-from primitives.fpga.gemm.systolic_array import delayed
+from placerl.primitives.fpga.cartpole_agent.lane import saturated
+from placerl.primitives.fpga.export.platform import shared
+from placerl.primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.fixar.adam import (
+    MOMENT_LATENCY,
+    RATE_BITS,
+    STEP_LATENCY,
+    TAU_FRACTION,
+    FixedAdamLane,
+)
+from placerl.primitives.fpga.fixar.shape import MEAN_BITS, SQUARE_BITS, WORD_BITS, FixarShape
+from placerl.primitives.fpga.gemm.systolic_array import delayed
 
 UPDATE_LATENCY = STEP_LATENCY + 4
 """Cycles from an update's last word to its end."""

@@ -8,8 +8,8 @@ one group. Adam follows each loop.
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from primitives.fpga.fixar.engine import PassKind
-from primitives.fpga.fixar.shape import FixarShape, LayerPlace
+from placerl.primitives.fpga.fixar.engine import PassKind
+from placerl.primitives.fpga.fixar.shape import FixarShape, LayerPlace
 
 
 class StepKind(IntEnum):

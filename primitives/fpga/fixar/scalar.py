@@ -7,11 +7,11 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.cartpole_agent.lane import saturated
-from primitives.fpga.fixar.program import ScalarFunction
-from primitives.fpga.fixar.shape import ACTIVATIONS, GRADIENTS, ONE, SAMPLES, WORD_BITS, FixarShape
-from primitives.fpga.fixar.tanh import LIMIT, RISE_BITS, RISES, SEGMENT_BITS, SEGMENTS, TABLE
-from primitives.fpga.vector.random_generator import (
+from placerl.primitives.fpga.cartpole_agent.lane import saturated
+from placerl.primitives.fpga.fixar.program import ScalarFunction
+from placerl.primitives.fpga.fixar.shape import ACTIVATIONS, GRADIENTS, ONE, SAMPLES, WORD_BITS, FixarShape
+from placerl.primitives.fpga.fixar.tanh import LIMIT, RISE_BITS, RISES, SEGMENT_BITS, SEGMENTS, TABLE
+from placerl.primitives.fpga.vector.random_generator import (
     GENERATORS,
     MEAN,
     SUM_BITS,

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from primitives.fpga.cycles.networks import FIX_BENCHMARKS, FIX_HIDDEN
-from primitives.fpga.gemm.plan import blocks
-from primitives.quantization.precision import Precision
+from placerl.primitives.fpga.cycles.networks import FIX_BENCHMARKS, FIX_HIDDEN
+from placerl.primitives.fpga.gemm.plan import blocks
+from placerl.primitives.quantization.precision import Precision
 
 CORES = 2  # FIX VI-A
 SAMPLES = 2  # that are trained together, with activations of 16 bits

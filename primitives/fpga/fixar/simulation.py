@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga.fixar.accelerator import FixarCommand
-from primitives.fpga.fixar.golden import PARTS, GoldenFixar, RawBatch, UpdateSettings
-from primitives.fpga.fixar.shape import SAMPLES, FixarShape, groups_of
-from primitives.fpga.simulation.base import Simulation
+from placerl.primitives.fpga.fixar.accelerator import FixarCommand
+from placerl.primitives.fpga.fixar.golden import PARTS, GoldenFixar, RawBatch, UpdateSettings
+from placerl.primitives.fpga.fixar.shape import SAMPLES, FixarShape, groups_of
+from placerl.primitives.fpga.simulation.base import Simulation
 
 Integers = NDArray[np.int64]
 

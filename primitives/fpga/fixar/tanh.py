@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga.fixar.shape import ACTIVATIONS, ONE
+from placerl.primitives.fpga.fixar.shape import ACTIVATIONS, ONE
 
 SEGMENT_BITS = 10  # of a segment's width, 2^-6
 SEGMENTS = 512

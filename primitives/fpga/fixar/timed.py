@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from primitives.fpga.cycles.simulated_once import SimulatedOnce
-from primitives.fpga.fixar.shape import FixarShape, benchmark, groups_of
-from primitives.fpga.gemm.plan import blocks
+from placerl.primitives.fpga.cycles.simulated_once import SimulatedOnce
+from placerl.primitives.fpga.fixar.shape import FixarShape, benchmark, groups_of
+from placerl.primitives.fpga.gemm.plan import blocks
 
 Size = tuple[str, int, int, bool]
 POLL_CYCLES = 256
@@ -28,8 +28,8 @@ def lines_read(shape: FixarShape, batch: int) -> int:
 
 
 def _simulate(sizes: Sequence[Any]) -> list[int]:
-    from primitives.fpga import simulation
-    from primitives.fpga.fixar.accelerator import Fixar, FixarCommand
+    from placerl.primitives.fpga import simulation
+    from placerl.primitives.fpga.fixar.accelerator import Fixar, FixarCommand
 
     models: dict[tuple[str, int], Any] = {}
     found = []
@@ -48,7 +48,7 @@ def _simulate(sizes: Sequence[Any]) -> list[int]:
     return found
 
 
-_KEPT = SimulatedOnce("primitives.fpga.fixar.accelerator", _simulate)
+_KEPT = SimulatedOnce("placerl.primitives.fpga.fixar.accelerator", _simulate)
 
 
 def simulated_cycles(sizes: Sequence[Size]) -> list[int]:

@@ -6,12 +6,12 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.fixar.accelerator import GROUP_BITS, Fixar
-from primitives.fpga.fixar.adam import TAU_FRACTION
-from primitives.fpga.fixar.engine import SHIFT_BITS
-from primitives.fpga.fixar.parameters import state_word
-from primitives.fpga.fixar.shape import SCALES, WORD_BITS, FixarShape
-from primitives.fpga.host import (
+from placerl.primitives.fpga.fixar.accelerator import GROUP_BITS, Fixar
+from placerl.primitives.fpga.fixar.adam import TAU_FRACTION
+from placerl.primitives.fpga.fixar.engine import SHIFT_BITS
+from placerl.primitives.fpga.fixar.parameters import state_word
+from placerl.primitives.fpga.fixar.shape import SCALES, WORD_BITS, FixarShape
+from placerl.primitives.fpga.host import (
     COMMON,
     AxiLite,
     Field,

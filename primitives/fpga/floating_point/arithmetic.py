@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 
-from primitives.fpga.floating_point.words import (
+from placerl.primitives.fpga.floating_point.words import (
     EXPONENT_BIAS,
     FRACTION_BITS,
     Float,

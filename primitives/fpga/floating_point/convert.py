@@ -6,7 +6,7 @@ Golden models: `primitives.quantization.Q`, `golden.from_fixed` and `golden.scal
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data
 
-from primitives.fpga.floating_point.words import (
+from placerl.primitives.fpga.floating_point.words import (
     EXPONENT_BIAS,
     FRACTION_BITS,
     INFINITE_EXPONENT,

@@ -8,11 +8,11 @@ import math
 import numpy as np
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 
-from primitives.fpga.floating_point import golden, tables
-from primitives.fpga.floating_point.arithmetic import Multiply
-from primitives.fpga.floating_point.convert import FromFixed, ToFixed
-from primitives.fpga.floating_point.golden import Array
-from primitives.fpga.floating_point.words import (
+from placerl.primitives.fpga.floating_point import golden, tables
+from placerl.primitives.fpga.floating_point.arithmetic import Multiply
+from placerl.primitives.fpga.floating_point.convert import FromFixed, ToFixed
+from placerl.primitives.fpga.floating_point.golden import Array
+from placerl.primitives.fpga.floating_point.words import (
     EXPONENT_BIAS,
     FRACTION_BITS,
     INFINITE_EXPONENT,
@@ -21,7 +21,7 @@ from primitives.fpga.floating_point.words import (
     delayed,
     packed,
 )
-from primitives.quantization import Q
+from placerl.primitives.quantization import Q
 
 _LOG2_E, _LN_2 = np.float32(math.log2(math.e)), np.float32(math.log(2))
 _POWER = Q(32, 22)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from amaranth.hdl import Cat, Const, Module, Mux, Value
 
-from primitives.fpga.floating_point.golden import Array, flushed
-from primitives.fpga.floating_point.words import Float, Operator
+from placerl.primitives.fpga.floating_point.golden import Array, flushed
+from placerl.primitives.fpga.floating_point.words import Float, Operator
 
 ONE = 0x3F800000  # 1.0
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from primitives.fpga.floating_point import arithmetic, convert, functions, golden, logic
-from primitives.fpga.floating_point.golden import Array
-from primitives.fpga.floating_point.words import Operator
+from placerl.primitives.fpga.floating_point import arithmetic, convert, functions, golden, logic
+from placerl.primitives.fpga.floating_point.golden import Array
+from placerl.primitives.fpga.floating_point.words import Operator
 
 
 @dataclass(frozen=True)

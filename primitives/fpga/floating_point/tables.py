@@ -14,7 +14,7 @@ import numpy as np
 from amaranth.hdl import Module, Signal, Value, signed
 from numpy.typing import NDArray
 
-from primitives.fpga.floating_point.words import registered
+from placerl.primitives.fpga.floating_point.words import registered
 
 Array = NDArray[Any]
 

@@ -4,8 +4,8 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.export.ram import Ram
-from primitives.fpga.gemm.processing_element import Control
+from placerl.primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.gemm.processing_element import Control
 
 
 class ColumnAccumulator(wiring.Component):

@@ -26,9 +26,9 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.gemm.arithmetic import INTEGER, Arithmetic
-from primitives.fpga.gemm.interleaving import InterleavedBlocks
-from primitives.fpga.gemm.processing_element import Control
+from placerl.primitives.fpga.gemm.arithmetic import INTEGER, Arithmetic
+from placerl.primitives.fpga.gemm.interleaving import InterleavedBlocks
+from placerl.primitives.fpga.gemm.processing_element import Control
 
 INDEX_BITS = 16  # of every count of blocks and vectors
 

@@ -10,13 +10,13 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.export.platform import shared
-from primitives.fpga.gemm.arithmetic import FLOAT32, INTEGER
-from primitives.fpga.gemm.column_accumulator import ColumnAccumulator
-from primitives.fpga.gemm.control import Dataflow, GemmCommand, GemmController, VectorRequest
-from primitives.fpga.gemm.float_element import FloatAccumulator
-from primitives.fpga.gemm.processing_element import Control
-from primitives.fpga.gemm.systolic_array import SystolicArray
+from placerl.primitives.fpga.export.platform import shared
+from placerl.primitives.fpga.gemm.arithmetic import FLOAT32, INTEGER
+from placerl.primitives.fpga.gemm.column_accumulator import ColumnAccumulator
+from placerl.primitives.fpga.gemm.control import Dataflow, GemmCommand, GemmController, VectorRequest
+from placerl.primitives.fpga.gemm.float_element import FloatAccumulator
+from placerl.primitives.fpga.gemm.processing_element import Control
+from placerl.primitives.fpga.gemm.systolic_array import SystolicArray
 
 
 class GemmCore(wiring.Component):

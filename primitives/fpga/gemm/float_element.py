@@ -7,11 +7,11 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.export.ram import Ram
-from primitives.fpga.floating_point.arithmetic import Add, Multiply
-from primitives.fpga.floating_point.words import WORD_BITS, delayed
-from primitives.fpga.gemm.arithmetic import FLOAT32
-from primitives.fpga.gemm.processing_element import Control
+from placerl.primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.floating_point.arithmetic import Add, Multiply
+from placerl.primitives.fpga.floating_point.words import WORD_BITS, delayed
+from placerl.primitives.fpga.gemm.arithmetic import FLOAT32
+from placerl.primitives.fpga.gemm.processing_element import Control
 
 _Sum = data.ArrayLayout(signed(WORD_BITS), 1)
 

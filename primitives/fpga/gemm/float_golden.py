@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga.floating_point import golden
-from primitives.fpga.gemm.plan import blocks, checked_dataflow
+from placerl.primitives.fpga.floating_point import golden
+from placerl.primitives.fpga.gemm.plan import blocks, checked_dataflow
 
 Floats = NDArray[np.float32]
 

@@ -20,8 +20,8 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.export.ram import Ram
-from primitives.fpga.gemm.control import INDEX_BITS, Axis, VectorRequest
+from placerl.primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.gemm.control import INDEX_BITS, Axis, VectorRequest
 
 
 class _MatrixBuffer(wiring.Component):

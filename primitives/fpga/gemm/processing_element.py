@@ -10,8 +10,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.floating_point.words import delayed
-from primitives.fpga.gemm.arithmetic import INTEGER
+from placerl.primitives.fpga.floating_point.words import delayed
+from placerl.primitives.fpga.gemm.arithmetic import INTEGER
 
 PIECE_BITS = 17
 """Bits of the pieces of an operand: with a sign, they enter a multiplier of 18 x 18 bits, as FPGAs have."""

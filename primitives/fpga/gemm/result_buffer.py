@@ -6,11 +6,11 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.export.ram import Ram
-from primitives.fpga.gemm.control import INDEX_BITS, Dataflow, GemmCommand, VectorRequest
-from primitives.fpga.gemm.core import GemmCore
-from primitives.fpga.gemm.matrix_buffer import select_vector
-from primitives.fpga.gemm.systolic_array import delayed
+from placerl.primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.gemm.control import INDEX_BITS, Dataflow, GemmCommand, VectorRequest
+from placerl.primitives.fpga.gemm.core import GemmCore
+from placerl.primitives.fpga.gemm.matrix_buffer import select_vector
+from placerl.primitives.fpga.gemm.systolic_array import delayed
 
 # The write of the first column (or corner); each other one writes after its neighbour.
 Target = data.StructLayout({"block": INDEX_BITS, "offset": INDEX_BITS})

@@ -17,9 +17,9 @@ import numpy as np
 from amaranth.sim import Simulator
 from numpy.typing import NDArray
 
-from primitives.fpga.gemm.control import Axis
-from primitives.fpga.gemm.core import GemmCore
-from primitives.fpga.gemm.plan import GemmPlan, GemmShape, Integers, blocks, check_streamed, vectors
+from placerl.primitives.fpga.gemm.control import Axis
+from placerl.primitives.fpga.gemm.core import GemmCore
+from placerl.primitives.fpga.gemm.plan import GemmPlan, GemmShape, Integers, blocks, check_streamed, vectors
 
 
 @dataclass(frozen=True)

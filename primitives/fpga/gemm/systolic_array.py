@@ -6,10 +6,10 @@ from amaranth.hdl import Cat, Module, Signal, ValueLike, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.export.platform import shared
-from primitives.fpga.gemm.arithmetic import FLOAT32, INTEGER
-from primitives.fpga.gemm.float_element import FloatElement
-from primitives.fpga.gemm.processing_element import Control, ProcessingElement
+from placerl.primitives.fpga.export.platform import shared
+from placerl.primitives.fpga.gemm.arithmetic import FLOAT32, INTEGER
+from placerl.primitives.fpga.gemm.float_element import FloatElement
+from placerl.primitives.fpga.gemm.processing_element import Control, ProcessingElement
 
 
 def delayed(m: Module, value: ValueLike, cycles: int) -> ValueLike:

@@ -9,9 +9,9 @@ from amaranth.hdl import Module, Mux, ResetInserter, Signal, ValueLike
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.gemm.control import Axis, Dataflow, GemmCommand
-from primitives.fpga.gemm.core import GemmCore
-from primitives.fpga.gemm.matrix_buffer import PlainBuffer
+from placerl.primitives.fpga.gemm.control import Axis, Dataflow, GemmCommand
+from placerl.primitives.fpga.gemm.core import GemmCore
+from placerl.primitives.fpga.gemm.matrix_buffer import PlainBuffer
 
 COUNT_BITS = 32
 

@@ -7,7 +7,7 @@ header and a table:
     from amaranth.lib import wiring
     from amaranth.lib.wiring import In, Out
 
-    from primitives.fpga.host import COMMON, AxiLite, Register, RegisterFile, RegisterMap, axi_stream
+    from placerl.primitives.fpga.host import COMMON, AxiLite, Register, RegisterFile, RegisterMap, axi_stream
 
     MAP = RegisterMap(
         "scaler",
@@ -50,13 +50,20 @@ export gives the ports their usual AXI names (`with_axi_names`); `placerl rtl` c
 `StreamLink` stands in front of a stream port, in simulation, for PCIe or DDR: cycles of latency, and words per cycle.
 """
 
-from primitives.fpga.host.access import HostAccess
-from primitives.fpga.host.axi import AxiLite, axi_stream
-from primitives.fpga.host.axi_names import with_axi_names
-from primitives.fpga.host.link import StreamLink
-from primitives.fpga.host.register_map import COMMON, AxiResponse, Field, Register, RegisterMap, float_word
-from primitives.fpga.host.registers import RegisterFile
-from primitives.fpga.host.run_control import RunControl, run_control
+from placerl.primitives.fpga.host.access import HostAccess
+from placerl.primitives.fpga.host.axi import AxiLite, axi_stream
+from placerl.primitives.fpga.host.axi_names import with_axi_names
+from placerl.primitives.fpga.host.link import StreamLink
+from placerl.primitives.fpga.host.register_map import (
+    COMMON,
+    AxiResponse,
+    Field,
+    Register,
+    RegisterMap,
+    float_word,
+)
+from placerl.primitives.fpga.host.registers import RegisterFile
+from placerl.primitives.fpga.host.run_control import RunControl, run_control
 
 __all__ = [
     "COMMON",

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from primitives.fpga.host.register_map import WORD_BYTES, AxiResponse, RegisterMap
-from primitives.fpga.simulation.base import Simulation
+from placerl.primitives.fpga.host.register_map import WORD_BYTES, AxiResponse, RegisterMap
+from placerl.primitives.fpga.simulation.base import Simulation
 
 ALL_BYTES = (1 << WORD_BYTES) - 1
 

@@ -8,7 +8,7 @@ AXI-Stream Protocol Specification (IHI 0051).
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.host.register_map import WORD_BITS, WORD_BYTES
+from placerl.primitives.fpga.host.register_map import WORD_BITS, WORD_BYTES
 
 
 class AxiLite(wiring.Signature):

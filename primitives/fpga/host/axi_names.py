@@ -8,7 +8,7 @@ from amaranth.hdl import Module, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.host.axi import AxiLite, axi_stream
+from placerl.primitives.fpga.host.axi import AxiLite, axi_stream
 
 _AXI_LITE = {
     "aw": {"address": "awaddr"},

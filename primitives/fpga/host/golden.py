@@ -1,6 +1,6 @@
 """The golden model of a register file: what reads and writes do, one after the other."""
 
-from primitives.fpga.host.register_map import WORD_BYTES, AxiResponse, Register, RegisterMap
+from placerl.primitives.fpga.host.register_map import WORD_BYTES, AxiResponse, Register, RegisterMap
 
 
 class GoldenRegisters:

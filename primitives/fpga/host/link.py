@@ -10,7 +10,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.export.ram import Ram
 
 
 def delivery_cycle(word: int, latency_cycles: int, words_per_cycle: Fraction | int = 1) -> int:

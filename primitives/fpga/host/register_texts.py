@@ -1,6 +1,6 @@
 """The C header and the Markdown table of a register map."""
 
-from primitives.fpga.host.register_map import ACCESSES, Register, RegisterMap
+from placerl.primitives.fpga.host.register_map import ACCESSES, Register, RegisterMap
 
 
 def c_header(register_map: RegisterMap) -> str:

@@ -6,8 +6,14 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.host.axi import AxiLite
-from primitives.fpga.host.register_map import WORD_BITS, WORD_BYTES, AxiResponse, Register, RegisterMap
+from placerl.primitives.fpga.host.axi import AxiLite
+from placerl.primitives.fpga.host.register_map import (
+    WORD_BITS,
+    WORD_BYTES,
+    AxiResponse,
+    Register,
+    RegisterMap,
+)
 
 
 def shape_of(register: Register) -> Any:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from primitives.fpga.floating_point import golden
-from primitives.fpga.floating_point.golden import Array
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
-from primitives.fpga.learner_pipeline.update_unit import adam_program
-from primitives.quantization.fixed_point import exact_matmul
+from placerl.primitives.fpga.floating_point import golden
+from placerl.primitives.fpga.floating_point.golden import Array
+from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
+from placerl.primitives.fpga.learner_pipeline.update_unit import adam_program
+from placerl.primitives.quantization.fixed_point import exact_matmul
 
 
 @dataclass

@@ -6,8 +6,8 @@ from amaranth.hdl import Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import Out
 
-from primitives.fpga.floating_point.words import registered
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
+from placerl.primitives.fpga.floating_point.words import registered
+from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
 
 SUM_BITS = 64
 CYCLE_BITS = 24

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from primitives.quantization import Q
+from placerl.primitives.quantization import Q
 
 FORMAT = Q(32, 16)  # of activations, weights and errors
 FRACTION = Q(32, 30)  # of discounts and importance weights, numbers from 0 to 1

@@ -7,12 +7,17 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.floating_point.words import WORD_BITS
-from primitives.fpga.learner_pipeline.layer import all_of, vector
-from primitives.fpga.learner_pipeline.layer_shape import LayerShape
-from primitives.fpga.learner_pipeline.stages import Stages
-from primitives.fpga.learner_pipeline.tensor_units import BackwardUnit, ForwardUnit, GradientUnit, LossUnit
-from primitives.fpga.learner_pipeline.update_unit import UpdateUnit
+from placerl.primitives.fpga.floating_point.words import WORD_BITS
+from placerl.primitives.fpga.learner_pipeline.layer import all_of, vector
+from placerl.primitives.fpga.learner_pipeline.layer_shape import LayerShape
+from placerl.primitives.fpga.learner_pipeline.stages import Stages
+from placerl.primitives.fpga.learner_pipeline.tensor_units import (
+    BackwardUnit,
+    ForwardUnit,
+    GradientUnit,
+    LossUnit,
+)
+from placerl.primitives.fpga.learner_pipeline.update_unit import UpdateUnit
 
 
 class LearnerPipeline(wiring.Component):

@@ -12,15 +12,20 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.floating_point import golden
-from primitives.fpga.floating_point.convert import FromFixed, ToFixed
-from primitives.fpga.floating_point.golden import Array
-from primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
-from primitives.fpga.floating_point.words import delayed
-from primitives.fpga.learner_pipeline.layer import CYCLE_BITS, Number, stored, vector, word_write
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, POLICY_BACK_CYCLES, TANH_CYCLES, LayerShape
-from primitives.fpga.learner_pipeline.tensor_units import EMPTY, BackwardUnit, ForwardUnit
-from primitives.fpga.vector.stream_unit import StreamLane
+from placerl.primitives.fpga.floating_point import golden
+from placerl.primitives.fpga.floating_point.convert import FromFixed, ToFixed
+from placerl.primitives.fpga.floating_point.golden import Array
+from placerl.primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
+from placerl.primitives.fpga.floating_point.words import delayed
+from placerl.primitives.fpga.learner_pipeline.layer import CYCLE_BITS, Number, stored, vector, word_write
+from placerl.primitives.fpga.learner_pipeline.layer_shape import (
+    FORMAT,
+    POLICY_BACK_CYCLES,
+    TANH_CYCLES,
+    LayerShape,
+)
+from placerl.primitives.fpga.learner_pipeline.tensor_units import EMPTY, BackwardUnit, ForwardUnit
+from placerl.primitives.fpga.vector.stream_unit import StreamLane
 
 ONE = 1 << FORMAT.fraction_bits
 ACTIONS_DEPTH = 4  # more samples than a backward unit holds

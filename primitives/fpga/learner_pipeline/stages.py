@@ -8,10 +8,15 @@ from amaranth.hdl import Module, Value
 from amaranth.lib import stream
 from amaranth.lib.fifo import SyncFIFOBuffered
 
-from primitives.fpga.learner_pipeline.layer import all_of
-from primitives.fpga.learner_pipeline.policy_units import AscentLoss
-from primitives.fpga.learner_pipeline.td_loss import TdLossUnit
-from primitives.fpga.learner_pipeline.tensor_units import BackwardUnit, ForwardUnit, GradientUnit, LossUnit
+from placerl.primitives.fpga.learner_pipeline.layer import all_of
+from placerl.primitives.fpga.learner_pipeline.policy_units import AscentLoss
+from placerl.primitives.fpga.learner_pipeline.td_loss import TdLossUnit
+from placerl.primitives.fpga.learner_pipeline.tensor_units import (
+    BackwardUnit,
+    ForwardUnit,
+    GradientUnit,
+    LossUnit,
+)
 
 CHAIN_DEPTH = 2  # samples in the FIFO between neighbouring stages
 

@@ -16,9 +16,9 @@ from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.floating_point.golden import Array
-from primitives.fpga.learner_pipeline.layer import Number, all_of, saturated, stored, vector
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION, TD_LOSS_CYCLES
+from placerl.primitives.fpga.floating_point.golden import Array
+from placerl.primitives.fpga.learner_pipeline.layer import Number, all_of, saturated, stored, vector
+from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION, TD_LOSS_CYCLES
 
 LATENCY = TD_LOSS_CYCLES
 Fraction = signed(FRACTION.bits)

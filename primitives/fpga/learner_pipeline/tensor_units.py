@@ -14,9 +14,9 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.export.ram import Ram
-from primitives.fpga.floating_point.words import registered
-from primitives.fpga.learner_pipeline.layer import (
+from placerl.primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.floating_point.words import registered
+from placerl.primitives.fpga.learner_pipeline.layer import (
     CYCLE_BITS,
     SUM_BITS,
     Control,
@@ -26,7 +26,7 @@ from primitives.fpga.learner_pipeline.layer import (
     vector,
     word_write,
 )
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
+from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
 
 ONE = 1 << FORMAT.fraction_bits
 EMPTY = stream.Signature(1)

@@ -14,12 +14,17 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.cycles.learner import Pass, stage_cycles
-from primitives.fpga.learner_pipeline.layer import CYCLE_BITS, all_of
-from primitives.fpga.learner_pipeline.layer_shape import TANH_CYCLES
-from primitives.fpga.learner_pipeline.policy_units import TimedPolicyBackward, TimedPolicyForward
-from primitives.fpga.learner_pipeline.stages import Stages
-from primitives.fpga.learner_pipeline.tensor_units import BackwardUnit, ForwardUnit, GradientUnit, LossUnit
+from placerl.primitives.fpga.cycles.learner import Pass, stage_cycles
+from placerl.primitives.fpga.learner_pipeline.layer import CYCLE_BITS, all_of
+from placerl.primitives.fpga.learner_pipeline.layer_shape import TANH_CYCLES
+from placerl.primitives.fpga.learner_pipeline.policy_units import TimedPolicyBackward, TimedPolicyForward
+from placerl.primitives.fpga.learner_pipeline.stages import Stages
+from placerl.primitives.fpga.learner_pipeline.tensor_units import (
+    BackwardUnit,
+    ForwardUnit,
+    GradientUnit,
+    LossUnit,
+)
 
 COUNT_BITS = 32
 

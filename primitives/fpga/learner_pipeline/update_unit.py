@@ -6,14 +6,14 @@ from amaranth.hdl import Cat, Module, Mux, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.export.platform import shared
-from primitives.fpga.export.ram import Ram
-from primitives.fpga.floating_point.convert import FromFixed, ToFixed
-from primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
-from primitives.fpga.floating_point.words import WORD_BITS, delayed, registered
-from primitives.fpga.learner_pipeline.layer import SUM_BITS, word_write
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
-from primitives.fpga.vector.stream_unit import StreamLane
+from placerl.primitives.fpga.export.platform import shared
+from placerl.primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.floating_point.convert import FromFixed, ToFixed
+from placerl.primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
+from placerl.primitives.fpga.floating_point.words import WORD_BITS, delayed, registered
+from placerl.primitives.fpga.learner_pipeline.layer import SUM_BITS, word_write
+from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
+from placerl.primitives.fpga.vector.stream_unit import StreamLane
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 

@@ -7,19 +7,19 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from primitives.fpga.export.ram import Ram
-from primitives.fpga.floating_point.words import WORD_BITS
-from primitives.fpga.host import AxiLite, RegisterFile, axi_stream, float_word, run_control
-from primitives.fpga.learner_pipeline.layer import Number, vector
-from primitives.fpga.learner_pipeline.layer_shape import FRACTION
-from primitives.fpga.map_accelerator.ddpg_learner import DdpgLearner
-from primitives.fpga.map_accelerator.dqn_learner import DqnLearner
-from primitives.fpga.map_accelerator.programs import corrections_program
-from primitives.fpga.map_accelerator.registers import REGISTERS
-from primitives.fpga.map_accelerator.replay_manager import WEIGHT_LATENCY, ReplayManager
-from primitives.fpga.map_accelerator.settings import PRIORITY_BITS, AcceleratorSettings
-from primitives.fpga.map_accelerator.weight_ports import WeightLoader, WeightReader
-from primitives.fpga.vector.stream_unit import StreamLane
+from placerl.primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.floating_point.words import WORD_BITS
+from placerl.primitives.fpga.host import AxiLite, RegisterFile, axi_stream, float_word, run_control
+from placerl.primitives.fpga.learner_pipeline.layer import Number, vector
+from placerl.primitives.fpga.learner_pipeline.layer_shape import FRACTION
+from placerl.primitives.fpga.map_accelerator.ddpg_learner import DdpgLearner
+from placerl.primitives.fpga.map_accelerator.dqn_learner import DqnLearner
+from placerl.primitives.fpga.map_accelerator.programs import corrections_program
+from placerl.primitives.fpga.map_accelerator.registers import REGISTERS
+from placerl.primitives.fpga.map_accelerator.replay_manager import WEIGHT_LATENCY, ReplayManager
+from placerl.primitives.fpga.map_accelerator.settings import PRIORITY_BITS, AcceleratorSettings
+from placerl.primitives.fpga.map_accelerator.weight_ports import WeightLoader, WeightReader
+from placerl.primitives.fpga.vector.stream_unit import StreamLane
 
 
 def transition(settings: AcceleratorSettings) -> data.StructLayout:

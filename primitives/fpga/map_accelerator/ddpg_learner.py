@@ -7,16 +7,16 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In
 
-from primitives.fpga.floating_point.words import WORD_BITS
-from primitives.fpga.learner_pipeline.layer import vector
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, TANH_CYCLES
-from primitives.fpga.learner_pipeline.policy_units import AscentLoss, PolicyBackward, PolicyForward
-from primitives.fpga.learner_pipeline.stages import Stages
-from primitives.fpga.learner_pipeline.td_loss import TdLossUnit, terms
-from primitives.fpga.learner_pipeline.tensor_units import BackwardUnit, ForwardUnit, GradientUnit
-from primitives.fpga.map_accelerator.learner_ports import TD_DEPTH, deal, learner_ports, sample
-from primitives.fpga.map_accelerator.settings import AcceleratorSettings
-from primitives.fpga.map_accelerator.updates import NetworkUpdates, Scalars
+from placerl.primitives.fpga.floating_point.words import WORD_BITS
+from placerl.primitives.fpga.learner_pipeline.layer import vector
+from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, TANH_CYCLES
+from placerl.primitives.fpga.learner_pipeline.policy_units import AscentLoss, PolicyBackward, PolicyForward
+from placerl.primitives.fpga.learner_pipeline.stages import Stages
+from placerl.primitives.fpga.learner_pipeline.td_loss import TdLossUnit, terms
+from placerl.primitives.fpga.learner_pipeline.tensor_units import BackwardUnit, ForwardUnit, GradientUnit
+from placerl.primitives.fpga.map_accelerator.learner_ports import TD_DEPTH, deal, learner_ports, sample
+from placerl.primitives.fpga.map_accelerator.settings import AcceleratorSettings
+from placerl.primitives.fpga.map_accelerator.updates import NetworkUpdates, Scalars
 
 
 class DdpgLearner(wiring.Component):

@@ -6,16 +6,16 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 
-from primitives.fpga.export.shared_unit import SharedUnit
-from primitives.fpga.floating_point.words import WORD_BITS
-from primitives.fpga.learner_pipeline.layer import vector
-from primitives.fpga.learner_pipeline.layer_shape import LayerShape
-from primitives.fpga.learner_pipeline.stages import Stages
-from primitives.fpga.learner_pipeline.td_loss import TdLossUnit, terms
-from primitives.fpga.learner_pipeline.tensor_units import BackwardUnit, ForwardUnit, GradientUnit
-from primitives.fpga.map_accelerator.learner_ports import TD_DEPTH, deal, learner_ports, sample
-from primitives.fpga.map_accelerator.settings import AcceleratorSettings
-from primitives.fpga.map_accelerator.updates import NetworkUpdates
+from placerl.primitives.fpga.export.shared_unit import SharedUnit
+from placerl.primitives.fpga.floating_point.words import WORD_BITS
+from placerl.primitives.fpga.learner_pipeline.layer import vector
+from placerl.primitives.fpga.learner_pipeline.layer_shape import LayerShape
+from placerl.primitives.fpga.learner_pipeline.stages import Stages
+from placerl.primitives.fpga.learner_pipeline.td_loss import TdLossUnit, terms
+from placerl.primitives.fpga.learner_pipeline.tensor_units import BackwardUnit, ForwardUnit, GradientUnit
+from placerl.primitives.fpga.map_accelerator.learner_ports import TD_DEPTH, deal, learner_ports, sample
+from placerl.primitives.fpga.map_accelerator.settings import AcceleratorSettings
+from placerl.primitives.fpga.map_accelerator.updates import NetworkUpdates
 
 
 def _sizes(layer: LayerShape) -> dict[str, int]:

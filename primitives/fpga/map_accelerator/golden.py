@@ -5,16 +5,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from primitives.fpga.floating_point import golden
-from primitives.fpga.floating_point.golden import Array
-from primitives.fpga.learner_pipeline.golden import fixed, forward, gradients, input_errors
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION
-from primitives.fpga.learner_pipeline.policy_units import tanh, tanh_back
-from primitives.fpga.learner_pipeline.td_loss import TdLoss, td_loss
-from primitives.fpga.learner_pipeline.update_unit import target_program
-from primitives.fpga.map_accelerator.programs import corrections_program, priority_program, weight_program
-from primitives.fpga.map_accelerator.settings import PRIORITY, AcceleratorSettings
-from primitives.fpga.vector.random_generator import WORD_BITS, seeds, xorshift_golden
+from placerl.primitives.fpga.floating_point import golden
+from placerl.primitives.fpga.floating_point.golden import Array
+from placerl.primitives.fpga.learner_pipeline.golden import fixed, forward, gradients, input_errors
+from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION
+from placerl.primitives.fpga.learner_pipeline.policy_units import tanh, tanh_back
+from placerl.primitives.fpga.learner_pipeline.td_loss import TdLoss, td_loss
+from placerl.primitives.fpga.learner_pipeline.update_unit import target_program
+from placerl.primitives.fpga.map_accelerator.programs import (
+    corrections_program,
+    priority_program,
+    weight_program,
+)
+from placerl.primitives.fpga.map_accelerator.settings import PRIORITY, AcceleratorSettings
+from placerl.primitives.fpga.vector.random_generator import WORD_BITS, seeds, xorshift_golden
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.floating_point.words import WORD_BITS
-from primitives.fpga.learner_pipeline.layer import Number, vector
-from primitives.fpga.learner_pipeline.td_loss import terms
-from primitives.fpga.map_accelerator.settings import AcceleratorSettings
-from primitives.fpga.map_accelerator.updates import Scalars
+from placerl.primitives.fpga.floating_point.words import WORD_BITS
+from placerl.primitives.fpga.learner_pipeline.layer import Number, vector
+from placerl.primitives.fpga.learner_pipeline.td_loss import terms
+from placerl.primitives.fpga.map_accelerator.settings import AcceleratorSettings
+from placerl.primitives.fpga.map_accelerator.updates import Scalars
 
 TD_DEPTH = 4  # TD errors of a pipeline that wait until those of the others are there
 

@@ -3,8 +3,8 @@
 Their golden models are `StreamProgram.golden`.
 """
 
-from primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
-from primitives.fpga.learner_pipeline.update_unit import BETA1, BETA2
+from placerl.primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
+from placerl.primitives.fpga.learner_pipeline.update_unit import BETA1, BETA2
 
 
 def weight_program() -> StreamProgram:

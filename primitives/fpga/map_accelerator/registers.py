@@ -1,7 +1,7 @@
 """The registers of MAP's accelerator, from which its hardware, C header and table come."""
 
-from primitives.fpga.host import COMMON, Field, Register, RegisterMap, float_word
-from primitives.fpga.learner_pipeline.layer_shape import FRACTION
+from placerl.primitives.fpga.host import COMMON, Field, Register, RegisterMap, float_word
+from placerl.primitives.fpga.learner_pipeline.layer_shape import FRACTION
 
 
 def fraction_word(value: float) -> int:

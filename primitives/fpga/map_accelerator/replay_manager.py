@@ -9,24 +9,24 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from primitives.fpga.export.ram import Ram
-from primitives.fpga.floating_point.convert import FromFixed, ToFixed
-from primitives.fpga.floating_point.words import WORD_BITS, delayed, registered
-from primitives.fpga.learner_pipeline.layer import Number
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION
-from primitives.fpga.map_accelerator.programs import priority_program, weight_program
-from primitives.fpga.map_accelerator.settings import PRIORITY, PRIORITY_BITS, AcceleratorSettings
-from primitives.fpga.replay_pipeline import (
+from placerl.primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.floating_point.convert import FromFixed, ToFixed
+from placerl.primitives.fpga.floating_point.words import WORD_BITS, delayed, registered
+from placerl.primitives.fpga.learner_pipeline.layer import Number
+from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION
+from placerl.primitives.fpga.map_accelerator.programs import priority_program, weight_program
+from placerl.primitives.fpga.map_accelerator.settings import PRIORITY, PRIORITY_BITS, AcceleratorSettings
+from placerl.primitives.fpga.replay_pipeline import (
     BankedLayout,
     BankedPipeline,
     Operation,
     PipelineLayout,
     ReplayPipeline,
 )
-from primitives.fpga.replay_pipeline.layout import is_write
-from primitives.fpga.vector.random_generator import WORD_BITS as RANDOM_BITS
-from primitives.fpga.vector.random_generator import Xorshift, seeds
-from primitives.fpga.vector.stream_unit import StreamLane
+from placerl.primitives.fpga.replay_pipeline.layout import is_write
+from placerl.primitives.fpga.vector.random_generator import WORD_BITS as RANDOM_BITS
+from placerl.primitives.fpga.vector.random_generator import Xorshift, seeds
+from placerl.primitives.fpga.vector.stream_unit import StreamLane
 
 WEIGHT_LATENCY = weight_program().latency + ToFixed.latency
 """Cycles from a sample's priority to its importance weight."""

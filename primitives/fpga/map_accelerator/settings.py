@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from primitives.fpga.learner_pipeline.layer_shape import LayerShape
-from primitives.quantization import Q
+from placerl.primitives.fpga.learner_pipeline.layer_shape import LayerShape
+from placerl.primitives.quantization import Q
 
 PRIORITY = Q(32, 16)
 """Format of priorities (`PRIORITY_BITS` without the sign, at least 1)."""

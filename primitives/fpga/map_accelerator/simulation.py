@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from primitives.fpga.floating_point.golden import Array
-from primitives.fpga.host import HostAccess, float_word
-from primitives.fpga.learner_pipeline.golden import words as memory_words
-from primitives.fpga.map_accelerator.accelerator import transition
-from primitives.fpga.map_accelerator.golden import StepHyperparameters
-from primitives.fpga.map_accelerator.registers import REGISTERS, fraction_word
-from primitives.fpga.map_accelerator.settings import AcceleratorSettings
-from primitives.fpga.simulation.base import Simulation, SimulationStalledError
-from primitives.fpga.simulation.ports import pack
+from placerl.primitives.fpga.floating_point.golden import Array
+from placerl.primitives.fpga.host import HostAccess, float_word
+from placerl.primitives.fpga.learner_pipeline.golden import words as memory_words
+from placerl.primitives.fpga.map_accelerator.accelerator import transition
+from placerl.primitives.fpga.map_accelerator.golden import StepHyperparameters
+from placerl.primitives.fpga.map_accelerator.registers import REGISTERS, fraction_word
+from placerl.primitives.fpga.map_accelerator.settings import AcceleratorSettings
+from placerl.primitives.fpga.simulation.base import Simulation, SimulationStalledError
+from placerl.primitives.fpga.simulation.ports import pack
 
 
 class AcceleratorHost:

@@ -6,11 +6,11 @@ their samples in turn, one per cycle, so that one that is faster than DP cycles 
 depends on how many samples each bank holds; the closed form is exact for one bank.
 """
 
-from primitives.fpga.cycles import replay
-from primitives.fpga.cycles.learner import gradient_step_passes, pipeline_cycles, update_cycles
-from primitives.fpga.learner_pipeline.update_unit import target_latency
-from primitives.fpga.map_accelerator.replay_manager import WEIGHT_LATENCY
-from primitives.fpga.map_accelerator.settings import AcceleratorSettings
+from placerl.primitives.fpga.cycles import replay
+from placerl.primitives.fpga.cycles.learner import gradient_step_passes, pipeline_cycles, update_cycles
+from placerl.primitives.fpga.learner_pipeline.update_unit import target_latency
+from placerl.primitives.fpga.map_accelerator.replay_manager import WEIGHT_LATENCY
+from placerl.primitives.fpga.map_accelerator.settings import AcceleratorSettings
 
 SEQUENCER_CYCLES = 12
 """Cycles of a step between its phases, and in the registers and queues on the way of a batch."""

@@ -6,10 +6,10 @@ from typing import Any
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 
-from primitives.fpga.floating_point.words import WORD_BITS
-from primitives.fpga.learner_pipeline.layer import all_of
-from primitives.fpga.learner_pipeline.layer_shape import LayerShape
-from primitives.fpga.learner_pipeline.update_unit import UpdateUnit
+from placerl.primitives.fpga.floating_point.words import WORD_BITS
+from placerl.primitives.fpga.learner_pipeline.layer import all_of
+from placerl.primitives.fpga.learner_pipeline.layer_shape import LayerShape
+from placerl.primitives.fpga.learner_pipeline.update_unit import UpdateUnit
 
 # Float32 numbers that are constant during a step: Adam's corrections, 1 / B, and the target's step.
 Scalars = data.StructLayout(dict.fromkeys(("rate", "root", "scale", "tau"), WORD_BITS))

@@ -10,9 +10,9 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.floating_point.words import WORD_BITS
-from primitives.fpga.host import axi_stream
-from primitives.fpga.learner_pipeline.layer_shape import LayerShape
+from placerl.primitives.fpga.floating_point.words import WORD_BITS
+from placerl.primitives.fpga.host import axi_stream
+from placerl.primitives.fpga.learner_pipeline.layer_shape import LayerShape
 
 
 class _Place:

@@ -16,7 +16,7 @@ from amaranth.hdl import Const, Module, Signal
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.gemm.timer import COUNT_BITS, GemmTimer
+from placerl.primitives.fpga.gemm.timer import COUNT_BITS, GemmTimer
 
 
 class UnitState(enum.Enum):

@@ -9,14 +9,14 @@ For example:
 from collections.abc import Sequence
 from typing import Any
 
-from primitives.fpga import simulation
-from primitives.fpga.cycles import gemm
-from primitives.fpga.cycles.load_balancing import Schedule, schedule
-from primitives.fpga.cycles.networks import GemmLayer
-from primitives.fpga.cycles.ppo import PROCESSES, best_dataflows, shapes
-from primitives.fpga.gemm.plan import command_fields
-from primitives.fpga.pair.load_balancing import UnitPair
-from primitives.fpga.simulation.ports import columns
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.cycles import gemm
+from placerl.primitives.fpga.cycles.load_balancing import Schedule, schedule
+from placerl.primitives.fpga.cycles.networks import GemmLayer
+from placerl.primitives.fpga.cycles.ppo import PROCESSES, best_dataflows, shapes
+from placerl.primitives.fpga.gemm.plan import command_fields
+from placerl.primitives.fpga.pair.load_balancing import UnitPair
+from placerl.primitives.fpga.simulation.ports import columns
 
 Commands = list[dict[str, Any]]
 

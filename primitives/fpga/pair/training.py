@@ -15,12 +15,12 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.compute_unit.unit import ComputeUnit
-from primitives.fpga.export.ram import Ram
-from primitives.fpga.gemm.control import INDEX_BITS
-from primitives.fpga.gemm.systolic_array import delayed
-from primitives.fpga.pair.load_balancing import OrderedPair, Updating
-from primitives.fpga.pair.weight_update import WeightUpdate
+from placerl.primitives.fpga.compute_unit.unit import ComputeUnit
+from placerl.primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.gemm.control import INDEX_BITS
+from placerl.primitives.fpga.gemm.systolic_array import delayed
+from placerl.primitives.fpga.pair.load_balancing import OrderedPair, Updating
+from placerl.primitives.fpga.pair.weight_update import WeightUpdate
 
 
 class TrainingPair(OrderedPair):

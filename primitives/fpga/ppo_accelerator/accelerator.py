@@ -14,13 +14,13 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.compute_unit.weight_banks import BankedBuffer
-from primitives.fpga.floating_point.words import WORD_BITS
-from primitives.fpga.gemm.arithmetic import FLOAT32
-from primitives.fpga.gemm.control import INDEX_BITS, Axis
-from primitives.fpga.ppo_accelerator.adam_rows import LATENCY, AdamRows
-from primitives.fpga.ppo_accelerator.sequencer import CYCLE_BITS, NetworkSequencer
-from primitives.fpga.ppo_accelerator.unit import AcceleratorUnit, output_row
+from placerl.primitives.fpga.compute_unit.weight_banks import BankedBuffer
+from placerl.primitives.fpga.floating_point.words import WORD_BITS
+from placerl.primitives.fpga.gemm.arithmetic import FLOAT32
+from placerl.primitives.fpga.gemm.control import INDEX_BITS, Axis
+from placerl.primitives.fpga.ppo_accelerator.adam_rows import LATENCY, AdamRows
+from placerl.primitives.fpga.ppo_accelerator.sequencer import CYCLE_BITS, NetworkSequencer
+from placerl.primitives.fpga.ppo_accelerator.unit import AcceleratorUnit, output_row
 
 
 class HostMemory(enum.Enum, shape=3):  # type: ignore[call-arg]

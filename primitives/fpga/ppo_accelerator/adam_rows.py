@@ -9,12 +9,12 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.export.platform import shared
-from primitives.fpga.export.ram import Ram
-from primitives.fpga.floating_point.arithmetic import Add
-from primitives.fpga.floating_point.words import WORD_BITS, delayed
-from primitives.fpga.gemm.control import INDEX_BITS
-from primitives.fpga.learner_pipeline.update_unit import AdamLane, adam_program
+from placerl.primitives.fpga.export.platform import shared
+from placerl.primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.floating_point.arithmetic import Add
+from placerl.primitives.fpga.floating_point.words import WORD_BITS, delayed
+from placerl.primitives.fpga.gemm.control import INDEX_BITS
+from placerl.primitives.fpga.learner_pipeline.update_unit import AdamLane, adam_program
 
 PROGRAM = adam_program(1)
 LATENCY = Add.latency + PROGRAM.latency

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from primitives.fpga.floating_point import golden as floating
-from primitives.fpga.gemm.float_golden import Floats, product
-from primitives.fpga.learner_pipeline.update_unit import adam_program
-from primitives.fpga.ppo_accelerator.program import NetworkProgram
-from primitives.fpga.ppo_accelerator.row_programs import activation_program, derivative_program
+from placerl.primitives.fpga.floating_point import golden as floating
+from placerl.primitives.fpga.gemm.float_golden import Floats, product
+from placerl.primitives.fpga.learner_pipeline.update_unit import adam_program
+from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
+from placerl.primitives.fpga.ppo_accelerator.row_programs import activation_program, derivative_program
 
 ONE_SAMPLE = adam_program(1)
 

@@ -1,7 +1,7 @@
 """The registers by which a host runs PPO's accelerator."""
 
-from primitives.fpga.host import COMMON, Field, Register, RegisterMap
-from primitives.fpga.ppo_accelerator.step import Step
+from placerl.primitives.fpga.host import COMMON, Field, Register, RegisterMap
+from placerl.primitives.fpga.ppo_accelerator.step import Step
 
 STEP_WORDS = -(-Step.size // 32)
 """Registers that hold one step of a program."""

@@ -6,14 +6,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga.gemm.float_golden import Floats
-from primitives.fpga.host import HostAccess
-from primitives.fpga.ppo_accelerator.accelerator import AcceleratorSizes
-from primitives.fpga.ppo_accelerator.host_registers import REGISTERS
-from primitives.fpga.ppo_accelerator.simulation import Run, SimulatedAccelerator, row_floats, row_items
-from primitives.fpga.ppo_accelerator.step import Step
-from primitives.fpga.ppo_accelerator.top import PpoAcceleratorTop
-from primitives.fpga.simulation.ports import columns, pack
+from placerl.primitives.fpga.gemm.float_golden import Floats
+from placerl.primitives.fpga.host import HostAccess
+from placerl.primitives.fpga.ppo_accelerator.accelerator import AcceleratorSizes
+from placerl.primitives.fpga.ppo_accelerator.host_registers import REGISTERS
+from placerl.primitives.fpga.ppo_accelerator.simulation import (
+    Run,
+    SimulatedAccelerator,
+    row_floats,
+    row_items,
+)
+from placerl.primitives.fpga.ppo_accelerator.step import Step
+from placerl.primitives.fpga.ppo_accelerator.top import PpoAcceleratorTop
+from placerl.primitives.fpga.simulation.ports import columns, pack
 
 
 class HostedAccelerator(SimulatedAccelerator):

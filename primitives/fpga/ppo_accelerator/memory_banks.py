@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from primitives.fpga.cycles.networks import PPO_NETWORKS
-from primitives.fpga.gemm.plan import blocks
-from primitives.fpga.ppo_accelerator.program import NetworkProgram
+from placerl.primitives.fpga.cycles.networks import PPO_NETWORKS
+from placerl.primitives.fpga.gemm.plan import blocks
+from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
 
 HALF_RAM_WORDS = 512
 """Words of 32 bits in a half of a block RAM of UltraScale+ (RAMB18E2, 512 x 36)."""

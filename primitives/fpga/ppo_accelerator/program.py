@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from primitives.fpga.gemm.plan import GemmShape, blocks, command_fields
+from placerl.primitives.fpga.gemm.plan import GemmShape, blocks, command_fields
 
 PROCESSES = ("FW", "BW", "WU")
 KINDS = ("OUTPUT", "ACTIVATE", "DERIVE", "UPDATE")

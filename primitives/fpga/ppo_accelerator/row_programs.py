@@ -1,7 +1,7 @@
 """The element-wise float32 programs between the products: activation function and derivative, for one element."""
 
-from primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
-from primitives.fpga.vector.stream_unit import StreamLane
+from placerl.primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
+from placerl.primitives.fpga.vector.stream_unit import StreamLane
 
 ACTIVATIONS = ("tanh", "relu")
 

@@ -6,8 +6,8 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.export.ram import Ram
-from primitives.fpga.ppo_accelerator.step import Step
+from placerl.primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.ppo_accelerator.step import Step
 
 CYCLE_BITS = 32
 

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga import simulation
-from primitives.fpga.gemm.float_golden import Floats
-from primitives.fpga.gemm.plan import padded
-from primitives.fpga.host import float_word
-from primitives.fpga.learner_pipeline.update_unit import corrections
-from primitives.fpga.ppo_accelerator.accelerator import AcceleratorSizes, HostMemory, PpoAccelerator
-from primitives.fpga.ppo_accelerator.golden import with_ones
-from primitives.fpga.ppo_accelerator.program import NetworkProgram
-from primitives.fpga.simulation.ports import columns
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.gemm.float_golden import Floats
+from placerl.primitives.fpga.gemm.plan import padded
+from placerl.primitives.fpga.host import float_word
+from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
+from placerl.primitives.fpga.ppo_accelerator.accelerator import AcceleratorSizes, HostMemory, PpoAccelerator
+from placerl.primitives.fpga.ppo_accelerator.golden import with_ones
+from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
+from placerl.primitives.fpga.simulation.ports import columns
 
 Run = tuple[int, int]
 """A run of a network's program: its first step, and the number of steps."""

@@ -2,7 +2,7 @@
 
 from amaranth.lib import data, enum
 
-from primitives.fpga.gemm.control import INDEX_BITS, GemmCommand
+from placerl.primitives.fpga.gemm.control import INDEX_BITS, GemmCommand
 
 
 class PpoStepKind(enum.Enum, shape=2):  # type: ignore[call-arg]

@@ -9,13 +9,13 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.floating_point.words import WORD_BITS
-from primitives.fpga.gemm.control import INDEX_BITS
-from primitives.fpga.host import AxiLite, RegisterFile, axi_stream, run_control
-from primitives.fpga.ppo_accelerator.accelerator import AcceleratorSizes, HostMemory, PpoAccelerator
-from primitives.fpga.ppo_accelerator.host_registers import REGISTERS
-from primitives.fpga.ppo_accelerator.memory_banks import memory_blocks, programs_for
-from primitives.fpga.ppo_accelerator.program import NetworkProgram
+from placerl.primitives.fpga.floating_point.words import WORD_BITS
+from placerl.primitives.fpga.gemm.control import INDEX_BITS
+from placerl.primitives.fpga.host import AxiLite, RegisterFile, axi_stream, run_control
+from placerl.primitives.fpga.ppo_accelerator.accelerator import AcceleratorSizes, HostMemory, PpoAccelerator
+from placerl.primitives.fpga.ppo_accelerator.host_registers import REGISTERS
+from placerl.primitives.fpga.ppo_accelerator.memory_banks import memory_blocks, programs_for
+from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
 
 # The first transfer of a packet of rows: where its rows go, one after another.
 RowsHeader = data.StructLayout({"owner": 1, "memory": HostMemory, "unused": 12, "block": INDEX_BITS})

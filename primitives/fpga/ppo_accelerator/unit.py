@@ -11,19 +11,19 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.compute_unit.weight_banks import BankedBuffer
-from primitives.fpga.export.platform import shared
-from primitives.fpga.floating_point.words import WORD_BITS, delayed
-from primitives.fpga.gemm.control import INDEX_BITS, Axis, Dataflow, VectorRequest
-from primitives.fpga.gemm.core import GemmCore
-from primitives.fpga.gemm.result_buffer import ResultBuffer
-from primitives.fpga.ppo_accelerator.row_programs import (
+from placerl.primitives.fpga.compute_unit.weight_banks import BankedBuffer
+from placerl.primitives.fpga.export.platform import shared
+from placerl.primitives.fpga.floating_point.words import WORD_BITS, delayed
+from placerl.primitives.fpga.gemm.control import INDEX_BITS, Axis, Dataflow, VectorRequest
+from placerl.primitives.fpga.gemm.core import GemmCore
+from placerl.primitives.fpga.gemm.result_buffer import ResultBuffer
+from placerl.primitives.fpga.ppo_accelerator.row_programs import (
     ActivationLane,
     DerivativeLane,
     activation_program,
     derivative_program,
 )
-from primitives.fpga.ppo_accelerator.step import PpoStepKind, Step
+from placerl.primitives.fpga.ppo_accelerator.step import PpoStepKind, Step
 
 ONE = 0x3F800000  # 1.0
 

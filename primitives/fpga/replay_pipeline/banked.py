@@ -8,10 +8,10 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from primitives.fpga.export.platform import shared
-from primitives.fpga.replay_pipeline.crossbar import BankArbiter, LaneRoute
-from primitives.fpga.replay_pipeline.layout import BankedLayout, Form, PipelineLayout, is_write
-from primitives.fpga.replay_pipeline.pipeline import ReplayPipeline
+from placerl.primitives.fpga.export.platform import shared
+from placerl.primitives.fpga.replay_pipeline.crossbar import BankArbiter, LaneRoute
+from placerl.primitives.fpga.replay_pipeline.layout import BankedLayout, Form, PipelineLayout, is_write
+from placerl.primitives.fpga.replay_pipeline.pipeline import ReplayPipeline
 
 
 class _Bank(ReplayPipeline):

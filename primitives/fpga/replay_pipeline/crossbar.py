@@ -11,7 +11,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from primitives.fpga.replay_pipeline.layout import BankedLayout, Operation
+from placerl.primitives.fpga.replay_pipeline.layout import BankedLayout, Operation
 
 
 class LaneRoute(wiring.Component):

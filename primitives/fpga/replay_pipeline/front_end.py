@@ -6,11 +6,11 @@ from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.export.ram import Ram
-from primitives.fpga.replay_pipeline.layout import Operation, PipelineLayout, is_write
-from primitives.fpga.replay_pipeline.node_memory import READ_CYCLES, NodeMemory
-from primitives.fpga.replay_pipeline.stages import delayed
-from primitives.fpga.replay_pipeline.stream_register import StreamRegister
+from placerl.primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.replay_pipeline.layout import Operation, PipelineLayout, is_write
+from placerl.primitives.fpga.replay_pipeline.node_memory import READ_CYCLES, NodeMemory
+from placerl.primitives.fpga.replay_pipeline.stages import delayed
+from placerl.primitives.fpga.replay_pipeline.stream_register import StreamRegister
 
 
 class FrontEnd(wiring.Component):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from primitives.fpga.replay_pipeline.layout import BankedLayout, Operation, PipelineLayout
+from placerl.primitives.fpga.replay_pipeline.layout import BankedLayout, Operation, PipelineLayout
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from amaranth import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.replay_pipeline.layout import Form, Operation, PipelineLayout, is_write
-from primitives.fpga.replay_pipeline.node_memory import READ_CYCLES, NodeMemory
-from primitives.fpga.replay_pipeline.stages import delayed, one_of
-from primitives.fpga.replay_pipeline.stream_register import StreamRegister
+from placerl.primitives.fpga.replay_pipeline.layout import Form, Operation, PipelineLayout, is_write
+from placerl.primitives.fpga.replay_pipeline.node_memory import READ_CYCLES, NodeMemory
+from placerl.primitives.fpga.replay_pipeline.stages import delayed, one_of
+from placerl.primitives.fpga.replay_pipeline.stream_register import StreamRegister
 
 
 class _Level(wiring.Component):

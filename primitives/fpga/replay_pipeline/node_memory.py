@@ -6,7 +6,7 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.export.ram import Ram
 
 READ_CYCLES = 2
 """Cycles from an address to its word: the memory's own, and a register that takes the word from it."""

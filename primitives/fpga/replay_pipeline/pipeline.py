@@ -6,9 +6,9 @@ from amaranth import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.replay_pipeline.front_end import FrontEnd
-from primitives.fpga.replay_pipeline.layout import Form, Operation, PipelineLayout
-from primitives.fpga.replay_pipeline.levels import LEVELS
+from placerl.primitives.fpga.replay_pipeline.front_end import FrontEnd
+from placerl.primitives.fpga.replay_pipeline.layout import Form, Operation, PipelineLayout
+from placerl.primitives.fpga.replay_pipeline.levels import LEVELS
 
 
 class ReplayPipeline(wiring.Component):

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga import simulation
-from primitives.fpga.cycles import replay
-from primitives.fpga.replay_pipeline.banked import BankedPipeline
-from primitives.fpga.replay_pipeline.layout import BankedLayout, Form, Operation, PipelineLayout
-from primitives.fpga.replay_pipeline.pipeline import ReplayPipeline
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.cycles import replay
+from placerl.primitives.fpga.replay_pipeline.banked import BankedPipeline
+from placerl.primitives.fpga.replay_pipeline.layout import BankedLayout, Form, Operation, PipelineLayout
+from placerl.primitives.fpga.replay_pipeline.pipeline import ReplayPipeline
 
 SETTLING_CYCLES = 2
 """Cycles after a batch until the sum over the banks is current; a host that reads it waits for them."""

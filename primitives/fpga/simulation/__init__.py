@@ -1,6 +1,6 @@
 """Simulates a hardware block cycle by cycle: takes arrays of inputs, and returns outputs and cycle counts.
 
-    from primitives.fpga import simulation
+    from placerl.primitives.fpga import simulation
 
     adder = Adder()                               # any wiring.Component with stream ports, not yet elaborated
     model = simulation.compiled(adder)            # Verilator; or simulation.interpreted(adder)
@@ -19,16 +19,21 @@ reset.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from primitives.fpga.export.toolchain import unavailable_reason
-from primitives.fpga.simulation.base import SimulatedRun, Simulation, SimulationStalledError, StreamRuleError
+from placerl.primitives.fpga.export.toolchain import unavailable_reason
+from placerl.primitives.fpga.simulation.base import (
+    SimulatedRun,
+    Simulation,
+    SimulationStalledError,
+    StreamRuleError,
+)
 
 if TYPE_CHECKING:
-    from primitives.fpga.simulation.compiled_library import Library
+    from placerl.primitives.fpga.simulation.compiled_library import Library
 
 
 def interpreted(design: Any) -> Simulation:
     """Return a simulation of `design`, after a reset, in Amaranth's own simulator."""
-    from primitives.fpga.simulation.interpreter import InterpretedSimulation
+    from placerl.primitives.fpga.simulation.interpreter import InterpretedSimulation
 
     return InterpretedSimulation(design)
 
@@ -60,7 +65,7 @@ def built(design: Any) -> "Library":
     Raises:
         RuntimeError: a tool failed; the message has its output.
     """
-    from primitives.fpga.simulation.compiled_library import Library
+    from placerl.primitives.fpga.simulation.compiled_library import Library
 
     return Library(design)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga.simulation.ports import Port, Values, pack, unpack
+from placerl.primitives.fpga.simulation.ports import Port, Values, pack, unpack
 
 LIMIT_CYCLES = 100_000_000
 """Cycles after which a design counts as stalled, unless a caller expects it to take longer."""

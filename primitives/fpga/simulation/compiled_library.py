@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga.simulation import verilator_build
-from primitives.fpga.simulation.base import (
+from placerl.primitives.fpga.simulation import verilator_build
+from placerl.primitives.fpga.simulation.base import (
     Feed,
     RawRun,
     Simulation,
@@ -19,7 +19,7 @@ from primitives.fpga.simulation.base import (
     StreamRuleError,
     broken_rule,
 )
-from primitives.fpga.simulation.ports import ports_of
+from placerl.primitives.fpga.simulation.ports import ports_of
 
 _words_p = ctypes.POINTER(ctypes.c_uint32)
 _int64_p = ctypes.POINTER(ctypes.c_int64)

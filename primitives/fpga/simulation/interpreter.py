@@ -11,7 +11,7 @@ from amaranth import Value
 from amaranth.sim import Simulator
 from numpy.typing import NDArray
 
-from primitives.fpga.simulation.base import (
+from placerl.primitives.fpga.simulation.base import (
     Feed,
     RawRun,
     Simulation,
@@ -20,7 +20,7 @@ from primitives.fpga.simulation.base import (
     StreamRuleError,
     broken_rule,
 )
-from primitives.fpga.simulation.ports import ports_of
+from placerl.primitives.fpga.simulation.ports import ports_of
 
 CLOCK_PERIOD_S = 1e-9  # any value: results are in cycles
 PAUSE_S = 1e-15  # far below a period

@@ -15,10 +15,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from primitives import disk_cache
-from primitives.fpga.export import verilog
-from primitives.fpga.export.toolchain import compiler
-from primitives.fpga.simulation.ports import Port, ports_of
+from placerl.primitives import disk_cache
+from placerl.primitives.fpga.export import verilog
+from placerl.primitives.fpga.export.toolchain import compiler
+from placerl.primitives.fpga.simulation.ports import Port, ports_of
 
 HARNESS = Path(__file__).with_name("harness.cpp")
 VERILATOR_FLAGS = (

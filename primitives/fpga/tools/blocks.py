@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-from primitives.fpga.bench import block_stimuli as stimuli
-from primitives.fpga.bench.core_file import Board
-from primitives.fpga.bench.files import Bench, recorded
+from placerl.primitives.fpga.bench import block_stimuli as stimuli
+from placerl.primitives.fpga.bench.core_file import Board
+from placerl.primitives.fpga.bench.files import Bench, recorded
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def _replay_pipeline(
     form: FormName = "wide",
 ) -> Any:
     """A sum tree of one pipeline (MAP IV-C4)."""
-    from primitives.fpga.replay_pipeline import Form, PipelineLayout, ReplayPipeline
+    from placerl.primitives.fpga.replay_pipeline import Form, PipelineLayout, ReplayPipeline
 
     return ReplayPipeline(PipelineLayout(fanout, levels, leaf_bits, tag_bits), Form(form))
 
@@ -72,7 +72,7 @@ def _banked_replay_pipeline(
     form: FormName = "wide",
 ) -> Any:
     """A sum tree of several pipelines, the banks (MAP IV-C4); `levels` are those of a bank."""
-    from primitives.fpga.replay_pipeline import BankedLayout, BankedPipeline, Form, PipelineLayout
+    from placerl.primitives.fpga.replay_pipeline import BankedLayout, BankedPipeline, Form, PipelineLayout
 
     return BankedPipeline(
         BankedLayout(banks, PipelineLayout(fanout, levels, leaf_bits, tag_bits)), Form(form)
@@ -83,8 +83,8 @@ def _lane_route(
     banks: Banks = 4, fanout: Fanout = 16, levels: Levels = 3, leaf_bits: LeafBits = 32, tag_bits: TagBits = 8
 ) -> Any:
     """Finds the bank (a sub-tree) for the request of a lane (an input): part of the crossbar (MAP IV-C4)."""
-    from primitives.fpga.replay_pipeline import BankedLayout, PipelineLayout
-    from primitives.fpga.replay_pipeline.crossbar import LaneRoute
+    from placerl.primitives.fpga.replay_pipeline import BankedLayout, PipelineLayout
+    from placerl.primitives.fpga.replay_pipeline.crossbar import LaneRoute
 
     return LaneRoute(BankedLayout(banks, PipelineLayout(fanout, levels, leaf_bits, tag_bits)))
 
@@ -93,8 +93,8 @@ def _bank_arbiter(
     banks: Banks = 4, fanout: Fanout = 16, levels: Levels = 3, leaf_bits: LeafBits = 32, tag_bits: TagBits = 8
 ) -> Any:
     """Selects the lane (an input) whose request a bank (a sub-tree) takes: part of the crossbar (MAP IV-C4)."""
-    from primitives.fpga.replay_pipeline import BankedLayout, PipelineLayout
-    from primitives.fpga.replay_pipeline.crossbar import BankArbiter
+    from placerl.primitives.fpga.replay_pipeline import BankedLayout, PipelineLayout
+    from placerl.primitives.fpga.replay_pipeline.crossbar import BankArbiter
 
     return BankArbiter(BankedLayout(banks, PipelineLayout(fanout, levels, leaf_bits, tag_bits)))
 
@@ -107,7 +107,7 @@ def _gemm_core(
     float32: bool = False,
 ) -> Any:
     """The systolic core that multiplies matrices (PPO 3.2.2); `float32`: in float32, whatever the widths."""
-    from primitives.fpga.gemm.core import GemmCore
+    from placerl.primitives.fpga.gemm.core import GemmCore
 
     _check_halves(width, configurable)
     if float32:
@@ -124,7 +124,7 @@ def _adaptive_array(
     accumulator_width: SumWidth = 64,
 ) -> Any:
     """FIXAR's adaptive array: cores that share a layer or a batch (FIX V-A, V-B)."""
-    from primitives.fpga.adaptive_array.array import AdaptiveArray
+    from placerl.primitives.fpga.adaptive_array.array import AdaptiveArray
 
     _check_halves(width, configurable=True)
     return AdaptiveArray(cores=cores, side=side, width=width, accumulator_width=accumulator_width)
@@ -134,7 +134,7 @@ def _processing_element(
     width: Width = 32, accumulator_width: SumWidth = 64, configurable: bool = False
 ) -> Any:
     """An element of the systolic core; `configurable`: takes one activation, or two of half the width (FIX V-C)."""
-    from primitives.fpga.gemm.processing_element import ProcessingElement
+    from placerl.primitives.fpga.gemm.processing_element import ProcessingElement
 
     _check_halves(width, configurable)
     return ProcessingElement(width=width, accumulator_width=accumulator_width, configurable=configurable)
@@ -142,14 +142,14 @@ def _processing_element(
 
 def _layout_transform() -> Any:
     """Generates the addresses of a convolution's windows in a tensor, for im2col (PPO Fig. 4)."""
-    from primitives.fpga.convolution.layout_transform import LayoutTransform
+    from placerl.primitives.fpga.convolution.layout_transform import LayoutTransform
 
     return LayoutTransform()
 
 
 def _weight_update(side: Side = 16, width: Width = 32) -> Any:
     """Adds gradients to the weights of two networks, a row per cycle (PPO 3.3)."""
-    from primitives.fpga.pair.weight_update import WeightUpdate
+    from placerl.primitives.fpga.pair.weight_update import WeightUpdate
 
     return WeightUpdate(side=side, width=width)
 
@@ -158,15 +158,15 @@ def _reduce_unit(
     operation: Annotated[str, Words(("sum", "max", "min", "argmax", "argmin"))] = "sum", lanes: Lanes = 16
 ) -> Any:
     """Reduces groups of a stream of float32 numbers to their sum, an extreme, or its position."""
-    from primitives.fpga.vector.reduce_unit import ReduceUnit
+    from placerl.primitives.fpga.vector.reduce_unit import ReduceUnit
 
     return ReduceUnit(operation, lanes=lanes)
 
 
 def _adam_unit(lanes: Lanes = 1, batch_size: Samples = 256) -> Any:
     """Does Adam's step for a stream of weights, float32 (MAP Fig. 3, FIX Table I)."""
-    from primitives.fpga.learner_pipeline.update_unit import adam_program
-    from primitives.fpga.vector.stream_unit import StreamUnit
+    from placerl.primitives.fpga.learner_pipeline.update_unit import adam_program
+    from placerl.primitives.fpga.vector.stream_unit import StreamUnit
 
     return StreamUnit(adam_program(batch_size), lanes=lanes)
 
@@ -175,8 +175,8 @@ def _activation_unit(
     function: Annotated[str, Words(("tanh", "sigmoid", "relu"))] = "tanh", lanes: Lanes = 1
 ) -> Any:
     """Applies an activation function to a stream of float32 numbers: tanh, sigmoid or relu."""
-    from primitives.fpga.floating_point.operators import ProgramBuilder
-    from primitives.fpga.vector.stream_unit import StreamUnit
+    from placerl.primitives.fpga.floating_point.operators import ProgramBuilder
+    from placerl.primitives.fpga.vector.stream_unit import StreamUnit
 
     b = ProgramBuilder(1)
     value = b.apply("maximum", 0, b.constant(0)) if function == "relu" else b.apply(function, 0)
@@ -192,8 +192,8 @@ def _learner_pipeline(
     samples: Samples = 16,
 ) -> Any:
     """A learner for a network of three layers: a unit for every step of every layer (MAP Fig. 3)."""
-    from primitives.fpga.learner_pipeline.layer_shape import LayerShape
-    from primitives.fpga.learner_pipeline.pipeline import LearnerPipeline
+    from placerl.primitives.fpga.learner_pipeline.layer_shape import LayerShape
+    from placerl.primitives.fpga.learner_pipeline.pipeline import LearnerPipeline
 
     layers = (
         LayerShape(inputs, hidden, lanes),
@@ -205,14 +205,14 @@ def _learner_pipeline(
 
 def _gaussian_generator(seed: Annotated[int, Whole(0, (1 << 63) - 1)] = 0) -> Any:
     """Generates Gaussian numbers for exploration noise (FIX III)."""
-    from primitives.fpga.vector.random_generator import GENERATORS, GaussianGenerator, seeds
+    from placerl.primitives.fpga.vector.random_generator import GENERATORS, GaussianGenerator, seeds
 
     return GaussianGenerator(seeds(seed, GENERATORS))
 
 
 def _cartpole_agent(seed: Annotated[int, Whole(0, (1 << 63) - 1)] = 0) -> Any:
     """An agent that learns CartPole on its own: environment, actor, prioritised replay and DQN learner."""
-    from primitives.fpga.cartpole_agent import CartPoleAgent
+    from placerl.primitives.fpga.cartpole_agent import CartPoleAgent
 
     return CartPoleAgent(seed)
 
@@ -221,14 +221,14 @@ def _fixar(
     network: FixarNetwork = "halfcheetah", side: FixarSide = "16", cores: FixarCores = 2, seed: Seed = 0
 ) -> Any:
     """FIX's whole accelerator: trains DDPG's 400-300 networks in fixed point, on two cores of side x side elements."""
-    from primitives.fpga.fixar.shape import benchmark
-    from primitives.fpga.fixar.top import FixarAccelerator
+    from placerl.primitives.fpga.fixar.shape import benchmark
+    from placerl.primitives.fpga.fixar.top import FixarAccelerator
 
     return FixarAccelerator(benchmark(network, int(side)), seed)
 
 
 def _cartpole_bench(design: Any, module: str) -> dict[str, str]:
-    from primitives.fpga.cartpole_agent.bench import golden_bench
+    from placerl.primitives.fpga.cartpole_agent.bench import golden_bench
 
     return golden_bench(design, module)
 
@@ -240,7 +240,7 @@ def _ppo_accelerator(
     activation: Annotated[str, Words(("tanh", "relu"))] = "tanh",
 ) -> Any:
     """PPO's whole accelerator: two float32 units train policy and value network, `batch` samples each (PPO 3)."""
-    from primitives.fpga.ppo_accelerator.top import accelerator_for
+    from placerl.primitives.fpga.ppo_accelerator.top import accelerator_for
 
     return accelerator_for(network, side=side, batch=batch, relu=activation == "relu")
 
@@ -258,8 +258,13 @@ def _map_accelerator(
     double: bool = False,
 ) -> Any:
     """MAP's whole accelerator for DQN or DDPG: replay, learner pipelines, target network, host interface (MAP IV)."""
-    from primitives.fpga.map_accelerator.accelerator import MapAccelerator
-    from primitives.fpga.map_accelerator.settings import ACTORS, NETWORKS, AcceleratorSettings, layers_of
+    from placerl.primitives.fpga.map_accelerator.accelerator import MapAccelerator
+    from placerl.primitives.fpga.map_accelerator.settings import (
+        ACTORS,
+        NETWORKS,
+        AcceleratorSettings,
+        layers_of,
+    )
 
     return MapAccelerator(
         AcceleratorSettings(

@@ -13,10 +13,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from primitives.fpga.export import verilog
-from primitives.fpga.tools import resources
-from primitives.fpga.tools.blocks import BLOCKS
-from primitives.fpga.tools.resources import Resources, Synthesis
+from placerl.primitives.fpga.export import verilog
+from placerl.primitives.fpga.tools import resources
+from placerl.primitives.fpga.tools.blocks import BLOCKS
+from placerl.primitives.fpga.tools.resources import Resources, Synthesis
 
 FILE = Path(__file__).with_name("counted.json")
 

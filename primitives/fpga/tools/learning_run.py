@@ -1,6 +1,6 @@
 """Reads the committed recording of one whole learning run of the CartPole agent, episode by episode.
 
-    python -m primitives.fpga.tools.learning_run    # simulates the RTL again, for two minutes
+    python -m placerl.primitives.fpga.tools.learning_run    # simulates the RTL again, for two minutes
 
 The slow tests of the agent compare this run with the golden model.
 """
@@ -47,8 +47,8 @@ def committed() -> LearningRun:
 
 def record(seed: int = SEED, episodes_after: int = EPISODES_AFTER) -> LearningRun:
     """Simulate the RTL until it has learned, and for some episodes after that; every report is taken at once."""
-    from primitives.fpga import simulation
-    from primitives.fpga.cartpole_agent import CartPoleAgent
+    from placerl.primitives.fpga import simulation
+    from placerl.primitives.fpga.cartpole_agent import CartPoleAgent
 
     model = simulation.compiled(CartPoleAgent(seed))
     run = LearningRun(seed, 0, [], [], [])

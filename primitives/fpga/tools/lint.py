@@ -2,7 +2,7 @@
 
 All warnings count except those of style that `lint.vlt` waives for Verilator, each with a reason.
 
-    python -m primitives.fpga.tools.lint [BLOCK [PARAMETER=VALUE ...]]
+    python -m placerl.primitives.fpga.tools.lint [BLOCK [PARAMETER=VALUE ...]]
 
 lints one block of `placerl rtl`, or all with their defaults.
 """
@@ -13,8 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from primitives.fpga.export import toolchain
-from primitives.fpga.simulation.verilator_build import verilator_program
+from placerl.primitives.fpga.export import toolchain
+from placerl.primitives.fpga.simulation.verilator_build import verilator_program
 
 WAIVERS = Path(__file__).with_name("lint.vlt")
 UNUSED = {
@@ -118,10 +118,10 @@ def main(arguments: list[str]) -> int:
     Args:
         arguments: the block's name, such as "gemm-core", and its parameters as NAME=VALUE; empty for all blocks.
     """
-    from primitives.fpga.export import verilog
-    from primitives.fpga.export.published import published
-    from primitives.fpga.host import with_axi_names
-    from primitives.fpga.tools.blocks import BLOCKS
+    from placerl.primitives.fpga.export import verilog
+    from placerl.primitives.fpga.export.published import published
+    from placerl.primitives.fpga.host import with_axi_names
+    from placerl.primitives.fpga.tools.blocks import BLOCKS
 
     given = dict(pair.split("=", 1) for pair in arguments[1:])
     left = 0

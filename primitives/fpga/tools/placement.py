@@ -19,11 +19,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from primitives import disk_cache
-from primitives.fpga.export import toolchain, verilog
-from primitives.fpga.tools import resources
-from primitives.fpga.tools.counted import CountedBlock
-from primitives.fpga.tools.placed import FILE, Placed, committed
+from placerl.primitives import disk_cache
+from placerl.primitives.fpga.export import toolchain, verilog
+from placerl.primitives.fpga.tools import resources
+from placerl.primitives.fpga.tools.counted import CountedBlock
+from placerl.primitives.fpga.tools.placed import FILE, Placed, committed
 
 DEVICE = "LFE5U-85F"
 SPEED_GRADES = (6, 7, 8)
@@ -57,7 +57,7 @@ SUBJECTS = {
         CountedBlock("cartpole-agent"),
     )
 }
-"""Blocks whose placement is committed (`placed.json`); `python -m primitives.fpga.tools.placement` repeats it.
+"""Blocks whose placement is committed (`placed.json`); `python -m placerl.primitives.fpga.tools.placement` repeats it.
 
 They are small, except for the CartPole agent, which takes five to ten minutes.
 """

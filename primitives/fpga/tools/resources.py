@@ -21,10 +21,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from primitives import disk_cache
-from primitives.fpga.export import toolchain, verilog
-from primitives.fpga.export.ram_verilog import RAM_MODULE, RAM_VERILOG
-from primitives.fpga.export.verilog_modules import instance_counts, marked
+from placerl.primitives import disk_cache
+from placerl.primitives.fpga.export import toolchain, verilog
+from placerl.primitives.fpga.export.ram_verilog import RAM_MODULE, RAM_VERILOG
+from placerl.primitives.fpga.export.verilog_modules import instance_counts, marked
 
 FAMILY = "xcup"
 _MAP = (

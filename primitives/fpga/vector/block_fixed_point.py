@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from primitives.fpga.floating_point import golden
-from primitives.fpga.floating_point.convert import FromFixed, Scale, ToFixed
-from primitives.fpga.floating_point.golden import Array
-from primitives.fpga.vector.reduce_unit import block_exponent
+from placerl.primitives.fpga.floating_point import golden
+from placerl.primitives.fpga.floating_point.convert import FromFixed, Scale, ToFixed
+from placerl.primitives.fpga.floating_point.golden import Array
+from placerl.primitives.fpga.vector.reduce_unit import block_exponent
 
 WIDTH = 32  # of the core's operands
 ACCUMULATOR_BITS = 64

@@ -16,10 +16,10 @@ from amaranth.hdl import EnableInserter, Module, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.floating_point import golden
-from primitives.fpga.floating_point.convert import FromFixed
-from primitives.fpga.floating_point.golden import Array
-from primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
+from placerl.primitives.fpga.floating_point import golden
+from placerl.primitives.fpga.floating_point.convert import FromFixed
+from placerl.primitives.fpga.floating_point.golden import Array
+from placerl.primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
 
 WORD_BITS = 32
 GENERATORS = 6

@@ -14,10 +14,10 @@ from amaranth.hdl import Cat, EnableInserter, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.floating_point import golden
-from primitives.fpga.floating_point.convert import SCALE_BITS, FromFixed, Scale, ToFixed
-from primitives.fpga.floating_point.golden import Array
-from primitives.fpga.floating_point.words import WORD_BITS, delayed, registered
+from placerl.primitives.fpga.floating_point import golden
+from placerl.primitives.fpga.floating_point.convert import SCALE_BITS, FromFixed, Scale, ToFixed
+from placerl.primitives.fpga.floating_point.golden import Array
+from placerl.primitives.fpga.floating_point.words import WORD_BITS, delayed, registered
 
 ITEM_BITS = 40
 SUM_BITS = 64  # room for 2^24 numbers

@@ -9,8 +9,8 @@ from amaranth.hdl import Const, EnableInserter, Module, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.floating_point.operators import OPERATORS, StreamProgram
-from primitives.fpga.floating_point.words import WORD_BITS, registered
+from placerl.primitives.fpga.floating_point.operators import OPERATORS, StreamProgram
+from placerl.primitives.fpga.floating_point.words import WORD_BITS, registered
 
 
 class _Delays:

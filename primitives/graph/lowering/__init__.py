@@ -1,6 +1,6 @@
 """Translate ("lower") PyTorch's core ATen operations to nodes of the step graph, with one small rule per operation."""
 
-from primitives.graph.lowering import (  # noqa: F401 - each adds its rules
+from placerl.primitives.graph.lowering import (  # noqa: F401 - each adds its rules
     creation,
     elementwise,
     indexing,
@@ -8,7 +8,7 @@ from primitives.graph.lowering import (  # noqa: F401 - each adds its rules
     reductions,
     views,
 )
-from primitives.graph.lowering.builder import Builder, Splat, Value, dtype_name
-from primitives.graph.lowering.rules import lower, supported_operations
+from placerl.primitives.graph.lowering.builder import Builder, Splat, Value, dtype_name
+from placerl.primitives.graph.lowering.rules import lower, supported_operations
 
 __all__ = ["Builder", "Splat", "Value", "dtype_name", "lower", "supported_operations"]

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from primitives.graph.graph import (
+from placerl.primitives.graph.graph import (
     COMPARISONS,
     ITEM_BYTES,
     Buffer,
@@ -18,7 +18,7 @@ from primitives.graph.graph import (
     View,
     contiguous_strides,
 )
-from primitives.graph.interpreter import apply_instruction
+from placerl.primitives.graph.interpreter import apply_instruction
 
 Number = float | int | bool
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from primitives.graph.graph import View
-from primitives.graph.lowering.builder import Builder, Number, Splat, Value
-from primitives.graph.lowering.rules import RULES, rule
+from placerl.primitives.graph.graph import View
+from placerl.primitives.graph.lowering.builder import Builder, Number, Splat, Value
+from placerl.primitives.graph.lowering.rules import RULES, rule
 
 
 @rule("full")

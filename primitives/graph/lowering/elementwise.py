@@ -3,9 +3,9 @@
 import math
 from typing import Any, cast
 
-from primitives.graph.graph import UnsupportedOperationError, View
-from primitives.graph.lowering.builder import Builder, Number, Splat, Value
-from primitives.graph.lowering.rules import RULES, Rule, rule
+from placerl.primitives.graph.graph import UnsupportedOperationError, View
+from placerl.primitives.graph.lowering.builder import Builder, Number, Splat, Value
+from placerl.primitives.graph.lowering.rules import RULES, Rule, rule
 
 
 def _scalar_rule(op: str) -> Rule:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from primitives.graph.graph import UnsupportedOperationError, View
-from primitives.graph.lowering.builder import Builder, Number, Splat, Value
-from primitives.graph.lowering.rules import rule
+from placerl.primitives.graph.graph import UnsupportedOperationError, View
+from placerl.primitives.graph.lowering.builder import Builder, Number, Splat, Value
+from placerl.primitives.graph.lowering.rules import rule
 
 
 @rule("gather")

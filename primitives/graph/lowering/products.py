@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from primitives.graph.graph import UnsupportedOperationError, View
-from primitives.graph.lowering.builder import Builder, Number, Value
-from primitives.graph.lowering.rules import rule
+from placerl.primitives.graph.graph import UnsupportedOperationError, View
+from placerl.primitives.graph.lowering.builder import Builder, Number, Value
+from placerl.primitives.graph.lowering.rules import rule
 
 
 @rule("mm", "bmm")

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from primitives.graph.graph import UnsupportedOperationError
-from primitives.graph.lowering.builder import Builder, Number, Value
-from primitives.graph.lowering.rules import RULES, Rule, rule
+from placerl.primitives.graph.graph import UnsupportedOperationError
+from placerl.primitives.graph.lowering.builder import Builder, Number, Value
+from placerl.primitives.graph.lowering.rules import RULES, Rule, rule
 
 
 def _axes(axes: int | Sequence[int] | None) -> Sequence[int]:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from primitives.graph.graph import UnsupportedOperationError
-from primitives.graph.lowering.builder import Builder
+from placerl.primitives.graph.graph import UnsupportedOperationError
+from placerl.primitives.graph.lowering.builder import Builder
 
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from primitives.graph.graph import UnsupportedOperationError, View
-from primitives.graph.lowering.builder import Builder, Number, Splat, Value
-from primitives.graph.lowering.rules import rule
+from placerl.primitives.graph.graph import UnsupportedOperationError, View
+from placerl.primitives.graph.lowering.builder import Builder, Number, Splat, Value
+from placerl.primitives.graph.lowering.rules import rule
 
 
 @rule("view", "reshape", "_unsafe_view")

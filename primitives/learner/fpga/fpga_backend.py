@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from primitives.algorithms import Algorithm, checks
-from primitives.fpga.cycles.gemm import best_dataflow, core_cycles
-from primitives.fpga.devices import catalogue
-from primitives.fpga.gemm.plan import GemmShape
-from primitives.graph.executable import Array, require_supported
-from primitives.graph.graph import Graph, Node
-from primitives.graph.interpreter import ReferenceExecutable
-from primitives.learner.base import Learner
-from primitives.learner.fpga import LANES, pipeline
-from primitives.learner.fpga.pipeline_executable import PipelineExecutable
+from placerl.primitives.algorithms import Algorithm, checks
+from placerl.primitives.fpga.cycles.gemm import best_dataflow, core_cycles
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.fpga.gemm.plan import GemmShape
+from placerl.primitives.graph.executable import Array, require_supported
+from placerl.primitives.graph.graph import Graph, Node
+from placerl.primitives.graph.interpreter import ReferenceExecutable
+from placerl.primitives.learner.base import Learner
+from placerl.primitives.learner.fpga import LANES, pipeline
+from placerl.primitives.learner.fpga.pipeline_executable import PipelineExecutable
 
 SIMULATED = True
 MODELLED = True  # the units of `MODELLED_UNITS` take part in every gradient step
@@ -44,7 +44,7 @@ NODE_KINDS = (
 
 def unavailable_reason() -> str:
     """Return why the hardware cannot be simulated here; empty if it can."""
-    from primitives.fpga.export import toolchain
+    from placerl.primitives.fpga.export import toolchain
 
     return toolchain.unavailable_reason()
 
@@ -100,9 +100,9 @@ class FpgaExecutable(ReferenceExecutable):
             UnsupportedOperationError: no unit has an operation or dtype; the message names it and the user's
                 line.
         """
-        from primitives.fpga.cycles.simulated_units import GemmUnit
-        from primitives.learner.fpga.jobs import job_of
-        from primitives.learner.fpga.programs import INPUT_DTYPES, OPERATIONS
+        from placerl.primitives.fpga.cycles.simulated_units import GemmUnit
+        from placerl.primitives.learner.fpga.jobs import job_of
+        from placerl.primitives.learner.fpga.programs import INPUT_DTYPES, OPERATIONS
 
         for graph in graphs.values():
             require_supported(
@@ -179,7 +179,7 @@ def design_of(algorithm: Algorithm, batch_size: int, device: str) -> str:
         batch_size: transitions per gradient step.
         device: name of the FPGA, such as "u200".
     """
-    from primitives.learner.graph_learner import step_graph
+    from placerl.primitives.learner.graph_learner import step_graph
 
     if pipeline.refusal(algorithm):
         return CORE
@@ -242,7 +242,7 @@ def create(
             the systolic core should have several pipelines.
         UnsupportedOperationError: an operation that the FPGA has no unit for.
     """
-    from primitives.learner.graph_learner import GraphLearner
+    from placerl.primitives.learner.graph_learner import GraphLearner
 
     options: dict[str, Any] = {}
     if side is not None:

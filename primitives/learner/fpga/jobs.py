@@ -21,18 +21,23 @@ from typing import Any
 
 import numpy as np
 
-from primitives.fpga.cycles import simulated_units
-from primitives.fpga.cycles.simulated_units import GemmUnit
-from primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
-from primitives.fpga.gemm.plan import GemmShape
-from primitives.fpga.vector.block_fixed_point import CONVERSION_LATENCY, operand_bits, to_block, to_float
-from primitives.fpga.vector.reduce_unit import reduce_golden, reduction_latency
-from primitives.graph.executable import Array
-from primitives.graph.graph import Node
-from primitives.graph.interpreter import execute_node
-from primitives.learner.fpga import LANES
-from primitives.learner.fpga.programs import stream_program
-from primitives.quantization.fixed_point import exact_matmul
+from placerl.primitives.fpga.cycles import simulated_units
+from placerl.primitives.fpga.cycles.simulated_units import GemmUnit
+from placerl.primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
+from placerl.primitives.fpga.gemm.plan import GemmShape
+from placerl.primitives.fpga.vector.block_fixed_point import (
+    CONVERSION_LATENCY,
+    operand_bits,
+    to_block,
+    to_float,
+)
+from placerl.primitives.fpga.vector.reduce_unit import reduce_golden, reduction_latency
+from placerl.primitives.graph.executable import Array
+from placerl.primitives.graph.graph import Node
+from placerl.primitives.graph.interpreter import execute_node
+from placerl.primitives.learner.fpga import LANES
+from placerl.primitives.learner.fpga.programs import stream_program
+from placerl.primitives.quantization.fixed_point import exact_matmul
 
 
 @dataclass(frozen=True)

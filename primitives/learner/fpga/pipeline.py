@@ -23,13 +23,13 @@ from functools import cache
 from itertools import pairwise
 from math import ceil
 
-from primitives.algorithms import Algorithm
-from primitives.algorithms.networks import Network, parameter_count
-from primitives.fpga.cycles.learner import Pass, difference_terms, gradient_step_passes, map_cycles
-from primitives.fpga.devices import catalogue
-from primitives.fpga.devices.catalogue import FpgaDevice
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
-from primitives.learner.fpga.pipeline_resources import (
+from placerl.primitives.algorithms import Algorithm
+from placerl.primitives.algorithms.networks import Network, parameter_count
+from placerl.primitives.fpga.cycles.learner import Pass, difference_terms, gradient_step_passes, map_cycles
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.fpga.devices.catalogue import FpgaDevice
+from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
+from placerl.primitives.learner.fpga.pipeline_resources import (
     BLOCK_BITS,
     BLOCK_WORDS,
     MOMENT_BITS,
@@ -180,9 +180,9 @@ def gradient_step(
         ValueError: the pipeline does not run the algorithm (`refusal`), or does not fit the device.
         RuntimeError: a simulated pass differs from the closed form of its cycles.
     """
-    from primitives.fpga.cycles.learner import pipeline_cycles, update_cycles
-    from primitives.fpga.cycles.simulated_units import pass_cycles
-    from primitives.fpga.learner_pipeline.update_unit import target_latency
+    from placerl.primitives.fpga.cycles.learner import pipeline_cycles, update_cycles
+    from placerl.primitives.fpga.cycles.simulated_units import pass_cycles
+    from placerl.primitives.fpga.learner_pipeline.update_unit import target_latency
 
     design = best_design(algorithm, batch_size, device, pipelines=pipelines)
     latency = target_latency()
@@ -215,8 +215,8 @@ def accelerator_cycles(design: PipelineDesign, batch_size: int, capacity: int, f
     Returns:
         The cycles; None for a K that is not a power of two, which the accelerator does not have.
     """
-    from primitives.fpga.map_accelerator.settings import AcceleratorSettings
-    from primitives.fpga.map_accelerator.timer import step_cycles
+    from placerl.primitives.fpga.map_accelerator.settings import AcceleratorSettings
+    from placerl.primitives.fpga.map_accelerator.timer import step_cycles
 
     if fanout & (fanout - 1):
         return None

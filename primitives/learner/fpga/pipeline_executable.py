@@ -8,12 +8,12 @@ bit by bit.
 
 from collections.abc import Mapping
 
-from primitives.algorithms import Algorithm
-from primitives.fpga.devices import catalogue
-from primitives.graph.executable import Array
-from primitives.graph.graph import Graph
-from primitives.graph.interpreter import ReferenceExecutable
-from primitives.learner.fpga import pipeline
+from placerl.primitives.algorithms import Algorithm
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.graph.executable import Array
+from placerl.primitives.graph.graph import Graph
+from placerl.primitives.graph.interpreter import ReferenceExecutable
+from placerl.primitives.learner.fpga import pipeline
 
 
 class PipelineExecutable(ReferenceExecutable):

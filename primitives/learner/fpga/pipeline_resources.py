@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from math import ceil
 
-from primitives.fpga.devices.catalogue import FpgaDevice
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
+from placerl.primitives.fpga.devices.catalogue import FpgaDevice
+from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
 
 MULTIPLIER_DSPS = 4  # per 32 x 32 bit product, as Yosys maps it on UltraScale+
 ADAM_DSPS, ADAM_LUTS, ADAM_FLIP_FLOPS = 14, 8_671, 21_025

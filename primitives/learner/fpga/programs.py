@@ -2,8 +2,13 @@
 
 from collections.abc import Sequence
 
-from primitives.fpga.floating_point.operators import COMPOSED, OPERATORS, ProgramBuilder, StreamProgram
-from primitives.graph.graph import COMPARISONS, Instruction, Node
+from placerl.primitives.fpga.floating_point.operators import (
+    COMPOSED,
+    OPERATORS,
+    ProgramBuilder,
+    StreamProgram,
+)
+from placerl.primitives.graph.graph import COMPARISONS, Instruction, Node
 
 LOGIC = frozenset({"logical_not", "logical_and", "logical_or"})
 # The operators of the element-wise units, and operations composed of them.

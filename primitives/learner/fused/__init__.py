@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from primitives.learner import Learner, finite
-from primitives.learner.columns import TERMINATED, WEIGHT, refuse_columns
-from primitives.learner.native.calls import NativeCalls
-from primitives.one_caller import OneCaller, one_at_a_time
-from primitives.replay import ConcurrentReplay
+from placerl.primitives.learner import Learner, finite
+from placerl.primitives.learner.columns import TERMINATED, WEIGHT, refuse_columns
+from placerl.primitives.learner.native.calls import NativeCalls
+from placerl.primitives.one_caller import OneCaller, one_at_a_time
+from placerl.primitives.replay import ConcurrentReplay
 
 _COLUMN, _WEIGHT, _DRAW = range(3)
 
@@ -79,7 +79,7 @@ class FusedSteps(OneCaller):
             sources: (kind, index, name, limit) of each input.
             td_outputs: the position of the TD errors among the outputs of each program.
         """
-        from primitives._native import fused
+        from placerl.primitives._native import fused
 
         return fused.Fused(
             self._replay._native,

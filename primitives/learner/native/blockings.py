@@ -7,7 +7,7 @@ for all (`native/blocking.hpp`). The choice is measured at first use and then ke
 
 from functools import cache
 
-from primitives.measured_choice import measured_choice
+from placerl.primitives.measured_choice import measured_choice
 
 MEASURED_S = 0.15
 """Seconds of the measurement; slow instruction sets need longer, for at least three rounds."""
@@ -25,14 +25,14 @@ def blockings(simd: str = "") -> tuple[int, ...]:
         Six numbers from 0 to 7, one for each memory layout of the operands and size of the product, in the order of
         `Blockings::ways`.
     """
-    from primitives import _native
+    from placerl.primitives import _native
 
     return _blockings(simd or str(_native.simd_level()))
 
 
 @cache
 def _blockings(simd: str) -> tuple[int, ...]:
-    from primitives import _native
+    from placerl.primitives import _native
 
     return measured_choice(
         "blockings",

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import torch
 
-from primitives.algorithms import Algorithm, checks
-from primitives.graph.executable import Array
-from primitives.learner import finite
-from primitives.learner.base import StepOutcome
-from primitives.learner.columns import TERMINATED, WEIGHT
-from primitives.learner.graph_learner import Compile, GraphLearner
-from primitives.learner.native.programs import NativePrograms
+from placerl.primitives.algorithms import Algorithm, checks
+from placerl.primitives.graph.executable import Array
+from placerl.primitives.learner import finite
+from placerl.primitives.learner.base import StepOutcome
+from placerl.primitives.learner.columns import TERMINATED, WEIGHT
+from placerl.primitives.learner.graph_learner import Compile, GraphLearner
+from placerl.primitives.learner.native.programs import NativePrograms
 
 # The checks of a column: `StepCall::Check` in native/step_call.hpp.
 _NO_CHECK, _FINITE, _NOT_NEGATIVE, _IN_UNIT, _BELOW_LIMIT = range(5)
@@ -124,7 +124,7 @@ class NativeCalls(GraphLearner):
         Raises:
             ValueError: the variant is unknown.
         """
-        from primitives import _native
+        from placerl.primitives import _native
 
         checks.one_of("variant", variant, self.algorithm.variants)
         executable = self.programs

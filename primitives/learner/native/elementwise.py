@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from primitives.algorithms.updates import is_second_moment
-from primitives.graph.graph import (
+from placerl.primitives.algorithms.updates import is_second_moment
+from placerl.primitives.graph.graph import (
     Graph,
     Instruction,
     Node,
@@ -218,7 +218,7 @@ class Group:
             executor: the native executor.
             program: number of the program.
         """
-        from primitives import _native
+        from placerl.primitives import _native
 
         numbers = {name: i for i, name in enumerate(_native.learner.OP_NAMES.split())}
         inputs = len(self._node.inputs)

@@ -18,9 +18,9 @@ results (`native/subnormals.hpp`). Integers inside element-wise programs are exa
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from primitives.algorithms import checks
-from primitives.graph.executable import Array, copy_node, require_supported, with_dense_outputs
-from primitives.graph.graph import (
+from placerl.primitives.algorithms import checks
+from placerl.primitives.graph.executable import Array, copy_node, require_supported, with_dense_outputs
+from placerl.primitives.graph.graph import (
     ALIGNMENT_BYTES,
     ARITY,
     ITEM_BYTES,
@@ -33,11 +33,11 @@ from primitives.graph.graph import (
     merged_dimensions,
     plan,
 )
-from primitives.learner.finite import result_name
-from primitives.learner.native.blockings import blockings as measured_blockings
-from primitives.learner.native.elementwise import LANES, Group, require_float_arithmetic
-from primitives.learner.native.layout import with_epilogues, with_own_layouts
-from primitives.learner.native.programs import PART_NS, NativePrograms
+from placerl.primitives.learner.finite import result_name
+from placerl.primitives.learner.native.blockings import blockings as measured_blockings
+from placerl.primitives.learner.native.elementwise import LANES, Group, require_float_arithmetic
+from placerl.primitives.learner.native.layout import with_epilogues, with_own_layouts
+from placerl.primitives.learner.native.programs import PART_NS, NativePrograms
 
 DTYPES = ("float32", "int32", "int64", "bool", "uint8")
 SIMD = ("", "avx512", "avx2", "portable")
@@ -79,7 +79,7 @@ class NativeExecutable(NativePrograms):
                 line.
             ValueError: the processor lacks the instruction set or the kind of products, or `threads` is out of range.
         """
-        from primitives import _native
+        from placerl.primitives import _native
 
         super().__init__(graphs)
         checks.one_of("simd", simd, SIMD)

@@ -7,11 +7,11 @@ multiply-adds of 16 bits from a trained state (1,000 steps) and 334 million from
 
 from collections.abc import Mapping
 
-from primitives.graph.executable import Array
-from primitives.learner.aware_training import FixedPointLearner
-from primitives.learner.base import StepOutcome
-from primitives.learner.fixed_point_policy import ACT
-from primitives.learner.native.calls import NativeCalls
+from placerl.primitives.graph.executable import Array
+from placerl.primitives.learner.aware_training import FixedPointLearner
+from placerl.primitives.learner.base import StepOutcome
+from placerl.primitives.learner.fixed_point_policy import ACT
+from placerl.primitives.learner.native.calls import NativeCalls
 
 
 class NativeFixedPointLearner(FixedPointLearner, NativeCalls):

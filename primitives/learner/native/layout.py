@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
-from primitives.graph.graph import Graph, Node, View
+from placerl.primitives.graph.graph import Graph, Node, View
 
 MayMove = Callable[[tuple[Sequence[View], Sequence[View]]], bool]
 

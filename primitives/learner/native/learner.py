@@ -10,12 +10,12 @@ from functools import partial
 
 import numpy as np
 
-from primitives.algorithms import Algorithm
-from primitives.graph.executable import Array
-from primitives.graph.graph import Graph, UnsupportedOperationError
-from primitives.learner.acting import acting_by, acting_graph, exploring_graph
-from primitives.learner.native.calls import NativeCalls
-from primitives.learner.native.executable import NativeExecutable
+from placerl.primitives.algorithms import Algorithm
+from placerl.primitives.graph.executable import Array
+from placerl.primitives.graph.graph import Graph, UnsupportedOperationError
+from placerl.primitives.learner.acting import acting_by, acting_graph, exploring_graph
+from placerl.primitives.learner.native.calls import NativeCalls
+from placerl.primitives.learner.native.executable import NativeExecutable
 
 _ACT, _EXPLORE = "act", "explore"
 

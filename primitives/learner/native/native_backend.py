@@ -5,14 +5,14 @@ The module `executable` describes how it runs a gradient step, and `learner` how
 
 from collections.abc import Mapping
 
-from primitives.algorithms import Algorithm, checks
-from primitives.graph.executable import Executable
-from primitives.graph.graph import Graph
-from primitives.interrupts import whole_imports
-from primitives.learner.base import Learner
-from primitives.learner.native.executable import PRODUCTS, NativeExecutable
-from primitives.learner.native.learner import NativeLearner
-from primitives.quantization.precision import BFLOAT_16
+from placerl.primitives.algorithms import Algorithm, checks
+from placerl.primitives.graph.executable import Executable
+from placerl.primitives.graph.graph import Graph
+from placerl.primitives.interrupts import whole_imports
+from placerl.primitives.learner.base import Learner
+from placerl.primitives.learner.native.executable import PRODUCTS, NativeExecutable
+from placerl.primitives.learner.native.learner import NativeLearner
+from placerl.primitives.quantization.precision import BFLOAT_16
 
 IN_BFLOAT_16 = PRODUCTS[1:]
 PRECISIONS = (BFLOAT_16,)
@@ -23,7 +23,7 @@ def unavailable_reason() -> str:
     """Return why this backend cannot be used here; empty if it can."""
     try:
         with whole_imports():
-            from primitives import _native  # noqa: F401
+            from placerl.primitives import _native  # noqa: F401
     except ImportError as error:
         return f"the native extension is not built: {error}"
     return ""

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from primitives.graph.executable import Array, Executable
-from primitives.graph.graph import Buffer
+from placerl.primitives.graph.executable import Array, Executable
+from placerl.primitives.graph.graph import Buffer
 
 # a guess, not tuned: CartPole's steps at B = 2048 are no faster when their small operations are shared
 PART_NS = 1500.0

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from primitives import opencl_runtime
-from primitives.algorithms import Algorithm
-from primitives.graph.executable import Array, Executable, require_supported, with_dense_outputs
-from primitives.graph.graph import ALIGNMENT_BYTES, ITEM_BYTES, Graph, plan
-from primitives.learner.base import Learner
-from primitives.learner.opencl import source
-from primitives.one_caller import OwnProcess
-from primitives.replay.device import DeviceBatch
-from primitives.replay.device.packed_rows import Place
+from placerl.primitives import opencl_runtime
+from placerl.primitives.algorithms import Algorithm
+from placerl.primitives.graph.executable import Array, Executable, require_supported, with_dense_outputs
+from placerl.primitives.graph.graph import ALIGNMENT_BYTES, ITEM_BYTES, Graph, plan
+from placerl.primitives.learner.base import Learner
+from placerl.primitives.learner.opencl import source
+from placerl.primitives.one_caller import OwnProcess
+from placerl.primitives.replay.device import DeviceBatch
+from placerl.primitives.replay.device.packed_rows import Place
 
 
 def unavailable_reason() -> str:
@@ -228,7 +228,7 @@ def create(algorithm: Algorithm, *, device: str | int = "cpu", batch_size: int, 
     Raises:
         ValueError: there is no such device.
     """
-    from primitives.learner.graph_learner import GraphLearner
+    from placerl.primitives.learner.graph_learner import GraphLearner
 
     opencl_runtime.choose_for_learner(device)  # before the step is traced
     return GraphLearner(

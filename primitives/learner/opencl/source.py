@@ -11,8 +11,8 @@ from math import prod
 
 import numpy as np
 
-from primitives.algorithms.updates import is_second_moment
-from primitives.graph.graph import COMPARISONS, ITEM_BYTES, Buffer, Instruction, Node, View
+from placerl.primitives.algorithms.updates import is_second_moment
+from placerl.primitives.graph.graph import COMPARISONS, ITEM_BYTES, Buffer, Instruction, Node, View
 
 TYPES = {
     "float32": "float",

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from primitives.learner import Learner
-from primitives.learner.fused import FusedSteps
-from primitives.one_caller import one_at_a_time
-from primitives.replay import ConcurrentReplay
+from placerl.primitives.learner import Learner
+from placerl.primitives.learner.fused import FusedSteps
+from placerl.primitives.one_caller import one_at_a_time
+from placerl.primitives.replay import ConcurrentReplay
 
 
 class RelaxedSteps(FusedSteps):
@@ -50,7 +50,7 @@ class RelaxedSteps(FusedSteps):
         super().__init__(replay, learner)
 
     def _in_native(self, sources: list[tuple[int, int, str, int]], td_outputs: list[int]) -> Any:
-        from primitives._native import relaxed
+        from placerl.primitives._native import relaxed
 
         return relaxed.Relaxed(
             self._replay._native,

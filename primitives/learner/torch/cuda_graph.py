@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from primitives.algorithms import Algorithm, StepResult, tree
-from primitives.learner.torch.device_inputs import DeviceInputs
-from primitives.learner.torch.in_place import InPlaceUpdates, SplitUpdates
-from primitives.replay.device import DeviceBatch
+from placerl.primitives.algorithms import Algorithm, StepResult, tree
+from placerl.primitives.learner.torch.device_inputs import DeviceInputs
+from placerl.primitives.learner.torch.in_place import InPlaceUpdates, SplitUpdates
+from placerl.primitives.replay.device import DeviceBatch
 
 WARM_UP_STEPS = 3
 

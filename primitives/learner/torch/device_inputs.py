@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from primitives.replay.device import DeviceBatch
-from primitives.replay.device.packed_rows import Place
+from placerl.primitives.replay.device import DeviceBatch
+from placerl.primitives.replay.device.packed_rows import Place
 
 _ALIGNMENT_BYTES = 256
 

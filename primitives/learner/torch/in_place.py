@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from primitives.algorithms.networks import Parameters
-from primitives.algorithms.updates import AdamState, Auxiliary, Batch, Loss, Updates
+from placerl.primitives.algorithms.networks import Parameters
+from placerl.primitives.algorithms.updates import AdamState, Auxiliary, Batch, Loss, Updates
 
 
 class InPlaceUpdates(Updates):

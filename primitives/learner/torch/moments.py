@@ -4,8 +4,8 @@ from typing import Any
 
 from torch import Tensor
 
-from primitives.algorithms import tree
-from primitives.algorithms.updates import is_second_moment
+from placerl.primitives.algorithms import tree
+from placerl.primitives.algorithms.updates import is_second_moment
 
 _ALIGNMENT = 64  # elements, so that each parameter's moments begin as an own tensor would
 

@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from primitives.algorithms import Algorithm, StepResult, checks, tree
-from primitives.learner.base import Learner, StepOutcome, checked_state
-from primitives.learner.torch.cuda_graph import CapturedStep
-from primitives.learner.torch.device_inputs import DeviceInputs
-from primitives.learner.torch.in_place import InPlaceUpdates, SplitUpdates
-from primitives.learner.torch.moments import in_one_tensor, second_moments
-from primitives.replay.device import DeviceBatch
+from placerl.primitives.algorithms import Algorithm, StepResult, checks, tree
+from placerl.primitives.learner.base import Learner, StepOutcome, checked_state
+from placerl.primitives.learner.torch.cuda_graph import CapturedStep
+from placerl.primitives.learner.torch.device_inputs import DeviceInputs
+from placerl.primitives.learner.torch.in_place import InPlaceUpdates, SplitUpdates
+from placerl.primitives.learner.torch.moments import in_one_tensor, second_moments
+from placerl.primitives.replay.device import DeviceBatch
 
 MODES = ("eager", "tuned", "compiled", "graph")
 

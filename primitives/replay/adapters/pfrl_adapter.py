@@ -1,6 +1,6 @@
 """The native sum tree in PFRL 0.4.0's prioritised replay.
 
-    from primitives.replay.adapters.pfrl_adapter import PrioritizedReplayBuffer
+    from placerl.primitives.replay.adapters.pfrl_adapter import PrioritizedReplayBuffer
     replay_buffer = PrioritizedReplayBuffer(10**6, alpha=0.6, beta0=0.4, betasteps=10**5)
     agent = pfrl.agents.DoubleDQN(q_function, optimizer, replay_buffer, gamma, explorer)
 
@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 from pfrl import replay_buffers
 
-from primitives import sum_tree
-from primitives.replay.adapters.segment_tree import drawable
+from placerl.primitives import sum_tree
+from placerl.primitives.replay.adapters.segment_tree import drawable
 
 
 def _global_seed() -> int:

@@ -1,6 +1,6 @@
 """The native sum tree in RLlib 2.60's prioritised episode replay (new API stack).
 
-    from primitives.replay.adapters.rllib_adapter import PrioritizedEpisodeReplayBuffer
+    from placerl.primitives.replay.adapters.rllib_adapter import PrioritizedEpisodeReplayBuffer
     algorithm = SACConfig().environment("Pendulum-v1").build_algo()
     algorithm.local_replay_buffer = PrioritizedEpisodeReplayBuffer(50_000, alpha=0.6)
 
@@ -8,7 +8,7 @@ The buffer is set after the algorithm is built, because SAC's configuration acce
 stays in the configuration. DQN's accepts the class by its name:
 
     DQNConfig().training(replay_buffer_config={
-        "type": "primitives.replay.adapters.rllib_adapter.PrioritizedEpisodeReplayBuffer",
+        "type": "placerl.primitives.replay.adapters.rllib_adapter.PrioritizedEpisodeReplayBuffer",
         "capacity": 50_000, "alpha": 0.6, "beta": 0.4})
 
 RLlib keeps its episodes and cuts them into transitions when it samples. Priorities are stored in this project's
@@ -37,11 +37,11 @@ import numpy.typing as npt
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.utils.replay_buffers import prioritized_episode_buffer
 
-from primitives.replay.adapters.segment_tree import SegmentTree
-from primitives.replay.adapters.unanswered import WarnsUnanswered
-from primitives.replay.base import EMPTY
-from primitives.replay.prioritized import PRIORITY_MIN, checked_beta, importance_weights
-from primitives.sum_tree.base import checked_integer
+from placerl.primitives.replay.adapters.segment_tree import SegmentTree
+from placerl.primitives.replay.adapters.unanswered import WarnsUnanswered
+from placerl.primitives.replay.base import EMPTY
+from placerl.primitives.replay.prioritized import PRIORITY_MIN, checked_beta, importance_weights
+from placerl.primitives.sum_tree.base import checked_integer
 
 TD_ERROR_MIN = 1e-12
 """The smallest |TD error| that RLlib uses; smaller ones are raised to it."""

@@ -3,8 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from primitives import sum_tree
-from primitives.replay.prioritized import PRIORITY_MIN
+from placerl.primitives import sum_tree
+from placerl.primitives.replay.prioritized import PRIORITY_MIN
 
 
 def drawable(priorities: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -1,6 +1,6 @@
 """The native sum tree in tianshou 2.0.1's prioritised replay.
 
-    from primitives.replay.adapters.tianshou_adapter import PrioritizedVectorReplayBuffer
+    from placerl.primitives.replay.adapters.tianshou_adapter import PrioritizedVectorReplayBuffer
     buffer = PrioritizedVectorReplayBuffer(20_000, buffer_num=8, alpha=0.6, beta=0.4)
     collector = Collector[CollectStats](algorithm, envs, buffer)
 
@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from tianshou import data
 
-from primitives.replay.adapters.segment_tree import SegmentTree
-from primitives.replay.adapters.unanswered import WarnsUnanswered
+from placerl.primitives.replay.adapters.segment_tree import SegmentTree
+from placerl.primitives.replay.adapters.unanswered import WarnsUnanswered
 
 
 class _NativeTree(WarnsUnanswered):

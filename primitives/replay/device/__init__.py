@@ -7,9 +7,9 @@
 `primitives.replay.Storage` is the reference: a `DeviceStorage` returns the same items.
 """
 
-from primitives import backend as _backend
-from primitives.backend import BackendStatus
-from primitives.replay.device.device_storage import DeviceBatch, DeviceStorage, RowMemory
+from placerl.primitives import backend as _backend
+from placerl.primitives.backend import BackendStatus
+from placerl.primitives.replay.device.device_storage import DeviceBatch, DeviceStorage, RowMemory
 
 __all__ = ["BackendStatus", "DeviceBatch", "DeviceStorage", "RowMemory", "backends", "memory"]
 

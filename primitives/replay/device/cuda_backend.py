@@ -6,9 +6,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from primitives.replay.device.device_storage import Gather, RowMemory, memory_of
-from primitives.replay.device.packed_rows import kernel_source
-from primitives.sum_tree import cuda_backend as cuda_tree
+from placerl.primitives.replay.device.device_storage import Gather, RowMemory, memory_of
+from placerl.primitives.replay.device.packed_rows import kernel_source
+from placerl.primitives.sum_tree import cuda_backend as cuda_tree
 
 PRELUDE = """
 #define BYTE unsigned char

@@ -7,10 +7,10 @@ from weakref import WeakSet
 import numpy as np
 import numpy.typing as npt
 
-from primitives import backend as _backend
-from primitives.one_caller import OwnProcessLock
-from primitives.replay.device.packed_rows import PackedRows, Place
-from primitives.replay.storage import FieldSpec, Storage, as_indices
+from placerl.primitives import backend as _backend
+from placerl.primitives.one_caller import OwnProcessLock
+from placerl.primitives.replay.device.packed_rows import PackedRows, Place
+from placerl.primitives.replay.storage import FieldSpec, Storage, as_indices
 
 _OF_THE_PROCESS = frozenset(
     [

@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from primitives import opencl_runtime
-from primitives.replay.device.device_storage import Gather, RowMemory, memory_of
-from primitives.replay.device.packed_rows import kernel_source
+from placerl.primitives import opencl_runtime
+from placerl.primitives.replay.device.device_storage import Gather, RowMemory, memory_of
+from placerl.primitives.replay.device.packed_rows import kernel_source
 
 PRELUDE = """
 #define BYTE uchar

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from primitives.replay.storage import FieldSpec
+from placerl.primitives.replay.storage import FieldSpec
 
 WORD_BYTES = 4
 ROW_ALIGNMENT_BYTES = 8

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from primitives.sum_tree.own_process import OwnProcessSumTree
+from placerl.primitives.sum_tree.own_process import OwnProcessSumTree
 
 # The largest batch: positions in a batch are kept in 32-bit integers.
 BATCH_MAX = 2**31 - 2

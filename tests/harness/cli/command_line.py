@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core.provenance import Provenance
-from harness.store.store import Measurement, Store
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.store.store import Measurement, Store
 
 
 @dataclass(frozen=True)

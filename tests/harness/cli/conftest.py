@@ -2,9 +2,9 @@
 
 import pytest
 
-from harness import cli
-from harness.measure.noise import Noise
-from harness.platforms import this_machine
+from placerl.harness import cli
+from placerl.harness.measure.noise import Noise
+from placerl.harness.platforms import this_machine
 from tests.harness.cli.command_line import Outcome, Placerl
 
 

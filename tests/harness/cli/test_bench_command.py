@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from harness.cli import bench_command
+from placerl.harness.cli import bench_command
 from tests.harness.cli.command_line import Placerl, refused
 
 
@@ -42,7 +42,7 @@ def test_a_new_file_is_a_benchmark(placerl: Placerl, tmp_path: Path, monkeypatch
         'def main(text: str = "x") -> None:\n    """Say it."""\n    print(text)\n'
     )
     monkeypatch.setattr(bench_command, "FOLDER", tmp_path)
-    monkeypatch.setattr("harness.cli.bench.__path__", [str(tmp_path)])
+    monkeypatch.setattr("placerl.harness.cli.bench.__path__", [str(tmp_path)])
     assert placerl("bench", "--list").out.split() == ["my-own", "Say", "it."]
     assert placerl("bench", "my-own", "--text", "said").out == "said\n"
 
@@ -52,7 +52,7 @@ def _without_benchmarks(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     there = importlib.import_module
 
     def absent(name: str, *arguments: str) -> ModuleType:
-        if name.startswith("harness.cli.bench."):
+        if name.startswith("placerl.harness.cli.bench."):
             raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
         return there(name, *arguments)
 
@@ -70,6 +70,6 @@ def test_a_benchmark_whose_package_is_not_installed_names_the_extra(
 def test_a_module_of_the_projects_own_that_is_missing_is_no_mistake_of_the_user(
     placerl: Placerl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _without_benchmarks(monkeypatch, "harness.cluster")
+    _without_benchmarks(monkeypatch, "placerl.harness.cluster")
     with pytest.raises(ModuleNotFoundError):
         placerl("bench", "cluster")

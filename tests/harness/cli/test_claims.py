@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import papers
-from harness.store.store import Store
+from placerl.harness import papers
+from placerl.harness.store.store import Store
 from tests.harness.cli.command_line import Placerl, refused
 
 

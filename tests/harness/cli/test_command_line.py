@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import cli
-from harness.cli import app, doctor_command
-from harness.cli.common import print_rows
-from harness.core.provenance import Provenance
-from harness.store.store import Measurement
+from placerl.harness import cli
+from placerl.harness.cli import app, doctor_command
+from placerl.harness.cli.common import print_rows
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.store.store import Measurement
 from tests.harness.cli.command_line import Placerl, refused
 
 USERS_KNOW = {
@@ -57,7 +57,7 @@ def test_help_lists_every_command_with_what_it_does(
 
 def test_a_new_file_is_a_command(placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "say_it_command.py").write_text(
-        "from harness.cli.app import app\n\n\n"
+        "from placerl.harness.cli.app import app\n\n\n"
         '@app.command("say-it")\ndef say_it(text: str = "x") -> None:\n    """Say it."""\n    print(text)\n'
     )
     monkeypatch.setattr(app.app, "registered_commands", [])

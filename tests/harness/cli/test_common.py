@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from harness import workloads
-from harness.cli import common
-from harness.core.progress import silent
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.mapping import DEFAULT_STRATEGY
-from harness.measure import control_groups
-from harness.measure.noise import Noise
-from harness.plan import plan, tiers
-from harness.platforms import this_machine
-from harness.store.store import Run, Store
-from harness.workloads import Workload
+from placerl.harness import workloads
+from placerl.harness.cli import common
+from placerl.harness.core.progress import silent
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping import DEFAULT_STRATEGY
+from placerl.harness.measure import control_groups
+from placerl.harness.measure.noise import Noise
+from placerl.harness.plan import plan, tiers
+from placerl.harness.platforms import this_machine
+from placerl.harness.store.store import Run, Store
+from placerl.harness.workloads import Workload
 from tests.harness.measure import trees
 
 CARTPOLE, QUICK = workloads.load("cartpole-dqn"), tiers.tier("quick")
@@ -112,7 +112,7 @@ def test_a_prediction_states_the_quota_and_the_noise_under_which_it_was_made(
     trees.write(tmp_path, **{"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "150000"})
     monkeypatch.setattr(control_groups, "ROOT", tmp_path)
     noise = Noise(1.5, 1.5, 1.0, 1.0, 0.8, 0.0, 1.0, None)
-    monkeypatch.setattr("harness.measure.conditions.last_noise", lambda: noise)
+    monkeypatch.setattr("placerl.harness.measure.conditions.last_noise", lambda: noise)
     monkeypatch.setattr(plan.predict, "measurements", lambda *_: [CHOICE])
     (row,) = plan.prediction_cell(CARTPOLE, 32).measure(run, silent)
     assert row.details["conditions"] == {"quota_cores": 1.5, "noise": noise.to_json()}

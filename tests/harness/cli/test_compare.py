@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import compare_command
-from harness.cli.common import named_baselines
-from harness.core.progress import Report
-from harness.core.row import Measurement
-from harness.store.cell import Cell
-from harness.store.store import Run
+from placerl.harness.cli import compare_command
+from placerl.harness.cli.common import named_baselines
+from placerl.harness.core.progress import Report
+from placerl.harness.core.row import Measurement
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.store import Run
 from tests.harness.cli.command_line import Placerl, refused
 
 

@@ -3,8 +3,8 @@
 import pytest
 from typer.testing import CliRunner
 
-from harness import workloads
-from harness.cli.app import app, commands
+from placerl.harness import workloads
+from placerl.harness.cli.app import app, commands
 
 
 def completed(line: str) -> list[str]:

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from primitives.fpga.devices import catalogue
-from primitives.learner.fpga import pipeline, pipeline_resources
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.learner.fpga import pipeline, pipeline_resources
 from tests.harness.cli.command_line import Placerl, refused
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from harness import workloads
-from harness.mapping import STRATEGIES
-from harness.measure.timed_case import Timing
-from harness.platforms.available_memory import NotEnoughMemory
+from placerl.harness import workloads
+from placerl.harness.mapping import STRATEGIES
+from placerl.harness.measure.timed_case import Timing
+from placerl.harness.platforms.available_memory import NotEnoughMemory
 from tests.harness.cli.command_line import Placerl, refused
 from tests.harness.validate.achieved import unmoved
 
@@ -29,7 +29,7 @@ def test_too_little_memory_is_one_line_and_no_traceback(
     def full(*_: object, **__: object) -> None:
         raise NotEnoughMemory("needs 4 GB")
 
-    monkeypatch.setattr("harness.profile.measured.measure.measure", full)
+    monkeypatch.setattr("placerl.harness.profile.measured.measure.measure", full)
     outcome = placerl(command, "cartpole-dqn", "--results", str(tmp_path))
     assert outcome.status == 1
     assert outcome.err.strip().splitlines()[-1] == "placerl: not run: needs 4 GB"
@@ -43,7 +43,7 @@ def test_a_backend_that_fails_is_an_exit_status(
         names = [case.name for case in cases]
         return {name: Timing(name, "failed", "check: wrong") for name in names}
 
-    monkeypatch.setattr("harness.profile.measured.measure.measure", measured)
+    monkeypatch.setattr("placerl.harness.profile.measured.measure.measure", measured)
     assert placerl("profile", "cartpole-dqn", "--results", str(tmp_path)).status == 1
 
 
@@ -173,7 +173,7 @@ def test_precisions_are_profiled_and_mapped_where_asked_for_and_stored_apart(
         names = [f"{case.name}{part}" for case in cases for part in parts]
         return {name: Timing(name, "ok", "", unmoved(1e-3), 1e-3, 1e-3, 1e-3, 1, (0,)) for name in names}
 
-    monkeypatch.setattr("harness.profile.measured.measure.measure", measured)
+    monkeypatch.setattr("placerl.harness.profile.measured.measure.measure", measured)
     common = ("cartpole-dqn", "--batch-size", "32", "--results", str(tmp_path))
     asked = ("--precision", "dynamic", "--precision", "float32", "--precision", "fixed32")
     floats = json.loads(placerl("profile", *common, "--json").out)

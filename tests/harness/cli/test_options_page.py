@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import bench_command, options_page
-from harness.cli.app import commands
+from placerl.harness.cli import bench_command, options_page
+from placerl.harness.cli.app import commands
 
 ROOT = Path(__file__).parents[3]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness import cli
-from harness.cli import plan_table
-from harness.compare import registry
-from harness.plan import plan
-from harness.plan.tiers import TIERS, Tier
-from harness.platforms.this_machine import Machine
-from harness.store.cell import Cell
+from placerl.harness import cli
+from placerl.harness.cli import plan_table
+from placerl.harness.compare import registry
+from placerl.harness.plan import plan
+from placerl.harness.plan.tiers import TIERS, Tier
+from placerl.harness.platforms.this_machine import Machine
+from placerl.harness.store.cell import Cell
 
 TINY = Tier("tiny", ("cartpole-dqn",), (32,), profile_s=60, experiment_s=60, run_s=120, compare_s=30, seeds=2)
 

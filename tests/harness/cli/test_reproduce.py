@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from harness.cli import reproduce_command
-from harness.core.provenance import Provenance
-from harness.core.revision import revision
-from harness.core.row import Measurement
-from harness.plan import plan, tiers
-from harness.platforms import this_machine
-from harness.platforms.available_memory import NotEnoughMemory
-from harness.store.cell import Cell
-from harness.store.store import Store
+from placerl.harness.cli import reproduce_command
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.revision import revision
+from placerl.harness.core.row import Measurement
+from placerl.harness.plan import plan, tiers
+from placerl.harness.platforms import this_machine
+from placerl.harness.platforms.available_memory import NotEnoughMemory
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.store import Store
 from tests.harness.cli.command_line import Placerl, refused
 from tests.harness.papers.rows import profiled
 
@@ -37,9 +37,9 @@ def test_the_plan_its_time_and_what_is_left_out_are_told_first(
 ) -> None:
     """On a cluster as on one machine; the cluster's own part is tested in `tests/harness/cluster`."""
     if arguments:
-        pytest.importorskip("harness.cluster.cells")
-        monkeypatch.setattr("harness.cluster.connection.connected", lambda address: nullcontext())
-        monkeypatch.setattr("harness.cluster.cells.execute", lambda *_, **__: [])
+        pytest.importorskip("placerl.harness.cluster.cells")
+        monkeypatch.setattr("placerl.harness.cluster.connection.connected", lambda address: nullcontext())
+        monkeypatch.setattr("placerl.harness.cluster.cells.execute", lambda *_, **__: [])
     monkeypatch.setattr(plan, "plan", lambda tier: CELLS)
     monkeypatch.setattr(reproduce_command, "write_report", lambda *_: None)
     monkeypatch.setattr(reproduce_command.plan_table, "left_out", lambda _: iter(["everything on a GPU"]))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from primitives.fpga.tools.blocks import BLOCKS
+from placerl.primitives.fpga.tools.blocks import BLOCKS
 from tests.harness.cli.command_line import Placerl, refused
 
 
@@ -33,7 +33,7 @@ def test_rtl_writes_verilog(placerl: Placerl, tmp_path: Path) -> None:
 def test_rtl_refuses_a_folder_that_cannot_be_written_before_it_exports(
     placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    verilog = pytest.importorskip("primitives.fpga.export.verilog")
+    verilog = pytest.importorskip("placerl.primitives.fpga.export.verilog")
     monkeypatch.setattr(verilog, "export", lambda *_: pytest.fail("exported"))
     (tmp_path / "file").write_text("in the way")
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from harness.cli import run_command
-from harness.mapping import DEFAULT_STRATEGY
-from harness.platforms.energy import EnergyMeter
-from harness.runtime import measured_run
-from harness.runtime.training import Progress, Training
-from harness.runtime.units.unit import UnitError
-from harness.workloads.schema import Seed
+from placerl.harness.cli import run_command
+from placerl.harness.mapping import DEFAULT_STRATEGY
+from placerl.harness.platforms.energy import EnergyMeter
+from placerl.harness.runtime import measured_run
+from placerl.harness.runtime.training import Progress, Training
+from placerl.harness.runtime.units.unit import UnitError
+from placerl.harness.workloads.schema import Seed
 from tests.harness.cli.command_line import Placerl, refused
 from tests.harness.papers.rows import predicted, trained
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from harness.cli import summary
-from harness.papers import Outcome
-from harness.report import reading
+from placerl.harness.cli import summary
+from placerl.harness.papers import Outcome
+from placerl.harness.report import reading
 from tests.harness.cli.command_line import Placerl
 from tests.harness.report import sample
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from harness.cli import map_command, validate_command
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.mapping import Loop
-from harness.validate.rows import HERE
+from placerl.harness.cli import map_command, validate_command
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping import Loop
+from placerl.harness.validate.rows import HERE
 from tests.harness.validate.achieved import NEVER_FUSED, choice, ran, regrets_of, training_row
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from typer.main import get_group
 
-from harness.cli.app import app
+from placerl.harness.cli.app import app
 from tests.harness.cli.command_line import Placerl, refused
 
 

@@ -15,8 +15,8 @@ def start_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Mac
     """Starts a cluster whose head has no machine, and a node for each dict of resources."""
     import ray
 
-    from harness.cli.bench.cluster_bench import head_alone
-    from harness.cluster.connection import on_loopback
+    from placerl.harness.cli.bench.cluster_bench import head_alone
+    from placerl.harness.cluster.connection import on_loopback
 
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     folder = tempfile.mkdtemp(prefix="placerl-ray-")

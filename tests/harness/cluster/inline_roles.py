@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from harness.cluster import roles, training
+from placerl.harness.cluster import roles, training
 
 
 class _Call:

@@ -16,25 +16,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import workloads
-from harness.core.errors import UserError
-from harness.core.progress import Report, silent
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.plan import plan as reproduce
-from harness.plan import tiers
-from harness.platforms import available_memory, this_machine
-from harness.store.cell import Cell
-from harness.store.store import Run, Store
-from harness.validate import plan as validate
+from placerl.harness import workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import Report, silent
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.plan import plan as reproduce
+from placerl.harness.plan import tiers
+from placerl.harness.platforms import available_memory, this_machine
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.store import Run, Store
+from placerl.harness.validate import plan as validate
 
 ray = pytest.importorskip("ray", reason="needs the extra 'cluster'")
 
 from ray.cluster_utils import Cluster  # noqa: E402
 
-from harness.cluster import cells as on_cluster  # noqa: E402
-from harness.cluster import connection  # noqa: E402
-from harness.cluster.connection import MACHINE, RESTARTS, connected  # noqa: E402
+from placerl.harness.cluster import cells as on_cluster  # noqa: E402
+from placerl.harness.cluster import connection  # noqa: E402
+from placerl.harness.cluster.connection import MACHINE, RESTARTS, connected  # noqa: E402
 
 pytestmark = [
     pytest.mark.slow,

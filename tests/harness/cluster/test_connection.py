@@ -14,10 +14,10 @@ ray = pytest.importorskip("ray", reason="needs the extra 'cluster'")
 
 from ray._private import ray_constants  # noqa: E402
 
-from harness.cli.bench import cluster_bench  # noqa: E402
-from harness.cluster import connection  # noqa: E402
-from harness.cluster.connection import MACHINE, connected, on_loopback  # noqa: E402
-from harness.core.errors import UserError  # noqa: E402
+from placerl.harness.cli.bench import cluster_bench  # noqa: E402
+from placerl.harness.cluster import connection  # noqa: E402
+from placerl.harness.cluster.connection import MACHINE, connected, on_loopback  # noqa: E402
+from placerl.harness.core.errors import UserError  # noqa: E402
 
 
 def setting() -> tuple[bool, str | None]:

@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 pytest.importorskip("ray", reason="needs the extra 'cluster'")
 
-from harness.cli.app import app
-from harness.core.errors import UserError
-from harness.store.store import Store
+from placerl.harness.cli.app import app
+from placerl.harness.core.errors import UserError
+from placerl.harness.store.store import Store
 
 RUN = ["run", "cartpole-dqn", "--mapping", "native-native-cpu", "--ray", "local", "--json"]
 
@@ -28,7 +28,7 @@ RUN = ["run", "cartpole-dqn", "--mapping", "native-native-cpu", "--ray", "local"
 def test_what_does_not_fit_is_refused_and_nothing_is_written(
     more: list[str], said: str, tmp_path: Path
 ) -> None:
-    import harness.cli  # noqa: F401
+    import placerl.harness.cli  # noqa: F401
 
     results = tmp_path / "results"
     outcome = CliRunner().invoke(app, [*RUN, *more, "--results", str(results)])
@@ -41,7 +41,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(
 @pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_rows_say_how_many_of_each_role_there_were(tmp_path: Path) -> None:
-    import harness.cli  # noqa: F401
+    import placerl.harness.cli  # noqa: F401
 
     more = ["--actors", "2", "--shards", "2", "--steps", "200", "--results", str(tmp_path)]
     outcome = CliRunner().invoke(app, [*RUN, *more])

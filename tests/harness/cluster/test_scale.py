@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("simpy", reason="needs the extra 'cluster'")
 
-from harness.cli.bench import scale_bench as command
-from harness.cluster import scale
-from harness.cluster.scale import (
+from placerl.harness.cli.bench import scale_bench as command
+from placerl.harness.cluster import scale
+from placerl.harness.cluster.scale import (
     FEWEST_CYCLES,
     SPREAD,
     Service,
@@ -20,8 +20,8 @@ from harness.cluster.scale import (
     simulate_cells,
     simulate_training,
 )
-from harness.core.progress import silent
-from harness.core.provenance import Provenance
+from placerl.harness.core.progress import silent
+from placerl.harness.core.provenance import Provenance
 
 SERVICE = Service(
     cell_s=10.0,

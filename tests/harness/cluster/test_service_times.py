@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("ray", reason="needs the extra 'cluster'")
 
-from harness import workloads
-from harness.cluster import service_times
-from harness.mapping import Mapping
+from placerl.harness import workloads
+from placerl.harness.cluster import service_times
+from placerl.harness.mapping import Mapping
 from tests.harness.cluster.inline_roles import each_timed_part_takes_a_second, without_ray
 
 CALL_S = 0.125

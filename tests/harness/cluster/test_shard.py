@@ -10,12 +10,12 @@ from scipy import stats
 
 pytest.importorskip("ray", reason="needs the extra 'cluster'")
 
-from harness import workloads
-from harness.cluster.shard import Drawn, SampleHandle, Shard, ShardSummary, dealt, whole_batches
-from harness.cluster.training import shard_of
-from harness.mapping import Mapping
-from harness.runtime import compose
-from primitives.replay.prioritized import importance_weights
+from placerl.harness import workloads
+from placerl.harness.cluster.shard import Drawn, SampleHandle, Shard, ShardSummary, dealt, whole_batches
+from placerl.harness.cluster.training import shard_of
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime import compose
+from placerl.primitives.replay.prioritized import importance_weights
 
 NATIVE = Mapping.parse("native-native-cpu")
 BATCH, BATCHES, LEARNERS = 32, 40, 2

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 ray = pytest.importorskip("ray", reason="needs the extra 'cluster'")
 
-from harness import workloads  # noqa: E402
-from harness.cluster.connection import MACHINE, connected  # noqa: E402
-from harness.cluster.placement import Placement  # noqa: E402
-from harness.cluster.roles import mean_state  # noqa: E402
-from harness.cluster.training import ClusterTraining, Size, check, round_of  # noqa: E402
-from harness.core.errors import UserError  # noqa: E402
-from harness.mapping import Mapping  # noqa: E402
-from harness.runtime.evaluation import Evaluation  # noqa: E402
-from harness.runtime.units.unit import UnitError  # noqa: E402
+from placerl.harness import workloads  # noqa: E402
+from placerl.harness.cluster.connection import MACHINE, connected  # noqa: E402
+from placerl.harness.cluster.placement import Placement  # noqa: E402
+from placerl.harness.cluster.roles import mean_state  # noqa: E402
+from placerl.harness.cluster.training import ClusterTraining, Size, check, round_of  # noqa: E402
+from placerl.harness.core.errors import UserError  # noqa: E402
+from placerl.harness.mapping import Mapping  # noqa: E402
+from placerl.harness.runtime.evaluation import Evaluation  # noqa: E402
+from placerl.harness.runtime.units.unit import UnitError  # noqa: E402
 from tests.harness.cluster.inline_roles import each_timed_part_takes_a_second, without_ray  # noqa: E402
 from tests.harness.runtime.rail_workload import dqn_on_a_rail  # noqa: E402
 from tests.majority import ALLOWED, error_bound, majority  # noqa: E402

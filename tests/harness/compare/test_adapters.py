@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.bench.adapters_bench import table
-from harness.compare import adapters
-from harness.compare.adapters import GAIN, NULL, PAIRS, THROUGHPUT, Pair, _absent, _rows, measure
-from harness.compare.protocol import FailureKind, Worker, WorkerFailure
-from harness.core.row import Measurement
-from harness.papers import Finding, Outcome, claims
-from harness.store.store import Store
+from placerl.harness.cli.bench.adapters_bench import table
+from placerl.harness.compare import adapters
+from placerl.harness.compare.adapters import GAIN, NULL, PAIRS, THROUGHPUT, Pair, _absent, _rows, measure
+from placerl.harness.compare.protocol import FailureKind, Worker, WorkerFailure
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Finding, Outcome, claims
+from placerl.harness.store.store import Store
 
 DETAILS = {"version": "library 1", "note": "", "own_is_prioritised": True}
 

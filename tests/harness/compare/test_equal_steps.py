@@ -9,9 +9,9 @@ import numpy as np
 import psutil
 import pytest
 
-from harness import workloads
-from harness.compare import equal_steps
-from harness.compare.equal_steps import (
+from placerl.harness import workloads
+from placerl.harness.compare import equal_steps
+from placerl.harness.compare.equal_steps import (
     FASTER,
     LEARNS_LESS,
     NOT_COMPARED,
@@ -20,8 +20,8 @@ from harness.compare.equal_steps import (
     StepExtent,
     Trained,
 )
-from harness.compare.protocol import Worker, WorkerJob, WorkerResult
-from harness.core.progress import silent
+from placerl.harness.compare.protocol import Worker, WorkerJob, WorkerResult
+from placerl.harness.core.progress import silent
 
 # The arguments: returns at the beginning and at the end, of the episodes that end ten a job, and environment steps a
 # gradient step. Each seed's returns lie a little apart, and so do its episodes'.

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from harness import workloads
-from harness.compare import learning, registry
-from harness.compare.learning import LearnedTask
-from harness.compare.protocol import Worker
-from harness.core.progress import silent
-from harness.core.quantities import better
-from harness.mapping import Mapping
-from harness.plan import plan
-from harness.store.store import Store
+from placerl.harness import workloads
+from placerl.harness.compare import learning, registry
+from placerl.harness.compare.learning import LearnedTask
+from placerl.harness.compare.protocol import Worker
+from placerl.harness.core.progress import silent
+from placerl.harness.core.quantities import better
+from placerl.harness.mapping import Mapping
+from placerl.harness.plan import plan
+from placerl.harness.store.store import Store
 
 MAPPING = Mapping.parse(learning.DEFAULT_MAPPING)
 

@@ -5,8 +5,8 @@ import runpy
 import numpy as np
 import pytest
 
-from harness.cli.bench.tree_rows import WORKER
-from harness.compare import own_memory_floor
+from placerl.harness.cli.bench.tree_rows import WORKER
+from placerl.harness.compare import own_memory_floor
 
 
 @pytest.fixture(scope="module")

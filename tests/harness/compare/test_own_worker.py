@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import workloads
-from harness.compare import own_worker, registry
-from harness.compare.protocol import FailureKind, WorkerFailure, WorkerJob
-from harness.core.errors import UserError
-from harness.runtime.options import Options
-from harness.runtime.training import Training
+from placerl.harness import workloads
+from placerl.harness.compare import own_worker, registry
+from placerl.harness.compare.protocol import FailureKind, WorkerFailure, WorkerJob
+from placerl.harness.core.errors import UserError
+from placerl.harness.runtime.options import Options
+from placerl.harness.runtime.training import Training
 from tests.limits import LIMIT_S
 
 

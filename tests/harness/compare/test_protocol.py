@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.compare import guard, protocol, registry
-from harness.compare.protocol import FailureKind, Worker, WorkerFailure, WorkerJob
+from placerl.harness.compare import guard, protocol, registry
+from placerl.harness.compare.protocol import FailureKind, Worker, WorkerFailure, WorkerJob
 from tests.limits import LIMIT_S
 from tests.processes import ends, gone
 
@@ -188,7 +188,7 @@ def test_temporary_files_go_with_the_worker(what: str, tmp_path: Path) -> None:
 
 OWNER = """
 import sys
-from harness.compare.protocol import Worker, WorkerJob
+from placerl.harness.compare.protocol import Worker, WorkerJob
 worker = Worker([sys.executable, *sys.argv[1:]])
 for _ in range(2):
     worker.ask(WorkerJob(workload={}, batch_size=1, seed=0, gradient_steps=1), 3600)

@@ -8,18 +8,18 @@ import psutil
 import pytest
 from rich.console import Console
 
-from harness import workloads
-from harness.cli import compare_command
-from harness.cli.bench import training_bench
-from harness.compare import equal_steps, registry
-from harness.compare import rounds as compare
-from harness.compare.equal_steps import StepExtent
-from harness.compare.parts import FLUSHED, ONE_THREAD, OurSide, judged_parts
-from harness.compare.protocol import FailureKind, Worker, WorkerFailure, WorkerJob, WorkerResult
-from harness.compare.system import System
-from harness.core.progress import silent
-from harness.mapping import Mapping
-from harness.measure import statistics
+from placerl.harness import workloads
+from placerl.harness.cli import compare_command
+from placerl.harness.cli.bench import training_bench
+from placerl.harness.compare import equal_steps, registry
+from placerl.harness.compare import rounds as compare
+from placerl.harness.compare.equal_steps import StepExtent
+from placerl.harness.compare.parts import FLUSHED, ONE_THREAD, OurSide, judged_parts
+from placerl.harness.compare.protocol import FailureKind, Worker, WorkerFailure, WorkerJob, WorkerResult
+from placerl.harness.compare.system import System
+from placerl.harness.core.progress import silent
+from placerl.harness.mapping import Mapping
+from placerl.harness.measure import statistics
 
 FAKE = Path(__file__).with_name("nasty_worker.py")
 MAPPING = Mapping.parse("torch-native-cpu")

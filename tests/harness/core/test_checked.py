@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from harness.core.checked import checked
-from harness.core.errors import UserError
+from placerl.harness.core.checked import checked
+from placerl.harness.core.errors import UserError
 
 
 @checked

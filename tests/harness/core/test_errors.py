@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from harness import papers, platforms, workloads
-from harness.cli.common import named_baselines
-from harness.core.errors import UserError, closest
-from harness.core.toml_models import parse_toml
-from harness.mapping import Mapping
-from harness.plan import tiers
-from harness.profile import simulated
-from harness.runtime import compose
+from placerl.harness import papers, platforms, workloads
+from placerl.harness.cli.common import named_baselines
+from placerl.harness.core.errors import UserError, closest
+from placerl.harness.core.toml_models import parse_toml
+from placerl.harness.mapping import Mapping
+from placerl.harness.plan import tiers
+from placerl.harness.profile import simulated
+from placerl.harness.runtime import compose
 
 
 def test_one_line_names_everything():

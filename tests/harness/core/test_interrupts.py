@@ -24,10 +24,10 @@ whole = True
 DROPS = LIBRARY.replace('raise ImportError("initialization failed") from error', "pass")
 COMMAND = """
 import sys, time, types
-from harness import __main__
-from harness.core import interrupts
+from placerl import __main__
+from placerl.harness.core import interrupts
 
-cli = types.ModuleType("harness.cli")
+cli = types.ModuleType("placerl.harness.cli")
 def run_app():
     {begun}
     try:
@@ -40,7 +40,7 @@ def run_app():
         print("whole" if library.whole else "half", flush=True)
         raise
 cli.run_app = run_app
-sys.modules["harness.cli"] = cli
+sys.modules["placerl.harness.cli"] = cli
 __main__.main()
 """
 
@@ -68,8 +68,8 @@ def test_before_a_command_begins_it_ends_the_process_at_once(library: str, tmp_p
 def test_an_error_that_a_library_raises_instead_is_still_an_interruption(tmp_path: Path) -> None:
     script = """
 import os, signal
-from harness import cli
-from harness.core import interrupts
+from placerl.harness import cli
+from placerl.harness.core import interrupts
 
 def app():
     try:
@@ -98,7 +98,7 @@ MOMENTS = 10
 @pytest.mark.parametrize("command", ["--help", "doctor", "map cartpole-dqn --batch-size 32"])
 def test_at_any_moment_of_a_command(command: str, tmp_path: Path) -> None:
     """From the first line of this project on: what comes before is Python's own start."""
-    script = "import sys; from harness.__main__ import main; print('begins', flush=True); main()"
+    script = "import sys; from placerl.__main__ import main; print('begins', flush=True); main()"
     arguments = [sys.executable, "-c", script, *command.split()]
     if command.startswith("map"):
         arguments += ["--results", str(tmp_path)]

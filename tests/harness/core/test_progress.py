@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from harness.core import progress
+from placerl.harness.core import progress
 
 
 def drawn(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> str:

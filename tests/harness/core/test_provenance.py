@@ -1,6 +1,6 @@
 import pytest
 
-from harness.core.provenance import Provenance, weakest
+from placerl.harness.core.provenance import Provenance, weakest
 
 
 def test_words_are_those_of_the_design():

@@ -7,12 +7,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-import harness
-from harness.core.provenance import Provenance
-from harness.core.quantities import QUANTITIES, better, declared
-from harness.core.row import Measurement
+import placerl.harness
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.quantities import QUANTITIES, better, declared
+from placerl.harness.core.row import Measurement
 
-ROOT = Path(harness.__file__).parent
+ROOT = Path(placerl.harness.__file__).resolve().parent
 REFERENCE = ROOT.parent / "results" / "reference"
 ROW_MAKERS = {
     "Measurement",

@@ -3,7 +3,7 @@ import subprocess
 
 import pytest
 
-from harness.core.revision import CodeWatch, revision
+from placerl.harness.core.revision import CodeWatch, revision
 
 
 def git(folder, *arguments):

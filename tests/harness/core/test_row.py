@@ -3,8 +3,8 @@ import math
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
 
 GOOD = {
     "suite": "profile",

@@ -1,4 +1,4 @@
-from harness.core.shipped import INSTALLED, shipped
+from placerl.harness.core.shipped import INSTALLED, shipped
 
 
 def test_a_working_copy_has_them_next_to_its_packages() -> None:

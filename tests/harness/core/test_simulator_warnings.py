@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness import environments, workloads
+from placerl.harness import environments, workloads
 
 mujoco = pytest.importorskip("mujoco")
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.core.quantities import QUANTITIES
-from harness.core.row import Measurement
-from harness.core.suites import PREDICTING, Experiment, Suite
-from harness.report import reference
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.quantities import QUANTITIES
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import PREDICTING, Experiment, Suite
+from placerl.harness.report import reference
 
 HARNESS = Path(__file__).parents[3] / "harness"
 

@@ -85,7 +85,8 @@ def test_a_mistake_keeps_its_status_without_standard_error(closed: bool) -> None
 @pytest.mark.parametrize("raises", ["raise {error}", "raise RuntimeError from {error}"])
 def test_errors_of_the_surroundings_become_a_line(error: str, line: str, raises: str) -> None:
     script = f"""
-from harness import __main__, cli
+from placerl import __main__
+from placerl.harness import cli
 def app():
     {raises.format(error=error)}
 cli._app = app
@@ -96,7 +97,12 @@ __main__.main()
 
 
 def test_another_error_keeps_its_traceback() -> None:
-    script = "from harness import __main__, cli\ncli._app = lambda: {}['x']\n__main__.main()"
+    script = """
+from placerl import __main__
+from placerl.harness import cli
+cli._app = lambda: {}['x']
+__main__.main()
+"""
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert "KeyError: 'x'" in done.stderr

@@ -3,8 +3,8 @@ import os
 import pytest
 from pydantic import Field
 
-from harness.core.errors import UserError
-from harness.core.toml_models import LARGEST_FILE_BYTES, TomlTable, check, parse_toml, read_toml
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.toml_models import LARGEST_FILE_BYTES, TomlTable, check, parse_toml, read_toml
 
 
 class Inner(TomlTable):

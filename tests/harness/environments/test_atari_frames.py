@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from harness.environments import atari_frames
+from placerl.harness.environments import atari_frames
 
 pytest.importorskip("ale_py")
 

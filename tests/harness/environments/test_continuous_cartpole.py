@@ -11,7 +11,7 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.environments import continuous_cartpole
+from placerl.harness.environments import continuous_cartpole
 
 LIMIT = continuous_cartpole.MAX_EPISODE_STEPS
 

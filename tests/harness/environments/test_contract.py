@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from harness.core.errors import UserError
-from harness.environments import contract, make
-from harness.environments.contract import CheckedParts, Contract, check_pool
-from harness.environments.schema import Environment
+from placerl.harness.core.errors import UserError
+from placerl.harness.environments import contract, make
+from placerl.harness.environments.contract import CheckedParts, Contract, check_pool
+from placerl.harness.environments.schema import Environment
 
 GOOD = np.full(3, 0.5, np.float32)
 FLOATS, PIXELS = Box(-1, 1, (3,), np.float32), Box(0, 255, (3,), np.uint8)

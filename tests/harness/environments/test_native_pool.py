@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from harness import workloads
-from harness.core.errors import UserError
-from harness.environments import Seeded, native_pool
-from harness.environments.native_pool import NativePool
-from harness.environments.schema import Environment
-from primitives import environments
+from placerl.harness import workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.environments import Seeded, native_pool
+from placerl.harness.environments.native_pool import NativePool
+from placerl.harness.environments.schema import Environment
+from placerl.primitives import environments
 
 
 def of(name: str) -> Environment:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.papers.prl.table_4 import ALGORITHMS, EXAMPLES, OTHER_PLATFORM
-from harness.runtime.training import Training
-from primitives import sum_tree
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers.prl.table_4 import ALGORITHMS, EXAMPLES, OTHER_PLATFORM
+from placerl.harness.runtime.training import Training
+from placerl.primitives import sum_tree
 
 HERE = list(ALGORITHMS)
 THERE = [f"{name}{OTHER_PLATFORM}" for name in ALGORITHMS]

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from harness import platforms, workloads
-from harness.cli import map_command
-from harness.core.errors import UserError
-from harness.core.provenance import Provenance
-from harness.mapping import absent_platforms
-from harness.mapping.predict import slow_link
-from harness.mapping.roofline import Modelled
-from harness.workloads import override
-from primitives.fpga.devices import catalogue
-from primitives.fpga.explore.map_replay import replay_design
+from placerl.harness import platforms, workloads
+from placerl.harness.cli import map_command
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import absent_platforms
+from placerl.harness.mapping.predict import slow_link
+from placerl.harness.mapping.roofline import Modelled
+from placerl.harness.workloads import override
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.fpga.explore.map_replay import replay_design
 
 CARTPOLE = workloads.load("cartpole-ddpg")
 MISSES = {

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.mapping.answer import ANSWERING, answer
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping.answer import ANSWERING, answer
 
 
 def predicted(device, gps, *, chosen=False, batch_size=32, backend=ANSWERING, width=0.0, terms_s=None):

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.mapping import Mapping
-from harness.mapping.assignments import Assignment, baseline_supports
-from primitives import opencl_runtime
+from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.assignments import Assignment, baseline_supports
+from placerl.primitives import opencl_runtime
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """The mappings among which a strategy chooses are those that have times."""
 
-from harness.core.provenance import Provenance
-from harness.mapping.candidates import can_store, candidates, least_traffic, rmm_targets
-from harness.mapping.table import Entry, PerformanceTable
-from harness.mapping.target import Target
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping.candidates import can_store, candidates, least_traffic, rmm_targets
+from placerl.harness.mapping.table import Entry, PerformanceTable
+from placerl.harness.mapping.target import Target
 
 
 def entry(primitive: str, target: str) -> Entry:

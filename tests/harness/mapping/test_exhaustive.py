@@ -1,8 +1,8 @@
 import pytest
 
-from harness import platforms
-from harness.core.provenance import Provenance
-from harness.mapping import (
+from placerl.harness import platforms
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import (
     STRATEGIES,
     VALIDATED,
     Entry,
@@ -14,8 +14,8 @@ from harness.mapping import (
     Problem,
     Target,
 )
-from harness.mapping.base import Platform
-from harness.mapping.strategies.map_tpds23 import MapTpds23
+from placerl.harness.mapping.base import Platform
+from placerl.harness.mapping.strategies.map_tpds23 import MapTpds23
 
 PROBLEM = Problem(32, 27)
 PLATFORM = platforms.load("map-tpds23")

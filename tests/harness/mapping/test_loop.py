@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.mapping.loop import (
+from placerl.harness.mapping.loop import (
     ACTORS,
     HOST,
     LEARNER,
@@ -20,10 +20,10 @@ from harness.mapping.loop import (
     TrainingLoop,
     not_overwritten,
 )
-from harness.mapping.nothing import Nothing
-from primitives.replay import FieldSpec, Storage
-from primitives.replay.device import DeviceStorage
-from primitives.replay.device.cuda_backend import CudaRows
+from placerl.harness.mapping.nothing import Nothing
+from placerl.primitives.replay import FieldSpec, Storage
+from placerl.primitives.replay.device import DeviceStorage
+from placerl.primitives.replay.device.cuda_backend import CudaRows
 from tests.primitives.replay.device import stand_in_cupy
 
 

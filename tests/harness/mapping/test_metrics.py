@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from harness.mapping.metrics import (
+from placerl.harness.mapping.metrics import (
     code_divergence,
     experiences_per_s,
     inferences_per_s,

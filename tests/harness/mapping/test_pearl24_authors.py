@@ -2,11 +2,11 @@
 
 import pytest
 
-from harness import workloads
-from harness.core.errors import UserError
-from harness.core.provenance import Provenance
-from harness.mapping import absent_platforms, pearl24_authors
-from harness.platforms import load
+from placerl.harness import workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import absent_platforms, pearl24_authors
+from placerl.harness.platforms import load
 
 
 def test_every_device_has_every_time_alone_and_shared() -> None:

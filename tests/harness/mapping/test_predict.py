@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 import torch
 
-from harness import platforms, workloads
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.mapping import STRATEGIES, Prediction, predict, problem
-from harness.mapping.problem import problem_of
-from harness.runtime.timed_storage import TimedStorage
-from harness.workloads.task import columns_of
-from primitives.algorithms.ddpg import DDPG
+from placerl.harness import platforms, workloads
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping import STRATEGIES, Prediction, predict, problem
+from placerl.harness.mapping.problem import problem_of
+from placerl.harness.runtime.timed_storage import TimedStorage
+from placerl.harness.workloads.task import columns_of
+from placerl.primitives.algorithms.ddpg import DDPG
 
 TIMES_S = {
     ("sum_tree.sample", "native"): 1e-5,

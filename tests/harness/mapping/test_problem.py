@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harness.mapping.problem import INDEX_BYTES, PRIORITY_BYTES, TD_ERROR_BYTES, WEIGHT_BYTES, Problem
+from placerl.harness.mapping.problem import INDEX_BYTES, PRIORITY_BYTES, TD_ERROR_BYTES, WEIGHT_BYTES, Problem
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from functools import partial
 
 import pytest
 
-from harness.core.errors import UserError
-from harness.core.provenance import Provenance
-from harness.mapping import Problem, Target
-from harness.mapping.roofline import CACHE_LINE_BYTES, CountedWork, Modelled, modelled_times
-from harness.platforms import PlatformDevice, PlatformFile
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Problem, Target
+from placerl.harness.mapping.roofline import CACHE_LINE_BYTES, CountedWork, Modelled, modelled_times
+from placerl.harness.platforms import PlatformDevice, PlatformFile
 
 WORK = CountedWork(macs=1_000_000, state_bytes=2000, batch_bytes=500, operations=10, leaves=4096, fanout=16)
 PROBLEM = Problem(batch_size=32, item_words=5, actors=3)

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from harness.mapping import schedule
-from harness.mapping.loop import TrainingLoop
-from harness.mapping.schedule import ACTORS, HOST, LINK, RMM, STORAGE, Call, ScheduledRound
+from placerl.harness.mapping import schedule
+from placerl.harness.mapping.loop import TrainingLoop
+from placerl.harness.mapping.schedule import ACTORS, HOST, LINK, RMM, STORAGE, Call, ScheduledRound
 
 
 def test_on_a_host_alone_a_round_is_the_sum_of_its_calls() -> None:

@@ -1,8 +1,8 @@
 """The performance table names its targets, and tells the weakest provenance of its times."""
 
-from harness.core.provenance import Provenance
-from harness.mapping.table import Entry, PerformanceTable, inputs_provenance
-from harness.mapping.target import Target
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping.table import Entry, PerformanceTable, inputs_provenance
+from placerl.harness.mapping.target import Target
 
 
 def entry(primitive: str, target: str, time_s: float = 1e-3, kind: Provenance = Provenance.MEASURED) -> Entry:

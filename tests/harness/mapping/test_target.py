@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.core.errors import UserError
-from harness.mapping.target import Mapping, Target
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping.target import Mapping, Target
 
 
 @pytest.mark.parametrize(

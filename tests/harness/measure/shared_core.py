@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from harness.measure.pace import Bracket
-from harness.measure.protocol import Case
+from placerl.harness.measure.pace import Bracket
+from placerl.harness.measure.protocol import Case
 
 KERNEL_S = 5e-6
 

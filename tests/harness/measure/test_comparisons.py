@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harness.measure.protocol import Protocol, compare_cases
+from placerl.harness.measure.protocol import Protocol, compare_cases
 
 
 def test_a_comparison_runs_beside_its_null(world):

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from harness.measure.conditions import (
+from placerl.harness.measure.conditions import (
     blas_threads,
     caller_pinned,
     conditions,
@@ -118,9 +118,10 @@ def test_numpy_s_threads_are_set_and_asked():
 
 def test_where_no_library_is_known_no_number_of_threads_is_stated(monkeypatch):
     monkeypatch.setattr(
-        "harness.measure.conditions.threadpool_info", lambda: [{"user_api": "openmp", "num_threads": 4}]
+        "placerl.harness.measure.conditions.threadpool_info",
+        lambda: [{"user_api": "openmp", "num_threads": 4}],
     )
     assert conditions()["blas_threads"] is None
     several = [{"user_api": "blas", "num_threads": threads} for threads in (1, 3)]
-    monkeypatch.setattr("harness.measure.conditions.threadpool_info", lambda: several)
+    monkeypatch.setattr("placerl.harness.measure.conditions.threadpool_info", lambda: several)
     assert conditions()["blas_threads"] == 3

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.measure import control_groups
-from harness.measure.control_groups import V1, V2, groups
+from placerl.harness.measure import control_groups
+from placerl.harness.measure.control_groups import V1, V2, groups
 from tests.harness.measure import trees
 
 CGROUP = "sys/fs/cgroup"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.measure.cpu_quota import CpuQuota, cpu_quota
+from placerl.harness.measure.cpu_quota import CpuQuota, cpu_quota
 from tests.harness.measure import trees
 
 Levels = list[tuple[int, int] | None]

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.measure.elimination import ERROR_RATE, Elimination, log_ratios
+from placerl.harness.measure.elimination import ERROR_RATE, Elimination, log_ratios
 
 RACES = 40
 

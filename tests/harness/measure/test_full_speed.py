@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.measure import statistics
-from harness.measure.full_speed import AT_FULL_SPEED, PRIOR, PRIOR_ERROR, SLOWEST, at_full_speed
-from harness.measure.pace import Pace, Piece
-from harness.measure.protocol import Protocol, compare_cases, measure, paired
+from placerl.harness.measure import statistics
+from placerl.harness.measure.full_speed import AT_FULL_SPEED, PRIOR, PRIOR_ERROR, SLOWEST, at_full_speed
+from placerl.harness.measure.pace import Pace, Piece
+from placerl.harness.measure.protocol import Protocol, compare_cases, measure, paired
 from tests.harness.measure.shared_core import SharedCore
 
 FULL_S = 5e-6

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.measure.halving import Heats, Standing, halve
+from placerl.harness.measure.halving import Heats, Standing, halve
 
 
 class Race:

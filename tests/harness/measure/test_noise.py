@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.measure import noise
-from harness.measure.conditions import conditions
-from harness.measure.noise import (
+from placerl.harness.measure import noise
+from placerl.harness.measure.conditions import conditions
+from placerl.harness.measure.noise import (
     QUIET,
     BusyTime,
     Noise,

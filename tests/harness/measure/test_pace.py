@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from harness.measure import pace
-from harness.measure.pace import Bracket, Pace, Piece, Readings
+from placerl.harness.measure import pace
+from placerl.harness.measure.pace import Bracket, Pace, Piece, Readings
 from tests.limits import LIMIT_S
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.measure import statistics
-from harness.measure.pace import Bracket, Pace, Piece
-from harness.measure.protocol import NULL, Protocol, Timing, measure, overhead_s
-from harness.measure.statistics import Samples
+from placerl.harness.measure import statistics
+from placerl.harness.measure.pace import Bracket, Pace, Piece
+from placerl.harness.measure.protocol import NULL, Protocol, Timing, measure, overhead_s
+from placerl.harness.measure.statistics import Samples
 from tests.harness.measure.shared_core import KERNEL_S, SharedCore
 from tests.harness.measure.world import World
 
@@ -211,7 +211,7 @@ def test_the_harness_s_own_time_is_the_median_of_an_empty_function(monkeypatch):
         asked.append(asked_for)
         return {NULL.name: Timing(NULL.name, "ok", "", Samples(np.array([2e-7, 9e-7, 1e-7]), np.zeros(3)))}
 
-    monkeypatch.setattr("harness.measure.protocol.measure", timings)
+    monkeypatch.setattr("placerl.harness.measure.protocol.measure", timings)
     assert overhead_s() == overhead_s(Protocol(rounds=5)) == 2e-7
     assert asked == [([NULL], Protocol(rounds=statistics.FEWEST_PAIRS)), ([NULL], Protocol(rounds=5))]
 

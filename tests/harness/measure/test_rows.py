@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.measure import rows, statistics
-from harness.measure.pace import Bracket
-from harness.measure.protocol import compare_cases
-from harness.measure.statistics import Ratio, Samples
-from harness.measure.timed_case import Protocol, Timing
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.measure import rows, statistics
+from placerl.harness.measure.pace import Bracket
+from placerl.harness.measure.protocol import compare_cases
+from placerl.harness.measure.statistics import Ratio, Samples
+from placerl.harness.measure.timed_case import Protocol, Timing
 from tests.harness.measure.shared_core import KERNEL_S, SharedCore
 
 FIELDS: dict[str, Any] = {"suite": "profile", "primitive": "learner.step", "quantity": "time_per_call"}

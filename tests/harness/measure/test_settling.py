@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from harness.measure.case_runner import CaseRunner
-from harness.measure.pace import Bracket, Readings
-from harness.measure.protocol import Protocol, _next_round, measure
+from placerl.harness.measure.case_runner import CaseRunner
+from placerl.harness.measure.pace import Bracket, Readings
+from placerl.harness.measure.protocol import Protocol, _next_round, measure
 
 
 def test_the_budget_ends_the_rounds(world):
@@ -119,7 +119,7 @@ def test_a_long_check_is_warm_up_enough_where_cases_settle(world, settle, calls,
     def check(state):
         world.now_s += 0.2
 
-    monkeypatch.setattr("harness.measure.case_runner.time.perf_counter", world.clock)
+    monkeypatch.setattr("placerl.harness.measure.case_runner.time.perf_counter", world.clock)
     world.measure(world.case("a", 1e-2, check=check), rounds=5, budget_s=100.0, settle=settle)
     assert world.log.count("a") == calls
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.measure import statistics
-from harness.measure.statistics import (
+from placerl.harness.measure import statistics
+from placerl.harness.measure.statistics import (
     FEWEST_IN_ORDER,
     MOST_SAMPLES,
     PAIRS,

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.measure.protocol import RESOLVED
-from harness.measure.statistics import Samples
-from harness.measure.timed_case import NOISE_LIMIT, NULL, Protocol, Timing, timing_status
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.measure.protocol import RESOLVED
+from placerl.harness.measure.statistics import Samples
+from placerl.harness.measure.timed_case import NOISE_LIMIT, NULL, Protocol, Timing, timing_status
 
 TINY = 1e-9
 

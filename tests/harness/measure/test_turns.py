@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from harness.measure.turns import Rounds, in_rounds, take_turns
+from placerl.harness.measure.turns import Rounds, in_rounds, take_turns
 
 
 class World:

@@ -1,6 +1,6 @@
 """A machine whose clock only the cases of a test move."""
 
-from harness.measure.protocol import Case, Protocol, measure
+from placerl.harness.measure.protocol import Case, Protocol, measure
 
 
 class World:

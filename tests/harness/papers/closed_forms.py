@@ -6,10 +6,10 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.cycles import gemm, layout, load_balancing, simulated_products
-from primitives.fpga.export import toolchain
-from primitives.fpga.gemm.plan import GemmShape
-from primitives.fpga.pair import simulation
+from placerl.primitives.fpga.cycles import gemm, layout, load_balancing, simulated_products
+from placerl.primitives.fpga.export import toolchain
+from placerl.primitives.fpga.gemm.plan import GemmShape
+from placerl.primitives.fpga.pair import simulation
 
 
 class ClosedForms:

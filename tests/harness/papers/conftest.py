@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from primitives.fpga.tools import placed
-from primitives.fpga.tools.placed import Placed
+from placerl.primitives.fpga.tools import placed
+from placerl.primitives.fpga.tools.placed import Placed
 from tests.harness.papers.rows import PLACED_MHZ
 
 

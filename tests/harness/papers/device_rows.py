@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from harness.core.row import Measurement
+from placerl.harness.core.row import Measurement
 from tests.harness.papers.rows import profiled
 
 SIZES = (32, 64, 512, 2048, 4096)

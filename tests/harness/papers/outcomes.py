@@ -17,11 +17,11 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from harness import papers
-from harness.papers.base import Claim, Finding, Outcome, Verdict
+from placerl.harness import papers
+from placerl.harness.papers.base import Claim, Finding, Outcome, Verdict
 
 FILE = "PLACERL_OUTCOMES"
-_PACKAGE = "harness.papers"
+_PACKAGE = "placerl.harness.papers"
 _SHARED = {"assumptions", "base", "clocks"}
 """Modules whose functions pass on the outcomes of others, or turn them into no verdict."""
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pandas as pd
 
-from harness import papers
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers import Claim, Finding, Verdict
-from harness.store.store import Store
+from placerl.harness import papers
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Claim, Finding, Verdict
+from placerl.harness.store.store import Store
 
 MACHINE = {"fingerprint": "test-machine", "cpu": {"model": "Test CPU", "cores": 2}}
 

@@ -5,9 +5,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.papers.base import Claim, Finding, Outcome, Verdict, by_a_model
-from harness.papers.number import Number
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers.base import Claim, Finding, Outcome, Verdict, by_a_model
+from placerl.harness.papers.number import Number
 
 MEASURED = Number("time", 2.0, "s", Provenance.MEASURED, rows=(4, 2))
 PUBLISHED = Number("gain", 3.0, "ratio", Provenance.PUBLISHED, rows=(2,))

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import papers
-from harness.core.provenance import Provenance
-from harness.papers import charts
-from harness.papers.charts import Line, Panel, chart
-from harness.papers.number import Number
+from placerl.harness import papers
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers import charts
+from placerl.harness.papers.charts import Line, Panel, chart
+from placerl.harness.papers.number import Number
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import compared, frame_of
 

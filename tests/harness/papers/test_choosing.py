@@ -5,10 +5,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness import papers as claims
-from harness.core.errors import UserError
-from harness.papers import Claim, Finding, Outcome
-from harness.store.store import Store
+from placerl.harness import papers as claims
+from placerl.harness.core.errors import UserError
+from placerl.harness.papers import Claim, Finding, Outcome
+from placerl.harness.store.store import Store
 from tests.harness.papers.rows import MACHINE, compared
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.papers import Finding, Outcome, clocks
-from harness.papers.evidence import number, records
-from harness.papers.number import Number, ratio
-from primitives.fpga.tools import placed
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers import Finding, Outcome, clocks
+from placerl.harness.papers.evidence import number, records
+from placerl.harness.papers.number import Number, ratio
+from placerl.primitives.fpga.tools import placed
 from tests.harness.papers.rows import PLACED_MHZ as PLACED
 from tests.harness.papers.rows import frame_of, profiled
 

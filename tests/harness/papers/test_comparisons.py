@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.compare.equal_steps import FASTER, LEARNS_LESS, NOT_COMPARED
-from harness.compare.parts import ComparedPart
-from harness.papers.comparisons import beside, gains, gains_on_gpu
+from placerl.harness.compare.equal_steps import FASTER, LEARNS_LESS, NOT_COMPARED
+from placerl.harness.compare.parts import ComparedPart
+from placerl.harness.papers.comparisons import beside, gains, gains_on_gpu
 from tests.harness.papers.rows import compared, frame_of
 
 

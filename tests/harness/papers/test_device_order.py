@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.papers import Outcome
+from placerl.harness.papers import Outcome
 from tests.harness.papers.device_rows import exact, on, replay, steps
 from tests.harness.papers.rows import verdict
 

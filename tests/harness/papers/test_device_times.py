@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import papers, workloads
-from harness.papers import Outcome, device_times
-from harness.plan import plan, tiers
-from harness.profile import simulated as simulated_profile
-from harness.store.store import Store
+from placerl.harness import papers, workloads
+from placerl.harness.papers import Outcome, device_times
+from placerl.harness.plan import plan, tiers
+from placerl.harness.profile import simulated as simulated_profile
+from placerl.harness.store.store import Store
 from tests.harness.papers.device_rows import SIZES, on, steps
 from tests.harness.papers.rows import MACHINE, profiled, verdict
 

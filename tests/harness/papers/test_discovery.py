@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import papers
-from harness.papers import discovery
-from harness.papers.discovery import Paper
-from harness.plan.tiers import TIERS
+from placerl.harness import papers
+from placerl.harness.papers import discovery
+from placerl.harness.papers.discovery import Paper
+from placerl.harness.plan.tiers import TIERS
 
 ROOT = Path(__file__).parents[3]
 
@@ -18,7 +18,7 @@ def test_the_folders_are_the_papers() -> None:
     assert [folder.name for folder in discovery.folders()] == ["fix", "map", "pal", "ppo", "prl"]
     assert [paper.key for paper in discovery.papers()] == ["MAP", "PAL", "PRL", "PPO", "FIX"]
     for package in discovery.packages():
-        assert package.__name__ == f"harness.papers.{package.PAPER.key.lower()}"
+        assert package.__name__ == f"placerl.harness.papers.{package.PAPER.key.lower()}"
 
 
 def test_the_plan_names_no_paper() -> None:
@@ -37,7 +37,7 @@ def test_each_claim_and_cell_is_of_its_paper_s_folder() -> None:
 def test_a_function_counts_where_it_is_defined_alone() -> None:
     modules = [function.__module__ for function in discovery.functions("cells")]
     assert len(set(modules)) == len(modules) > 10
-    assert "harness.papers.fix.throughput" in modules
+    assert "placerl.harness.papers.fix.throughput" in modules
     assert list(discovery.functions("no such function")) == []
 
 
@@ -48,9 +48,7 @@ def test_papers_without_a_position_follow_by_their_keys(
     for name in ("later_b", "later_a"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "claims.py").write_text("CLAIMS = ()\n")
-        source = (
-            f'from harness.papers.discovery import Paper\n\nPAPER = Paper("{name.upper()}", "Untitled")\n'
-        )
+        source = f'from placerl.harness.papers.discovery import Paper\n\nPAPER = Paper("{name.upper()}", "Untitled")\n'
         (tmp_path / name / "__init__.py").write_text(source)
     (tmp_path / "no_paper").mkdir()
     assert list(papers.titles())[-3:] == ["FIX", "LATER_A", "LATER_B"]
@@ -80,7 +78,7 @@ def test_cells_that_are_no_function_are_refused(
     folder = tmp_path / "odd"
     folder.mkdir()
     (folder / "__init__.py").write_text(
-        'from harness.papers.discovery import Paper\n\nPAPER = Paper("ODD", "Odd")\n'
+        'from placerl.harness.papers.discovery import Paper\n\nPAPER = Paper("ODD", "Odd")\n'
     )
     (folder / "claims.py").write_text("CLAIMS = ()\n")
     (folder / "figure_1.py").write_text(source)
@@ -88,7 +86,7 @@ def test_cells_that_are_no_function_are_refused(
         with pytest.raises(TypeError, match=r"odd/figure_1\.py: cells: found a .*; allowed: a function"):
             list(discovery.functions("cells"))
     finally:
-        for name in [name for name in sys.modules if name.startswith("harness.papers.odd")]:
+        for name in [name for name in sys.modules if name.startswith("placerl.harness.papers.odd")]:
             del sys.modules[name]
         vars(papers).pop("odd", None)
 

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Experiment, Suite
-from harness.measure.statistics import Samples
-from harness.measure.timed_case import Timing
-from harness.papers import discovery, evidence
-from harness.papers.evidence import (
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.measure.statistics import Samples
+from placerl.harness.measure.timed_case import Timing
+from placerl.harness.papers import discovery, evidence
+from placerl.harness.papers.evidence import (
     detail,
     last_attempts,
     mapping_of,
@@ -27,8 +27,8 @@ from harness.papers.evidence import (
     rows_of,
     select,
 )
-from harness.report import reference
-from harness.store.store import Store
+from placerl.harness.report import reference
+from placerl.harness.store.store import Store
 from tests.harness.papers.rows import MACHINE, TOO_FEW, frame_of, profiled, trained
 
 

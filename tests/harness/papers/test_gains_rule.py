@@ -2,10 +2,10 @@
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.papers.base import Outcome
-from harness.papers.gains_rule import in_order, interval, judged
-from harness.papers.number import Number
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers.base import Outcome
+from placerl.harness.papers.gains_rule import in_order, interval, judged
+from placerl.harness.papers.number import Number
 
 FIG_14 = ((23.5, 23.5), (21.2, 21.2), (11.2, 11.2))
 FIG_15 = ((5.8, 9.3), (22.5, 28.3))

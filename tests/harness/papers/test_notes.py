@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from harness import papers
-from harness.papers import discovery
-from harness.papers.notes import Note, notes
-from harness.papers.number import from_cell, from_text
-from harness.papers.ppo.table_2_iterations import table_columns
-from harness.papers.published import table
-from primitives.algorithms.networks import MLP, NatureCNN, forward_macs, parameter_count
+from placerl.harness import papers
+from placerl.harness.papers import discovery
+from placerl.harness.papers.notes import Note, notes
+from placerl.harness.papers.number import from_cell, from_text
+from placerl.harness.papers.ppo.table_2_iterations import table_columns
+from placerl.harness.papers.published import table
+from placerl.primitives.algorithms.networks import MLP, NatureCNN, forward_macs, parameter_count
 
 ROBOTS = [f"{robot}, {lib}" for lib in ("Spinning Up", "Baselines") for robot in ("Hopper", "Humanoid")]
 PONG = "Pong, Baselines"

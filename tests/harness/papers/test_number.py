@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.papers.number import (
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers.number import (
     Number,
     checked_baseline,
     format_value,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import papers
-from harness.papers import Claim, Outcome
+from placerl.harness import papers
+from placerl.harness.papers import Claim, Outcome
 from tests.harness.papers import outcomes
 
 ROOT = Path(__file__).parents[3]

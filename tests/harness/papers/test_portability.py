@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.papers import portability
-from harness.papers.number import Number
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers import portability
+from placerl.harness.papers.number import Number
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.papers import published, titles
-from harness.papers.number import from_cell, ratio
-from harness.papers.published import figure_names, quantity, table, table_names, text
+from placerl.harness.papers import published, titles
+from placerl.harness.papers.number import from_cell, ratio
+from placerl.harness.papers.published import figure_names, quantity, table, table_names, text
 
 MAP5, MAP6, MAP7 = table("map_table_5"), table("map_table_6"), table("map_table_7")
 PPO1, PPO2 = table("ppo_table_1"), table("ppo_table_2")

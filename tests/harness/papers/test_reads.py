@@ -8,21 +8,21 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from harness import papers, workloads
-from harness.core.row import Measurement
-from harness.mapping import Mapping
-from harness.papers import Claim, Outcome, Verdict
-from harness.papers.fix import training
-from harness.papers.ppo import table_2_iterations
-from harness.plan import plan as reproduce
-from harness.plan.tiers import TIERS
-from harness.report import pages, plots, reference
-from harness.report.reading import read
-from harness.runtime.measured_run import Extent
-from harness.runtime.options import STRICT, Options
-from harness.store import peak_memory
-from harness.store.cell import Cell
-from harness.store.store import Store
+from placerl.harness import papers, workloads
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping import Mapping
+from placerl.harness.papers import Claim, Outcome, Verdict
+from placerl.harness.papers.fix import training
+from placerl.harness.papers.ppo import table_2_iterations
+from placerl.harness.plan import plan as reproduce
+from placerl.harness.plan.tiers import TIERS
+from placerl.harness.report import pages, plots, reference
+from placerl.harness.report.reading import read
+from placerl.harness.runtime.measured_run import Extent
+from placerl.harness.runtime.options import STRICT, Options
+from placerl.harness.store import peak_memory
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.store import Store
 from tests.harness.papers.rows import claim_of, compared, frame_of
 from tests.harness.report import sample
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from harness.core.progress import silent
-from harness.core.provenance import Provenance
-from harness.papers import relaxed_training
-from harness.papers.map import figure_10
-from harness.papers.map.figure_10 import PRESAMPLED
-from harness.papers.prl import figure_9
-from harness.papers.prl.figure_9 import REALLOCATED
-from harness.plan.tiers import TIERS
+from placerl.harness.core.progress import silent
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers import relaxed_training
+from placerl.harness.papers.map import figure_10
+from placerl.harness.papers.map.figure_10 import PRESAMPLED
+from placerl.harness.papers.prl import figure_9
+from placerl.harness.papers.prl.figure_9 import REALLOCATED
+from placerl.harness.plan.tiers import TIERS
 from tests.harness.papers.rows import final_return, frame_of
 
 EXPERIMENTS = [PRESAMPLED, REALLOCATED]

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.papers import Outcome, resources
-from harness.papers.fix import table_1 as fix_table_1
-from harness.papers.ppo import table_1 as ppo_table_1
-from primitives.fpga.tools import counted
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers import Outcome, resources
+from placerl.harness.papers.fix import table_1 as fix_table_1
+from placerl.harness.papers.ppo import table_1 as ppo_table_1
+from placerl.primitives.fpga.tools import counted
 from tests.harness.papers.rows import frame_of, verdict
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.mapping.choices import HERE, WITH_SIMULATED
-from harness.mapping.strategies.composed_loop import NAMES
-from harness.papers import slow_links
-from harness.papers.base import Finding, Outcome
-from harness.papers.evidence import detail, number, records
-from harness.papers.slow_links import at_both_latencies, at_slow_links, latency_us
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping.choices import HERE, WITH_SIMULATED
+from placerl.harness.mapping.strategies.composed_loop import NAMES
+from placerl.harness.papers import slow_links
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.evidence import detail, number, records
+from placerl.harness.papers.slow_links import at_both_latencies, at_slow_links, latency_us
 from tests.harness.papers.map.test_predictions import prediction, run
 from tests.harness.papers.rows import frame_of
 
@@ -103,7 +103,7 @@ def test_a_finding_on_which_no_link_has_an_influence_is_kept(tmp_path: Path) -> 
 
 
 def test_the_claims_about_runs_in_virtual_time_have_the_band() -> None:
-    from harness import papers
+    from placerl.harness import papers
 
     wrapped = {
         claim.key

@@ -5,10 +5,17 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.papers import Finding, Outcome
-from harness.papers.base import Claim, unless_suspect
-from harness.papers.number import LEAST_OF_PARTS, Number, bounded_speedup, checked_baseline, ratio, shortfall
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers import Finding, Outcome
+from placerl.harness.papers.base import Claim, unless_suspect
+from placerl.harness.papers.number import (
+    LEAST_OF_PARTS,
+    Number,
+    bounded_speedup,
+    checked_baseline,
+    ratio,
+    shortfall,
+)
 
 
 def measured(value: float, low: float | None = None, high: float | None = None, unit: str = "1/s") -> Number:

@@ -7,25 +7,25 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness import papers
-from harness.core.progress import silent
-from harness.papers import Outcome
-from harness.plan import plan
-from harness.plan.tiers import TIERS
-from harness.report import export, site
-from harness.store.store import Store
+from placerl.harness import papers
+from placerl.harness.core.progress import silent
+from placerl.harness.papers import Outcome
+from placerl.harness.plan import plan
+from placerl.harness.plan.tiers import TIERS
+from placerl.harness.report import export, site
+from placerl.harness.store.store import Store
 from tests.harness.papers.rows import MACHINE
 
 PACKAGE = """
-from harness.papers.discovery import Paper
+from placerl.harness.papers.discovery import Paper
 
 PAPER = Paper("TOY", "A Toy (2026)")
 """
 CLAIMS = """
-from harness.core.provenance import Provenance
-from harness.papers.base import Claim
-from harness.papers.number import Number
-from harness.papers.toy import figure_1
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers.base import Claim
+from placerl.harness.papers.number import Number
+from placerl.harness.papers.toy import figure_1
 
 CLAIMS = (
     Claim(
@@ -45,12 +45,12 @@ from functools import partial
 
 from matplotlib.figure import Figure
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers.base import Finding, Outcome
-from harness.papers.cells import claim_cell
-from harness.papers.evidence import number, records, select
-from harness.papers.number import ratio
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.cells import claim_cell
+from placerl.harness.papers.evidence import number, records, select
+from placerl.harness.papers.number import ratio
 
 
 def measure(budget_s, report):
@@ -98,7 +98,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     plan._keys.cache_clear()
     yield
     plan._keys.cache_clear()
-    for name in [name for name in sys.modules if name.startswith("harness.papers.toy")]:
+    for name in [name for name in sys.modules if name.startswith("placerl.harness.papers.toy")]:
         del sys.modules[name]
     vars(papers).pop("toy", None)
 

@@ -4,9 +4,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.cli.bench import layouts_bench
-from harness.papers.pal import figure_9_tree
-from harness.papers.tree_layouts import TreeLayout, check
+from placerl.harness.cli.bench import layouts_bench
+from placerl.harness.papers.pal import figure_9_tree
+from placerl.harness.papers.tree_layouts import TreeLayout, check
 
 
 @pytest.mark.parametrize("aligned", [True, False])

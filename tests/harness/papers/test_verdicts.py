@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from harness import papers
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers import Finding, Outcome
-from harness.papers.base import SHOWN_HERE
-from harness.papers.number import Number, format_value, from_text, ratio
-from harness.papers.ppo import cycle_models
+from placerl.harness import papers
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Finding, Outcome
+from placerl.harness.papers.base import SHOWN_HERE
+from placerl.harness.papers.number import Number, format_value, from_text, ratio
+from placerl.harness.papers.ppo import cycle_models
 from tests.harness.papers.rows import frame_of, profiled, verdict
 
 # Tables and figures that must each be a claim.

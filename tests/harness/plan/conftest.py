@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.store.store import Run, Store
+from placerl.harness.store.store import Run, Store
 
 MACHINE = {"fingerprint": "here"}
 

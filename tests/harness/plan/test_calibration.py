@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from harness.cli import calibrate_command
-from harness.measure.protocol import NULL, Case, Timing
-from harness.measure.statistics import Comparison, Ratio, Samples
-from harness.plan import calibration
-from harness.plan.calibration import Try, finding, planted, summary
+from placerl.harness.cli import calibrate_command
+from placerl.harness.measure.protocol import NULL, Case, Timing
+from placerl.harness.measure.statistics import Comparison, Ratio, Samples
+from placerl.harness.plan import calibration
+from placerl.harness.plan.calibration import Try, finding, planted, summary
 
 
 def test_a_share_has_a_binomial_interval_and_meets_its_goal_or_not():

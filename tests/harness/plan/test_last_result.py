@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.mapping import DEFAULT_STRATEGY
-from harness.mapping.choices import HERE, WITH_SIMULATED
-from harness.plan.last_result import in_words
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import DEFAULT_STRATEGY
+from placerl.harness.mapping.choices import HERE, WITH_SIMULATED
+from placerl.harness.plan.last_result import in_words
 
 
 def row(suite: str, quantity: str, value: float | None = 341.2, **fields: Any) -> Measurement:

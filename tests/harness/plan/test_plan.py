@@ -5,23 +5,23 @@ from dataclasses import replace
 
 import pytest
 
-from harness import papers, workloads
-from harness.compare.parts import ComparedPart, label
-from harness.core.errors import UserError
-from harness.core.progress import silent
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.mapping import DEFAULT_STRATEGY, Mapping
-from harness.plan import plan
-from harness.plan.tiers import TIERS, Tier
-from harness.profile import simulated
-from harness.report import tables
-from harness.runtime.measured_run import Extent
-from harness.runtime.options import STRICT, Options
-from harness.store.cell import Cell
-from harness.store.store import Run, Store
-from harness.workloads import Workload
-from primitives.fpga.export import toolchain
+from placerl.harness import papers, workloads
+from placerl.harness.compare.parts import ComparedPart, label
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import silent
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping import DEFAULT_STRATEGY, Mapping
+from placerl.harness.plan import plan
+from placerl.harness.plan.tiers import TIERS, Tier
+from placerl.harness.profile import simulated
+from placerl.harness.report import tables
+from placerl.harness.runtime.measured_run import Extent
+from placerl.harness.runtime.options import STRICT, Options
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.store import Run, Store
+from placerl.harness.workloads import Workload
+from placerl.primitives.fpga.export import toolchain
 from tests.harness.papers.rows import claim_of
 from tests.harness.store.rows import row
 

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from harness.core.errors import UserError
-from harness.core.progress import Report, silent
-from harness.core.provenance import Provenance
-from harness.core.revision import CodeWatch
-from harness.core.row import Interrupted, Measurement
-from harness.plan import plan
-from harness.platforms.available_memory import NotEnoughMemory
-from harness.store.cell import Cell
-from harness.store.crash_marker import MAX_CRASHES
-from harness.store.peak_memory import CellPeak, recorded
-from harness.store.store import Run, Store
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import Report, silent
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.revision import CodeWatch
+from placerl.harness.core.row import Interrupted, Measurement
+from placerl.harness.plan import plan
+from placerl.harness.platforms.available_memory import NotEnoughMemory
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.crash_marker import MAX_CRASHES
+from placerl.harness.store.peak_memory import CellPeak, recorded
+from placerl.harness.store.store import Run, Store
 from tests.harness.store.rows import row
 from tests.limits import LIMIT_S
 
@@ -243,10 +243,10 @@ def test_while_peaks_are_recorded_each_cell_stores_its_own(run: Run) -> None:
 
 SCRIPT = """
 import sys
-from harness.plan import plan as reproduce
-from harness.core.progress import silent
-from harness.store.store import Store
-from harness.plan.tiers import Tier
+from placerl.harness.plan import plan as reproduce
+from placerl.harness.core.progress import silent
+from placerl.harness.store.store import Store
+from placerl.harness.plan.tiers import Tier
 
 tier = Tier("tiny", ("cartpole-dqn",), (32,), profile_s=6, experiment_s=4, run_s=2, compare_s=1, seeds=2)
 run = Store.open(sys.argv[1]).begin_run("tiny", "revision", {"fingerprint": "here"})

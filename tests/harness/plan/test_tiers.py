@@ -5,15 +5,15 @@ import re
 
 import pytest
 
-from harness import workloads
-from harness.compare import registry
-from harness.compare.registry import RLLIB, TRAINED
-from harness.core.suites import Suite
-from harness.papers.ppo import table_2_iterations
-from harness.plan import plan
-from harness.plan.tiers import TIERS
-from harness.profile import simulated
-from harness.store.cell import Cell
+from placerl.harness import workloads
+from placerl.harness.compare import registry
+from placerl.harness.compare.registry import RLLIB, TRAINED
+from placerl.harness.core.suites import Suite
+from placerl.harness.papers.ppo import table_2_iterations
+from placerl.harness.plan import plan
+from placerl.harness.plan.tiers import TIERS
+from placerl.harness.profile import simulated
+from placerl.harness.store.cell import Cell
 
 
 @pytest.mark.parametrize("name", TIERS)

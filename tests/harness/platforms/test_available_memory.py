@@ -8,8 +8,8 @@ import numpy as np
 import psutil
 import pytest
 
-from harness.platforms import available_memory
-from harness.platforms.available_memory import (
+from placerl.harness.platforms import available_memory
+from placerl.harness.platforms.available_memory import (
     NotEnoughMemory,
     available_bytes,
     measurement_bytes,

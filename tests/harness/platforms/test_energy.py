@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from harness.mapping import Mapping
-from harness.platforms import energy
-from harness.platforms.energy import Counter, EnergyMeter
-from primitives import opencl_runtime
+from placerl.harness.mapping import Mapping
+from placerl.harness.platforms import energy
+from placerl.harness.platforms.energy import Counter, EnergyMeter
+from placerl.primitives import opencl_runtime
 
 NATIVE = Mapping.parse("native-native-cpu")
 

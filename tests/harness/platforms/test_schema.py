@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import platforms
-from harness.core.errors import UserError
-from harness.core.provenance import Provenance
-from harness.core.toml_models import check
-from harness.platforms.this_machine import Accelerator, Link, describe
-from primitives.fpga.devices import catalogue
+from placerl.harness import platforms
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.toml_models import check
+from placerl.harness.platforms.this_machine import Accelerator, Link, describe
+from placerl.primitives.fpga.devices import catalogue
 
 FILES = Path(platforms.__file__).parent
 PAPERS = Path(__file__).parents[3] / "results" / "papers"

@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from harness.measure import control_groups
-from harness.platforms import this_machine
-from primitives.backend import BackendStatus
+from placerl.harness.measure import control_groups
+from placerl.harness.platforms import this_machine
+from placerl.primitives.backend import BackendStatus
 from tests.harness.measure import trees
 
 

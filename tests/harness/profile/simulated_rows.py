@@ -1,9 +1,9 @@
 """Rows of simulated devices for tests, and whether this machine can simulate the hardware."""
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.mapping import Target
-from primitives import learner
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping import Target
+from placerl.primitives import learner
 
 FPGA = next(status for status in learner.backends() if status.name == "fpga")
 

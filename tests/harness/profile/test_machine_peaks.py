@@ -6,15 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from primitives._native import learner as native_learner
+from placerl.primitives._native import learner as native_learner
 
-from harness import workloads
-from harness.core.progress import silent
-from harness.measure.protocol import Timing
-from harness.platforms import available_memory, this_machine
-from harness.profile import machine_peaks
-from harness.profile.cases.work import copy_work, infer_work, step_work, tree_work
-from primitives import opencl_runtime
+from placerl.harness import workloads
+from placerl.harness.core.progress import silent
+from placerl.harness.measure.protocol import Timing
+from placerl.harness.platforms import available_memory, this_machine
+from placerl.harness.profile import machine_peaks
+from placerl.harness.profile.cases.work import copy_work, infer_work, step_work, tree_work
+from placerl.primitives import opencl_runtime
 from tests.harness.validate.achieved import unmoved
 
 

@@ -7,17 +7,17 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from harness import platforms, workloads
-from harness.core.errors import UserError
-from harness.core.progress import silent
-from harness.core.provenance import Provenance
-from harness.mapping import predict
-from harness.profile import machine_peaks, simulated
-from harness.profile.cases.work import tree_work
-from harness.profile.simulated import DEVICES
-from harness.report import roofline
-from primitives import learner
-from primitives.learner.fpga import fpga_backend
+from placerl.harness import platforms, workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import silent
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import predict
+from placerl.harness.profile import machine_peaks, simulated
+from placerl.harness.profile.cases.work import tree_work
+from placerl.harness.profile.simulated import DEVICES
+from placerl.harness.report import roofline
+from placerl.primitives import learner
+from placerl.primitives.learner.fpga import fpga_backend
 from tests.harness.papers.rows import frame_of
 from tests.harness.profile.simulated_rows import FPGA, row
 

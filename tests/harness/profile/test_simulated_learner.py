@@ -7,13 +7,13 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from harness import workloads
-from harness.core.provenance import Provenance
-from harness.profile import simulated
-from primitives.fpga.cycles import simulated_units
-from primitives.fpga.cycles.learner import Pass, pipeline_cycles
-from primitives.learner.fpga import fpga_backend
-from primitives.learner.graph_learner import GraphLearner
+from placerl.harness import workloads
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.profile import simulated
+from placerl.primitives.fpga.cycles import simulated_units
+from placerl.primitives.fpga.cycles.learner import Pass, pipeline_cycles
+from placerl.primitives.learner.fpga import fpga_backend
+from placerl.primitives.learner.graph_learner import GraphLearner
 from tests.harness.profile.simulated_rows import FPGA, row
 
 

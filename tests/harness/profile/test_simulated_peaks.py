@@ -6,16 +6,16 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from harness import workloads
-from harness.core.provenance import Provenance
-from harness.profile import machine_peaks, simulated
-from harness.profile.cases.work import step_work, tree_work
-from harness.report import roofline
-from harness.workloads.task import algorithm_of
-from primitives.fpga.cycles import replay as replay_cycles
-from primitives.fpga.devices import catalogue
-from primitives.learner.fpga import LANES, fpga_backend, pipeline
-from primitives.sum_tree.levels import levels_of
+from placerl.harness import workloads
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.profile import machine_peaks, simulated
+from placerl.harness.profile.cases.work import step_work, tree_work
+from placerl.harness.report import roofline
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives.fpga.cycles import replay as replay_cycles
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.learner.fpga import LANES, fpga_backend, pipeline
+from placerl.primitives.sum_tree.levels import levels_of
 from tests.harness.papers.rows import frame_of
 
 

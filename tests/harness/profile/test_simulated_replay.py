@@ -9,12 +9,12 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from harness import workloads
-from harness.mapping import Target
-from harness.profile import simulated
-from harness.profile.cases.work import tree_work
-from primitives.fpga.cycles import difference_table
-from primitives.fpga.cycles import replay as replay_cycles
+from placerl.harness import workloads
+from placerl.harness.mapping import Target
+from placerl.harness.profile import simulated
+from placerl.harness.profile.cases.work import tree_work
+from placerl.primitives.fpga.cycles import difference_table
+from placerl.primitives.fpga.cycles import replay as replay_cycles
 from tests.harness.profile.simulated_rows import row
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.compare.learning import BEST, END
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.mapping import DEFAULT_STRATEGY
-from harness.report.content import Content
-from harness.store.store import Store
+from placerl.harness.compare.learning import BEST, END
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping import DEFAULT_STRATEGY
+from placerl.harness.report.content import Content
+from placerl.harness.store.store import Store
 from tests.harness.papers.rows import compared, measurement, predicted, profiled, trained
 
 MACHINE = {

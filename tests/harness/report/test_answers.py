@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.mapping import DEFAULT_STRATEGY
-from harness.mapping.choices import HERE, WITH_SIMULATED
-from harness.papers.number import Number
-from harness.report import answers, plots
-from harness.report.content import Content
-from harness.report.reading import read
-from harness.report.rows.libraries import BaselineComparison
-from harness.report.rows.mappings import PredictedThroughput
-from harness.report.tables import heat_maps
-from harness.store.store import Store
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import DEFAULT_STRATEGY
+from placerl.harness.mapping.choices import HERE, WITH_SIMULATED
+from placerl.harness.papers.number import Number
+from placerl.harness.report import answers, plots
+from placerl.harness.report.content import Content
+from placerl.harness.report.reading import read
+from placerl.harness.report.rows.libraries import BaselineComparison
+from placerl.harness.report.rows.mappings import PredictedThroughput
+from placerl.harness.report.tables import heat_maps
+from placerl.harness.store.store import Store
 from tests.harness.report import sample
 
 

@@ -15,17 +15,17 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
-from harness import platforms, workloads
-from harness.core.row import Measurement
-from harness.mapping import absent_platforms, predict
-from harness.mapping.candidates import candidates
-from harness.mapping.problem import problem_of
-from harness.mapping.strategies.map_tpds23 import MapTpds23
-from harness.mapping.strategies.primitive_sum import PrimitiveSum
-from harness.platforms import of_this_machine
-from harness.report import export, pages, site
-from harness.report.reading import read
-from harness.store.store import Store
+from placerl.harness import platforms, workloads
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping import absent_platforms, predict
+from placerl.harness.mapping.candidates import candidates
+from placerl.harness.mapping.problem import problem_of
+from placerl.harness.mapping.strategies.map_tpds23 import MapTpds23
+from placerl.harness.mapping.strategies.primitive_sum import PrimitiveSum
+from placerl.harness.platforms import of_this_machine
+from placerl.harness.report import export, pages, site
+from placerl.harness.report.reading import read
+from placerl.harness.store.store import Store
 from tests.harness.papers.rows import profiled
 from tests.harness.report import sample
 from tests.harness.report.chromium import opened, skip_without_chromium

@@ -7,12 +7,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness.core.row import Measurement
-from harness.papers.evidence import last_attempts
-from harness.report import export, pages, reading, site
-from harness.report.content import Content
-from harness.report.reading import read, read_all
-from harness.store.store import Store
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers.evidence import last_attempts
+from placerl.harness.report import export, pages, reading, site
+from placerl.harness.report.content import Content
+from placerl.harness.report.reading import read, read_all
+from placerl.harness.store.store import Store
 from tests.harness.papers.rows import measurement, profiled
 from tests.harness.report import sample
 

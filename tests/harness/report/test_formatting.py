@@ -3,10 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-from harness.core.provenance import Provenance
-from harness.papers import Finding, Outcome
-from harness.papers.number import Number, bounded_speedup
-from harness.report import export, formatting, site
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers import Finding, Outcome
+from placerl.harness.papers.number import Number, bounded_speedup
+from placerl.harness.report import export, formatting, site
 from tests.harness.papers.rows import verdict
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.report.hardware_agent import hardware_agent, time_to_learn
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.report.hardware_agent import hardware_agent, time_to_learn
 
 
 def test_the_curve_is_the_recording_s() -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import UserError
-from harness.report import headline, reading, reference
-from harness.report.content import Content
-from harness.report.reference import Reference
+from placerl.harness.core.errors import UserError
+from placerl.harness.report import headline, reading, reference
+from placerl.harness.report.content import Content
+from placerl.harness.report.reference import Reference
 from tests.harness.report import sample
 
 README = (headline.ROOT / "README.md").read_text(encoding="utf-8")

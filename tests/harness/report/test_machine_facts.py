@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.report import export, machine_facts, pages
-from harness.report.reading import read
-from harness.store.store import Store
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.report import export, machine_facts, pages
+from placerl.harness.report.reading import read
+from placerl.harness.store.store import Store
 from tests.harness.papers.rows import frame_of, measurement, profiled
 
 NOISY = {"status": "too_noisy", "reason": "its interval is 40% wide"}

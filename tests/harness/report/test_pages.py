@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import UserError
-from harness.core.provenance import Provenance
-from harness.papers.evidence import records
-from harness.report import answers, pages, reading, reference, site
-from harness.report.content import Content
-from harness.store.store import Store
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers.evidence import records
+from placerl.harness.report import answers, pages, reading, reference, site
+from placerl.harness.report.content import Content
+from placerl.harness.store.store import Store
 from tests.harness.report import sample
 
 

@@ -9,14 +9,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.mapping import Loop, Mapping
-from harness.report import export, performance, text_tables
-from harness.report.reading import read
-from harness.report.rows.trainings import Portability
-from harness.store.store import Store
-from harness.validate import rows as validation_rows
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping import Loop, Mapping
+from placerl.harness.report import export, performance, text_tables
+from placerl.harness.report.reading import read
+from placerl.harness.report.rows.trainings import Portability
+from placerl.harness.store.store import Store
+from placerl.harness.validate import rows as validation_rows
 from tests.harness.papers.rows import MACHINE, frame_of, trained
 
 MAPPINGS = {"native-native-cpu": 400.0, "torch-native-cpu": 100.0}

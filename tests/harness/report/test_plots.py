@@ -11,14 +11,14 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from harness.core.provenance import Provenance
-from harness.papers.drawing import SERIES, WIDTH_IN, colour, marker, new_figure
-from harness.papers.number import Number
-from harness.report import plots, roofline_plot
-from harness.report.drawing import LEAST_TEXT_PX, STYLE, same_drawing, svg
-from harness.report.rows.mappings import HeatMap, PredictedThroughput
-from harness.report.rows.primitives import DeviceRoof, PrimitiveTime, RooflinePoint
-from harness.report.rows.trainings import TrainingCurve
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers.drawing import SERIES, WIDTH_IN, colour, marker, new_figure
+from placerl.harness.papers.number import Number
+from placerl.harness.report import plots, roofline_plot
+from placerl.harness.report.drawing import LEAST_TEXT_PX, STYLE, same_drawing, svg
+from placerl.harness.report.rows.mappings import HeatMap, PredictedThroughput
+from placerl.harness.report.rows.primitives import DeviceRoof, PrimitiveTime, RooflinePoint
+from placerl.harness.report.rows.trainings import TrainingCurve
 
 
 def gps(value: float, provenance: Provenance = Provenance.MEASURED) -> Number:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from harness.core.errors import UserError
-from harness.core.row import Measurement
-from harness.report import pages, reading, reference
-from harness.store.store import Store
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.row import Measurement
+from placerl.harness.report import pages, reading, reference
+from placerl.harness.store.store import Store
 from tests.harness.papers.rows import measurement, profiled
 from tests.harness.report import sample
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.row import Measurement
-from harness.profile.simulated import PIPELINE
-from harness.report import pages, roofline, roofline_plot
-from harness.report.reading import read
-from harness.report.rows.primitives import RooflinePoint
-from harness.store.store import Store
+from placerl.harness.core.row import Measurement
+from placerl.harness.profile.simulated import PIPELINE
+from placerl.harness.report import pages, roofline, roofline_plot
+from placerl.harness.report.reading import read
+from placerl.harness.report.rows.primitives import RooflinePoint
+from placerl.harness.store.store import Store
 from tests.harness.papers.rows import frame_of, measurement, profiled
 from tests.harness.report import sample
 

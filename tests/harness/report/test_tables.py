@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.row import Measurement
-from harness.report.reading import read
-from harness.report.rows.mappings import PredictedThroughput
-from harness.store.store import Store
+from placerl.harness.core.row import Measurement
+from placerl.harness.report.reading import read
+from placerl.harness.report.rows.mappings import PredictedThroughput
+from placerl.harness.store.store import Store
 from tests.harness.papers.rows import MACHINE, predicted, trained
 
 MAPPING = {"mapping": "native-native-cpu", "loop": "fused"}

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import platforms, workloads
-from harness.mapping import absent_platforms, predict
-from harness.profile import simulated
-from harness.report import what_if
+from placerl.harness import platforms, workloads
+from placerl.harness.mapping import absent_platforms, predict
+from placerl.harness.profile import simulated
+from placerl.harness.report import what_if
 from tests.harness.papers.rows import frame_of, profiled
 
 

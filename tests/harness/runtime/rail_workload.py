@@ -2,8 +2,8 @@
 
 import gymnasium
 
-from harness import workloads
-from harness.workloads import Workload
+from placerl.harness import workloads
+from placerl.harness.workloads import Workload
 from tests.primitives.algorithms.rail import RailEnvironment
 
 

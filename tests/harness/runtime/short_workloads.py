@@ -1,6 +1,6 @@
 """Shipped workloads that train in little time."""
 
-from harness import workloads
+from placerl.harness import workloads
 
 
 def short(name, capacity=500, **training):

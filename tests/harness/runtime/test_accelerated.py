@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.core.errors import UserError
-from harness.core.provenance import Provenance
-from harness.mapping import Mapping
-from harness.measure import full_speed
-from harness.runtime import accelerated, clock
-from harness.runtime.accelerated import HOST_TERMS, AcceleratedTraining, NetworkAccelerator
-from harness.runtime.actors import actor
-from harness.runtime.actors.in_process import InlineActors
-from harness.runtime.on_policy import OnPolicyTraining
-from primitives.algorithms.ppo import PPO
-from primitives.algorithms.ppo_objective import PpoObjective
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Mapping
+from placerl.harness.measure import full_speed
+from placerl.harness.runtime import accelerated, clock
+from placerl.harness.runtime.accelerated import HOST_TERMS, AcceleratedTraining, NetworkAccelerator
+from placerl.harness.runtime.actors import actor
+from placerl.harness.runtime.actors.in_process import InlineActors
+from placerl.harness.runtime.on_policy import OnPolicyTraining
+from placerl.primitives.algorithms.ppo import PPO
+from placerl.primitives.algorithms.ppo_objective import PpoObjective
 from tests.harness.mapping.links import Links
 from tests.harness.runtime.test_on_policy import PENDULUM, small
 

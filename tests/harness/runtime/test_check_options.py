@@ -4,11 +4,11 @@ import os
 
 import pytest
 
-from harness import workloads
-from harness.core.errors import UserError
-from harness.mapping import Mapping
-from harness.runtime import check_options, compose, memory
-from harness.runtime.options import STRICT, Fusion, InitialPriorities, Options
+from placerl.harness import workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime import check_options, compose, memory
+from placerl.harness.runtime.options import STRICT, Fusion, InitialPriorities, Options
 
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
 OPENCL = Mapping.parse("opencl-native-cpu")

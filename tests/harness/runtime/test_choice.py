@@ -7,15 +7,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from harness import platforms
-from harness.core.errors import UserError
-from harness.mapping import Mapping
-from harness.runtime import choice, program
-from harness.runtime.options import STRICT, Options
-from harness.runtime.program import Settings
-from harness.workloads import ReplayTable, TrainingTable
-from harness.workloads.custom_task import CustomTask
-from primitives.algorithms.custom import CustomAlgorithm
+from placerl.harness import platforms
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime import choice, program
+from placerl.harness.runtime.options import STRICT, Options
+from placerl.harness.runtime.program import Settings
+from placerl.harness.workloads import ReplayTable, TrainingTable
+from placerl.harness.workloads.custom_task import CustomTask
+from placerl.primitives.algorithms.custom import CustomAlgorithm
 from tests.harness.runtime.test_program import FIRST, SHORT, Sides, act, step
 
 NAMES = ("learner.step", "sum_tree.sample", "sum_tree.update", "sum_tree.insert")

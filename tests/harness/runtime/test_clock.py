@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.mapping import Mapping
-from harness.mapping.loop import ACTORS, HOST, LEARNER, RMM, STORAGE
-from harness.measure import full_speed
-from harness.runtime import clock as run_time
-from harness.runtime.clock import Device, RealTime, VirtualTime, simulated_s, time_of, weights_bytes
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.loop import ACTORS, HOST, LEARNER, RMM, STORAGE
+from placerl.harness.measure import full_speed
+from placerl.harness.runtime import clock as run_time
+from placerl.harness.runtime.clock import Device, RealTime, VirtualTime, simulated_s, time_of, weights_bytes
 
 
 class Clock:

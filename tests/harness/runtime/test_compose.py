@@ -6,19 +6,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from harness import workloads
-from harness.core.errors import UserError
-from harness.mapping import Mapping
-from harness.profile.cases.base import random_transitions
-from harness.runtime import check_options, compose
-from harness.runtime.actors.in_process import InlineActors, ThreadActors
-from harness.runtime.actors.pool import ActorPool
-from harness.runtime.learners import creation
-from harness.runtime.options import STRICT, Fusion, InitialPriorities, Options
-from harness.runtime.timed_storage import TimedDeviceStorage
-from harness.runtime.training import Training
-from harness.workloads.custom_task import CustomTask
-from primitives.replay import ConcurrentReplay, FieldSpec, PrioritizedReplay, UniformReplay
+from placerl.harness import workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Mapping
+from placerl.harness.profile.cases.base import random_transitions
+from placerl.harness.runtime import check_options, compose
+from placerl.harness.runtime.actors.in_process import InlineActors, ThreadActors
+from placerl.harness.runtime.actors.pool import ActorPool
+from placerl.harness.runtime.learners import creation
+from placerl.harness.runtime.options import STRICT, Fusion, InitialPriorities, Options
+from placerl.harness.runtime.timed_storage import TimedDeviceStorage
+from placerl.harness.runtime.training import Training
+from placerl.harness.workloads.custom_task import CustomTask
+from placerl.primitives.replay import ConcurrentReplay, FieldSpec, PrioritizedReplay, UniformReplay
 from tests.marks import needs_opencl
 
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")

@@ -4,11 +4,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness import workloads
-from harness.runtime import evaluation
-from harness.runtime.actors.actor import Episode
-from harness.runtime.evaluation import EPISODES, Evaluation, Solved, best_mean, solved
-from harness.runtime.training import Progress
+from placerl.harness import workloads
+from placerl.harness.runtime import evaluation
+from placerl.harness.runtime.actors.actor import Episode
+from placerl.harness.runtime.evaluation import EPISODES, Evaluation, Solved, best_mean, solved
+from placerl.harness.runtime.training import Progress
 
 CARTPOLE, CONTINUOUS, PPO = map(workloads.load, ("cartpole-dqn", "cartpole-ddpg", "pendulum-sac"))
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.core.errors import UserError
-from harness.runtime.iteration import Iteration, check_overlap, collected_rows
+from placerl.harness.core.errors import UserError
+from placerl.harness.runtime.iteration import Iteration, check_overlap, collected_rows
 
 
 @pytest.mark.parametrize(

@@ -7,22 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import workloads
-from harness.cli import common
-from harness.core.errors import UserError
-from harness.mapping import Mapping
-from harness.platforms.available_memory import NotEnoughMemory
-from harness.profile.cases import learners as profiled
-from harness.runtime import compose, learner_memory, native_threads
-from harness.runtime.learner_memory import check_learner, learner_bytes, require_learner
-from harness.runtime.learners.creation import learner_of
-from harness.runtime.options import STRICT
-from harness.workloads.task import algorithm_of
-from primitives import learner
-from primitives.algorithms import tree
-from primitives.graph.graph import plan
-from primitives.learner import Learner
-from primitives.learner.graph_learner import GraphLearner, step_graph
+from placerl.harness import workloads
+from placerl.harness.cli import common
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Mapping
+from placerl.harness.platforms.available_memory import NotEnoughMemory
+from placerl.harness.profile.cases import learners as profiled
+from placerl.harness.runtime import compose, learner_memory, native_threads
+from placerl.harness.runtime.learner_memory import check_learner, learner_bytes, require_learner
+from placerl.harness.runtime.learners.creation import learner_of
+from placerl.harness.runtime.options import STRICT
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives import learner
+from placerl.primitives.algorithms import tree
+from placerl.primitives.graph.graph import plan
+from placerl.primitives.learner import Learner
+from placerl.primitives.learner.graph_learner import GraphLearner, step_graph
 
 NATIVE = Mapping.parse("native-native-cpu")
 HELD = ("torch", "native", "reference")

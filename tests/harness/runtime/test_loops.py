@@ -4,13 +4,13 @@ import os
 
 import pytest
 
-from harness import workloads
-from harness.core.errors import UserError
-from harness.mapping import Loop, Mapping
-from harness.mapping.problem import problem_of
-from harness.runtime.loops import under
-from harness.runtime.options import Fusion, Options
-from harness.runtime.training import Training
+from placerl.harness import workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Loop, Mapping
+from placerl.harness.mapping.problem import problem_of
+from placerl.harness.runtime.loops import under
+from placerl.harness.runtime.options import Fusion, Options
+from placerl.harness.runtime.training import Training
 from tests.harness.runtime.units.test_replay import small
 
 NATIVE, SIMULATED = Mapping.parse("native-native-cpu"), Mapping.parse("fpga-native-cpu")

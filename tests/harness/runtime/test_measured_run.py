@@ -5,18 +5,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import workloads
-from harness.core.progress import silent
-from harness.mapping import Mapping
-from harness.plan import plan
-from harness.platforms.energy import Counter, EnergyMeter
-from harness.runtime import measured_run
-from harness.runtime.evaluation import EPISODES
-from harness.runtime.measured_run import Extent
-from harness.runtime.options import Options
-from harness.runtime.training import Progress, Training
-from harness.runtime.units.unit import UnitError
-from harness.store.store import Store
+from placerl.harness import workloads
+from placerl.harness.core.progress import silent
+from placerl.harness.mapping import Mapping
+from placerl.harness.plan import plan
+from placerl.harness.platforms.energy import Counter, EnergyMeter
+from placerl.harness.runtime import measured_run
+from placerl.harness.runtime.evaluation import EPISODES
+from placerl.harness.runtime.measured_run import Extent
+from placerl.harness.runtime.options import Options
+from placerl.harness.runtime.training import Progress, Training
+from placerl.harness.runtime.units.unit import UnitError
+from placerl.harness.store.store import Store
 
 PER_WATT = "throughput_per_watt"
 TORCH = Mapping.parse("torch-native-cpu")

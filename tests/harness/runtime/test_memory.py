@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.core.errors import UserError
-from harness.runtime import memory
+from placerl.harness.core.errors import UserError
+from placerl.harness.runtime import memory
 
 ROW_BYTES = 2 * 4 * 4 + 8 + 4 + 1  # of cart-pole: two observations, action, reward, terminated
 CAPACITY = 500

@@ -5,16 +5,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import workloads
-from harness.core.errors import UserError
-from harness.core.progress import silent
-from harness.mapping import Mapping
-from harness.runtime import check_options
-from harness.runtime.measured_run import Extent, train
-from harness.runtime.native_iterations import NativeIterations, chosen_fusion, fusions
-from harness.runtime.on_policy import OnPolicyTraining, start
-from harness.runtime.options import Fusion, Options
-from harness.workloads import Workload
+from placerl.harness import workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import silent
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime import check_options
+from placerl.harness.runtime.measured_run import Extent, train
+from placerl.harness.runtime.native_iterations import NativeIterations, chosen_fusion, fusions
+from placerl.harness.runtime.on_policy import OnPolicyTraining, start
+from placerl.harness.runtime.options import Fusion, Options
+from placerl.harness.workloads import Workload
 from tests.harness.runtime.test_on_policy import PENDULUM, small
 
 NATIVE = Mapping.parse("native-native-cpu")

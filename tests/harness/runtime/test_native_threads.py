@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from harness import workloads
-from harness.core.errors import UserError
-from harness.core.progress import silent
-from harness.mapping import Mapping
-from harness.runtime import check_options, native_threads
-from harness.runtime.measured_run import Extent, train
-from harness.runtime.native_threads import ThreadedTraining, actor_threads
-from harness.runtime.options import Options
-from harness.workloads.task import algorithm_of
+from placerl.harness import workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import silent
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime import check_options, native_threads
+from placerl.harness.runtime.measured_run import Extent, train
+from placerl.harness.runtime.native_threads import ThreadedTraining, actor_threads
+from placerl.harness.runtime.options import Options
+from placerl.harness.workloads.task import algorithm_of
 
 NATIVE = Mapping.parse("native-native-cpu")
 

@@ -5,18 +5,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from harness import workloads
-from harness.core.errors import UserError
-from harness.mapping import Mapping
-from harness.measure import full_speed
-from harness.measure.conditions import torch_threads
-from harness.runtime import clock, on_policy, on_policy_loop
-from harness.runtime import training as off_policy
-from harness.runtime.actors.in_process import InlineActors
-from harness.runtime.learners.creation import learner_of
-from harness.runtime.on_policy import OnPolicyTraining, start
-from harness.runtime.options import Options
-from harness.runtime.training import Training
+from placerl.harness import workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Mapping
+from placerl.harness.measure import full_speed
+from placerl.harness.measure.conditions import torch_threads
+from placerl.harness.runtime import clock, on_policy, on_policy_loop
+from placerl.harness.runtime import training as off_policy
+from placerl.harness.runtime.actors.in_process import InlineActors
+from placerl.harness.runtime.learners.creation import learner_of
+from placerl.harness.runtime.on_policy import OnPolicyTraining, start
+from placerl.harness.runtime.options import Options
+from placerl.harness.runtime.training import Training
 from tests.harness.mapping.links import Links
 
 MAPPING = Mapping.parse("torch-native-cpu")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness import workloads
-from harness.runtime.options import STRICT, Options
+from placerl.harness import workloads
+from placerl.harness.runtime.options import STRICT, Options
 
 
 def test_only_what_differs_from_the_strict_loop_is_told():

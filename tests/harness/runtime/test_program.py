@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from harness.core.errors import UserError
-from harness.runtime import program
-from harness.runtime.options import Options
-from harness.runtime.program import Settings, compose
-from primitives.replay import ConcurrentReplay
+from placerl.harness.core.errors import UserError
+from placerl.harness.runtime import program
+from placerl.harness.runtime.options import Options
+from placerl.harness.runtime.program import Settings, compose
+from placerl.primitives.replay import ConcurrentReplay
 from tests.majority import majority
 
 TUTORIAL = Path(__file__).parents[3] / "docs" / "tutorials" / "algorithm.md"

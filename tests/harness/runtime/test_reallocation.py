@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.errors import UserError
-from harness.core.provenance import Provenance
-from harness.mapping import Mapping
-from harness.runtime.learners.accelerated import AcceleratedLearner, SimulatedAcceleratedLearner
-from harness.runtime.learners.creation import learner_of
-from harness.runtime.learners.parallel_updates import ParallelLearner
-from harness.runtime.options import Options
-from harness.runtime.reallocation import (
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime.learners.accelerated import AcceleratedLearner, SimulatedAcceleratedLearner
+from placerl.harness.runtime.learners.creation import learner_of
+from placerl.harness.runtime.learners.parallel_updates import ParallelLearner
+from placerl.harness.runtime.options import Options
+from placerl.harness.runtime.reallocation import (
     Allocation,
     Reallocator,
     Times,
@@ -24,11 +24,11 @@ from harness.runtime.reallocation import (
     parallel_learner,
     reallocate,
 )
-from harness.runtime.training import Training, links_of_map
-from harness.workloads import load
-from harness.workloads.custom_task import CustomTask
-from harness.workloads.task import algorithm_of
-from primitives.learner import backends
+from placerl.harness.runtime.training import Training, links_of_map
+from placerl.harness.workloads import load
+from placerl.harness.workloads.custom_task import CustomTask
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives.learner import backends
 from tests.harness.mapping.links import Links
 
 TORCH, NATIVE = Mapping.parse("torch-native-cpu"), Mapping.parse("native-native-cpu")

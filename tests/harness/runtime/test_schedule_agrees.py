@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.mapping import Entry, Loop, Mapping, PerformanceTable, Target
-from harness.mapping.problem import problem_of
-from harness.mapping.schedule import HOST, Call, ScheduledRound
-from harness.mapping.strategies.composed_loop import ComposedLoop
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Entry, Loop, Mapping, PerformanceTable, Target
+from placerl.harness.mapping.problem import problem_of
+from placerl.harness.mapping.schedule import HOST, Call, ScheduledRound
+from placerl.harness.mapping.strategies.composed_loop import ComposedLoop
 from tests.harness.mapping.links import Links
 from tests.harness.runtime.test_virtual_time import (
     INSERT_S,

@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.mapping import Mapping, Target
-from harness.runtime import compose, simulated_tree
-from harness.runtime.options import Fusion
-from primitives.fpga.devices import catalogue
-from primitives.fpga.explore.map_replay import replay_design
-from primitives.sum_tree.fpga_backend import unavailable_reason
+from placerl.harness.mapping import Mapping, Target
+from placerl.harness.runtime import compose, simulated_tree
+from placerl.harness.runtime.options import Fusion
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.fpga.explore.map_replay import replay_design
+from placerl.primitives.sum_tree.fpga_backend import unavailable_reason
 
 
 @pytest.mark.parametrize("batch_size", [4, 32, 256])

@@ -2,10 +2,10 @@
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.mapping import Mapping
-from harness.runtime import time_provenance
-from primitives import learner, sum_tree
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime import time_provenance
+from placerl.primitives import learner, sum_tree
 
 
 @pytest.mark.parametrize(

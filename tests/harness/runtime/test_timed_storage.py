@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from harness.measure import full_speed
-from harness.runtime import timed_storage
-from harness.runtime.timed_storage import TimedStorage
-from primitives.replay import FieldSpec, Storage
+from placerl.harness.measure import full_speed
+from placerl.harness.runtime import timed_storage
+from placerl.harness.runtime.timed_storage import TimedStorage
+from placerl.primitives.replay import FieldSpec, Storage
 
 
 def test_a_storage_counts_the_seconds_of_its_gathers_and_writes(monkeypatch):

@@ -7,19 +7,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from harness import workloads
-from harness.core.errors import UserError
-from harness.mapping import Mapping
-from harness.runtime import compose
-from harness.runtime import training as training_module
-from harness.runtime.actors.in_process import InlineActors, ThreadActors
-from harness.runtime.actors.pool import ActorPool
-from harness.runtime.clock import RealTime
-from harness.runtime.learners.parallel_updates import ParallelLearner
-from harness.runtime.options import Fusion, InitialPriorities, Options
-from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Training
-from harness.runtime.units.replay import TimeBeside
-from harness.runtime.units.unit import UnitError
+from placerl.harness import workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime import compose
+from placerl.harness.runtime import training as training_module
+from placerl.harness.runtime.actors.in_process import InlineActors, ThreadActors
+from placerl.harness.runtime.actors.pool import ActorPool
+from placerl.harness.runtime.clock import RealTime
+from placerl.harness.runtime.learners.parallel_updates import ParallelLearner
+from placerl.harness.runtime.options import Fusion, InitialPriorities, Options
+from placerl.harness.runtime.training import WARM_UP_GRADIENT_STEPS, Training
+from placerl.harness.runtime.units.replay import TimeBeside
+from placerl.harness.runtime.units.unit import UnitError
 from tests.harness.runtime.rail_workload import dqn_on_a_rail
 from tests.harness.runtime.short_workloads import short
 from tests.majority import majority

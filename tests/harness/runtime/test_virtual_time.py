@@ -6,15 +6,15 @@ The fake devices tell so many seconds a call that what the host measures beside 
 import numpy as np
 import pytest
 
-from harness.core.errors import UserError
-from harness.core.provenance import Provenance
-from harness.mapping import Mapping
-from harness.mapping.problem import INDEX_BYTES, PRIORITY_BYTES, TD_ERROR_BYTES, WEIGHT_BYTES
-from harness.measure import full_speed
-from harness.runtime import clock
-from harness.runtime.compose import compose
-from harness.runtime.options import Fusion, Options
-from harness.runtime.training import Training
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.problem import INDEX_BYTES, PRIORITY_BYTES, TD_ERROR_BYTES, WEIGHT_BYTES
+from placerl.harness.measure import full_speed
+from placerl.harness.runtime import clock
+from placerl.harness.runtime.compose import compose
+from placerl.harness.runtime.options import Fusion, Options
+from placerl.harness.runtime.training import Training
 from tests.harness.mapping.links import Links
 
 NATIVE = Mapping.parse("native-native-cpu")

@@ -1,7 +1,7 @@
 """The shortest row, for tests of cells and plans."""
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
 
 
 def row(value: float) -> Measurement:

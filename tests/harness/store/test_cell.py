@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.progress import Report, silent
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.platforms import available_memory
-from harness.platforms.available_memory import NotEnoughMemory
-from harness.store.cell import Cell
-from harness.store.store import Run, Store
+from placerl.harness.core.progress import Report, silent
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.platforms import available_memory
+from placerl.harness.platforms.available_memory import NotEnoughMemory
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.store import Run, Store
 from tests.harness.store.rows import row
 
 

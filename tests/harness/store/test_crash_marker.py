@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.store.crash_marker import crash_marker
+from placerl.harness.store.crash_marker import crash_marker
 
 
 @pytest.fixture

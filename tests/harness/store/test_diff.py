@@ -3,9 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.core.row import Measurement
-from harness.measure import statistics
-from harness.store.diff import DRIFT, diff
+from placerl.harness.core.row import Measurement
+from placerl.harness.measure import statistics
+from placerl.harness.store.diff import DRIFT, diff
 
 
 def row(value=1.0, *, spread=0.01, samples=20, **change):

@@ -11,9 +11,9 @@ from typing import BinaryIO
 
 import pytest
 
-from harness.core.errors import UserError
-from harness.store import draft
-from harness.store.store import Store
+from placerl.harness.core.errors import UserError
+from placerl.harness.store import draft
+from placerl.harness.store.store import Store
 from tests.harness.store.rows import row
 
 MACHINE = {"fingerprint": "f"}
@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 def test_a_kill_at_any_step_leaves_the_store_whole(path: Path, step: str) -> None:
     before = path.read_bytes()
     if os.fork() == 0:
-        import harness.store.draft as module
+        import placerl.harness.store.draft as module
 
         target = module.shutil if step.startswith("copy") else module
         connect, calls = getattr(target, step), []

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.store import peak_memory
-from harness.store.peak_memory import LARGEST, MAIN, CellPeak
-from harness.store.store import Measurement, Run, Store
+from placerl.harness.store import peak_memory
+from placerl.harness.store.peak_memory import LARGEST, MAIN, CellPeak
+from placerl.harness.store.store import Measurement, Run, Store
 
 MB = 10**6
 PROGRAM = """
 import subprocess, sys
-from harness.store import peak_memory
+from placerl.harness.store import peak_memory
 
 start = peak_memory.own_bytes()
 bytearray(50_000_000)
@@ -88,9 +88,9 @@ def test_the_peaks_of_a_run_that_fails_are_recorded_too(run: Run) -> None:
 CELLS = """
 import subprocess, sys
 from pathlib import Path
-from harness.store import peak_memory
-from harness.store.peak_memory import CellPeak
-from harness.store.store import Store
+from placerl.harness.store import peak_memory
+from placerl.harness.store.peak_memory import CellPeak
+from placerl.harness.store.store import Store
 
 run = Store.open(Path(sys.argv[1])).begin_run("quick", "r", {"fingerprint": "here"})
 child = [sys.executable, "-c", "bytearray(700_000_000)"]

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.errors import UserError
-from harness.store.store import Store
+from placerl.harness.core.errors import UserError
+from placerl.harness.store.store import Store
 from tests.harness.store.rows import row
 
 CELLS = ["a", "b", "c"]

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.errors import UserError
-from harness.store.file import connect
-from harness.store.lock import WriterLock
-from harness.store.store import APPLICATION_ID, SCHEMA_VERSION, Measurement, Store
+from placerl.harness.core.errors import UserError
+from placerl.harness.store.file import connect
+from placerl.harness.store.lock import WriterLock
+from placerl.harness.store.store import APPLICATION_ID, SCHEMA_VERSION, Measurement, Store
 
 MACHINE = {"fingerprint": "f00d", "cpu": {"model": "test"}}
 
@@ -315,7 +315,7 @@ def test_a_second_writer_is_refused_while_readers_are_not(path):
     holder = start(
         """
         import sys
-        from harness.store.store import Store
+        from placerl.harness.store.store import Store
         run = Store.open(sys.argv[1]).begin_run("quick", "r1", {"fingerprint": "f"})
         print("ready", flush=True)
         import time; time.sleep(3600)
@@ -381,7 +381,7 @@ def test_a_full_disk_fails_the_cell_whole(path, monkeypatch):
             return database
 
         with monkeypatch.context() as patch:
-            patch.setattr("harness.store.draft.connect", small)
+            patch.setattr("placerl.harness.store.draft.connect", small)
             with pytest.raises(UserError, match="full"):
                 run.finish("big", [measurement(details={"text": "x" * 100_000})])
         assert digest(path) == before
@@ -392,7 +392,7 @@ def test_a_full_disk_fails_the_cell_whole(path, monkeypatch):
 
 WRITER = """
     import sys
-    from harness.store.store import Measurement, Store
+    from placerl.harness.store.store import Measurement, Store
     row = Measurement(suite="s", primitive="p", quantity="q", unit="s", provenance="measured", value=1.0,
                       samples=(0.5,) * 300)
     run = Store.open(sys.argv[1]).begin_run("quick", "r1", {"fingerprint": "f"})
@@ -443,7 +443,7 @@ def test_kill_while_the_store_is_made_leaves_none_or_a_whole_one(tmp_path):
 def test_a_process_that_forgets_to_close_leaves_one_file(path):
     code = """
         import os, sys
-        from harness.store.store import Store
+        from placerl.harness.store.store import Store
         store = Store.open(sys.argv[1])
         store.begin_run("quick", "r1", {"fingerprint": "f"})
         if os.fork() == 0:

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.mapping import Loop, Mapping
-from harness.measure.statistics import Samples
-from harness.validate.narrowing import Dropped
-from harness.validate.regret import regrets
-from harness.validate.rows import Achieved
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping import Loop, Mapping
+from placerl.harness.measure.statistics import Samples
+from placerl.harness.validate.narrowing import Dropped
+from placerl.harness.validate.regret import regrets
+from placerl.harness.validate.rows import Achieved
 
 
 def unmoved(*samples_s: float) -> Samples:

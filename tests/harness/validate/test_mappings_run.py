@@ -6,22 +6,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import platforms, workloads
-from harness.core.errors import UserError
-from harness.core.progress import silent
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.mapping import VALIDATED, Entry, Loop, Mapping, PerformanceTable, Target
-from harness.mapping.problem import problem_of
-from harness.mapping.strategies.composed_loop import ComposedLoop
-from harness.profile import simulated
-from harness.profile.cases import piece_cases, primitive_cases, validation_rounds
-from harness.profile.cases.shared_parts import SharedParts
-from harness.runtime import compose
-from harness.runtime.options import Fusion
-from harness.validate import plan
-from harness.validate import rows as made
-from primitives.quantization.precision import FLOAT_32
+from placerl.harness import platforms, workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import silent
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping import VALIDATED, Entry, Loop, Mapping, PerformanceTable, Target
+from placerl.harness.mapping.problem import problem_of
+from placerl.harness.mapping.strategies.composed_loop import ComposedLoop
+from placerl.harness.profile import simulated
+from placerl.harness.profile.cases import piece_cases, primitive_cases, validation_rounds
+from placerl.harness.profile.cases.shared_parts import SharedParts
+from placerl.harness.runtime import compose
+from placerl.harness.runtime.options import Fusion
+from placerl.harness.validate import plan
+from placerl.harness.validate import rows as made
+from placerl.primitives.quantization.precision import FLOAT_32
 from tests.harness.validate.achieved import ran, training_row
 
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.errors import UserError
-from harness.mapping import Loop, Mapping, Prediction, Problem, Target
-from harness.measure.statistics import FEWEST_SAMPLES
-from harness.profile.cases.training import case_name
-from harness.validate.narrowing import Narrowing, dropped, races, slower_among
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Loop, Mapping, Prediction, Problem, Target
+from placerl.harness.measure.statistics import FEWEST_SAMPLES
+from placerl.harness.profile.cases.training import case_name
+from placerl.harness.validate.narrowing import Narrowing, dropped, races, slower_among
 
 HERE, BOARD = SimpleNamespace(name="here"), SimpleNamespace(name="here and board")
 FAST, SLOW, OTHER = (Mapping.parse(f"{name}-native-cpu") for name in ("native", "torch", "opencl"))

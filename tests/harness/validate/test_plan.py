@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from harness import platforms, workloads
-from harness.core.errors import UserError
-from harness.core.progress import silent
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.mapping import VALIDATED, Problem, predict
-from harness.measure import protocol as measure
-from harness.measure.protocol import Case, Timing
-from harness.profile import simulated
-from harness.profile.cases import validation_rounds
-from harness.validate import plan
-from harness.validate import rows as made
-from harness.validate.rows import HERE, WITH_SIMULATED
+from placerl.harness import platforms, workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import silent
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping import VALIDATED, Problem, predict
+from placerl.harness.measure import protocol as measure
+from placerl.harness.measure.protocol import Case, Timing
+from placerl.harness.profile import simulated
+from placerl.harness.profile.cases import validation_rounds
+from placerl.harness.validate import plan
+from placerl.harness.validate import rows as made
+from placerl.harness.validate.rows import HERE, WITH_SIMULATED
 from tests.harness.validate.achieved import training_row, unmoved
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from harness.core.row import Measurement
-from harness.store.store import Store
-from harness.validate.portability import over_platforms
+from placerl.harness.core.row import Measurement
+from placerl.harness.store.store import Store
+from placerl.harness.validate.portability import over_platforms
 from tests.harness.papers.rows import MACHINE, measurement
 
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from harness import platforms, workloads
-from harness.cli import validate_command
-from harness.core.progress import silent
-from harness.core.row import Measurement
-from harness.mapping import VALIDATED, Loop
-from harness.mapping.strategies.composed_loop import NAMES
-from harness.profile.cases import validation_rounds
-from harness.validate import plan
+from placerl.harness import platforms, workloads
+from placerl.harness.cli import validate_command
+from placerl.harness.core.progress import silent
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping import VALIDATED, Loop
+from placerl.harness.mapping.strategies.composed_loop import NAMES
+from placerl.harness.profile.cases import validation_rounds
+from placerl.harness.validate import plan
 
 
 @pytest.fixture(scope="module")

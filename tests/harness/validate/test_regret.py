@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.mapping import Loop, Mapping
-from harness.validate.regret import regrets
-from harness.validate.rows import HERE, WITH_SIMULATED
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Loop, Mapping
+from placerl.harness.validate.regret import regrets
+from placerl.harness.validate.rows import HERE, WITH_SIMULATED
 from tests.harness.validate.achieved import NEVER_FUSED, PACE, choice, ran, regrets_of
 
 

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from harness import platforms
-from harness.cli import validate_command
-from harness.compare.registry import JUDGED_FOR_PORTABILITY, trains
-from harness.compare.rounds import networks_on
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.mapping import VALIDATED, Loop, Mapping, PerformanceTable, Problem, Target
-from harness.measure.protocol import Timing
-from harness.profile.cases.training import case_name
-from harness.runtime.options import Fusion
-from harness.validate import rows as made
-from harness.validate.rows import HERE, WITH_SIMULATED, Achieved
+from placerl.harness import platforms
+from placerl.harness.cli import validate_command
+from placerl.harness.compare.registry import JUDGED_FOR_PORTABILITY, trains
+from placerl.harness.compare.rounds import networks_on
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping import VALIDATED, Loop, Mapping, PerformanceTable, Problem, Target
+from placerl.harness.measure.protocol import Timing
+from placerl.harness.profile.cases.training import case_name
+from placerl.harness.runtime.options import Fusion
+from placerl.harness.validate import rows as made
+from placerl.harness.validate.rows import HERE, WITH_SIMULATED, Achieved
 from tests.harness.validate.achieved import PACE, choice, ran, unmoved
 
 PLATFORM = platforms.load("map-tpds23")

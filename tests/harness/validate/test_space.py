@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from harness import workloads
-from harness.mapping import Loop, Mapping
-from harness.validate import plan
-from harness.validate.space import FEW_AHEAD, MORE_ACTORS, Decision, space, under
+from placerl.harness import workloads
+from placerl.harness.mapping import Loop, Mapping
+from placerl.harness.validate import plan
+from placerl.harness.validate.space import FEW_AHEAD, MORE_ACTORS, Decision, space, under
 
 DQN = workloads.override(workloads.load("cartpole-dqn"), "replay.capacity", 2048, "test")
 PPO = workloads.load("cartpole-ppo")

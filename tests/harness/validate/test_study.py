@@ -5,11 +5,11 @@ from statistics import median
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.mapping import Loop, Mapping, Prediction
-from harness.validate.space import Decision
-from harness.validate.study import FINALISTS, OURS, Final, StudiedCell, study
-from harness.validate.study_summary import cell_lines, entropy, results, summary
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Loop, Mapping, Prediction
+from placerl.harness.validate.space import Decision
+from placerl.harness.validate.study import FINALISTS, OURS, Final, StudiedCell, study
+from placerl.harness.validate.study_summary import cell_lines, entropy, results, summary
 from tests.harness.validate.achieved import PACE
 
 CELL = StudiedCell("hopper-ddpg", 32, 2)

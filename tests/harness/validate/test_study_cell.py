@@ -3,15 +3,15 @@
 import pytest
 import torch
 
-from harness import platforms, workloads
-from harness.core.progress import silent
-from harness.mapping import Loop, Mapping, Target
-from harness.measure.timed_case import Timing
-from harness.validate import plan, study_cell
-from harness.validate.space import MORE_ACTORS, Decision, Setting
-from harness.validate.study import OURS, StudiedCell, study
-from harness.validate.study_cell import FewCores, MeasuredCell
-from harness.validate.study_summary import choice_part, results, summary
+from placerl.harness import platforms, workloads
+from placerl.harness.core.progress import silent
+from placerl.harness.mapping import Loop, Mapping, Target
+from placerl.harness.measure.timed_case import Timing
+from placerl.harness.validate import plan, study_cell
+from placerl.harness.validate.space import MORE_ACTORS, Decision, Setting
+from placerl.harness.validate.study import OURS, StudiedCell, study
+from placerl.harness.validate.study_cell import FewCores, MeasuredCell
+from placerl.harness.validate.study_summary import choice_part, results, summary
 from tests.harness.validate.achieved import unmoved
 
 DQN = workloads.override(workloads.load("cartpole-dqn"), "replay.capacity", 4096, "test")

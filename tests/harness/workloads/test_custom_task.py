@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from harness.core.errors import UserError
-from harness.workloads.custom_task import OBSERVATIONS, CustomTask, prepared, seeded
-from primitives.replay import FieldSpec
+from placerl.harness.core.errors import UserError
+from placerl.harness.workloads.custom_task import OBSERVATIONS, CustomTask, prepared, seeded
+from placerl.primitives.replay import FieldSpec
 
 DISCRETE, BOX = Discrete(4), Box(-1, 1, (3,))
 NESTED = gymnasium.spaces.Dict({"a": Box(-1, 1, (2, 2)), "b": gymnasium.spaces.Tuple((BOX, Box(0, 1, ())))})

@@ -12,9 +12,9 @@ from gymnasium.spaces import Box, Discrete, MultiBinary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import workloads
-from harness.core.errors import UserError
-from primitives.algorithms.networks import MLP, forward_macs
+from placerl.harness import workloads
+from placerl.harness.core.errors import UserError
+from placerl.primitives.algorithms.networks import MLP, forward_macs
 
 SHIPPED = ["cartpole-ddpg", "cartpole-dqn", "hopper-ddpg"]
 
@@ -199,7 +199,7 @@ def test_another_batch_size_moves_the_start_of_learning():
 
 
 def test_importing_needs_no_pytorch():
-    code = "import sys, harness.workloads.schema; harness.workloads.schema.names(); assert 'torch' not in sys.modules"
+    code = "import sys; from placerl.harness.workloads import schema; schema.names(); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

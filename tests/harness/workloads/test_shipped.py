@@ -2,9 +2,9 @@
 
 import pytest
 
-from harness import workloads
-from harness.workloads.task import algorithm_of
-from primitives.algorithms import networks
+from placerl.harness import workloads
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives.algorithms import networks
 
 # Names and sizes: MAP Table III; PAL VI-A; PRL 6.1; PPO 5.1; FIX V-B.
 PAPERS = {

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from primitives.algorithms import Algorithm
+from placerl.primitives.algorithms import Algorithm
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 
-from primitives.learner import Learner
+from placerl.primitives.learner import Learner
 
 LENGTH = 40
 """Steps of an episode that does not end before: the most that it returns."""

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from primitives import learner
-from primitives.algorithms.custom import CustomAlgorithm
+from placerl.primitives import learner
+from placerl.primitives.algorithms.custom import CustomAlgorithm
 
 BATCH_SIZE = 3
 

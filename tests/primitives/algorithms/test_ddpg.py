@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from primitives.algorithms import create, tree
+from placerl.primitives.algorithms import create, tree
 
 SIZES, ACTIONS = 5, 2
 

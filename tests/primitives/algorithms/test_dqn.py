@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from primitives.algorithms import create, tree
+from placerl.primitives.algorithms import create, tree
 
 
 def make(**hyperparameters):

@@ -5,8 +5,14 @@ import pytest
 import torch
 from torch import nn
 
-from primitives.algorithms import networks
-from primitives.algorithms.networks import MLP, NatureCNN, NetworkDescription, forward_macs, parameter_count
+from placerl.primitives.algorithms import networks
+from placerl.primitives.algorithms.networks import (
+    MLP,
+    NatureCNN,
+    NetworkDescription,
+    forward_macs,
+    parameter_count,
+)
 
 
 def as_module(network: networks.Network, parameters: networks.Parameters) -> nn.Module:

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import distributions, nn
 
-from primitives.algorithms import create, networks
-from primitives.algorithms.ppo import Rollout, advantages
+from placerl.primitives.algorithms import create, networks
+from placerl.primitives.algorithms.ppo import Rollout, advantages
 
 SIZE = 5
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from primitives import algorithms
-from primitives.algorithms.ppo_objective import PpoObjective
-from primitives.learner.graph_learner import GraphLearner
-from primitives.learner.native import native_backend
+from placerl.primitives import algorithms
+from placerl.primitives.algorithms.ppo_objective import PpoObjective
+from placerl.primitives.learner.graph_learner import GraphLearner
+from placerl.primitives.learner.native import native_backend
 
 M = 6
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import distributions, nn
 
-from primitives.algorithms import create, networks
+from placerl.primitives.algorithms import create, networks
 
 SIZE, ACTIONS = 5, 2
 

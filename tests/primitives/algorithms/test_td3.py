@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from primitives.algorithms import create, networks
+from placerl.primitives.algorithms import create, networks
 
 SIZE, ACTIONS = 5, 2
 

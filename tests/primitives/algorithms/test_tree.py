@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from primitives.algorithms import create, tree
+from placerl.primitives.algorithms import create, tree
 
 
 def state():

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from primitives.algorithms.updates import PURE, initial_adam
+from placerl.primitives.algorithms.updates import PURE, initial_adam
 
 
 def parameters(dtype=torch.float64):

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import torch
 
-from primitives import algorithms, learner
-from primitives.algorithms.ppo import Rollout
-from primitives.learner import Learner
-from primitives.learner.torch.in_place import InPlaceUpdates
-from primitives.replay import FieldSpec, Storage, UniformReplay, transition_fields
+from placerl.primitives import algorithms, learner
+from placerl.primitives.algorithms.ppo import Rollout
+from placerl.primitives.learner import Learner
+from placerl.primitives.learner.torch.in_place import InPlaceUpdates
+from placerl.primitives.replay import FieldSpec, Storage, UniformReplay, transition_fields
 from tests.primitives.algorithms.rail import Rail, mean_return
 
 RIGHT, WRONG, UNTRAINED = AGENTS = ("right", "wrong", "untrained")

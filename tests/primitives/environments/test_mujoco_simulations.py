@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from primitives import environments
-from primitives.environments import make_vec, mujoco_simulations
+from placerl.primitives import environments
+from placerl.primitives.environments import make_vec, mujoco_simulations
 
 
 class Library:

@@ -11,11 +11,11 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from primitives._native import environments as native
+from placerl.primitives._native import environments as native
 
-from harness.environments import continuous_cartpole
-from primitives import environments
-from primitives.environments import make_vec
+from placerl.harness.environments import continuous_cartpole
+from placerl.primitives import environments
+from placerl.primitives.environments import make_vec
 
 CLASSIC = native.classic_ids()
 MUJOCO = list(native.mujoco_files())

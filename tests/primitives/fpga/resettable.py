@@ -6,7 +6,7 @@ from amaranth.hdl import Module, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
-from primitives.fpga.simulation import Simulation
+from placerl.primitives.fpga.simulation import Simulation
 
 
 class Resettable(wiring.Component):

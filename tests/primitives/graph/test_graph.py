@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
-from primitives.graph.graph import Buffer, Graph, Instruction, Node, View, contiguous_strides, plan
+from placerl.primitives.graph.graph import Buffer, Graph, Instruction, Node, View, contiguous_strides, plan
 
 
 def as_array(view: View, data: np.ndarray) -> np.ndarray:

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from primitives.graph.graph import Graph, UnsupportedOperationError
-from primitives.graph.interpreter import ReferenceExecutable
-from primitives.learner import trace
+from placerl.primitives.graph.graph import Graph, UnsupportedOperationError
+from placerl.primitives.graph.interpreter import ReferenceExecutable
+from placerl.primitives.learner import trace
 from tests.primitives.learner.graph_cases import make, named_leaves, random_batch, random_state, step_function
 
 X, Y = (

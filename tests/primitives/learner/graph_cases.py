@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from primitives import algorithms
-from primitives.algorithms import Algorithm
-from primitives.graph.trace import leaf_names
+from placerl.primitives import algorithms
+from placerl.primitives.algorithms import Algorithm
+from placerl.primitives.graph.trace import leaf_names
 
 SHAPES: dict[str, dict[str, Any]] = {
     "dqn": {"observation_shape": (4,), "action_size": 3, "network": {"hidden": (17, 8)}},

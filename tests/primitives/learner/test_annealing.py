@@ -9,10 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from primitives import algorithms, learner
-from primitives.algorithms import Algorithm
-from primitives.algorithms.base import ANNEALED
-from primitives.algorithms.updates import AdamState
+from placerl.primitives import algorithms, learner
+from placerl.primitives.algorithms import Algorithm
+from placerl.primitives.algorithms.base import ANNEALED
+from placerl.primitives.algorithms.updates import AdamState
 from tests.primitives.learner.graph_cases import SHAPES, random_batch, random_state
 
 BATCH_SIZE = 8

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from primitives import learner
-from primitives.learner import aware_training
-from primitives.learner.aware_training import FixedPointLearner
-from primitives.learner.graph_learner import step_graph
-from primitives.quantization import roles
-from primitives.quantization.fixed_point import Q
-from primitives.quantization.precision import Precision, dynamic, fixed_16, fixed_32, quarl
-from primitives.quantization.roles import Plain, Role
+from placerl.primitives import learner
+from placerl.primitives.learner import aware_training
+from placerl.primitives.learner.aware_training import FixedPointLearner
+from placerl.primitives.learner.graph_learner import step_graph
+from placerl.primitives.quantization import roles
+from placerl.primitives.quantization.fixed_point import Q
+from placerl.primitives.quantization.precision import Precision, dynamic, fixed_16, fixed_32, quarl
+from placerl.primitives.quantization.roles import Plain, Role
 from tests.primitives.quantization import cases
 
 

@@ -8,12 +8,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from primitives import learner
-from primitives.learner import Learner
-from primitives.learner.columns import numpy_columns
-from primitives.replay import FieldSpec
-from primitives.replay.device import DeviceStorage
-from primitives.replay.device import memory as device_memory
+from placerl.primitives import learner
+from placerl.primitives.learner import Learner
+from placerl.primitives.learner.columns import numpy_columns
+from placerl.primitives.replay import FieldSpec
+from placerl.primitives.replay.device import DeviceStorage
+from placerl.primitives.replay.device import memory as device_memory
 from tests.primitives.learner.graph_cases import SHAPES, make, random_batch
 
 SIZE = 3

@@ -8,12 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from primitives import algorithms, learner
-from primitives.algorithms.dqn import DqnHyperparameters
-from primitives.learner import NotFiniteError, finite
-from primitives.learner.finite import require_finite, require_finite_state, result_name
-from primitives.learner.fused import FusedSteps
-from primitives.learner.relaxed import RelaxedSteps
+from placerl.primitives import algorithms, learner
+from placerl.primitives.algorithms.dqn import DqnHyperparameters
+from placerl.primitives.learner import NotFiniteError, finite
+from placerl.primitives.learner.finite import require_finite, require_finite_state, result_name
+from placerl.primitives.learner.fused import FusedSteps
+from placerl.primitives.learner.relaxed import RelaxedSteps
 from tests.primitives.learner.fused.replay_and_learner import parts
 from tests.primitives.learner.graph_cases import SHAPES, random_batch
 

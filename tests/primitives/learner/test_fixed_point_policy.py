@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
-from primitives.learner import aware_training
-from primitives.learner.aware_training import FixedPointLearner
+from placerl.primitives.learner import aware_training
+from placerl.primitives.learner.aware_training import FixedPointLearner
 from tests.primitives.quantization import cases
 
 

@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from primitives import learner
-from primitives.algorithms import Algorithm
-from primitives.backend import load
-from primitives.graph.executable import Executable
-from primitives.graph.graph import Graph
-from primitives.graph.interpreter import ReferenceExecutable
-from primitives.learner import trace
-from primitives.learner.graph_learner import step_graph
-from primitives.learner.native.executable import NativeExecutable
+from placerl.primitives import learner
+from placerl.primitives.algorithms import Algorithm
+from placerl.primitives.backend import load
+from placerl.primitives.graph.executable import Executable
+from placerl.primitives.graph.graph import Graph
+from placerl.primitives.graph.interpreter import ReferenceExecutable
+from placerl.primitives.learner import trace
+from placerl.primitives.learner.graph_learner import step_graph
+from placerl.primitives.learner.native.executable import NativeExecutable
 from tests.primitives.learner.graph_cases import (
     CASES,
     make,
@@ -53,7 +53,7 @@ def compile_graphs(request: pytest.FixtureRequest) -> Callable[..., Executable]:
         pytest.skip(f"this processor has no {simd}")
     if simd:
         return partial(NativeExecutable, simd=simd)
-    module = load("primitives.learner", name)
+    module = load("placerl.primitives.learner", name)
     return module.compile_graphs  # type: ignore[no-any-return]
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from primitives import learner
-from primitives.learner import Learner
+from placerl.primitives import learner
+from placerl.primitives.learner import Learner
 from tests.primitives.learner.graph_cases import CASES, make, random_batch
 
 BATCH_SIZE = 16

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from primitives import algorithms, learner
-from primitives.learner import Learner
-from primitives.learner.fused import FusedSteps
-from primitives.replay import ConcurrentReplay, FieldSpec, NStepReturns, Storage, transition_fields
+from placerl.primitives import algorithms, learner
+from placerl.primitives.learner import Learner
+from placerl.primitives.learner.fused import FusedSteps
+from placerl.primitives.replay import ConcurrentReplay, FieldSpec, NStepReturns, Storage, transition_fields
 from tests.primitives.learner.graph_cases import SHAPES
 
 BATCH_SIZE = 16

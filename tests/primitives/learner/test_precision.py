@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from primitives import algorithms, learner
-from primitives.learner import Learner
-from primitives.learner.aware_training import FixedPointLearner
-from primitives.quantization.precision import Precision, dynamic, fixed_16, fixed_32
+from placerl.primitives import algorithms, learner
+from placerl.primitives.learner import Learner
+from placerl.primitives.learner.aware_training import FixedPointLearner
+from placerl.primitives.quantization.precision import Precision, dynamic, fixed_16, fixed_32
 from tests.primitives.quantization import cases
 
 FIXED = ("native", "reference", "torch")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from primitives import learner
-from primitives.learner import Learner
+from placerl.primitives import learner
+from placerl.primitives.learner import Learner
 from tests.forked import outcomes
 from tests.primitives.quantization import cases
 

@@ -1,4 +1,4 @@
-from primitives import _native
+from placerl.primitives import _native
 
 
 def test_simd_level_is_one_that_kernels_are_built_for() -> None:

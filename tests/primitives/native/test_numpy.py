@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from primitives import sum_tree
-from primitives.learner.fused import FusedSteps
-from primitives.learner.relaxed import RelaxedSteps
-from primitives.replay import ConcurrentReplay, FieldSpec, Storage
+from placerl.primitives import sum_tree
+from placerl.primitives.learner.fused import FusedSteps
+from placerl.primitives.learner.relaxed import RelaxedSteps
+from placerl.primitives.replay import ConcurrentReplay, FieldSpec, Storage
 from tests.primitives.learner.fused.replay_and_learner import parts
 
 BITS = (np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64)

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from primitives import algorithms
-from primitives.algorithms import Algorithm
-from primitives.quantization import Q, precision
-from primitives.quantization.precision import Precision
+from placerl.primitives import algorithms
+from placerl.primitives.algorithms import Algorithm
+from placerl.primitives.quantization import Q, precision
+from placerl.primitives.quantization.precision import Precision
 
 BATCH_SIZE = 12
 KINDS: Mapping[str, tuple[str, str]] = {

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from primitives.algorithms import Algorithm
-from primitives.learner import aware_training
-from primitives.learner.aware_training import FixedPointLearner
-from primitives.quantization.executable import FixedPointExecutable
-from primitives.quantization.precision import Precision
+from placerl.primitives.algorithms import Algorithm
+from placerl.primitives.learner import aware_training
+from placerl.primitives.learner.aware_training import FixedPointLearner
+from placerl.primitives.quantization.executable import FixedPointExecutable
+from placerl.primitives.quantization.precision import Precision
 from tests.primitives.quantization import cases
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from primitives.quantization.affine import Affine
-from primitives.quantization.fixed_point import Q
+from placerl.primitives.quantization.affine import Affine
+from placerl.primitives.quantization.fixed_point import Q
 
 FORMAT = Q(32, 16)
 

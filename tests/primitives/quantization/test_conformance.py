@@ -5,13 +5,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from primitives.algorithms import Algorithm
-from primitives.learner import aware_training
-from primitives.learner.graph_learner import step_graph
-from primitives.quantization.executable import FixedPointExecutable
-from primitives.quantization.native_backend import NativeFixedPointExecutable
-from primitives.quantization.precision import Precision
-from primitives.quantization.torch_backend import TorchExecutable
+from placerl.primitives.algorithms import Algorithm
+from placerl.primitives.learner import aware_training
+from placerl.primitives.learner.graph_learner import step_graph
+from placerl.primitives.quantization.executable import FixedPointExecutable
+from placerl.primitives.quantization.native_backend import NativeFixedPointExecutable
+from placerl.primitives.quantization.precision import Precision
+from placerl.primitives.quantization.torch_backend import TorchExecutable
 from tests.primitives.quantization import cases
 from tests.primitives.quantization.definition import inputs_of, learner, raw_state
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from primitives.quantization import fixed_point
-from primitives.quantization.fixed_point import Q
+from placerl.primitives.quantization import fixed_point
+from placerl.primitives.quantization.fixed_point import Q
 
 RAW32 = st.integers(-(2**31), 2**31 - 1)
 

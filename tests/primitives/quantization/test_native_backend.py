@@ -10,16 +10,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from primitives import _native, algorithms
-from primitives.algorithms import Algorithm, tree
-from primitives.graph.graph import Graph, UnsupportedOperationError
-from primitives.graph.trace import trace
-from primitives.learner.acting import acting_graph, exploring_graph
-from primitives.learner.graph_learner import step_graph
-from primitives.quantization import precision as formats
-from primitives.quantization.fixed_point import Q
-from primitives.quantization.native_backend import NativeFixedPointExecutable
-from primitives.quantization.reference_backend import ReferenceFixedPointExecutable
+from placerl.primitives import _native, algorithms
+from placerl.primitives.algorithms import Algorithm, tree
+from placerl.primitives.graph.graph import Graph, UnsupportedOperationError
+from placerl.primitives.graph.trace import trace
+from placerl.primitives.learner.acting import acting_graph, exploring_graph
+from placerl.primitives.learner.graph_learner import step_graph
+from placerl.primitives.quantization import precision as formats
+from placerl.primitives.quantization.fixed_point import Q
+from placerl.primitives.quantization.native_backend import NativeFixedPointExecutable
+from placerl.primitives.quantization.reference_backend import ReferenceFixedPointExecutable
 from tests.primitives.quantization import cases
 
 STEPS = 4

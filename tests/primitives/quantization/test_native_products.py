@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from primitives import _native
-from primitives.quantization.fixed_point import Q, exact_matmul, round_half_up, shifted
-from primitives.quantization.native_backend import SIMD
-from primitives.quantization.reference_backend import exact_sum
+from placerl.primitives import _native
+from placerl.primitives.quantization.fixed_point import Q, exact_matmul, round_half_up, shifted
+from placerl.primitives.quantization.native_backend import SIMD
+from placerl.primitives.quantization.reference_backend import exact_sum
 
 NATIVE: Any = _native.quantization
 AS_THEY_ARE = (False, 0.0, 0.0, 0.0)

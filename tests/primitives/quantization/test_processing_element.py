@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from primitives.learner.graph_learner import step_graph
-from primitives.quantization import processing_element
-from primitives.quantization.fixed_point import exact_matmul
-from primitives.quantization.processing_element import ProcessingElements
-from primitives.quantization.reference_backend import ReferenceFixedPointExecutable
-from primitives.quantization.roles import Operand, Role
+from placerl.primitives.learner.graph_learner import step_graph
+from placerl.primitives.quantization import processing_element
+from placerl.primitives.quantization.fixed_point import exact_matmul
+from placerl.primitives.quantization.processing_element import ProcessingElements
+from placerl.primitives.quantization.reference_backend import ReferenceFixedPointExecutable
+from placerl.primitives.quantization.roles import Operand, Role
 from tests.primitives.quantization import cases
 from tests.primitives.quantization.definition import inputs_of, learner, raw_state
 
@@ -62,7 +62,7 @@ def test_two_activations_share_a_word(first: int, second: int) -> None:
 
 def test_the_hardware_multiplies_as_the_model_does() -> None:
     simulation = pytest.importorskip("amaranth.sim")
-    from primitives.fpga.gemm.processing_element import ConfigurableMultiplier
+    from placerl.primitives.fpga.gemm.processing_element import ConfigurableMultiplier
 
     rng = np.random.default_rng(3)
     weights = rng.integers(-(2**31), 2**31, 40)

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from primitives.quantization.vector_unit import NUMPY, OPERATIONS, TORCH
+from placerl.primitives.quantization.vector_unit import NUMPY, OPERATIONS, TORCH
 
 NUMBERS = st.lists(st.floats(-600, 600, allow_subnormal=False), min_size=1, max_size=40)
 UNARY = ("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "sqrt", "rsqrt", "reciprocal", "sign", "floor", "ceil",

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from primitives.replay import Storage
+from placerl.primitives.replay import Storage
 
 
 def numbered_batch(storage: Storage, numbers: npt.ArrayLike) -> dict[str, npt.NDArray]:

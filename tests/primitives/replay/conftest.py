@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from primitives.replay import FieldSpec, Storage, transition_fields
+from placerl.primitives.replay import FieldSpec, Storage, transition_fields
 
 
 @pytest.fixture

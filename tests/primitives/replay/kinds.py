@@ -1,6 +1,6 @@
 """Every kind of replay, over a storage with room for 8 items."""
 
-from primitives.replay import ConcurrentReplay, PrioritizedReplay, UniformReplay
+from placerl.primitives.replay import ConcurrentReplay, PrioritizedReplay, UniformReplay
 from tests.primitives.replay.fake_tree import FakeTree
 
 KINDS = {

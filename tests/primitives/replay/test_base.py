@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from primitives.replay import Replay, Storage
-from primitives.replay.base import EMPTY
+from placerl.primitives.replay import Replay, Storage
+from placerl.primitives.replay.base import EMPTY
 from tests.primitives.replay.batches import numbered_batch
 from tests.primitives.replay.kinds import KINDS
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from primitives.replay.checks import _PRODUCT_MAX, cast, number
+from placerl.primitives.replay.checks import _PRODUCT_MAX, cast, number
 
 
 @pytest.mark.parametrize("value", [1, 1.5, np.float32(1.5), np.int8(3), np.float64(2)])

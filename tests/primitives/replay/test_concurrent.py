@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from primitives import sum_tree
-from primitives.replay import ConcurrentReplay, FieldSpec, LinearSchedule, PrioritizedReplay, Storage
-from primitives.replay.device import DeviceStorage
+from placerl.primitives import sum_tree
+from placerl.primitives.replay import ConcurrentReplay, FieldSpec, LinearSchedule, PrioritizedReplay, Storage
+from placerl.primitives.replay.device import DeviceStorage
 from tests.limits import LIMIT_S
 from tests.primitives.replay.batches import numbered_batch
 from tests.primitives.replay.device.memories import memory
@@ -279,7 +279,7 @@ def test_snapshots_are_those_of_the_plain_replay(tmp_path: Path, rng: np.random.
 SAVE_AND_INSERT = """
 import sys, threading, time
 import numpy as np
-from primitives.replay import ConcurrentReplay, FieldSpec, Storage
+from placerl.primitives.replay import ConcurrentReplay, FieldSpec, Storage
 items = 1 << 21
 replay = ConcurrentReplay(Storage(items, {"x": FieldSpec((), np.int8)}))
 rows, ones = np.arange(items), np.ones(items)

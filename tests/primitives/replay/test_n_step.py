@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from primitives.replay.n_step import NStepReturns
+from placerl.primitives.replay.n_step import NStepReturns
 
 GAMMA = 0.5
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from primitives import sum_tree
-from primitives.replay import (
+from placerl.primitives import sum_tree
+from placerl.primitives.replay import (
     ConcurrentReplay,
     FieldSpec,
     LinearSchedule,
@@ -20,8 +20,8 @@ from primitives.replay import (
     UniformReplay,
     importance_weights,
 )
-from primitives.replay.device import DeviceStorage
-from primitives.replay.prioritized import PRIORITY_MIN, item_priorities
+from placerl.primitives.replay.device import DeviceStorage
+from placerl.primitives.replay.prioritized import PRIORITY_MIN, item_priorities
 from tests.primitives.replay.device.memories import memory
 from tests.primitives.replay.fake_tree import FakeTree
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from primitives.replay import LinearSchedule, PrioritizedReplay, Storage, importance_weights
-from primitives.replay.base import EMPTY
+from placerl.primitives.replay import LinearSchedule, PrioritizedReplay, Storage, importance_weights
+from placerl.primitives.replay.base import EMPTY
 from tests.primitives.replay.batches import numbered_batch
 from tests.primitives.replay.fake_tree import FakeTree
 

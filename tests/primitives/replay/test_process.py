@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from primitives.replay import ConcurrentReplay, Replay, Storage
-from primitives.sum_tree.running_sums import running_sums_max
+from placerl.primitives.replay import ConcurrentReplay, Replay, Storage
+from placerl.primitives.sum_tree.running_sums import running_sums_max
 from tests.limits import LIMIT_S
 from tests.primitives.replay.batches import numbered_batch
 from tests.primitives.replay.kinds import KINDS
@@ -51,7 +51,7 @@ def test_a_forked_copy_refuses_to_be_used(make, storage: Storage, rng, tmp_path:
 FILL = """
 import numpy as np
 import psutil
-from primitives.replay import ConcurrentReplay, FieldSpec, Storage, transition_fields
+from placerl.primitives.replay import ConcurrentReplay, FieldSpec, Storage, transition_fields
 observation, action = FieldSpec((11,), np.float32), FieldSpec((3,), np.float32)
 capacity, n = 1 << 20, 1 << 12
 rng = np.random.default_rng(0)

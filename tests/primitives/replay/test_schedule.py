@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from primitives.replay import LinearSchedule
+from placerl.primitives.replay import LinearSchedule
 
 
 def test_runs_straight_then_level() -> None:

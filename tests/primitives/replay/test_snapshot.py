@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from primitives.replay import FieldSpec, PrioritizedReplay, Replay, Storage, UniformReplay, snapshot
+from placerl.primitives.replay import FieldSpec, PrioritizedReplay, Replay, Storage, UniformReplay, snapshot
 from tests.primitives.replay.batches import numbered_batch
 from tests.primitives.replay.fake_tree import FakeTree
 
@@ -198,7 +198,7 @@ def test_no_python_objects() -> None:
 WRITER = """
 import sys
 import numpy as np
-from primitives.replay import FieldSpec, Storage, UniformReplay
+from placerl.primitives.replay import FieldSpec, Storage, UniformReplay
 replay = UniformReplay(Storage(200_000, {"x": FieldSpec((4,), np.int64)}))
 for number in range(1_000_000):
     replay.storage.columns["x"][:] = number

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from primitives.replay import FieldSpec, Storage, transition_fields
+from placerl.primitives.replay import FieldSpec, Storage, transition_fields
 from tests.primitives.replay.batches import numbered_batch
 
 

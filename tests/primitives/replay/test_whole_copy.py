@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from primitives import sum_tree
-from primitives.replay import (
+from placerl.primitives import sum_tree
+from placerl.primitives.replay import (
     ConcurrentReplay,
     FieldSpec,
     LinearSchedule,
@@ -24,7 +24,7 @@ from primitives.replay import (
     Storage,
     UniformReplay,
 )
-from primitives.replay.device import DeviceStorage
+from placerl.primitives.replay.device import DeviceStorage
 from tests.limits import LIMIT_S
 from tests.primitives.copies import WAYS, every_way
 from tests.primitives.replay.batches import numbered_batch
@@ -72,7 +72,7 @@ def _stand_in(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -
     """The library that the memory "stand-in" is unpickled with."""
     if "stand-in" in request.node.name:
         monkeypatch.setitem(sys.modules, "cupy", stand_in_cupy)
-        monkeypatch.setattr("primitives.sum_tree.cuda_backend.unavailable_reason", lambda: "")
+        monkeypatch.setattr("placerl.primitives.sum_tree.cuda_backend.unavailable_reason", lambda: "")
 
 
 Operation = tuple[str, int]
@@ -268,7 +268,9 @@ def test_a_batch_in_a_devices_memory_is_copied_to_the_host(kind: str, way: str) 
 
 def test_unpickling_says_that_the_device_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     pickled = pickle.dumps(on("opencl"))
-    monkeypatch.setattr("primitives.replay.device.opencl_backend.unavailable_reason", lambda: "no driver")
+    monkeypatch.setattr(
+        "placerl.primitives.replay.device.opencl_backend.unavailable_reason", lambda: "no driver"
+    )
     with pytest.raises(
         RuntimeError, match=r"'opencl' of primitives\.replay\.device is not available: no driver"
     ):

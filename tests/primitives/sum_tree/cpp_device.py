@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from primitives.sum_tree.gpu.device_tree import kernel_source
+from placerl.primitives.sum_tree.gpu.device_tree import kernel_source
 
 PRELUDE = """
 #include <cstring>

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from primitives import sum_tree
-from primitives.sum_tree.base import fractions
+from placerl.primitives import sum_tree
+from placerl.primitives.sum_tree.base import fractions
 
 LEAVES = np.arange(50)
 

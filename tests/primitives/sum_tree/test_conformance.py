@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from primitives import backend, sum_tree
-from primitives.sum_tree.reference_backend import ReferenceSumTree
+from placerl.primitives import backend, sum_tree
+from placerl.primitives.sum_tree.reference_backend import ReferenceSumTree
 from tests.limits import LIMIT_S
 from tests.primitives.copies import WAYS, every_way
 from tests.primitives.sum_tree.variants import AVAILABLE, REASONS, CppKernels, Variant, every_variant
@@ -442,7 +442,7 @@ def test_unpickled_in_another_process_every_backend_continues(tmp_path: Path) ->
 
 def test_unpickling_says_that_the_backend_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     pickled = pickle.dumps(sum_tree.create(8))
-    module = backend.load("primitives.sum_tree", "native")
+    module = backend.load("placerl.primitives.sum_tree", "native")
     monkeypatch.setattr(module, "unavailable_reason", lambda: "not built")
     with pytest.raises(
         backend.BackendUnavailableError, match=r"'native' of primitives\.sum_tree .*: not built"

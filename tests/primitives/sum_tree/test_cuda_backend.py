@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from primitives import sum_tree
-from primitives.sum_tree import cuda_backend
+from placerl.primitives import sum_tree
+from placerl.primitives.sum_tree import cuda_backend
 from tests.nvrtc import compile_cubin
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from primitives import sum_tree
-from primitives.fpga.cycles import replay
-from primitives.sum_tree.fpga_backend import FpgaSumTree, unavailable_reason
-from primitives.sum_tree.fpga_tree import SampledPaths
+from placerl.primitives import sum_tree
+from placerl.primitives.fpga.cycles import replay
+from placerl.primitives.sum_tree.fpga_backend import FpgaSumTree, unavailable_reason
+from placerl.primitives.sum_tree.fpga_tree import SampledPaths
 
 pytestmark = pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason())
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from primitives import sum_tree
-from primitives.sum_tree.fpga_backend import FpgaSumTree, unavailable_reason
-from primitives.sum_tree.fpga_timed import TimedSumTree
+from placerl.primitives import sum_tree
+from placerl.primitives.sum_tree.fpga_backend import FpgaSumTree, unavailable_reason
+from placerl.primitives.sum_tree.fpga_timed import TimedSumTree
 
 pytestmark = pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason())
 FIXED_POINT = {"integer_bits": 12, "fraction_bits": 4}

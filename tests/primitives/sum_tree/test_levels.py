@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from primitives.sum_tree.levels import levels_of
+from placerl.primitives.sum_tree.levels import levels_of
 
 
 @pytest.mark.parametrize(

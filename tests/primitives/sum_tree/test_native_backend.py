@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from primitives import sum_tree
+from placerl.primitives import sum_tree
 from tests.limits import LIMIT_S
 
 if not any(status.name == "native" and status.available for status in sum_tree.backends()):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from primitives import backend, sum_tree
+from placerl.primitives import backend, sum_tree
 from tests.primitives.sum_tree import test_conformance, variants
 from tests.primitives.sum_tree.variants import DOUBLE, Variant
 
@@ -16,7 +16,7 @@ TOY = '''"""A flat array whose prefix sums are taken in every call."""
 
 import numpy as np
 
-from primitives.sum_tree.base import SumTree
+from placerl.primitives.sum_tree.base import SumTree
 
 
 def unavailable_reason():
@@ -62,7 +62,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(variants, "AVAILABLE", ["toy"])
     backend._modules.cache_clear()
     yield tmp_path
-    sys.modules.pop("primitives.sum_tree.toy_backend", None)
+    sys.modules.pop("placerl.primitives.sum_tree.toy_backend", None)
     backend._modules.cache_clear()
 
 

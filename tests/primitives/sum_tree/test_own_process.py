@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from primitives import sum_tree
+from placerl.primitives import sum_tree
 from tests.forked import outcomes
 from tests.primitives.sum_tree.variants import Variant, every_variant
 

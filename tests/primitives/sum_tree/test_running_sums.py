@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from primitives import disk_cache, sum_tree
-from primitives.sum_tree import running_sums
+from placerl.primitives import disk_cache, sum_tree
+from placerl.primitives.sum_tree import running_sums
 from tests.primitives.simd import USABLE
 
 if not USABLE:

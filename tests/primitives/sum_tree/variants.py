@@ -8,8 +8,8 @@ import pytest
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from primitives import sum_tree
-from primitives.sum_tree.gpu.device_tree import DeviceSumTree
+from placerl.primitives import sum_tree
+from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
 from tests.primitives.simd import USABLE
 from tests.primitives.sum_tree.cpp_device import CppDevice
 

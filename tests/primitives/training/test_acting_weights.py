@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from primitives.algorithms import Algorithm
-from primitives.algorithms.ddpg import DDPG
-from primitives.algorithms.dqn import DQN
-from primitives.algorithms.networks import NetworkDescription
-from primitives.learner.graph_learner import step_graph
-from primitives.learner.native.executable import NativeExecutable
-from primitives.training.acting_weights import acting_weights
+from placerl.primitives.algorithms import Algorithm
+from placerl.primitives.algorithms.ddpg import DDPG
+from placerl.primitives.algorithms.dqn import DQN
+from placerl.primitives.algorithms.networks import NetworkDescription
+from placerl.primitives.learner.graph_learner import step_graph
+from placerl.primitives.learner.native.executable import NativeExecutable
+from placerl.primitives.training.acting_weights import acting_weights
 
 SMALL = NetworkDescription(hidden=(5, 6))
 

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from primitives._native import environments as native
+from placerl.primitives._native import environments as native
 
-from primitives import learner
-from primitives.algorithms.ddpg import DDPG
-from primitives.algorithms.networks import NetworkDescription
-from primitives.algorithms.ppo import PPO, PpoHyperparameters, Rollout
-from primitives.environments import make_native
-from primitives.learner import Learner
-from primitives.training import on_policy
-from primitives.training.on_policy import OnPolicyIterations, Sources, refusal
+from placerl.primitives import learner
+from placerl.primitives.algorithms.ddpg import DDPG
+from placerl.primitives.algorithms.networks import NetworkDescription
+from placerl.primitives.algorithms.ppo import PPO, PpoHyperparameters, Rollout
+from placerl.primitives.environments import make_native
+from placerl.primitives.learner import Learner
+from placerl.primitives.training import on_policy
+from placerl.primitives.training.on_policy import OnPolicyIterations, Sources, refusal
 from tests.limits import LIMIT_S
 
 SMALL = NetworkDescription(hidden=(16, 16), activation="tanh")

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from primitives._native import environments as native
+from placerl.primitives._native import environments as native
 
-from primitives.algorithms import Algorithm
-from primitives.algorithms.ddpg import DDPG
-from primitives.algorithms.dqn import DQN, DqnHyperparameters
-from primitives.algorithms.networks import NetworkDescription
-from primitives.algorithms.td3 import TD3
-from primitives.learner import NotFiniteError
-from primitives.replay import ConcurrentReplay, FieldSpec, Storage
-from primitives.replay.storage import transition_fields
-from primitives.training.parallel import LONGEST_PERIOD, Pacing, ParallelTraining, period_of
+from placerl.primitives.algorithms import Algorithm
+from placerl.primitives.algorithms.ddpg import DDPG
+from placerl.primitives.algorithms.dqn import DQN, DqnHyperparameters
+from placerl.primitives.algorithms.networks import NetworkDescription
+from placerl.primitives.algorithms.td3 import TD3
+from placerl.primitives.learner import NotFiniteError
+from placerl.primitives.replay import ConcurrentReplay, FieldSpec, Storage
+from placerl.primitives.replay.storage import transition_fields
+from placerl.primitives.training.parallel import LONGEST_PERIOD, Pacing, ParallelTraining, period_of
 from tests.limits import LIMIT_S
 
 SMALL = NetworkDescription(hidden=(8, 8))

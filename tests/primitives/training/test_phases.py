@@ -7,15 +7,15 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from primitives.algorithms import Algorithm, tree
-from primitives.algorithms.ddpg import DDPG
-from primitives.algorithms.dqn import DQN, DqnHyperparameters
-from primitives.algorithms.networks import NetworkDescription
-from primitives.algorithms.sac import SAC
-from primitives.algorithms.td3 import TD3
-from primitives.learner.graph_learner import step_graph
-from primitives.learner.native.executable import NativeExecutable
-from primitives.training.phases import is_mean, phase_graphs
+from placerl.primitives.algorithms import Algorithm, tree
+from placerl.primitives.algorithms.ddpg import DDPG
+from placerl.primitives.algorithms.dqn import DQN, DqnHyperparameters
+from placerl.primitives.algorithms.networks import NetworkDescription
+from placerl.primitives.algorithms.sac import SAC
+from placerl.primitives.algorithms.td3 import TD3
+from placerl.primitives.learner.graph_learner import step_graph
+from placerl.primitives.learner.native.executable import NativeExecutable
+from placerl.primitives.training.phases import is_mean, phase_graphs
 
 SMALL = NetworkDescription(hidden=(16, 16))
 BATCH = 12

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cache
 from math import prod
 
-from harness import workloads
-from harness.workloads import Workload
-from harness.workloads.task import algorithm_of
-from primitives.learner.graph_learner import step_graph
+from placerl.harness import workloads
+from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives.learner.graph_learner import step_graph
 
 RLTOOLS = "rltools"
 SB3 = "sb3"

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from harness.workloads import Workload
-from harness.workloads.task import algorithm_of
-from primitives.algorithms import networks
-from primitives.algorithms.sac import LOG_STD_RANGE
+from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives.algorithms import networks
+from placerl.primitives.algorithms.sac import LOG_STD_RANGE
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
 

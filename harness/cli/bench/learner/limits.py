@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from harness.cli.bench.learner.cells import PERIOD, LearnerCell
-from harness.profile.cases.learners import random_batch
-from harness.workloads.task import algorithm_of
-from primitives import learner
+from placerl.harness.cli.bench.learner.cells import PERIOD, LearnerCell
+from placerl.harness.profile.cases.learners import random_batch
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives import learner
 
 PROFILED_S = 0.3  # seconds for the profile of a variant
 KINDS = {

@@ -12,18 +12,18 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from harness import workloads
-from harness.cli.bench.learner.cells import LearnerCell
-from harness.cli.bench.learner.eager import EAGER
-from harness.compare import protocol, registry
-from harness.measure.protocol import Case
-from harness.profile.cases.learners import expect_td_errors, expected_td_errors, random_batch
-from harness.profile.cases.trained import TrainedStart
-from harness.runtime.learner_memory import require_learner
-from harness.workloads.task import algorithm_of
-from primitives import learner
-from primitives.algorithms.ppo import PPO
-from primitives.quantization import precision
+from placerl.harness import workloads
+from placerl.harness.cli.bench.learner.cells import LearnerCell
+from placerl.harness.cli.bench.learner.eager import EAGER
+from placerl.harness.compare import protocol, registry
+from placerl.harness.measure.protocol import Case
+from placerl.harness.profile.cases.learners import expect_td_errors, expected_td_errors, random_batch
+from placerl.harness.profile.cases.trained import TrainedStart
+from placerl.harness.runtime.learner_memory import require_learner
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives import learner
+from placerl.primitives.algorithms.ppo import PPO
+from placerl.primitives.quantization import precision
 
 FLUSHED = {name: f"{name}, flushed" for name in ("tuned", "compiled")}
 """The fast forms of PyTorch with subnormal numbers flushed to zero, as the native learner does."""

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from harness import workloads
-from harness.measure.pace import Piece
-from harness.profile.cases import PrimitiveCase, all_cases
+from placerl.harness import workloads
+from placerl.harness.measure.pace import Piece
+from placerl.harness.profile.cases import PrimitiveCase, all_cases
 
 WORKLOADS = ("cartpole-ddpg/32", "hopper-ddpg/256")
 """Workloads with batch sizes: the smallest of MAP's, and one near which the best mapping changes."""

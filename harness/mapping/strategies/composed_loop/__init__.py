@@ -18,10 +18,10 @@ The files, each with the part of the model that it describes:
 - `candidates`: the mappings that can be predicted.
 """
 
-from harness.mapping.base import Loop
-from harness.mapping.exhaustive import Exhaustive
-from harness.mapping.strategies.composed_loop.candidates import composed_candidates
-from harness.mapping.strategies.composed_loop.model import NAMES, ComposedLoop
+from placerl.harness.mapping.base import Loop
+from placerl.harness.mapping.exhaustive import Exhaustive
+from placerl.harness.mapping.strategies.composed_loop.candidates import composed_candidates
+from placerl.harness.mapping.strategies.composed_loop.model import NAMES, ComposedLoop
 
 __all__ = ["NAMES", "ONLY_VALIDATED", "STRATEGIES", "ComposedLoop", "composed_candidates"]
 

@@ -1,9 +1,9 @@
 """Where the times of a mapping's parts are found in the table."""
 
-from harness.core.provenance import Provenance
-from harness.mapping.table import PerformanceTable
-from harness.mapping.target import Mapping, Target
-from primitives.replay import device
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping.table import PerformanceTable
+from placerl.harness.mapping.target import Mapping, Target
+from placerl.primitives.replay import device
 
 CPU, NATIVE = Target("cpu"), Target("native")
 STORING_DEVICES = tuple(status.name for status in device.backends())

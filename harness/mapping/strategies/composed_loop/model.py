@@ -2,22 +2,22 @@
 
 from collections.abc import Mapping as MappingABC
 
-from harness.mapping import schedule
-from harness.mapping.base import Loop, Platform, Prediction
-from harness.mapping.problem import Problem
-from harness.mapping.schedule import ACTORS, HOST, LINK, RMM, STORAGE, Call
-from harness.mapping.strategies.composed_loop.busy_cores import BusyCores, least_s
-from harness.mapping.strategies.composed_loop.lookup import JOINT, is_simulated
-from harness.mapping.strategies.composed_loop.pieces import (
+from placerl.harness.mapping import schedule
+from placerl.harness.mapping.base import Loop, Platform, Prediction
+from placerl.harness.mapping.problem import Problem
+from placerl.harness.mapping.schedule import ACTORS, HOST, LINK, RMM, STORAGE, Call
+from placerl.harness.mapping.strategies.composed_loop.busy_cores import BusyCores, least_s
+from placerl.harness.mapping.strategies.composed_loop.lookup import JOINT, is_simulated
+from placerl.harness.mapping.strategies.composed_loop.pieces import (
     COPIES,
     ComposedRound,
     in_turn_round,
     on_policy_round,
     overlapped_round,
 )
-from harness.mapping.strategies.composed_loop.simulated_devices import with_simulated
-from harness.mapping.table import PerformanceTable, inputs_provenance
-from harness.mapping.target import Mapping
+from placerl.harness.mapping.strategies.composed_loop.simulated_devices import with_simulated
+from placerl.harness.mapping.table import PerformanceTable, inputs_provenance
+from placerl.harness.mapping.target import Mapping
 
 NAMES = {
     Loop.FUSED: "composed-loop",

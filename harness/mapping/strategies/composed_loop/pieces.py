@@ -46,10 +46,10 @@ early stopping.
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
 
-from harness.mapping.problem import Problem
-from harness.mapping.schedule import HOST, RMM
-from harness.mapping.strategies.composed_loop.displaced_caches import DisturbedPart, disturbed_parts
-from harness.mapping.strategies.composed_loop.lookup import (
+from placerl.harness.mapping.problem import Problem
+from placerl.harness.mapping.schedule import HOST, RMM
+from placerl.harness.mapping.strategies.composed_loop.displaced_caches import DisturbedPart, disturbed_parts
+from placerl.harness.mapping.strategies.composed_loop.lookup import (
     CPU,
     HOSTED,
     JOINT,
@@ -58,8 +58,8 @@ from harness.mapping.strategies.composed_loop.lookup import (
     is_simulated,
     rounds_of,
 )
-from harness.mapping.table import Cell, PerformanceTable
-from harness.mapping.target import Mapping
+from placerl.harness.mapping.table import Cell, PerformanceTable
+from placerl.harness.mapping.target import Mapping
 
 COPIES = "copies"
 """Copies that an insertion makes of batches that were sampled ahead, on their device; part of the term "insert"."""

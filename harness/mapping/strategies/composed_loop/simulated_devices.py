@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from harness.mapping.base import Platform, transfer_s
-from harness.mapping.problem import (
+from placerl.harness.mapping.base import Platform, transfer_s
+from placerl.harness.mapping.problem import (
     INDEX_BYTES,
     PRIORITY_BYTES,
     TD_ERROR_BYTES,
@@ -11,11 +11,11 @@ from harness.mapping.problem import (
     WORD_BYTES,
     Problem,
 )
-from harness.mapping.strategies.composed_loop.displaced_caches import DisturbedPart
-from harness.mapping.strategies.composed_loop.lookup import CPU, JOINT, is_simulated
-from harness.mapping.strategies.composed_loop.pieces import Calls, ComposedRound
-from harness.mapping.table import PerformanceTable
-from harness.mapping.target import Mapping, Target
+from placerl.harness.mapping.strategies.composed_loop.displaced_caches import DisturbedPart
+from placerl.harness.mapping.strategies.composed_loop.lookup import CPU, JOINT, is_simulated
+from placerl.harness.mapping.strategies.composed_loop.pieces import Calls, ComposedRound
+from placerl.harness.mapping.table import PerformanceTable
+from placerl.harness.mapping.target import Mapping, Target
 
 
 def with_simulated(

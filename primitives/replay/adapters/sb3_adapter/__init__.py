@@ -1,6 +1,6 @@
 """Prioritised replay for Stable-Baselines3 2.9.2, which has none.
 
-    from primitives.replay.adapters.sb3_adapter import PrioritizedDQN
+    from placerl.primitives.replay.adapters.sb3_adapter import PrioritizedDQN
     model = PrioritizedDQN("MlpPolicy", "CartPole-v1", replay_buffer_kwargs={"alpha": 0.6, "beta": 0.4})
     model.learn(50_000)
 
@@ -13,13 +13,13 @@ dictionary observations (`"MultiInputPolicy"`), images, `VecNormalize`, several 
 that does not apply them; an algorithm of your own says that it does with `applies_weights = True`.
 """
 
-from primitives.replay.adapters.sb3_adapter.algorithms import (
+from placerl.primitives.replay.adapters.sb3_adapter.algorithms import (
     PrioritizedDDPG,
     PrioritizedDQN,
     PrioritizedSAC,
     PrioritizedTD3,
 )
-from primitives.replay.adapters.sb3_adapter.buffer import PrioritizedReplayBuffer
+from placerl.primitives.replay.adapters.sb3_adapter.buffer import PrioritizedReplayBuffer
 
 __all__ = [
     "PrioritizedDDPG",

@@ -20,8 +20,8 @@ from stable_baselines3 import DDPG, DQN, SAC, TD3
 from stable_baselines3.common.utils import polyak_update
 from torch.nn import functional
 
-from primitives.replay.adapters.sb3_adapter.buffer import PrioritizedReplayBuffer
-from primitives.sum_tree.base import checked_integer
+from placerl.primitives.replay.adapters.sb3_adapter.buffer import PrioritizedReplayBuffer
+from placerl.primitives.sum_tree.base import checked_integer
 
 
 class _Prioritized:

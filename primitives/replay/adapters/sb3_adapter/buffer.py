@@ -11,11 +11,11 @@ from gymnasium import spaces
 from stable_baselines3.common.buffers import BaseBuffer, ReplayBuffer
 from stable_baselines3.common.type_aliases import DictReplayBufferSamples, ReplayBufferSamples
 
-from primitives.interrupts import whole_imports
-from primitives.replay import ConcurrentReplay, FieldSpec, Schedule, Storage
-from primitives.replay.adapters.sb3_adapter.caller import refuse_an_algorithm_without_weights
-from primitives.replay.checks import number
-from primitives.sum_tree.base import checked_integer
+from placerl.primitives.interrupts import whole_imports
+from placerl.primitives.replay import ConcurrentReplay, FieldSpec, Schedule, Storage
+from placerl.primitives.replay.adapters.sb3_adapter.caller import refuse_an_algorithm_without_weights
+from placerl.primitives.replay.checks import number
+from placerl.primitives.sum_tree.base import checked_integer
 
 try:
     with whole_imports():

@@ -34,5 +34,6 @@ def _refusal(buffer: type, algorithm: type) -> str:
     allowed = f"Prioritized{bases[0]}" if bases else ", ".join(f"Prioritized{name}" for name in SERVED)
     return (
         f"replay_buffer_class: found {buffer.__name__} in {algorithm.__name__}, which ignores weights and priorities; "
-        f"allowed: {allowed} of primitives.replay.adapters.sb3_adapter, or an algorithm with applies_weights = True"
+        f"allowed: {allowed} of placerl.primitives.replay.adapters.sb3_adapter, "
+        "or an algorithm with applies_weights = True"
     )

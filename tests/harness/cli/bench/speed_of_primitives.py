@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.cli.bench.timed.primitives import WORKLOADS, Primitives, names
+from placerl.harness.cli.bench.timed.primitives import WORKLOADS, Primitives, names
 
 
 @pytest.mark.parametrize("workload_name", WORKLOADS)

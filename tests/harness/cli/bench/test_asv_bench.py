@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.cli.bench import asv_bench, asv_check_bench
+from placerl.harness.cli.bench import asv_bench, asv_check_bench
 from tests.harness.cli.command_line import Placerl
 
 SLOW = "primitives.Primitives.track_call('a/32', 'sample native')"

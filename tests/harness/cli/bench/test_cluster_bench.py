@@ -7,10 +7,10 @@ import pytest
 
 pytest.importorskip("ray", reason="needs the extra 'cluster'")
 
-from harness.cli.bench import cluster_bench as cluster
-from harness.core.errors import UserError
-from harness.store.cell import Cell
-from harness.store.store import Store
+from placerl.harness.cli.bench import cluster_bench as cluster
+from placerl.harness.core.errors import UserError
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.store import Store
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from harness.cli.bench.command import Session, chosen, joined, not_run, numbers, section
-from harness.core.errors import UserError
+from placerl.harness.cli.bench.command import Session, chosen, joined, not_run, numbers, section
+from placerl.harness.core.errors import UserError
 
 
 def test_numbers_are_separated_by_commas() -> None:

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.cli.bench import environment_cases, environments_bench
-from harness.cli.bench.environment_cases import Recording, Stepping
-from harness.compare import registry
-from harness.compare.protocol import Worker, WorkerFailure
-from harness.measure.protocol import measure
-from harness.measure.timed_case import Protocol, Timing
-from harness.store.store import Store
-from primitives import environments
+from placerl.harness.cli.bench import environment_cases, environments_bench
+from placerl.harness.cli.bench.environment_cases import Recording, Stepping
+from placerl.harness.compare import registry
+from placerl.harness.compare.protocol import Worker, WorkerFailure
+from placerl.harness.measure.protocol import measure
+from placerl.harness.measure.timed_case import Protocol, Timing
+from placerl.harness.store.store import Store
+from placerl.primitives import environments
 from tests.harness.cli.command_line import Placerl
 
 

@@ -5,9 +5,9 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from harness.cli.bench import fpga_product_bench
-from primitives.fpga.compute_unit.simulation import SimulatedUnit, UnitOutcome
-from primitives.fpga.export import toolchain
+from placerl.harness.cli.bench import fpga_product_bench
+from placerl.primitives.fpga.compute_unit.simulation import SimulatedUnit, UnitOutcome
+from placerl.primitives.fpga.export import toolchain
 from tests.harness.cli.command_line import Placerl, refused
 
 pytestmark = pytest.mark.skipif(
@@ -46,7 +46,7 @@ def test_products_are_exact_in_the_stated_cycles() -> None:
 def test_a_wrong_product_or_count_is_no_result(
     unit: type, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("primitives.fpga.compute_unit.simulation.SimulatedUnit", unit)
+    monkeypatch.setattr("placerl.primitives.fpga.compute_unit.simulation.SimulatedUnit", unit)
     with pytest.raises(RuntimeError, match=said):
         fpga_product_bench.product(4)
 

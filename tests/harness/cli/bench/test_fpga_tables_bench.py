@@ -6,12 +6,12 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from harness.cli.bench import fpga_tables_bench
-from harness.papers import resources
-from primitives.fpga.cycles import difference_table
-from primitives.fpga.cycles.difference_table import CycleDifference
-from primitives.fpga.export import toolchain
-from primitives.fpga.tools import counted, placement
+from placerl.harness.cli.bench import fpga_tables_bench
+from placerl.harness.papers import resources
+from placerl.primitives.fpga.cycles import difference_table
+from placerl.primitives.fpga.cycles.difference_table import CycleDifference
+from placerl.primitives.fpga.export import toolchain
+from placerl.primitives.fpga.tools import counted, placement
 
 
 @pytest.mark.slow

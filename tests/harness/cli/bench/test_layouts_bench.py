@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from harness.cli.bench import layouts_bench
-from harness.store.store import Store
+from placerl.harness.cli.bench import layouts_bench
+from placerl.harness.store.store import Store
 from tests.harness.cli.command_line import Placerl
 
 

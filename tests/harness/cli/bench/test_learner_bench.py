@@ -9,23 +9,23 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from harness import workloads
-from harness.cli.bench import learner_bench
-from harness.cli.bench.learner import sides
-from harness.cli.bench.learner.cells import CELLS, RLTOOLS, SB3, LearnerCell, step_flops
-from harness.cli.bench.learner.eager import EAGER
-from harness.cli.bench.learner.limits import Limits
-from harness.cli.bench.learner_bench import Result
-from harness.compare import registry
-from harness.core.errors import UserError
-from harness.measure.protocol import Protocol, Timing, measure
-from harness.measure.statistics import Samples
-from harness.profile.cases.learners import bfloat16_products, random_batch
-from harness.profile.cases.trained import TrainedStart
-from harness.store.store import Store
-from harness.workloads.task import algorithm_of
-from primitives import learner
-from primitives.learner.torch.in_place import InPlaceUpdates
+from placerl.harness import workloads
+from placerl.harness.cli.bench import learner_bench
+from placerl.harness.cli.bench.learner import sides
+from placerl.harness.cli.bench.learner.cells import CELLS, RLTOOLS, SB3, LearnerCell, step_flops
+from placerl.harness.cli.bench.learner.eager import EAGER
+from placerl.harness.cli.bench.learner.limits import Limits
+from placerl.harness.cli.bench.learner_bench import Result
+from placerl.harness.compare import registry
+from placerl.harness.core.errors import UserError
+from placerl.harness.measure.protocol import Protocol, Timing, measure
+from placerl.harness.measure.statistics import Samples
+from placerl.harness.profile.cases.learners import bfloat16_products, random_batch
+from placerl.harness.profile.cases.trained import TrainedStart
+from placerl.harness.store.store import Store
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives import learner
+from placerl.primitives.learner.torch.in_place import InPlaceUpdates
 from tests.harness.cli.command_line import refused
 
 ONCE = Protocol(rounds=1, block_s=1e-6, warm_up_s=0, warm_up_calls=0)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.bench import mapping_bench
-from harness.cli.bench.mapping_bench import WORKLOADS, Processes, cells_of
-from harness.mapping import Mapping
-from harness.validate.space import Decision
-from harness.validate.study import OURS, StudiedCell
-from harness.validate.study_summary import results, summary
+from placerl.harness.cli.bench import mapping_bench
+from placerl.harness.cli.bench.mapping_bench import WORKLOADS, Processes, cells_of
+from placerl.harness.mapping import Mapping
+from placerl.harness.validate.space import Decision
+from placerl.harness.validate.study import OURS, StudiedCell
+from placerl.harness.validate.study_summary import results, summary
 from tests.harness.cli.command_line import Placerl, refused
 
 CHOICE, SLOW = (Decision(Mapping.parse(f"{name}-native-cpu")) for name in ("native", "torch"))

@@ -3,11 +3,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import workloads
-from harness.cli.bench.timed import primitives
-from harness.measure.pace import Piece
-from harness.measure.timed_case import Case
-from harness.profile import cases
+from placerl.harness import workloads
+from placerl.harness.cli.bench.timed import primitives
+from placerl.harness.measure.pace import Piece
+from placerl.harness.measure.timed_case import Case
+from placerl.harness.profile import cases
 
 
 def test_the_cases_are_those_of_the_profile():

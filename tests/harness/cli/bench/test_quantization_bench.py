@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.cli.bench import quantization_bench
-from harness.cli.bench.quantization_bench import ACTIVATIONS, FLOAT, PRODUCTS
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers.fix.training import FIXED_32
+from placerl.harness.cli.bench import quantization_bench
+from placerl.harness.cli.bench.quantization_bench import ACTIVATIONS, FLOAT, PRODUCTS
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers.fix.training import FIXED_32
 from tests.harness.cli.command_line import Placerl, refused
 
 PAIRS = 20

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.cli.bench import replay_bench
-from harness.cli.bench.replay_bench import measure, measurement
-from harness.cli.bench.replay_table import FLOOR_RATIO, NULL_RATIO, PEER_GAIN, judged, table
-from harness.cli.bench.tree_rows import (
+from placerl.harness.cli.bench import replay_bench
+from placerl.harness.cli.bench.replay_bench import measure, measurement
+from placerl.harness.cli.bench.replay_table import FLOOR_RATIO, NULL_RATIO, PEER_GAIN, judged, table
+from placerl.harness.cli.bench.tree_rows import (
     FLOORS,
     NULL,
     WORKER,
@@ -20,8 +20,8 @@ from harness.cli.bench.tree_rows import (
     own_rows,
     peer_rows,
 )
-from harness.core.row import Measurement
-from harness.store.store import Store
+from placerl.harness.core.row import Measurement
+from placerl.harness.store.store import Store
 from tests.harness.cli.command_line import Placerl, refused
 
 TREE = """

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from harness.papers.pal.figure_9_locks import SHARINGS
-from harness.store.store import Store
+from placerl.harness.papers.pal.figure_9_locks import SHARINGS
+from placerl.harness.store.store import Store
 from tests.harness.cli.command_line import Placerl, refused
 
 

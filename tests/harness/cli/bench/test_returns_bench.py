@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from harness.cli.bench import returns_bench
-from harness.cli.bench.returns_bench import Study, at_least, table
-from harness.compare import registry
-from harness.compare.learning import LearnedTask
-from harness.compare.protocol import Worker
-from harness.core.progress import silent
-from harness.mapping import Mapping
-from harness.plan import plan
-from harness.store.store import Store
+from placerl.harness.cli.bench import returns_bench
+from placerl.harness.cli.bench.returns_bench import Study, at_least, table
+from placerl.harness.compare import registry
+from placerl.harness.compare.learning import LearnedTask
+from placerl.harness.compare.protocol import Worker
+from placerl.harness.core.progress import silent
+from placerl.harness.mapping import Mapping
+from placerl.harness.plan import plan
+from placerl.harness.store.store import Store
 from tests.harness.cli.command_line import Placerl, refused
 from tests.harness.report import sample
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.cli.bench.soak_bench import Reading, verdicts
+from placerl.harness.cli.bench.soak_bench import Reading, verdicts
 
 FLAT = [Reading(100.0 + k % 3, 10**9 + 1000 * (k % 5), 12, 4) for k in range(80)]
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from harness import workloads
-from harness.cli.bench import training_bench
-from harness.cli.bench.training_bench import CELLS, judged, lines, our_side
-from harness.compare import registry
-from harness.compare.parts import OurSide
-from harness.compare.protocol import Worker
-from harness.mapping import Mapping
-from harness.store.store import Store
+from placerl.harness import workloads
+from placerl.harness.cli.bench import training_bench
+from placerl.harness.cli.bench.training_bench import CELLS, judged, lines, our_side
+from placerl.harness.compare import registry
+from placerl.harness.compare.parts import OurSide
+from placerl.harness.compare.protocol import Worker
+from placerl.harness.mapping import Mapping
+from placerl.harness.store.store import Store
 from tests.harness.cli.command_line import Placerl, refused
 
 FAKE = Path(__file__).parents[2] / "compare" / "nasty_worker.py"

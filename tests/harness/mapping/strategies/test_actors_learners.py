@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import platforms
-from harness.core.provenance import Provenance
-from harness.mapping import Entry, Mapping, PerformanceTable, Problem, Target
-from harness.mapping.strategies.actors_learners import ActorsLearners, allocate
+from placerl.harness import platforms
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Entry, Mapping, PerformanceTable, Problem, Target
+from placerl.harness.mapping.strategies.actors_learners import ActorsLearners, allocate
 
 PLATFORM = platforms.load("pal21")
 

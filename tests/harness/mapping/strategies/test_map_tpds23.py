@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import platforms
-from harness.core.provenance import Provenance
-from harness.mapping import Entry, PerformanceTable, Problem, Target
-from harness.mapping.strategies.map_tpds23 import MapTpds23
+from placerl.harness import platforms
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Entry, PerformanceTable, Problem, Target
+from placerl.harness.mapping.strategies.map_tpds23 import MapTpds23
 
 PROBLEM = Problem(batch_size=256, item_words=27, actors=16)
 PLATFORM = platforms.load("map-tpds23")

@@ -2,18 +2,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import platforms
-from harness.core.provenance import Provenance
-from harness.mapping import Entry, Mapping, PerformanceTable, Problem, Target, pearl24_authors
-from harness.mapping.pearl24_equations import (
+from placerl.harness import platforms
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Entry, Mapping, PerformanceTable, Problem, Target, pearl24_authors
+from placerl.harness.mapping.pearl24_equations import (
     balanced,
     best_streams,
     iteration_s,
     pipeline_s,
     published_iteration_s,
 )
-from harness.mapping.strategies.map_tpds23 import MapTpds23
-from harness.mapping.strategies.pearl24 import AS_PUBLISHED, Pearl24
+from placerl.harness.mapping.strategies.map_tpds23 import MapTpds23
+from placerl.harness.mapping.strategies.pearl24 import AS_PUBLISHED, Pearl24
 
 PLATFORM = platforms.load("map-tpds23")
 PROBLEM = Problem(batch_size=256, item_words=27, actors=16)

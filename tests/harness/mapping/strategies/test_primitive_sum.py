@@ -1,9 +1,9 @@
 import pytest
 
-from harness import platforms
-from harness.core.provenance import Provenance
-from harness.mapping import Entry, Exhaustive, Mapping, PerformanceTable, Problem, Target
-from harness.mapping.strategies.primitive_sum import PrimitiveSum
+from placerl.harness import platforms
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Entry, Exhaustive, Mapping, PerformanceTable, Problem, Target
+from placerl.harness.mapping.strategies.primitive_sum import PrimitiveSum
 
 TIMES_S = {
     ("learner.step", "torch"): 1e-3,

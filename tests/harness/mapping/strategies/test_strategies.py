@@ -6,15 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.mapping import STRATEGIES, VALIDATED, Entry, PerformanceTable, Problem, Target, strategies
-from harness.platforms import load
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import (
+    STRATEGIES,
+    VALIDATED,
+    Entry,
+    PerformanceTable,
+    Problem,
+    Target,
+    strategies,
+)
+from placerl.harness.platforms import load
 
 TOY = '''"""Lets the first learner by name train, whatever the rest takes."""
 
-from harness.mapping.base import Loop, Prediction
-from harness.mapping.candidates import candidates
-from harness.mapping.table import inputs_provenance
+from placerl.harness.mapping.base import Loop, Prediction
+from placerl.harness.mapping.candidates import candidates
+from placerl.harness.mapping.table import inputs_provenance
 
 
 class FirstLearner:

@@ -1,6 +1,6 @@
 """The published numbers that FIX's claims name."""
 
-from harness.papers.fix.claims import CLAIMS
+from placerl.harness.papers.fix.claims import CLAIMS
 
 
 def test_a_step_s_shares_are_those_of_the_smallest_and_the_largest_batch() -> None:

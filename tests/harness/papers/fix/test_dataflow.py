@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
-from harness.papers.base import Outcome
-from harness.papers.fix import dataflow
-from primitives.fpga.cycles.fixar_dataflows import DATAFLOWS, FixarDataflow
+from placerl.harness.papers.base import Outcome
+from placerl.harness.papers.fix import dataflow
+from placerl.primitives.fpga.cycles.fixar_dataflows import DATAFLOWS, FixarDataflow
 
 
 @pytest.mark.parametrize(

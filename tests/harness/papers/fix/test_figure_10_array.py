@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.progress import silent
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers import Outcome
-from harness.papers.clocks import placed_clock
-from harness.papers.fix import figure_10_array
-from harness.papers.fix.figure_10_array import BACKENDS, EXPERIMENT, QUANTITY
-from harness.papers.fix.throughput import BATCH_SIZES
-from harness.papers.number import from_cell
-from primitives.fpga.cycles import fixar
-from primitives.learner.fpga import fpga_backend
+from placerl.harness.core.progress import silent
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.clocks import placed_clock
+from placerl.harness.papers.fix import figure_10_array
+from placerl.harness.papers.fix.figure_10_array import BACKENDS, EXPERIMENT, QUANTITY
+from placerl.harness.papers.fix.throughput import BATCH_SIZES
+from placerl.harness.papers.number import from_cell
+from placerl.primitives.fpga.cycles import fixar
+from placerl.primitives.learner.fpga import fpga_backend
 from tests.harness.papers.rows import frame_of, measurement, verdict
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers import Finding, Outcome
-from harness.papers.fix import figure_7
-from harness.papers.fix.training import DYNAMIC, FIXED_16, FIXED_32, FLOAT, SWEEP, SWEPT
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Finding, Outcome
+from placerl.harness.papers.fix import figure_7
+from placerl.harness.papers.fix.training import DYNAMIC, FIXED_16, FIXED_32, FLOAT, SWEEP, SWEPT
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import frame_of
 

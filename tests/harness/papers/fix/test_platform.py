@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers import Finding, Outcome
-from harness.papers.clocks import placed_clock
-from harness.papers.fix import platform
-from harness.papers.fix.throughput import BATCH_SIZES, TERMS
-from harness.papers.fix.training import DYNAMIC
-from harness.papers.number import from_cell
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Finding, Outcome
+from placerl.harness.papers.clocks import placed_clock
+from placerl.harness.papers.fix import platform
+from placerl.harness.papers.fix.throughput import BATCH_SIZES, TERMS
+from placerl.harness.papers.fix.training import DYNAMIC
+from placerl.harness.papers.number import from_cell
 from tests.harness.papers.drawn import points
 from tests.harness.papers.fix.test_figure_10_array import array, both, verdict
 from tests.harness.papers.rows import TOO_FEW, frame_of, measurement

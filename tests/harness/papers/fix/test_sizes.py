@@ -6,10 +6,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.papers.base import Check, Outcome
-from harness.papers.fix import sizes as fixar_sizes
-from harness.papers.number import Number
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers.base import Check, Outcome
+from placerl.harness.papers.fix import sizes as fixar_sizes
+from placerl.harness.papers.number import Number
 
 
 def test_making_the_environments_writes_and_prints_nothing(

@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from harness import environments, workloads
-from harness.core.progress import silent
-from harness.papers.fix import throughput, training
-from harness.papers.fix.training import CURVES, DYNAMIC, FIXED_16, FIXED_32, FLOAT, FixedPointTask
-from harness.plan.tiers import TIERS
-from harness.runtime.actors.actor import Actor
-from harness.workloads import Workload
-from harness.workloads.task import columns_of
-from primitives.learner import Learner
-from primitives.quantization import precision
-from primitives.replay import Storage, UniformReplay
+from placerl.harness import environments, workloads
+from placerl.harness.core.progress import silent
+from placerl.harness.papers.fix import throughput, training
+from placerl.harness.papers.fix.training import CURVES, DYNAMIC, FIXED_16, FIXED_32, FLOAT, FixedPointTask
+from placerl.harness.plan.tiers import TIERS
+from placerl.harness.runtime.actors.actor import Actor
+from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import columns_of
+from placerl.primitives.learner import Learner
+from placerl.primitives.quantization import precision
+from placerl.primitives.replay import Storage, UniformReplay
 
 TINY = FixedPointTask("pendulum-ddpg", 6, 3)
 LEAST_RETURN = -200 * (np.pi**2 + 0.1 * 8**2 + 0.001 * 2**2)

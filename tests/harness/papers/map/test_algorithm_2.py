@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.core.progress import silent
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers import Outcome
-from harness.papers.map import algorithm_2, printed_tree
-from harness.papers.map.algorithm_2 import (
+from placerl.harness.core.progress import silent
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.map import algorithm_2, printed_tree
+from placerl.harness.papers.map.algorithm_2 import (
     ATOMIC,
     BATCH_SIZES,
     EXPERIMENT,

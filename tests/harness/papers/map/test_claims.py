@@ -1,6 +1,6 @@
 """MAP's claims: what they read, and what measures it."""
 
-from harness import papers
+from placerl.harness import papers
 
 
 def test_claims_about_the_simulated_fpga_alone_read_no_timed_rows() -> None:

@@ -9,16 +9,16 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers import Outcome
-from harness.papers.map import cycle_formulas
-from harness.papers.map.cycle_formulas import LEARNER, REPLAY
-from harness.plan.tiers import TIERS
-from primitives.fpga.cycles import difference_table
-from primitives.fpga.cycles.learner import map_cycles
-from primitives.fpga.export import toolchain
-from primitives.sum_tree import fpga_backend
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.map import cycle_formulas
+from placerl.harness.papers.map.cycle_formulas import LEARNER, REPLAY
+from placerl.harness.plan.tiers import TIERS
+from placerl.primitives.fpga.cycles import difference_table
+from placerl.primitives.fpga.cycles.learner import map_cycles
+from placerl.primitives.fpga.export import toolchain
+from placerl.primitives.sum_tree import fpga_backend
 from tests.harness.papers.rows import measurement, verdict
 
 KEYS = {REPLAY: "MAP-VI-A2-replay", LEARNER: "MAP-VI-A2-learner"}

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.papers import Finding, Outcome
-from harness.papers.map import figure_10
+from placerl.harness.papers import Finding, Outcome
+from placerl.harness.papers.map import figure_10
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import final_return, frame_of
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.papers import Outcome
-from harness.papers.map import figure_11
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.map import figure_11
 from tests.harness.papers.device_rows import on, steps
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import TOO_FEW, frame_of, profiled, verdict

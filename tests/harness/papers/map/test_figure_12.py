@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.row import Measurement
-from harness.papers import Outcome
-from harness.papers.map import figure_12
-from harness.profile import simulated as simulated_profile
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.map import figure_12
+from placerl.harness.profile import simulated as simulated_profile
 from tests.harness.papers.device_rows import on, replay
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import TOO_FEW, frame_of, profiled, verdict

@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.core.progress import silent
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers import Outcome, Verdict
-from harness.papers.map import figure_12_threads
-from harness.papers.map.atomic_tree import AtomicSumTree
-from harness.papers.map.figure_12_threads import EXPERIMENT, FIND, UPDATE, sides
-from harness.plan import plan, tiers
-from harness.store.store import Store
+from placerl.harness.core.progress import silent
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Outcome, Verdict
+from placerl.harness.papers.map import figure_12_threads
+from placerl.harness.papers.map.atomic_tree import AtomicSumTree
+from placerl.harness.papers.map.figure_12_threads import EXPERIMENT, FIND, UPDATE, sides
+from placerl.harness.plan import plan, tiers
+from placerl.harness.store.store import Store
 from tests.harness.papers.rows import claim_of, frame_of
 
 

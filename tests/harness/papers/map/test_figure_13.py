@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers import Outcome
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Outcome
 from tests.harness.papers.device_rows import on, steps
 from tests.harness.papers.map.test_predictions import run
 from tests.harness.papers.rows import TOO_FEW, profiled, verdict

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.row import Measurement
-from harness.papers import Outcome
-from harness.papers.map import figure_14
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.map import figure_14
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import compared, frame_of, verdict
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from harness import papers
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers import Outcome
-from harness.papers.map.predictions import NEEDS, NEEDS_FAST_ACTORS, NOT_JUDGED
+from placerl.harness import papers
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.map.predictions import NEEDS, NEEDS_FAST_ACTORS, NOT_JUDGED
 from tests.harness.papers.rows import TOO_FEW, frame_of, predicted, profiled, trained, verdict
 
 MAPPING = "torch-native-cpu"

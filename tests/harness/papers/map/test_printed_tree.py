@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from harness.papers.map import printed_tree
-from harness.papers.map.printed_tree import Fixes, PrintedSumTree
-from primitives import sum_tree
-from primitives.sum_tree import cuda_backend
-from primitives.sum_tree.gpu.device_tree import DeviceSumTree, TreeDevice
+from placerl.harness.papers.map import printed_tree
+from placerl.harness.papers.map.printed_tree import Fixes, PrintedSumTree
+from placerl.primitives import sum_tree
+from placerl.primitives.sum_tree import cuda_backend
+from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree, TreeDevice
 from tests.nvrtc import compile_cubin
 from tests.primitives.sum_tree.cpp_device import CppDevice
 

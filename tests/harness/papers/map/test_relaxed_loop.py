@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers import Finding, Outcome
-from harness.papers.map import relaxed_loop
-from harness.papers.map.predictions import NEEDS_FAST_ACTORS, NOT_JUDGED
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Finding, Outcome
+from placerl.harness.papers.map import relaxed_loop
+from placerl.harness.papers.map.predictions import NEEDS_FAST_ACTORS, NOT_JUDGED
 from tests.harness.papers.map.test_figure_10 import WIGGLE, curves
 from tests.harness.papers.map.test_predictions import acting, run
 from tests.harness.papers.rows import TOO_FEW, final_return, frame_of, verdict

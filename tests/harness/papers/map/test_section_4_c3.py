@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.core.row import Measurement
-from harness.papers import Outcome
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Outcome
 from tests.harness.papers.rows import TOO_FEW, profiled, verdict
 
 

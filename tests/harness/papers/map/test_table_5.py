@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.mapping import absent_platforms
-from harness.papers import Outcome
-from harness.papers.map import table_5
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping import absent_platforms
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.map import table_5
 from tests.harness.papers.rows import measurement, verdict
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from harness.papers import Outcome
-from harness.papers.map import table_6_parameters
-from harness.papers.number import Number, from_cell
-from primitives.fpga.devices import catalogue
-from primitives.fpga.explore import map_replay
-from primitives.learner.fpga import pipeline, pipeline_resources
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.map import table_6_parameters
+from placerl.harness.papers.number import Number, from_cell
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.fpga.explore import map_replay
+from placerl.primitives.learner.fpga import pipeline, pipeline_resources
 from tests.harness.papers.rows import verdict
 
 NOTHING = pd.DataFrame()

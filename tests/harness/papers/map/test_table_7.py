@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.papers import Outcome
-from harness.papers.map import table_7
-from harness.papers.number import from_text
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.map import table_7
+from placerl.harness.papers.number import from_text
 from tests.harness.papers.rows import trained, verdict
 
 

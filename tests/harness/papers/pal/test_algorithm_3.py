@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.progress import silent
-from harness.core.row import Measurement
-from harness.papers import Outcome
-from harness.papers.pal import algorithm_3
-from harness.papers.pal.algorithm_3 import PRINTED, UNLOCKED
+from placerl.harness.core.progress import silent
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.pal import algorithm_3
+from placerl.harness.papers.pal.algorithm_3 import PRINTED, UNLOCKED
 from tests.harness.papers.rows import verdict
 
 
@@ -28,7 +28,7 @@ def test_every_order_is_measured_with_every_number_of_threads() -> None:
 @pytest.mark.parametrize("order", [PRINTED, UNLOCKED])
 def test_no_update_is_lost_between_threads(order: str) -> None:
     """Leaves are small whole numbers, so that the total is exact: it stays the sum of the leaves."""
-    from harness._experiments import LockOrders
+    from placerl.harness._experiments import LockOrders
 
     tree = LockOrders(order, 64, 4)
     assert tree.total == 64
@@ -38,7 +38,7 @@ def test_no_update_is_lost_between_threads(order: str) -> None:
 
 
 def test_an_unknown_order_is_refused() -> None:
-    from harness._experiments import LockOrders
+    from placerl.harness._experiments import LockOrders
 
     with pytest.raises(ValueError, match="order: found 'none'; allowed: printed, unlocked sampling"):
         LockOrders("none", 8, 2)

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers import Finding, Outcome
-from harness.papers.base import unless_suspect
-from harness.papers.pal import figure_8, figure_10, figure_12
-from harness.papers.pal.figure_10_runs import COLLECTION, CONSUMPTION, EXPERIMENT, TRAINING
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Finding, Outcome
+from placerl.harness.papers.base import unless_suspect
+from placerl.harness.papers.pal import figure_8, figure_10, figure_12
+from placerl.harness.papers.pal.figure_10_runs import COLLECTION, CONSUMPTION, EXPERIMENT, TRAINING
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import TOO_FEW, compared, frame_of, measurement
 

@@ -5,12 +5,12 @@ from contextlib import nullcontext
 
 import pytest
 
-from harness import workloads
-from harness.core.progress import silent
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers.pal import figure_10_runs
-from harness.papers.pal.figure_10_runs import (
+from placerl.harness import workloads
+from placerl.harness.core.progress import silent
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers.pal import figure_10_runs
+from placerl.harness.papers.pal.figure_10_runs import (
     COLLECTION,
     CONSUMPTION,
     TRAINING,
@@ -19,7 +19,7 @@ from harness.papers.pal.figure_10_runs import (
     curve,
     splits,
 )
-from harness.plan.tiers import TIERS
+from placerl.harness.plan.tiers import TIERS
 
 
 def curve_row(kind: str, cores: int, rate: float) -> Measurement:

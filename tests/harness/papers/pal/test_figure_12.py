@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.papers import Outcome
-from harness.papers.pal import figure_10, figure_12
-from harness.papers.pal.figure_10_runs import TRAINING
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.pal import figure_10, figure_12
+from placerl.harness.papers.pal.figure_10_runs import TRAINING
 from tests.harness.papers.drawn import points
 from tests.harness.papers.pal.test_figure_10 import curves, row
 from tests.harness.papers.rows import TOO_FEW, frame_of

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from harness.compare import registry
-from harness.compare.parts import ONE_THREAD
-from harness.core.progress import silent
-from harness.core.row import Measurement
-from harness.papers import Outcome
-from harness.papers.pal import figure_8
-from harness.plan.tiers import TIERS
+from placerl.harness.compare import registry
+from placerl.harness.compare.parts import ONE_THREAD
+from placerl.harness.core.progress import silent
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.pal import figure_8
+from placerl.harness.plan.tiers import TIERS
 from tests.harness.papers.rows import compared, frame_of
 
 WORKLOADS = ("cartpole-dqn", "ant-ddpg")

@@ -6,15 +6,23 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness.core.progress import silent
-from harness.core.row import Measurement
-from harness.measure import statistics
-from harness.papers import Outcome, claims
-from harness.papers.pal import figure_9_locks
-from harness.papers.pal.figure_9_locks import BINARY, ONE_LOCK, OWNER, SHARINGS, TWO_LOCKS, LockedSide, _row
-from harness.platforms import available_memory
-from harness.platforms.available_memory import NotEnoughMemory
-from harness.store.store import Store
+from placerl.harness.core.progress import silent
+from placerl.harness.core.row import Measurement
+from placerl.harness.measure import statistics
+from placerl.harness.papers import Outcome, claims
+from placerl.harness.papers.pal import figure_9_locks
+from placerl.harness.papers.pal.figure_9_locks import (
+    BINARY,
+    ONE_LOCK,
+    OWNER,
+    SHARINGS,
+    TWO_LOCKS,
+    LockedSide,
+    _row,
+)
+from placerl.harness.platforms import available_memory
+from placerl.harness.platforms.available_memory import NotEnoughMemory
+from placerl.harness.store.store import Store
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import frame_of
 

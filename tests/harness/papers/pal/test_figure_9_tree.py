@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.core.progress import silent
-from harness.core.row import Measurement
-from harness.measure.statistics import FEWEST_PAIRS
-from harness.papers import Outcome
-from harness.papers.pal import figure_9_tree
-from harness.papers.tree_layouts import TreeLayout
+from placerl.harness.core.progress import silent
+from placerl.harness.core.row import Measurement
+from placerl.harness.measure.statistics import FEWEST_PAIRS
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.pal import figure_9_tree
+from placerl.harness.papers.tree_layouts import TreeLayout
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import frame_of, profiled, verdict
 

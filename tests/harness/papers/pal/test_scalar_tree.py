@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from harness.papers.pal.scalar_tree import ScalarSumTree
-from harness.papers.tree_layouts import check, priorities
-from primitives import sum_tree
+from placerl.harness.papers.pal.scalar_tree import ScalarSumTree
+from placerl.harness.papers.tree_layouts import check, priorities
+from placerl.primitives import sum_tree
 
 
 @pytest.mark.parametrize("aligned", [True, False])

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.progress import silent
-from harness.core.row import Measurement
-from harness.papers import Outcome
-from harness.papers.pal import section_5_b
-from harness.papers.pal.section_5_b import EXPERIMENT, splits
-from harness.plan.tiers import TIERS
+from placerl.harness.core.progress import silent
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.pal import section_5_b
+from placerl.harness.papers.pal.section_5_b import EXPERIMENT, splits
+from placerl.harness.plan.tiers import TIERS
 from tests.harness.papers.rows import profiled, verdict
 
 

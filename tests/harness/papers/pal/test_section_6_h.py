@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.progress import silent
-from harness.papers import Outcome
-from harness.papers.pal import section_6_h
+from placerl.harness.core.progress import silent
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.pal import section_6_h
 from tests.harness.papers.pal.test_figure_9_tree import tree_rows
 from tests.harness.papers.rows import verdict
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.papers import Outcome
-from harness.papers.ppo import block_rams
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.ppo import block_rams
 from tests.harness.papers.rows import finding_without_rows
 
 

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from harness.core.progress import silent
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers.base import Outcome
-from harness.papers.ppo import environment_steps
+from placerl.harness.core.progress import silent
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers.base import Outcome
+from placerl.harness.papers.ppo import environment_steps
 from tests.harness.papers.rows import frame_of
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.row import Measurement
-from harness.papers import Outcome
-from harness.papers.ppo import environment_steps, shared_trunk
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.ppo import environment_steps, shared_trunk
 from tests.harness.papers.ppo.test_environment_steps import environment_rows
 from tests.harness.papers.ppo.test_shared_trunk import gradient_steps
 from tests.harness.papers.rows import frame_of

@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from harness.papers.base import Outcome
-from harness.papers.ppo import figures_10_11
-from primitives.fpga.cycles.ppo import PpoIteration
+from placerl.harness.papers.base import Outcome
+from placerl.harness.papers.ppo import figures_10_11
+from placerl.primitives.fpga.cycles.ppo import PpoIteration
 from tests.harness.papers.drawn import points
 from tests.harness.papers.ppo.test_table_2 import LARGE, SMALL, finding, rows
 from tests.harness.papers.rows import frame_of

@@ -13,16 +13,16 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers import gains_rule
-from harness.papers.base import Outcome, Verdict
-from harness.papers.number import Number, from_text
-from harness.papers.ppo import cycle_models, figures_12_15_cycles
-from harness.papers.ppo.cycle_models import published_throughput
-from harness.papers.ppo.figures_12_15_cycles import EXPERIMENTS
-from harness.plan.tiers import TIERS
-from primitives.fpga.cycles import gemm, networks
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import gains_rule
+from placerl.harness.papers.base import Outcome, Verdict
+from placerl.harness.papers.number import Number, from_text
+from placerl.harness.papers.ppo import cycle_models, figures_12_15_cycles
+from placerl.harness.papers.ppo.cycle_models import published_throughput
+from placerl.harness.papers.ppo.figures_12_15_cycles import EXPERIMENTS
+from placerl.harness.plan.tiers import TIERS
+from placerl.primitives.fpga.cycles import gemm, networks
 from tests.harness.papers.closed_forms import closed_forms  # noqa: F401
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import claim_of, frame_of

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harness.papers.ppo.judged_iterations import bands, gain_of, gain_over
+from placerl.harness.papers.ppo.judged_iterations import bands, gain_of, gain_over
 
 
 def test_iterations_of_different_runs_are_not_paired() -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from harness.papers import Outcome
-from harness.papers.ppo import networks
-from harness.papers.ppo.table_2_iterations import table_columns
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.ppo import networks
+from placerl.harness.papers.ppo.table_2_iterations import table_columns
 from tests.harness.papers.rows import finding_without_rows
 
 

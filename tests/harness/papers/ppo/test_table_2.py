@@ -10,18 +10,18 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.measure import statistics
-from harness.papers.base import Finding, Outcome
-from harness.papers.ppo.table_2 import Found, of_samples
-from harness.papers.ppo.table_2_iterations import (
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.measure import statistics
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.ppo.table_2 import Found, of_samples
+from placerl.harness.papers.ppo.table_2_iterations import (
     BENCHMARKS,
     CYCLES,
     EXPERIMENT,
     TIME,
 )
-from primitives.fpga.cycles.ppo import PpoIteration
+from placerl.primitives.fpga.cycles.ppo import PpoIteration
 from tests.harness.papers.rows import PLACED_MHZ, claim_of, frame_of
 
 SMALL, LARGE = PpoIteration(16, 512, 64, 10), PpoIteration(16, 512, 512, 10)

@@ -4,11 +4,11 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from harness import workloads
-from harness.core.progress import silent
-from harness.core.provenance import Provenance
-from harness.papers.ppo import table_2_iterations
-from harness.papers.ppo.table_2_iterations import (
+from placerl.harness import workloads
+from placerl.harness.core.progress import silent
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers.ppo import table_2_iterations
+from placerl.harness.papers.ppo.table_2_iterations import (
     BENCHMARKS,
     counted,
     iterations,
@@ -16,7 +16,7 @@ from harness.papers.ppo.table_2_iterations import (
     table_columns,
     timed,
 )
-from primitives.fpga.cycles.ppo import PpoIteration
+from placerl.primitives.fpga.cycles.ppo import PpoIteration
 from tests.harness.papers.closed_forms import closed_forms  # noqa: F401
 from tests.harness.papers.ppo.test_table_2 import LARGE, SMALL
 

@@ -8,15 +8,15 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from harness.core.progress import silent
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers.base import Outcome
-from harness.papers.ppo import table_2_iterations, virtual_iterations
-from harness.papers.ppo.table_2_iterations import BENCHMARKS, EXPERIMENT, TIME
-from harness.papers.ppo.virtual_iterations import DEVICE, accelerator, cells, networks_of, virtual
-from harness.runtime.accelerated import DEVICE_TERMS, HOST_TERMS, LINK_TERMS
-from primitives.fpga.cycles.ppo import PpoIteration
+from placerl.harness.core.progress import silent
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers.base import Outcome
+from placerl.harness.papers.ppo import table_2_iterations, virtual_iterations
+from placerl.harness.papers.ppo.table_2_iterations import BENCHMARKS, EXPERIMENT, TIME
+from placerl.harness.papers.ppo.virtual_iterations import DEVICE, accelerator, cells, networks_of, virtual
+from placerl.harness.runtime.accelerated import DEVICE_TERMS, HOST_TERMS, LINK_TERMS
+from placerl.primitives.fpga.cycles.ppo import PpoIteration
 from tests.harness.papers.ppo.test_table_2 import CLOCK_MHZ, LARGE, SMALL, finding, rows
 
 SHORT = PpoIteration(agents=2, steps=8, minibatch=8, epochs=2)

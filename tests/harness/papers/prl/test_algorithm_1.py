@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from harness import workloads
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.mapping import Mapping
-from harness.papers import Outcome
-from harness.papers.prl import algorithm_1
-from harness.papers.prl.algorithm_1 import ALL_ACT, FIXED, HALF_TRAINS
-from harness.papers.slow_links import NOT_COUNTED
-from harness.plan.tiers import TIERS
-from primitives import learner
+from placerl.harness import workloads
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import Mapping
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.prl import algorithm_1
+from placerl.harness.papers.prl.algorithm_1 import ALL_ACT, FIXED, HALF_TRAINS
+from placerl.harness.papers.slow_links import NOT_COUNTED
+from placerl.harness.plan.tiers import TIERS
+from placerl.primitives import learner
 from tests.harness.papers.rows import frame_of
 
 FPGA, OPENCL = "fpga-native-cpu", "opencl-native-cpu"

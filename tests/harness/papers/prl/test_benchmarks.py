@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness import workloads
-from harness.papers.prl import benchmarks
+from placerl.harness import workloads
+from placerl.harness.papers.prl import benchmarks
 
 
 def test_the_benchmarks_are_workloads() -> None:

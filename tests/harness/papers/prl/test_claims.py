@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from harness.core.row import Measurement
-from harness.papers import Outcome, claims
-from harness.papers.prl.benchmarks import WORKLOADS
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Outcome, claims
+from placerl.harness.papers.prl.benchmarks import WORKLOADS
 from tests.harness.papers.rows import compared, verdict
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers import Outcome
-from harness.papers.prl import figure_8
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.prl import figure_8
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import TOO_FEW, frame_of, trained, verdict
 

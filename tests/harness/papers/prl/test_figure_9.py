@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.row import Measurement
-from harness.papers import Outcome
-from harness.papers.prl import figure_9
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.prl import figure_9
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import compared, final_return, frame_of, verdict
 

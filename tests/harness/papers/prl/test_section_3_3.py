@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import workloads
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.core.suites import Suite
-from harness.papers import Outcome
-from harness.papers.prl import section_3_3
+from placerl.harness import workloads
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.core.suites import Suite
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.prl import section_3_3
 from tests.harness.papers.rows import frame_of
 
 

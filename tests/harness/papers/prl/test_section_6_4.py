@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers import Outcome
-from harness.papers.clocks import placed_clock
-from harness.papers.number import from_text
-from harness.papers.prl import section_6_4
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.clocks import placed_clock
+from placerl.harness.papers.number import from_text
+from placerl.harness.papers.prl import section_6_4
 from tests.harness.papers.rows import TOO_FEW, compared, measurement, profiled, trained, verdict
 
 REALLOCATION, EARLIER = "PRL-T3-reallocation", "PRL-6.4-earlier-work"

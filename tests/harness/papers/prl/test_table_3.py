@@ -7,12 +7,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness import papers
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers import Outcome
-from harness.report import site
-from harness.store.store import Store
+from placerl.harness import papers
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.papers import Outcome
+from placerl.harness.report import site
+from placerl.harness.store.store import Store
 from tests.harness.papers.prl.test_claims import on_all
 from tests.harness.papers.prl.test_figure_8 import mapped
 from tests.harness.papers.rows import TOO_FEW, compared, trained, verdict

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.papers import Outcome
-from harness.papers.prl import table_4
+from placerl.harness.papers import Outcome
+from placerl.harness.papers.prl import table_4
 from tests.harness.papers.rows import verdict
 
 

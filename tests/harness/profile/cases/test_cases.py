@@ -3,20 +3,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from harness import workloads
-from harness.mapping import Mapping, Target
-from harness.measure.protocol import Protocol, measure
-from harness.platforms import available_memory
-from harness.platforms.available_memory import NotEnoughMemory
-from harness.profile import cases
-from harness.profile.cases import PrimitiveCase
-from harness.profile.cases.base import LARGEST_BLOCK_BYTES, block_rows, options_of, targets
-from harness.profile.cases.learners import learner_cases
-from harness.profile.cases.storage import AT_ONCE, fitted, storing_devices
-from harness.runtime.compose import storage_of
-from harness.runtime.memory import item_bytes
-from harness.workloads import Workload
-from primitives.backend import BackendStatus
+from placerl.harness import workloads
+from placerl.harness.mapping import Mapping, Target
+from placerl.harness.measure.protocol import Protocol, measure
+from placerl.harness.platforms import available_memory
+from placerl.harness.platforms.available_memory import NotEnoughMemory
+from placerl.harness.profile import cases
+from placerl.harness.profile.cases import PrimitiveCase
+from placerl.harness.profile.cases.base import LARGEST_BLOCK_BYTES, block_rows, options_of, targets
+from placerl.harness.profile.cases.learners import learner_cases
+from placerl.harness.profile.cases.storage import AT_ONCE, fitted, storing_devices
+from placerl.harness.runtime.compose import storage_of
+from placerl.harness.runtime.memory import item_bytes
+from placerl.harness.workloads import Workload
+from placerl.primitives.backend import BackendStatus
 
 
 @pytest.fixture(scope="module")

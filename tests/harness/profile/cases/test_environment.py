@@ -6,10 +6,10 @@ import gymnasium
 import numpy as np
 import pytest
 
-from harness import environments, workloads
-from harness.core.errors import UserError
-from harness.environments.contract import Contract
-from harness.profile.cases.environment import environment_case
+from placerl.harness import environments, workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.environments.contract import Contract
+from placerl.harness.profile.cases.environment import environment_case
 
 
 class Reporting(gymnasium.Wrapper[Any, Any, Any, Any]):

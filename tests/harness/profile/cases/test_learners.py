@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from harness import workloads
-from harness.profile.cases import learners
-from harness.profile.cases.learners import STREAMS, streamed_cases
+from placerl.harness import workloads
+from placerl.harness.profile.cases import learners
+from placerl.harness.profile.cases.learners import STREAMS, streamed_cases
 
 DDPG = workloads.load("cartpole-ddpg")
 

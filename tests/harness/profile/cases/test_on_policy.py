@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness import workloads
-from harness.mapping.problem import problem_of
-from harness.profile.cases import on_policy, piece_cases
-from harness.profile.cases.on_policy import on_policy_cases
-from harness.profile.cases.shared_parts import SharedParts
-from harness.workloads import Workload
+from placerl.harness import workloads
+from placerl.harness.mapping.problem import problem_of
+from placerl.harness.profile.cases import on_policy, piece_cases
+from placerl.harness.profile.cases.on_policy import on_policy_cases
+from placerl.harness.profile.cases.shared_parts import SharedParts
+from placerl.harness.workloads import Workload
 
 
 def small() -> Workload:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from harness.mapping.loop import Shape, Traffic, TrainingLoop
-from harness.mapping.nothing import Nothing
-from harness.measure.pace import Pace
-from harness.profile.cases import recorder
-from harness.profile.cases.recorder import PIECE_S, Recorder
+from placerl.harness.mapping.loop import Shape, Traffic, TrainingLoop
+from placerl.harness.mapping.nothing import Nothing
+from placerl.harness.measure.pace import Pace
+from placerl.harness.profile.cases import recorder
+from placerl.harness.profile.cases.recorder import PIECE_S, Recorder
 from tests.harness.profile.cases.host_clock import HostClock
 
 STEP = ["sample", "learn", "update"]

@@ -2,12 +2,12 @@
 
 import pytest
 
-from harness.mapping.loop import Shape, Traffic, TrainingLoop
-from harness.mapping.nothing import Nothing
-from harness.profile.cases import recorder
-from harness.profile.cases import rounds as rounds_module
-from harness.profile.cases.recorder import Recorder
-from harness.profile.cases.rounds import FIRST_ROUNDS, SHORT_ROUND_S, STRETCH_S, TIMED_EVERY, Round
+from placerl.harness.mapping.loop import Shape, Traffic, TrainingLoop
+from placerl.harness.mapping.nothing import Nothing
+from placerl.harness.profile.cases import recorder
+from placerl.harness.profile.cases import rounds as rounds_module
+from placerl.harness.profile.cases.recorder import Recorder
+from placerl.harness.profile.cases.rounds import FIRST_ROUNDS, SHORT_ROUND_S, STRETCH_S, TIMED_EVERY, Round
 from tests.harness.profile.cases.host_clock import HostClock
 
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from harness import workloads
-from harness.mapping import Target
-from harness.mapping.problem import problem_of
-from harness.profile.cases import shared_parts
-from harness.profile.cases.learners import LATE
-from harness.profile.cases.shared_actors import BorrowedActors, late_pool
-from harness.profile.cases.shared_parts import SharedParts
-from primitives.learner import Learner
+from placerl.harness import workloads
+from placerl.harness.mapping import Target
+from placerl.harness.mapping.problem import problem_of
+from placerl.harness.profile.cases import shared_parts
+from placerl.harness.profile.cases.learners import LATE
+from placerl.harness.profile.cases.shared_actors import BorrowedActors, late_pool
+from placerl.harness.profile.cases.shared_parts import SharedParts
+from placerl.primitives.learner import Learner
 
 
 class Pool:

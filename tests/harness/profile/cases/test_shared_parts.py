@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness import workloads
-from harness.mapping import Target
-from harness.mapping.problem import problem_of
-from harness.profile.cases import shared_actors, shared_parts
-from harness.profile.cases.shared_parts import SharedParts
-from harness.runtime.actors.pool import ActorPlan
+from placerl.harness import workloads
+from placerl.harness.mapping import Target
+from placerl.harness.mapping.problem import problem_of
+from placerl.harness.profile.cases import shared_actors, shared_parts
+from placerl.harness.profile.cases.shared_parts import SharedParts
+from placerl.harness.runtime.actors.pool import ActorPlan
 
 NATIVE = Target("native")
 

@@ -5,13 +5,13 @@ from math import inf
 import numpy as np
 import pytest
 
-from harness import workloads
-from harness.mapping import Target
-from harness.mapping.problem import problem_of
-from harness.profile.cases import learners, trained
-from harness.profile.cases.shared_parts import SharedParts
-from harness.profile.cases.trained import TrainedStart
-from harness.workloads import Workload
+from placerl.harness import workloads
+from placerl.harness.mapping import Target
+from placerl.harness.mapping.problem import problem_of
+from placerl.harness.profile.cases import learners, trained
+from placerl.harness.profile.cases.shared_parts import SharedParts
+from placerl.harness.profile.cases.trained import TrainedStart
+from placerl.harness.workloads import Workload
 
 NATIVE = Target("native")
 

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.mapping import Loop, Mapping
-from harness.profile.cases import training
-from harness.profile.cases.training import TimedTraining
-from harness.runtime.training import Training
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Loop, Mapping
+from placerl.harness.profile.cases import training
+from placerl.harness.profile.cases.training import TimedTraining
+from placerl.harness.runtime.training import Training
 
 STEP_S = 1e-4
 PROBLEM = SimpleNamespace(round_gradient_steps=1)

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.compare import learning
-from harness.compare.equal_steps import LEARNS_LESS, NOT_COMPARED, RETURN
-from harness.compare.parts import ENVIRONMENT_STEPS_PER_S
-from harness.core.row import Measurement
-from harness.report import pages, tables
-from harness.report.content import Content
-from harness.report.reading import read
-from harness.report.text_tables import text_tables
-from harness.store.store import Store
+from placerl.harness.compare import learning
+from placerl.harness.compare.equal_steps import LEARNS_LESS, NOT_COMPARED, RETURN
+from placerl.harness.compare.parts import ENVIRONMENT_STEPS_PER_S
+from placerl.harness.core.row import Measurement
+from placerl.harness.report import pages, tables
+from placerl.harness.report.content import Content
+from placerl.harness.report.reading import read
+from placerl.harness.report.text_tables import text_tables
+from placerl.harness.store.store import Store
 from tests.harness.papers.rows import compared, frame_of, measurement, trained
 from tests.harness.report import sample
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.mapping import DEFAULT_STRATEGY
-from harness.report import pages, plots, tables
-from harness.report.content import Content
-from harness.report.formatting import MARKS
-from harness.report.reading import read
-from harness.report.rows.mappings import PredictedThroughput
-from harness.store.store import Store
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Measurement
+from placerl.harness.mapping import DEFAULT_STRATEGY
+from placerl.harness.report import pages, plots, tables
+from placerl.harness.report.content import Content
+from placerl.harness.report.formatting import MARKS
+from placerl.harness.report.reading import read
+from placerl.harness.report.rows.mappings import PredictedThroughput
+from placerl.harness.store.store import Store
 from tests.harness.papers.rows import frame_of, predicted, profiled, trained
 from tests.harness.report import sample
 

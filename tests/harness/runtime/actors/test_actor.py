@@ -7,11 +7,11 @@ from gymnasium.spaces import Box, Discrete
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.errors import UserError
-from harness.runtime.actors import actor as actor_module
-from harness.runtime.actors.actor import Actor, Episode
-from primitives.replay import FieldSpec
-from primitives.replay.storage import transition_fields
+from placerl.harness.core.errors import UserError
+from placerl.harness.runtime.actors import actor as actor_module
+from placerl.harness.runtime.actors.actor import Actor, Episode
+from placerl.primitives.replay import FieldSpec
+from placerl.primitives.replay.storage import transition_fields
 
 CONTINUOUS = transition_fields(FieldSpec((2,), np.float32), FieldSpec((1,), np.float32))
 DISCRETE = transition_fields(FieldSpec((2,), np.float32), FieldSpec((), np.int64))

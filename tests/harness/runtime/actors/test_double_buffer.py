@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from harness.runtime.actors.double_buffer import DoubleBufferedPolicy
+from placerl.harness.runtime.actors.double_buffer import DoubleBufferedPolicy
 
 
 def learner():

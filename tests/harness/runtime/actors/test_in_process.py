@@ -8,19 +8,25 @@ import numpy as np
 import pytest
 import torch
 
-from harness.core.errors import UserError
-from harness.mapping import Mapping
-from harness.runtime.actors.actor import Actor
-from harness.runtime.actors.in_process import CHECKED_ROWS, Actors, InlineActors, ThreadActors, refuse_invalid
-from harness.runtime.compose import actors_of
-from harness.runtime.learners.creation import learner_of
-from harness.runtime.options import Fusion, Options
-from harness.runtime.program import compose
-from harness.runtime.training import Training
-from harness.runtime.units.unit import UnitError
-from harness.workloads.task import columns_of
-from primitives.replay import FieldSpec
-from primitives.replay.storage import transition_fields
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime.actors.actor import Actor
+from placerl.harness.runtime.actors.in_process import (
+    CHECKED_ROWS,
+    Actors,
+    InlineActors,
+    ThreadActors,
+    refuse_invalid,
+)
+from placerl.harness.runtime.compose import actors_of
+from placerl.harness.runtime.learners.creation import learner_of
+from placerl.harness.runtime.options import Fusion, Options
+from placerl.harness.runtime.program import compose
+from placerl.harness.runtime.training import Training
+from placerl.harness.runtime.units.unit import UnitError
+from placerl.harness.workloads.task import columns_of
+from placerl.primitives.replay import FieldSpec
+from placerl.primitives.replay.storage import transition_fields
 
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
 BOTH = pytest.mark.parametrize("kind", [InlineActors, ThreadActors])

@@ -14,22 +14,22 @@ import numpy as np
 import psutil
 import pytest
 
-from harness.core.errors import UserError
-from harness.mapping import Mapping
-from harness.runtime.actors import actor as actor_module
-from harness.runtime.actors import pool as actor_pool
-from harness.runtime.actors.actor import Episode
-from harness.runtime.actors.pool import ActorPlan, ActorPool, _Request
-from harness.runtime.compose import actors_of
-from harness.runtime.learners.creation import learner_of
-from harness.runtime.on_policy import OnPolicyTraining
-from harness.runtime.options import Options
-from harness.runtime.training import Training
-from harness.runtime.units.shared_arrays import SharedArrays
-from harness.runtime.units.unit import UnitError
-from harness.workloads.task import columns_of
-from primitives.replay import FieldSpec
-from primitives.replay.storage import transition_fields
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime.actors import actor as actor_module
+from placerl.harness.runtime.actors import pool as actor_pool
+from placerl.harness.runtime.actors.actor import Episode
+from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool, _Request
+from placerl.harness.runtime.compose import actors_of
+from placerl.harness.runtime.learners.creation import learner_of
+from placerl.harness.runtime.on_policy import OnPolicyTraining
+from placerl.harness.runtime.options import Options
+from placerl.harness.runtime.training import Training
+from placerl.harness.runtime.units.shared_arrays import SharedArrays
+from placerl.harness.runtime.units.unit import UnitError
+from placerl.harness.workloads.task import columns_of
+from placerl.primitives.replay import FieldSpec
+from placerl.primitives.replay.storage import transition_fields
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 NATIVE = Mapping.parse("native-native-cpu")

@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from harness import workloads
-from harness.core.errors import UserError
-from harness.environments import Seeded, env_pool
-from harness.environments.env_pool import EnvironmentPool
-from harness.mapping import Mapping
-from harness.runtime import compose
-from harness.runtime.actors.actor import Actor
-from harness.runtime.actors.pooled import PooledActor
-from harness.runtime.on_policy import OnPolicyTraining
-from harness.runtime.options import Options
-from harness.runtime.training import Training
-from primitives.replay import FieldSpec
-from primitives.replay.storage import transition_fields
+from placerl.harness import workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.environments import Seeded, env_pool
+from placerl.harness.environments.env_pool import EnvironmentPool
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime import compose
+from placerl.harness.runtime.actors.actor import Actor
+from placerl.harness.runtime.actors.pooled import PooledActor
+from placerl.harness.runtime.on_policy import OnPolicyTraining
+from placerl.harness.runtime.options import Options
+from placerl.harness.runtime.training import Training
+from placerl.primitives.replay import FieldSpec
+from placerl.primitives.replay.storage import transition_fields
 
 needs_envpool = pytest.mark.skipif(
     importlib.util.find_spec("envpool") is None, reason="needs the extra `envpool`"

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from harness import workloads
-from harness.runtime.learners import accelerated
-from harness.runtime.learners.accelerated import (
+from placerl.harness import workloads
+from placerl.harness.runtime.learners import accelerated
+from placerl.harness.runtime.learners.accelerated import (
     AcceleratedLearner,
     SimulatedAcceleratedLearner,
     SimulatedUpdates,
 )
-from harness.workloads.task import algorithm_of
-from primitives import learner
-from primitives.learner.torch.torch_backend import TorchLearner
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives import learner
+from placerl.primitives.learner.torch.torch_backend import TorchLearner
 
 SIZE = 12
 AVAILABLE = {status.name for status in learner.backends() if status.available}

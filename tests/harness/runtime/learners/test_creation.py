@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 
-from harness import workloads
-from harness.core.errors import UserError
-from harness.mapping import Mapping
-from harness.runtime.learners import creation
-from harness.runtime.learners.streamed import StreamedLearner
-from harness.runtime.options import Options
-from harness.runtime.training import Training
-from harness.workloads.custom_task import CustomTask
-from primitives import learner as learners
-from primitives.algorithms.custom import CustomAlgorithm
-from primitives.backend import BackendUnavailableError
-from primitives.learner.aware_training import FixedPointLearner
-from primitives.learner.fpga.pipeline_executable import PipelineExecutable
-from primitives.quantization import dynamic, fixed_16
+from placerl.harness import workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime.learners import creation
+from placerl.harness.runtime.learners.streamed import StreamedLearner
+from placerl.harness.runtime.options import Options
+from placerl.harness.runtime.training import Training
+from placerl.harness.workloads.custom_task import CustomTask
+from placerl.primitives import learner as learners
+from placerl.primitives.algorithms.custom import CustomAlgorithm
+from placerl.primitives.backend import BackendUnavailableError
+from placerl.primitives.learner.aware_training import FixedPointLearner
+from placerl.primitives.learner.fpga.pipeline_executable import PipelineExecutable
+from placerl.primitives.quantization import dynamic, fixed_16
 from tests.marks import needs_opencl
 
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from harness import workloads
-from harness.runtime.learners.gradient_graphs import PartGradients, gradient_graphs
-from harness.workloads.task import algorithm_of
-from primitives import learner
-from primitives.algorithms import tree
-from primitives.algorithms.updates import Updates
-from primitives.graph.interpreter import ReferenceExecutable
+from placerl.harness import workloads
+from placerl.harness.runtime.learners.gradient_graphs import PartGradients, gradient_graphs
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives import learner
+from placerl.primitives.algorithms import tree
+from placerl.primitives.algorithms.updates import Updates
+from placerl.primitives.graph.interpreter import ReferenceExecutable
 
 SIZE = 6
 AVAILABLE = {status.name for status in learner.backends() if status.available}

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from harness import workloads
-from harness.runtime.learners import parallel_updates
-from harness.runtime.learners.parallel_updates import ParallelLearner, ParallelUpdates
-from harness.workloads.task import algorithm_of
-from primitives.learner.torch.torch_backend import TorchLearner
+from placerl.harness import workloads
+from placerl.harness.runtime.learners import parallel_updates
+from placerl.harness.runtime.learners.parallel_updates import ParallelLearner, ParallelUpdates
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives.learner.torch.torch_backend import TorchLearner
 
 
 @pytest.mark.parametrize("name", ["hopper-ddpg", "cartpole-dqn", "pendulum-sac"])

@@ -12,16 +12,16 @@ import psutil
 import pytest
 import torch
 
-from harness import workloads
-from harness.mapping import Mapping
-from harness.runtime.learners import processes as learner_processes
-from harness.runtime.learners.processes import AggregatedUpdates, LearnerProcesses, parts_of
-from harness.runtime.options import Options
-from harness.runtime.training import Training
-from harness.runtime.units.shared_arrays import SharedArrays
-from harness.runtime.units.unit import Unit, UnitError
-from harness.workloads.task import algorithm_of
-from primitives.learner.torch.torch_backend import TorchLearner
+from placerl.harness import workloads
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime.learners import processes as learner_processes
+from placerl.harness.runtime.learners.processes import AggregatedUpdates, LearnerProcesses, parts_of
+from placerl.harness.runtime.options import Options
+from placerl.harness.runtime.training import Training
+from placerl.harness.runtime.units.shared_arrays import SharedArrays
+from placerl.harness.runtime.units.unit import Unit, UnitError
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives.learner.torch.torch_backend import TorchLearner
 from tests.limits import LIMIT_S
 
 TORCH = Mapping.parse("torch-native-cpu")

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from harness import workloads
-from harness.mapping import Mapping
-from harness.runtime.learners import streamed
-from harness.runtime.learners.streamed import StreamedLearner, StreamedUpdates
-from harness.runtime.options import Options
-from harness.runtime.training import Training
-from harness.workloads.task import algorithm_of
-from primitives.learner.torch.torch_backend import TorchLearner
+from placerl.harness import workloads
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime.learners import streamed
+from placerl.harness.runtime.learners.streamed import StreamedLearner, StreamedUpdates
+from placerl.harness.runtime.options import Options
+from placerl.harness.runtime.training import Training
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives.learner.torch.torch_backend import TorchLearner
 from tests.marks import needs_opencl
 
 SIZE = 9

@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.runtime.units import inline
-from harness.runtime.units.inline import InlineUnit
+from placerl.harness.runtime.units import inline
+from placerl.harness.runtime.units.inline import InlineUnit
 
 
 def test_it_works_when_the_answer_is_requested(monkeypatch):

@@ -15,11 +15,11 @@ import numpy as np
 import psutil
 import pytest
 
-from harness.runtime.units import process
-from harness.runtime.units.process import ProcessUnit, close_all
-from harness.runtime.units.shared_arrays import SharedArrays
-from harness.runtime.units.unit import UnitError
-from primitives.replay import FieldSpec
+from placerl.harness.runtime.units import process
+from placerl.harness.runtime.units.process import ProcessUnit, close_all
+from placerl.harness.runtime.units.shared_arrays import SharedArrays
+from placerl.harness.runtime.units.unit import UnitError
+from placerl.primitives.replay import FieldSpec
 from tests.limits import LIMIT_S
 from tests.processes import ends
 
@@ -62,7 +62,7 @@ def interrupted():
 
 MAKER = """
 import os
-from harness.runtime.units.process import ProcessUnit
+from placerl.harness.runtime.units.process import ProcessUnit
 
 def sleeper():
     import time

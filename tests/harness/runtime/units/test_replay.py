@@ -6,14 +6,14 @@ from functools import partial
 import numpy as np
 import pytest
 
-from harness.mapping import Mapping
-from harness.mapping.loop import LEARNER, RMM
-from harness.runtime.clock import VirtualTime
-from harness.runtime.options import Fusion, Options
-from harness.runtime.training import Training
-from harness.runtime.units import replay
-from harness.runtime.units.replay import TimeBeside
-from harness.runtime.units.unit import UnitError
+from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.loop import LEARNER, RMM
+from placerl.harness.runtime.clock import VirtualTime
+from placerl.harness.runtime.options import Fusion, Options
+from placerl.harness.runtime.training import Training
+from placerl.harness.runtime.units import replay
+from placerl.harness.runtime.units.replay import TimeBeside
+from placerl.harness.runtime.units.unit import UnitError
 from tests.harness.runtime.short_workloads import short
 from tests.limits import LIMIT_S
 from tests.marks import needs_opencl

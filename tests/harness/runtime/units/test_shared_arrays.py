@@ -6,8 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from harness.runtime.units.shared_arrays import SharedArrays
-from primitives.replay import FieldSpec
+from placerl.harness.runtime.units.shared_arrays import SharedArrays
+from placerl.primitives.replay import FieldSpec
 
 FIELDS = {
     "flag": FieldSpec((), np.bool_),

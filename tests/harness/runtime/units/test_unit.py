@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from harness.runtime.units.unit import Unit, UnitError
+from placerl.harness.runtime.units.unit import Unit, UnitError
 from tests.limits import LIMIT_S
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.adaptive_array.simulation import MODES, SimulatedAdaptiveArray
-from primitives.fpga.cycles import fixar
+from placerl.primitives.fpga.adaptive_array.simulation import MODES, SimulatedAdaptiveArray
+from placerl.primitives.fpga.cycles import fixar
 
 sizes = st.integers(1, 7)
 

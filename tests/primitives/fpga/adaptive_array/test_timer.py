@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.adaptive_array.simulation import SimulatedAdaptiveArray
-from primitives.fpga.adaptive_array.timer import AdaptiveTimer, command_fields
-from primitives.fpga.cycles.fixar import layer_cycles
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.adaptive_array.simulation import SimulatedAdaptiveArray
+from placerl.primitives.fpga.adaptive_array.timer import AdaptiveTimer, command_fields
+from placerl.primitives.fpga.cycles.fixar import layer_cycles
 
 SIZES = st.integers(1, 20)
 

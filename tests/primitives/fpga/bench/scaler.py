@@ -6,10 +6,10 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.bench.files import recorded
-from primitives.fpga.bench.stimuli import Stimuli
-from primitives.fpga.host import COMMON, AxiLite, Register, RegisterFile, RegisterMap, axi_stream
-from primitives.fpga.tools.blocks import Block
+from placerl.primitives.fpga.bench.files import recorded
+from placerl.primitives.fpga.bench.stimuli import Stimuli
+from placerl.primitives.fpga.host import COMMON, AxiLite, Register, RegisterFile, RegisterMap, axi_stream
+from placerl.primitives.fpga.tools.blocks import Block
 
 MAP = RegisterMap("scaler", "Multiplies numbers.", (*COMMON, Register("factor", 0x10, "rw", reset=1)))
 

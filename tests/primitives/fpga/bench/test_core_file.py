@@ -2,7 +2,7 @@ from pathlib import Path
 
 import yaml
 
-from primitives.fpga.bench.core_file import Board, core_file
+from placerl.primitives.fpga.bench.core_file import Board, core_file
 
 
 def test_a_block_with_a_bench_has_targets_for_both_simulators() -> None:

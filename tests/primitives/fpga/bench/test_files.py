@@ -12,12 +12,12 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.bench.files import companions
-from primitives.fpga.export import verilog
-from primitives.fpga.export.published import published
-from primitives.fpga.host import with_axi_names
-from primitives.fpga.simulation.verilator_build import verilator_program
-from primitives.fpga.tools.blocks import BLOCKS, Block
+from placerl.primitives.fpga.bench.files import companions
+from placerl.primitives.fpga.export import verilog
+from placerl.primitives.fpga.export.published import published
+from placerl.primitives.fpga.host import with_axi_names
+from placerl.primitives.fpga.simulation.verilator_build import verilator_program
+from placerl.primitives.fpga.tools.blocks import BLOCKS, Block
 from tests.primitives.fpga.bench.scaler import SCALER, recorded_values
 
 BLOCKS_HERE = {**BLOCKS, SCALER.name: SCALER}

@@ -9,9 +9,9 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.bench.recorder import record
-from primitives.fpga.bench.stimuli import Stimuli
-from primitives.fpga.host.axi import axi_stream
+from placerl.primitives.fpga.bench.recorder import record
+from placerl.primitives.fpga.bench.stimuli import Stimuli
+from placerl.primitives.fpga.host.axi import axi_stream
 from tests.primitives.fpga.bench.scaler import Scaler, recorded_values
 
 

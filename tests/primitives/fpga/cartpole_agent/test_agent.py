@@ -5,11 +5,11 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.cartpole_agent import AgentSettings, CartPoleAgent
-from primitives.fpga.cartpole_agent.golden import GoldenAgents
-from primitives.fpga.simulation.base import SimulatedRun
-from primitives.fpga.tools.learning_run import committed
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.cartpole_agent import AgentSettings, CartPoleAgent
+from placerl.primitives.fpga.cartpole_agent.golden import GoldenAgents
+from placerl.primitives.fpga.simulation.base import SimulatedRun
+from placerl.primitives.fpga.tools.learning_run import committed
 
 pytestmark = pytest.mark.skipif(
     bool(simulation.unavailable_reason()), reason=simulation.unavailable_reason() or "-"

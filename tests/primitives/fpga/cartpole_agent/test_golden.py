@@ -5,9 +5,9 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.cartpole_agent.golden import GoldenAgents
-from primitives.fpga.cartpole_agent.settings import FIRST_PRIORITY, LEAST_PRIORITY, AgentSettings
-from primitives.fpga.vector.random_generator import seeds, xorshift_golden
+from placerl.primitives.fpga.cartpole_agent.golden import GoldenAgents
+from placerl.primitives.fpga.cartpole_agent.settings import FIRST_PRIORITY, LEAST_PRIORITY, AgentSettings
+from placerl.primitives.fpga.vector.random_generator import seeds, xorshift_golden
 
 SMALL = AgentSettings(warm_steps=40, levels=6, target_period=2, explore_decay=512, explore_last=511)
 

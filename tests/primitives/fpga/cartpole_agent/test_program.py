@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")  # of the random numbers
 
-from primitives.fpga.cartpole_agent import golden, program
-from primitives.fpga.cartpole_agent.settings import ANGLE_LIMIT, POSITION_LIMIT, STATE_FRACTION
+from placerl.primitives.fpga.cartpole_agent import golden, program
+from placerl.primitives.fpga.cartpole_agent.settings import ANGLE_LIMIT, POSITION_LIMIT, STATE_FRACTION
 
 SCALE = 1 << STATE_FRACTION
 BOUND = 1e-7  # of a component of the state after a step; 9e-8 was the largest deviation in a million steps

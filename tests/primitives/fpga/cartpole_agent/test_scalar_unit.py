@@ -5,11 +5,11 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.cartpole_agent import golden, program
-from primitives.fpga.cartpole_agent.scalar_unit import CYCLES, Program, ScalarUnit
-from primitives.fpga.cartpole_agent.settings import STATE_FRACTION
-from primitives.fpga.simulation.base import Simulation
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.cartpole_agent import golden, program
+from placerl.primitives.fpga.cartpole_agent.scalar_unit import CYCLES, Program, ScalarUnit
+from placerl.primitives.fpga.cartpole_agent.settings import STATE_FRACTION
+from placerl.primitives.fpga.simulation.base import Simulation
 
 TOTAL_BITS = 28
 

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.cartpole_agent.settings import AgentSettings
+from placerl.primitives.fpga.cartpole_agent.settings import AgentSettings
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.cartpole_agent.vector_unit import AgentVectorUnit, Task, tasks
-from primitives.fpga.simulation.base import Simulation
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.cartpole_agent.vector_unit import AgentVectorUnit, Task, tasks
+from placerl.primitives.fpga.simulation.base import Simulation
 
 HIDDEN = 4
 WORD, WEIGHT = 2.0**14, 2.0**22

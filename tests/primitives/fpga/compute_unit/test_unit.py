@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.compute_unit.simulation import SimulatedUnit
-from primitives.fpga.cycles import gemm as model
-from primitives.fpga.cycles.layout import plain_stalls
-from primitives.fpga.gemm.arithmetic import INTEGER
-from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.compute_unit.simulation import SimulatedUnit
+from placerl.primitives.fpga.cycles import gemm as model
+from placerl.primitives.fpga.cycles.layout import plain_stalls
+from placerl.primitives.fpga.gemm.arithmetic import INTEGER
+from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
 
 sizes = st.integers(1, 8)
 

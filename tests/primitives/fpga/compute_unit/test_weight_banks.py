@@ -11,9 +11,9 @@ from amaranth.sim import Simulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from primitives.fpga.compute_unit.weight_banks import BankedBuffer
-from primitives.fpga.gemm.control import Axis
-from primitives.fpga.gemm.simulation import WeightWave
+from placerl.primitives.fpga.compute_unit.weight_banks import BankedBuffer
+from placerl.primitives.fpga.gemm.control import Axis
+from placerl.primitives.fpga.gemm.simulation import WeightWave
 
 ROWS, COLUMNS = 2, 3
 

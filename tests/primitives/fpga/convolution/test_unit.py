@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.compute_unit.unit import ComputeUnit
-from primitives.fpga.convolution.layout_transform import Convolution
-from primitives.fpga.convolution.simulation import SimulatedConvolution
-from primitives.fpga.convolution.unit import ConvolutionUnit
-from primitives.fpga.cycles import convolution as model
-from primitives.fpga.cycles import gemm
-from primitives.fpga.gemm import float_golden
-from primitives.fpga.gemm.core import GemmCore
-from primitives.fpga.gemm.plan import DATAFLOWS
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.compute_unit.unit import ComputeUnit
+from placerl.primitives.fpga.convolution.layout_transform import Convolution
+from placerl.primitives.fpga.convolution.simulation import SimulatedConvolution
+from placerl.primitives.fpga.convolution.unit import ConvolutionUnit
+from placerl.primitives.fpga.cycles import convolution as model
+from placerl.primitives.fpga.cycles import gemm
+from placerl.primitives.fpga.gemm import float_golden
+from placerl.primitives.fpga.gemm.core import GemmCore
+from placerl.primitives.fpga.gemm.plan import DATAFLOWS
 
 Images = NDArray[np.int64]
 small = st.integers(1, 3)

@@ -4,9 +4,9 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.convolution.layout_transform import Convolution
-from primitives.fpga.cycles import difference_table
-from primitives.fpga.gemm.plan import GemmShape
+from placerl.primitives.fpga.convolution.layout_transform import Convolution
+from placerl.primitives.fpga.cycles import difference_table
+from placerl.primitives.fpga.gemm.plan import GemmShape
 
 SHAPES = (GemmShape(4, 4, 4), GemmShape(5, 3, 1))
 CONVOLUTIONS = ((Convolution(1, 5, 5, (2, 2), 2, 1, 2), 3),)

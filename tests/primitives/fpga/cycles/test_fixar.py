@@ -2,7 +2,7 @@
 
 import pytest
 
-from primitives.fpga.cycles import fixar
+from placerl.primitives.fpga.cycles import fixar
 
 
 def test_fixar_is_as_fast_at_every_batch_size_and_twice_with_half_words() -> None:

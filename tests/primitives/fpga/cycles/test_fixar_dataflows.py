@@ -2,8 +2,8 @@
 
 import pytest
 
-from primitives.fpga.cycles import fixar
-from primitives.fpga.cycles.fixar_dataflows import (
+from placerl.primitives.fpga.cycles import fixar
+from placerl.primitives.fpga.cycles.fixar_dataflows import (
     DATAFLOWS,
     FixarDataflow,
     activation_bytes,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from primitives.fpga.cycles import gains, networks, ppo
+from placerl.primitives.fpga.cycles import gains, networks, ppo
 
 HOPPER = networks.PPO_NETWORKS["Hopper"]
 

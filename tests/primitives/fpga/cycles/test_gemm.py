@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from primitives.fpga.cycles import gemm
-from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
+from placerl.primitives.fpga.cycles import gemm
+from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
 
 sizes = st.integers(1, 600)
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from primitives.fpga.cycles import gemm, gemm_float32
-from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
+from placerl.primitives.fpga.cycles import gemm, gemm_float32
+from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
 
 SIZES = st.integers(1, 200)
 

@@ -1,6 +1,6 @@
 """Cycles of two networks on two units, with load balancing and without."""
 
-from primitives.fpga.cycles import load_balancing, networks
+from placerl.primitives.fpga.cycles import load_balancing, networks
 
 HOPPER = networks.PPO_NETWORKS["Hopper"]
 

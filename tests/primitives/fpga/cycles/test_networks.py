@@ -2,8 +2,8 @@
 
 import pytest
 
-from primitives.fpga.cycles import networks
-from primitives.fpga.gemm.plan import GemmShape
+from placerl.primitives.fpga.cycles import networks
+from placerl.primitives.fpga.gemm.plan import GemmShape
 
 
 def test_layers_are_the_products_of_equation_6() -> None:

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from primitives.fpga.cycles import gemm, networks, ppo
-from primitives.fpga.gemm.plan import GemmShape
+from placerl.primitives.fpga.cycles import gemm, networks, ppo
+from placerl.primitives.fpga.gemm.plan import GemmShape
 
 HOPPER = networks.PPO_NETWORKS["Hopper"]
 

@@ -4,10 +4,10 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.cycles import ppo_accelerator
-from primitives.fpga.ppo_accelerator.adam_rows import LATENCY
-from primitives.fpga.ppo_accelerator.program import NetworkProgram
-from primitives.fpga.ppo_accelerator.unit import flush_cycles
+from placerl.primitives.fpga.cycles import ppo_accelerator
+from placerl.primitives.fpga.ppo_accelerator.adam_rows import LATENCY
+from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
+from placerl.primitives.fpga.ppo_accelerator.unit import flush_cycles
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu"])

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from primitives.fpga.cycles import ppo
-from primitives.fpga.cycles.ppo_accelerator import run_cycles, update_rows
-from primitives.fpga.cycles.ppo_steps import DesignSteps
-from primitives.fpga.ppo_accelerator.program import NetworkProgram
+from placerl.primitives.fpga.cycles import ppo
+from placerl.primitives.fpga.cycles.ppo_accelerator import run_cycles, update_rows
+from placerl.primitives.fpga.cycles.ppo_steps import DesignSteps
+from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
 
 
 def test_the_design_s_runs_add_up_to_its_steps() -> None:

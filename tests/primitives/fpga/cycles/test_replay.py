@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.cycles import replay
-from primitives.fpga.replay_pipeline import (
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.cycles import replay
+from placerl.primitives.fpga.replay_pipeline import (
     BankedLayout,
     BankedPipeline,
     Form,

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from primitives import disk_cache
-from primitives.fpga.cycles import simulated_once
-from primitives.fpga.cycles.simulated_once import SimulatedOnce, sources_of
+from placerl.primitives import disk_cache
+from placerl.primitives.fpga.cycles import simulated_once
+from placerl.primitives.fpga.cycles.simulated_once import SimulatedOnce, sources_of
 
-TIMER = "primitives.fpga.gemm.timer"
+TIMER = "placerl.primitives.fpga.gemm.timer"
 
 
 @pytest.fixture(autouse=True)
@@ -43,14 +43,16 @@ def test_new_sizes_are_simulated_in_one_go_and_once() -> None:
 
 def test_another_block_or_another_source_is_simulated_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert SimulatedOnce(TIMER, lambda sizes: [1])("size") == 1
-    assert not SimulatedOnce("primitives.fpga.gemm.core", refuse).is_known("size")
+    assert not SimulatedOnce("placerl.primitives.fpga.gemm.core", refuse).is_known("size")
     monkeypatch.setattr(simulated_once, "sources_of", lambda module: (Path(__file__),))
     simulated_once._code_key.cache_clear()
     assert not SimulatedOnce(TIMER, refuse).is_known("size")
 
 
 def test_the_sources_are_all_that_a_block_imports_within_the_hardware() -> None:
-    names = {"/".join(path.parts[-2:]) for path in sources_of("primitives.fpga.learner_pipeline.timer")}
+    names = {
+        "/".join(path.parts[-2:]) for path in sources_of("placerl.primitives.fpga.learner_pipeline.timer")
+    }
     assert {
         "learner_pipeline/timer.py",
         "learner_pipeline/tensor_units.py",  # by way of the pipeline
@@ -60,7 +62,7 @@ def test_the_sources_are_all_that_a_block_imports_within_the_hardware() -> None:
     assert "gemm/core.py" not in names
     assert all("/primitives/fpga/" in str(path) for path in sources_of(TIMER))
     with pytest.raises(ValueError, match=r"module: found .*gemm\.tamer.; allowed: a module of"):
-        sources_of("primitives.fpga.gemm.tamer")
+        sources_of("placerl.primitives.fpga.gemm.tamer")
 
 
 def test_another_way_to_read_the_result_is_simulated_again(tmp_path: Path) -> None:
@@ -77,7 +79,7 @@ def test_another_way_to_read_the_result_is_simulated_again(tmp_path: Path) -> No
     one_more = known(last_cycle.replace("9", "9 + 1"))
     assert not one_more.is_known(3)
     assert one_more(3) == 10
-    helped = known("from primitives.fpga.gemm import plan\n" + last_cycle)
+    helped = known("from placerl.primitives.fpga.gemm import plan\n" + last_cycle)
     assert not helped.is_known(3)
 
 
@@ -93,10 +95,10 @@ def test_the_simulations_of_the_learners_units_depend_on_the_file_that_reads_the
 @pytest.mark.parametrize(
     "statement",
     [
-        "from primitives.fpga.made.inner import other",
-        "from primitives.fpga.made import inner",
-        "import primitives.fpga.made.inner",
-        "import primitives.fpga.made.inner as short",
+        "from placerl.primitives.fpga.made.inner import other",
+        "from placerl.primitives.fpga.made import inner",
+        "import placerl.primitives.fpga.made.inner",
+        "import placerl.primitives.fpga.made.inner as short",
         "from .inner import other",
         "from . import inner",
         "from ..made import inner",
@@ -113,7 +115,7 @@ def test_every_way_to_import_is_followed(
     (folder / "block.py").write_text(f"import ast\n{statement}\n")
     sources_of.cache_clear()
     try:
-        found = sources_of("primitives.fpga.made.block")
+        found = sources_of("placerl.primitives.fpga.made.block")
     finally:
         sources_of.cache_clear()
     assert found == (folder / "block.py", folder / "inner.py")

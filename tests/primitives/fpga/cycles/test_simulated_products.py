@@ -6,11 +6,11 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives import disk_cache
-from primitives.fpga import simulation
-from primitives.fpga.cycles import gemm, layout
-from primitives.fpga.cycles.simulated_products import SimulatedProducts
-from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
+from placerl.primitives import disk_cache
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.cycles import gemm, layout
+from placerl.primitives.fpga.cycles.simulated_products import SimulatedProducts
+from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
 
 SHAPES = (GemmShape(5, 3, 7), GemmShape(2, 9, 1))
 

@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 import torch
 
-from primitives.learner.fpga import fpga_backend
-from primitives.learner.fpga.fpga_backend import FpgaExecutable
-from primitives.learner.graph_learner import step_graph
+from placerl.primitives.learner.fpga import fpga_backend
+from placerl.primitives.learner.fpga.fpga_backend import FpgaExecutable
+from placerl.primitives.learner.graph_learner import step_graph
 from tests.primitives.learner.graph_cases import make, named_leaves, random_batch, random_state
 
 if reason := fpga_backend.unavailable_reason():
     pytest.skip(reason, allow_module_level=True)
 
-from primitives.fpga import simulation
-from primitives.fpga.cycles import simulated_units
-from primitives.fpga.cycles.convolution import MOVE_CYCLES
-from primitives.fpga.cycles.simulated_units import GemmUnit, sequence_cycles
-from primitives.fpga.gemm.plan import GemmShape
-from primitives.fpga.simulation.base import LIMIT_CYCLES
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.cycles import simulated_units
+from placerl.primitives.fpga.cycles.convolution import MOVE_CYCLES
+from placerl.primitives.fpga.cycles.simulated_units import GemmUnit, sequence_cycles
+from placerl.primitives.fpga.gemm.plan import GemmShape
+from placerl.primitives.fpga.simulation.base import LIMIT_CYCLES
 
 BATCH_SIZE = 4
 

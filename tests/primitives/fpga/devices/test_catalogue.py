@@ -1,9 +1,9 @@
 """The catalogue of devices: its clocks are those that the papers give."""
 
-from harness.papers import published
-from primitives.fpga.cycles.fixar import FIXAR
-from primitives.fpga.devices import catalogue
-from primitives.learner.fpga import fpga_backend
+from placerl.harness.papers import published
+from placerl.primitives.fpga.cycles.fixar import FIXAR
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.learner.fpga import fpga_backend
 
 
 def test_the_clocks_are_the_papers() -> None:

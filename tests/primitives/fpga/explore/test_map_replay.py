@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from primitives.fpga.devices import catalogue
-from primitives.fpga.explore.map_replay import MOST_BANKS, level_flip_flops, level_luts, replay_design
-from primitives.fpga.tools import counted
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.fpga.explore.map_replay import MOST_BANKS, level_flip_flops, level_luts, replay_design
+from placerl.primitives.fpga.tools import counted
 
 U200 = catalogue.device("u200")
 HUGE = replace(U200, luts=10**9, flip_flops=10**9, block_rams=10**9)

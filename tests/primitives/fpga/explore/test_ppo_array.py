@@ -2,10 +2,10 @@
 
 import pytest
 
-from harness.papers import published
-from primitives.fpga.cycles import networks, ppo
-from primitives.fpga.devices import catalogue
-from primitives.fpga.explore import ppo_array
+from placerl.harness.papers import published
+from placerl.primitives.fpga.cycles import networks, ppo
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.fpga.explore import ppo_array
 
 U200 = catalogue.device("u200")
 MUJOCO = ppo.PpoIteration(agents=16, steps=512, minibatch=512, epochs=10)

@@ -1,4 +1,4 @@
-from primitives.fpga.export.published import published
+from placerl.primitives.fpga.export.published import published
 
 FIFO = """module fifo(clk);
   input clk;

@@ -4,8 +4,8 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.export import verilog
-from primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.export import verilog
+from placerl.primitives.fpga.export.ram import Ram
 
 
 def test_memories_of_an_export_are_instances() -> None:

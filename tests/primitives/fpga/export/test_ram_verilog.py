@@ -1,4 +1,4 @@
-from primitives.fpga.export.ram_verilog import RAM_VERILOG, with_zeroed_memories
+from placerl.primitives.fpga.export.ram_verilog import RAM_VERILOG, with_zeroed_memories
 
 
 def test_only_simulators_see_that_memories_are_zeroed() -> None:

@@ -8,10 +8,10 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 
-from primitives.fpga import simulation
-from primitives.fpga.export import toolchain, verilog
-from primitives.fpga.export.shared_unit import SharedUnit
-from primitives.fpga.vector.reduce_unit import ReduceUnit
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.export import toolchain, verilog
+from placerl.primitives.fpga.export.shared_unit import SharedUnit
+from placerl.primitives.fpga.vector.reduce_unit import ReduceUnit
 
 
 def largest(lanes: int) -> ReduceUnit:

@@ -1,6 +1,6 @@
 """Merging modules that are the same but for their names."""
 
-from primitives.fpga.export.verilog_modules import instance_counts, marked, merged
+from placerl.primitives.fpga.export.verilog_modules import instance_counts, marked, merged
 
 LEAF = "module {name}(a, b);\n  input a;\n  output b;\n  assign b = {operator}a;\nendmodule\n"
 

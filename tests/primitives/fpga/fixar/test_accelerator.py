@@ -7,15 +7,15 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.fixar.accelerator import Fixar, FixarCommand
-from primitives.fpga.fixar.cycles import step_cycles
-from primitives.fpga.fixar.golden import PARTS, GoldenFixar
-from primitives.fpga.fixar.shape import FixarShape, benchmark
-from primitives.fpga.fixar.simulation import SimulatedFixar, stream_of, words_of
-from primitives.fpga.simulation.base import SimulationStalledError
-from primitives.fpga.simulation.compiled_library import Library
-from primitives.fpga.vector.random_generator import GENERATORS, MEAN, seeds, xorshift_golden
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.fixar.accelerator import Fixar, FixarCommand
+from placerl.primitives.fpga.fixar.cycles import step_cycles
+from placerl.primitives.fpga.fixar.golden import PARTS, GoldenFixar
+from placerl.primitives.fpga.fixar.shape import FixarShape, benchmark
+from placerl.primitives.fpga.fixar.simulation import SimulatedFixar, stream_of, words_of
+from placerl.primitives.fpga.simulation.base import SimulationStalledError
+from placerl.primitives.fpga.simulation.compiled_library import Library
+from placerl.primitives.fpga.vector.random_generator import GENERATORS, MEAN, seeds, xorshift_golden
 from tests.primitives.fpga.fixar.step_inputs import TINY, batch, settings
 from tests.primitives.fpga.resettable import Resettable, reset
 

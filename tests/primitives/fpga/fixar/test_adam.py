@@ -7,9 +7,9 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.fixar import adam
-from primitives.fpga.fixar.shape import MEAN_BITS, SQUARE_BITS
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.fixar import adam
+from placerl.primitives.fpga.fixar.shape import MEAN_BITS, SQUARE_BITS
 
 WIDE = 1 << 31
 

@@ -8,9 +8,9 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from primitives.fpga import simulation
-from primitives.fpga.fixar.core import BlockCore, GradientAdder, sum_latency
-from primitives.fpga.simulation.base import Simulation
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.fixar.core import BlockCore, GradientAdder, sum_latency
+from placerl.primitives.fpga.simulation.base import Simulation
 
 SIDE = 4
 WORDS = st.integers(-(1 << 31), (1 << 31) - 1)

@@ -4,9 +4,9 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.cycles import fixar_dataflows
-from primitives.fpga.fixar.cycles import forward_cycles, samples_per_s, step_cycles
-from primitives.fpga.fixar.shape import FixarShape, benchmark
+from placerl.primitives.fpga.cycles import fixar_dataflows
+from placerl.primitives.fpga.fixar.cycles import forward_cycles, samples_per_s, step_cycles
+from placerl.primitives.fpga.fixar.shape import FixarShape, benchmark
 
 
 def test_products_take_the_cycles_of_the_reading_but_for_biases_and_unused_errors() -> None:

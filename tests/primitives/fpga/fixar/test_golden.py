@@ -7,11 +7,11 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives import algorithms, learner
-from primitives.fpga.fixar.adam import corrections
-from primitives.fpga.fixar.golden import GoldenFixar, RawBatch, UpdateSettings
-from primitives.fpga.fixar.shape import ACTIVATIONS, GRADIENTS, WEIGHTS, FixarShape
-from primitives.quantization import Affine
+from placerl.primitives import algorithms, learner
+from placerl.primitives.fpga.fixar.adam import corrections
+from placerl.primitives.fpga.fixar.golden import GoldenFixar, RawBatch, UpdateSettings
+from placerl.primitives.fpga.fixar.shape import ACTIVATIONS, GRADIENTS, WEIGHTS, FixarShape
+from placerl.primitives.quantization import Affine
 
 SHAPE = FixarShape(state=5, action=3, hidden=(40, 33), side=16)
 SIZE = 12

@@ -2,7 +2,7 @@
 
 import pytest
 
-from primitives.fpga.fixar.shape import FixarShape, benchmark
+from placerl.primitives.fpga.fixar.shape import FixarShape, benchmark
 
 
 def test_halfcheetah_takes_the_activation_memory_that_the_paper_has() -> None:

@@ -5,16 +5,16 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.fixar.accelerator import FixarCommand
-from primitives.fpga.fixar.cycles import step_cycles
-from primitives.fpga.fixar.golden import PARTS, GoldenFixar
-from primitives.fpga.fixar.parameters import state_word
-from primitives.fpga.fixar.shape import FixarShape
-from primitives.fpga.fixar.simulation import lines_of, stream_of, words_of
-from primitives.fpga.fixar.top import REGISTERS, FixarAccelerator
-from primitives.fpga.host import HostAccess
-from primitives.fpga.simulation.ports import pack, unpack
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.fixar.accelerator import FixarCommand
+from placerl.primitives.fpga.fixar.cycles import step_cycles
+from placerl.primitives.fpga.fixar.golden import PARTS, GoldenFixar
+from placerl.primitives.fpga.fixar.parameters import state_word
+from placerl.primitives.fpga.fixar.shape import FixarShape
+from placerl.primitives.fpga.fixar.simulation import lines_of, stream_of, words_of
+from placerl.primitives.fpga.fixar.top import REGISTERS, FixarAccelerator
+from placerl.primitives.fpga.host import HostAccess
+from placerl.primitives.fpga.simulation.ports import pack, unpack
 from tests.primitives.fpga.fixar.step_inputs import batch, settings
 
 pytestmark = pytest.mark.skipif(

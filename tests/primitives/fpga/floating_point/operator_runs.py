@@ -7,7 +7,7 @@ import numpy as np
 from amaranth.sim import Simulator
 from numpy.typing import NDArray
 
-from primitives.fpga.floating_point.words import Operator
+from placerl.primitives.fpga.floating_point.words import Operator
 
 Words = NDArray[np.uint32]
 

@@ -7,10 +7,10 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.floating_point import arithmetic, functions, golden, logic
-from primitives.fpga.floating_point.convert import FromFixed, Scale, ToFixed
-from primitives.fpga.floating_point.operators import OPERATORS
-from primitives.quantization import Q
+from placerl.primitives.fpga.floating_point import arithmetic, functions, golden, logic
+from placerl.primitives.fpga.floating_point.convert import FromFixed, Scale, ToFixed
+from placerl.primitives.fpga.floating_point.operators import OPERATORS
+from placerl.primitives.quantization import Q
 from tests.primitives.fpga.floating_point.operator_runs import awkward_words, run
 
 CASES = 250

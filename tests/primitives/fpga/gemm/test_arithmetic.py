@@ -4,8 +4,8 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.floating_point.arithmetic import Add, Multiply
-from primitives.fpga.gemm.arithmetic import FLOAT32, INTEGER
+from placerl.primitives.fpga.floating_point.arithmetic import Add, Multiply
+from placerl.primitives.fpga.gemm.arithmetic import FLOAT32, INTEGER
 
 
 def test_the_latencies_are_those_of_the_operators() -> None:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.cycles import gemm as model
-from primitives.fpga.gemm.arithmetic import INTEGER
-from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
-from primitives.fpga.gemm.simulation import SimulatedGemm
+from placerl.primitives.fpga.cycles import gemm as model
+from placerl.primitives.fpga.gemm.arithmetic import INTEGER
+from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
+from placerl.primitives.fpga.gemm.simulation import SimulatedGemm
 
 WIDTH = 8
 sizes = st.integers(1, 8)

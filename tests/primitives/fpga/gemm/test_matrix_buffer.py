@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from primitives.fpga.compute_unit.weight_banks import BankedBuffer
-from primitives.fpga.gemm.control import Axis
-from primitives.fpga.gemm.matrix_buffer import BlockedBuffer, PlainBuffer
+from placerl.primitives.fpga.compute_unit.weight_banks import BankedBuffer
+from placerl.primitives.fpga.gemm.control import Axis
+from placerl.primitives.fpga.gemm.matrix_buffer import BlockedBuffer, PlainBuffer
 
 Request = tuple[Axis, int, int, int]
 

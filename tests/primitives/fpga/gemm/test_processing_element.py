@@ -10,8 +10,8 @@ from amaranth.sim import Simulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from primitives.fpga.gemm.arithmetic import INTEGER
-from primitives.fpga.gemm.processing_element import (
+from placerl.primitives.fpga.gemm.arithmetic import INTEGER
+from placerl.primitives.fpga.gemm.processing_element import (
     ConfigurableMultiplier,
     ProcessingElement,
     multiply_golden,

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.compute_unit.simulation import SimulatedUnit
-from primitives.fpga.cycles.gemm import core_cycles
-from primitives.fpga.cycles.layout import plain_stalls
-from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, command_fields
-from primitives.fpga.gemm.timer import GemmTimer
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.compute_unit.simulation import SimulatedUnit
+from placerl.primitives.fpga.cycles.gemm import core_cycles
+from placerl.primitives.fpga.cycles.layout import plain_stalls
+from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, command_fields
+from placerl.primitives.fpga.gemm.timer import GemmTimer
 
 SIDE = 3
 SIZES = st.integers(1, 11)

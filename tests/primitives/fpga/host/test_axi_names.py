@@ -8,10 +8,10 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga import simulation
-from primitives.fpga.export import verilog
-from primitives.fpga.host import HostAccess, with_axi_names
-from primitives.fpga.tools import lint
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.export import verilog
+from placerl.primitives.fpga.host import HostAccess, with_axi_names
+from placerl.primitives.fpga.tools import lint
 from tests.primitives.fpga.bench.scaler import MAP, Scaler
 
 

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.host.axi import axi_stream
-from primitives.fpga.host.link import StreamLink, delivery_cycle
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.host.axi import axi_stream
+from placerl.primitives.fpga.host.link import StreamLink, delivery_cycle
 
 RATES = st.integers(1, 5).flatmap(lambda n: st.integers(n, 7).map(lambda d: Fraction(n, d)))
 

@@ -2,7 +2,7 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.host.register_map import COMMON, Field, Register, RegisterMap
+from placerl.primitives.fpga.host.register_map import COMMON, Field, Register, RegisterMap
 
 
 def test_a_map_finds_registers_by_name_and_counts_address_bits() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.host.register_map import COMMON, Field, Register, RegisterMap
-from primitives.fpga.host.register_texts import c_header, markdown
+from placerl.primitives.fpga.host.register_map import COMMON, Field, Register, RegisterMap
+from placerl.primitives.fpga.host.register_texts import c_header, markdown
 
 RATE = Register("rate", 0x10, "rw", 16, 0x120, "The step.", (Field("mantissa", 4, 12, "Its digits."),))
 MAP = RegisterMap("unit", "A unit.", (*COMMON, RATE))

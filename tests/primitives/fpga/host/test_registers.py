@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.host import COMMON, Field, HostAccess, Register, RegisterFile, RegisterMap
-from primitives.fpga.host.golden import GoldenRegisters
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.host import COMMON, Field, HostAccess, Register, RegisterFile, RegisterMap
+from placerl.primitives.fpga.host.golden import GoldenRegisters
 
 REGISTERS = RegisterMap(
     "unit",

@@ -4,8 +4,8 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.host import RunControl
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.host import RunControl
 
 OUTPUTS = ("wanted", "busy", "done")
 

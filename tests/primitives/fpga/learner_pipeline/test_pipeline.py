@@ -8,13 +8,18 @@ import torch
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.convolution.layout_transform import Convolution, LayoutTransform, move_cycles
-from primitives.fpga.cycles.learner import Pass, map_pipeline_cycles, map_update_cycles, pipeline_cycles
-from primitives.fpga.learner_pipeline import golden as model
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
-from primitives.fpga.learner_pipeline.pipeline import LearnerPipeline
-from primitives.fpga.learner_pipeline.update_unit import corrections, update_latency
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.convolution.layout_transform import Convolution, LayoutTransform, move_cycles
+from placerl.primitives.fpga.cycles.learner import (
+    Pass,
+    map_pipeline_cycles,
+    map_update_cycles,
+    pipeline_cycles,
+)
+from placerl.primitives.fpga.learner_pipeline import golden as model
+from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
+from placerl.primitives.fpga.learner_pipeline.pipeline import LearnerPipeline
+from placerl.primitives.fpga.learner_pipeline.update_unit import corrections, update_latency
 
 TWO_LAYERS = (LayerShape(3, 3, 2), LayerShape(3, 2, 1))
 THREE_LAYERS = (LayerShape(3, 5, 2), LayerShape(5, 4, 3), LayerShape(4, 2, 1))

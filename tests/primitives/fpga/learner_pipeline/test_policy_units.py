@@ -6,10 +6,10 @@ import torch
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.learner_pipeline import golden as model
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
-from primitives.fpga.learner_pipeline.policy_units import (
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.learner_pipeline import golden as model
+from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
+from placerl.primitives.fpga.learner_pipeline.policy_units import (
     ONE,
     AscentLoss,
     PolicyBackward,
@@ -19,7 +19,7 @@ from primitives.fpga.learner_pipeline.policy_units import (
     tanh,
     tanh_back,
 )
-from primitives.quantization.fixed_point import exact_matmul
+from placerl.primitives.quantization.fixed_point import exact_matmul
 
 SAMPLES, STATES = 6, 3
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION
-from primitives.fpga.learner_pipeline.td_loss import LATENCY, TdLossUnit, td_loss
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION
+from placerl.primitives.fpga.learner_pipeline.td_loss import LATENCY, TdLossUnit, td_loss
 
 
 def batch_of(rng: np.random.Generator, size: int, actions: int, extreme: bool) -> dict[str, np.ndarray]:

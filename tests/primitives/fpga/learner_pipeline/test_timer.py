@@ -10,13 +10,18 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.cycles.learner import Pass, pipeline_cycles, stage_count
-from primitives.fpga.learner_pipeline.layer_shape import LayerShape
-from primitives.fpga.learner_pipeline.pipeline import LearnerPipeline
-from primitives.fpga.learner_pipeline.td_loss import LATENCY
-from primitives.fpga.learner_pipeline.timer import PipelineTimer, Topology, command_fields, topology_of
-from primitives.fpga.learner_pipeline.update_unit import adam_latency
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.cycles.learner import Pass, pipeline_cycles, stage_count
+from placerl.primitives.fpga.learner_pipeline.layer_shape import LayerShape
+from placerl.primitives.fpga.learner_pipeline.pipeline import LearnerPipeline
+from placerl.primitives.fpga.learner_pipeline.td_loss import LATENCY
+from placerl.primitives.fpga.learner_pipeline.timer import (
+    PipelineTimer,
+    Topology,
+    command_fields,
+    topology_of,
+)
+from placerl.primitives.fpga.learner_pipeline.update_unit import adam_latency
 
 
 def timed(work: Pass, *commands: tuple[int, int]) -> list[int]:

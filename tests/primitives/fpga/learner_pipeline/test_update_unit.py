@@ -6,10 +6,10 @@ import torch
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.algorithms.updates import PURE, AdamState
-from primitives.fpga import simulation
-from primitives.fpga.learner_pipeline.layer_shape import LayerShape
-from primitives.fpga.learner_pipeline.update_unit import (
+from placerl.primitives.algorithms.updates import PURE, AdamState
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.learner_pipeline.layer_shape import LayerShape
+from placerl.primitives.fpga.learner_pipeline.update_unit import (
     UpdateUnit,
     adam_latency,
     corrections,

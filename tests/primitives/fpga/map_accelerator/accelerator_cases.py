@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
-from primitives.fpga.map_accelerator.settings import AcceleratorSettings, layers_of
+from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
+from placerl.primitives.fpga.map_accelerator.settings import AcceleratorSettings, layers_of
 
 CARTPOLE = AcceleratorSettings(
     (LayerShape(4, 8, 2), LayerShape(8, 8, 2), LayerShape(8, 2, 1)),

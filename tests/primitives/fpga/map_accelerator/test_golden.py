@@ -6,15 +6,15 @@ import torch
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives import algorithms
-from primitives.algorithms.ddpg import DdpgState
-from primitives.algorithms.dqn import DqnState
-from primitives.algorithms.networks import Parameters
-from primitives.algorithms.updates import PURE, AdamState
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION
-from primitives.fpga.map_accelerator.golden import GoldenAccelerator, StepHyperparameters
-from primitives.fpga.map_accelerator.settings import PRIORITY
-from primitives.replay.prioritized import importance_weights
+from placerl.primitives import algorithms
+from placerl.primitives.algorithms.ddpg import DdpgState
+from placerl.primitives.algorithms.dqn import DqnState
+from placerl.primitives.algorithms.networks import Parameters
+from placerl.primitives.algorithms.updates import PURE, AdamState
+from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION
+from placerl.primitives.fpga.map_accelerator.golden import GoldenAccelerator, StepHyperparameters
+from placerl.primitives.fpga.map_accelerator.settings import PRIORITY
+from placerl.primitives.replay.prioritized import importance_weights
 from tests.primitives.fpga.map_accelerator.accelerator_cases import CARTPOLE, DDPG, first_weights, transitions
 
 BATCH = 32

@@ -5,9 +5,13 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.learner_pipeline.update_unit import corrections
-from primitives.fpga.map_accelerator.programs import corrections_program, priority_program, weight_program
-from primitives.replay.prioritized import importance_weights
+from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
+from placerl.primitives.fpga.map_accelerator.programs import (
+    corrections_program,
+    priority_program,
+    weight_program,
+)
+from placerl.primitives.replay.prioritized import importance_weights
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])

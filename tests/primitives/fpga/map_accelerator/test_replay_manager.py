@@ -5,14 +5,19 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.floating_point import golden
-from primitives.fpga.host import float_word
-from primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION
-from primitives.fpga.map_accelerator.golden import GoldenAccelerator
-from primitives.fpga.map_accelerator.programs import priority_program, weight_program
-from primitives.fpga.map_accelerator.replay_manager import ReplayManager
-from primitives.fpga.map_accelerator.settings import NETWORKS, PRIORITY, AcceleratorSettings, layers_of
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.floating_point import golden
+from placerl.primitives.fpga.host import float_word
+from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION
+from placerl.primitives.fpga.map_accelerator.golden import GoldenAccelerator
+from placerl.primitives.fpga.map_accelerator.programs import priority_program, weight_program
+from placerl.primitives.fpga.map_accelerator.replay_manager import ReplayManager
+from placerl.primitives.fpga.map_accelerator.settings import (
+    NETWORKS,
+    PRIORITY,
+    AcceleratorSettings,
+    layers_of,
+)
 from tests.primitives.fpga.map_accelerator.accelerator_cases import first_weights, transitions
 
 ALPHA, BETA, EPSILON = 0.6, 0.4, 0.01

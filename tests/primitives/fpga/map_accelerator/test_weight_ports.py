@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.learner_pipeline.layer_shape import LayerShape
-from primitives.fpga.map_accelerator.weight_ports import WeightLoader
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.learner_pipeline.layer_shape import LayerShape
+from placerl.primitives.fpga.map_accelerator.weight_ports import WeightLoader
 
 sizes = st.integers(1, 5)
 shapes = st.builds(lambda i, o, lanes: LayerShape(i, o, min(o, lanes)), sizes, sizes, sizes)

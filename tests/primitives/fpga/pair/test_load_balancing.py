@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.cycles import load_balancing, networks
-from primitives.fpga.pair.simulation import SimulatedPair
+from placerl.primitives.fpga.cycles import load_balancing, networks
+from placerl.primitives.fpga.pair.simulation import SimulatedPair
 
 SIDE = 3
 SIZES = st.lists(st.integers(1, 7), min_size=2, max_size=4)

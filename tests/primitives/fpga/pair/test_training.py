@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.compute_unit.unit import compute_unit
-from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, Integers
-from primitives.fpga.pair.simulation import SimulatedPair
-from primitives.fpga.pair.training import TrainingPair
-from primitives.fpga.pair.weight_update import update_golden
-from primitives.fpga.simulation.ports import columns
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.compute_unit.unit import compute_unit
+from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, Integers
+from placerl.primitives.fpga.pair.simulation import SimulatedPair
+from placerl.primitives.fpga.pair.training import TrainingPair
+from placerl.primitives.fpga.pair.weight_update import update_golden
+from placerl.primitives.fpga.simulation.ports import columns
 from tests.primitives.fpga.pair.training_simulation import PairProduct, SimulatedTrainingPair
 
 SIDE, WIDTH, SHIFT = 2, 10, 1

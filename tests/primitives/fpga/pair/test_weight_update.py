@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.compute_unit.simulation import SimulatedUnit
-from primitives.fpga.pair.weight_update import WeightUpdate, update_golden
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.compute_unit.simulation import SimulatedUnit
+from placerl.primitives.fpga.pair.weight_update import WeightUpdate, update_golden
 
 SIDE, BITS = 3, 8
 

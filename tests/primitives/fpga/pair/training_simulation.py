@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga import simulation
-from primitives.fpga.compute_unit.simulation import read_back, row_writes
-from primitives.fpga.compute_unit.unit import compute_unit
-from primitives.fpga.gemm.plan import (
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.compute_unit.simulation import read_back, row_writes
+from placerl.primitives.fpga.compute_unit.unit import compute_unit
+from placerl.primitives.fpga.gemm.plan import (
     GemmShape,
     Integers,
     blocks,
@@ -27,8 +27,8 @@ from primitives.fpga.gemm.plan import (
     command_fields,
     padded,
 )
-from primitives.fpga.pair.training import TrainingPair
-from primitives.fpga.simulation.ports import columns
+from placerl.primitives.fpga.pair.training import TrainingPair
+from placerl.primitives.fpga.simulation.ports import columns
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from primitives.algorithms.networks import NetworkDescription
-from primitives.algorithms.ppo import PPO, PpoHyperparameters, SeparateState
+from placerl.primitives.algorithms.networks import NetworkDescription
+from placerl.primitives.algorithms.ppo import PPO, PpoHyperparameters, SeparateState
 
 Floats = NDArray[np.float32]
 NETWORKS = ("policy", "value")

@@ -5,10 +5,10 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.gemm.plan import DATAFLOWS
-from primitives.fpga.learner_pipeline.update_unit import corrections
-from primitives.fpga.ppo_accelerator.golden import GoldenNetwork
-from primitives.fpga.ppo_accelerator.program import NetworkProgram
+from placerl.primitives.fpga.gemm.plan import DATAFLOWS
+from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
+from placerl.primitives.fpga.ppo_accelerator.golden import GoldenNetwork
+from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
 from tests.primitives.fpga.ppo_accelerator.hopper import NETWORKS, SIZES, HopperStep
 
 

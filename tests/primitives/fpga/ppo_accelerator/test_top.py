@@ -5,13 +5,13 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.cycles import ppo_accelerator as model
-from primitives.fpga.learner_pipeline.update_unit import corrections
-from primitives.fpga.ppo_accelerator.accelerator import HostMemory
-from primitives.fpga.ppo_accelerator.golden import GoldenNetwork
-from primitives.fpga.ppo_accelerator.hosted_simulation import HostedAccelerator
-from primitives.fpga.ppo_accelerator.program import NetworkProgram
-from primitives.fpga.ppo_accelerator.top import sizes_for
+from placerl.primitives.fpga.cycles import ppo_accelerator as model
+from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
+from placerl.primitives.fpga.ppo_accelerator.accelerator import HostMemory
+from placerl.primitives.fpga.ppo_accelerator.golden import GoldenNetwork
+from placerl.primitives.fpga.ppo_accelerator.hosted_simulation import HostedAccelerator
+from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
+from placerl.primitives.fpga.ppo_accelerator.top import sizes_for
 from tests.primitives.fpga.ppo_accelerator.hopper import NETWORKS, SIZES, HopperStep
 from tests.primitives.fpga.ppo_accelerator.training_step import (
     Trained,

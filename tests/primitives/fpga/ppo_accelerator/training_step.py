@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga.learner_pipeline.update_unit import corrections
-from primitives.fpga.ppo_accelerator.golden import ForwardPass, GoldenNetwork
-from primitives.fpga.ppo_accelerator.program import NetworkProgram
-from primitives.fpga.ppo_accelerator.simulation import SimulatedAccelerator
+from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
+from placerl.primitives.fpga.ppo_accelerator.golden import ForwardPass, GoldenNetwork
+from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
+from placerl.primitives.fpga.ppo_accelerator.simulation import SimulatedAccelerator
 
 Floats = NDArray[np.float32]
 

@@ -10,8 +10,8 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from amaranth.sim import Simulator
 
-from primitives.fpga.replay_pipeline import BankedLayout, Operation, PipelineLayout
-from primitives.fpga.replay_pipeline.crossbar import LaneRoute
+from placerl.primitives.fpga.replay_pipeline import BankedLayout, Operation, PipelineLayout
+from placerl.primitives.fpga.replay_pipeline.crossbar import LaneRoute
 
 
 @pytest.mark.parametrize("banks", [2, 3, 4])

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.replay_pipeline.node_memory import READ_CYCLES, NodeMemory
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.replay_pipeline.node_memory import READ_CYCLES, NodeMemory
 from tests.primitives.fpga.resettable import Resettable, reset
 
 ACCESSES = st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 255)), max_size=25)

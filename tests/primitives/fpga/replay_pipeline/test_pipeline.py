@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.replay_pipeline import (
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.replay_pipeline import (
     Form,
     GoldenTree,
     Operation,

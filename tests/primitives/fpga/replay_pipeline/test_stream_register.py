@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.replay_pipeline.stream_register import StreamRegister
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.replay_pipeline.stream_register import StreamRegister
 
 
 @settings(max_examples=20)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.cycles import replay
-from primitives.fpga.export import toolchain
-from primitives.fpga.replay_pipeline.timer import ReplayTimer
+from placerl.primitives.fpga.cycles import replay
+from placerl.primitives.fpga.export import toolchain
+from placerl.primitives.fpga.replay_pipeline.timer import ReplayTimer
 
 pytestmark = pytest.mark.skipif(
     bool(toolchain.unavailable_reason()), reason=toolchain.unavailable_reason() or "available"

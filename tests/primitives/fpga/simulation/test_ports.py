@@ -12,7 +12,7 @@ from amaranth.lib import data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from primitives.fpga.simulation.ports import pack, unpack
+from placerl.primitives.fpga.simulation.ports import pack, unpack
 
 
 @settings(max_examples=50, deadline=None)

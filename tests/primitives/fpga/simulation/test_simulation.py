@@ -11,9 +11,9 @@ from amaranth import Module, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga import simulation
-from primitives.fpga.export.ram import Ram
-from primitives.fpga.simulation import SimulationStalledError, StreamRuleError
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.simulation import SimulationStalledError, StreamRuleError
 
 PAYLOAD = data.StructLayout({"tag": 5, "value": signed(40), "row": data.ArrayLayout(signed(9), 7)})
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from primitives.fpga.tools import counted, resources
-from primitives.fpga.tools.blocks import BLOCKS
-from primitives.fpga.tools.counted import Counted
-from primitives.fpga.tools.resources import CountedPart, Synthesis
+from placerl.primitives.fpga.tools import counted, resources
+from placerl.primitives.fpga.tools.blocks import BLOCKS
+from placerl.primitives.fpga.tools.counted import Counted
+from placerl.primitives.fpga.tools.resources import CountedPart, Synthesis
 
 COMBINATIONAL = ("lane-route", "bank-arbiter")
 LARGEST = ("map-accelerator", "ppo-accelerator", "fixar", "learner-pipeline", "replay-pipeline fanout=16")

@@ -2,9 +2,9 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.cartpole_agent import AgentSettings
-from primitives.fpga.cartpole_agent.golden import GoldenAgents
-from primitives.fpga.tools.learning_run import EPISODES_AFTER, committed
+from placerl.primitives.fpga.cartpole_agent import AgentSettings
+from placerl.primitives.fpga.cartpole_agent.golden import GoldenAgents
+from placerl.primitives.fpga.tools.learning_run import EPISODES_AFTER, committed
 
 GOLDEN_STEPS = 1000
 

@@ -7,11 +7,11 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.export import toolchain, verilog
-from primitives.fpga.export.published import published
-from primitives.fpga.host import with_axi_names
-from primitives.fpga.tools import lint
-from primitives.fpga.tools.blocks import BLOCKS
+from placerl.primitives.fpga.export import toolchain, verilog
+from placerl.primitives.fpga.export.published import published
+from placerl.primitives.fpga.host import with_axi_names
+from placerl.primitives.fpga.tools import lint
+from placerl.primitives.fpga.tools.blocks import BLOCKS
 
 pytestmark = pytest.mark.skipif(
     bool(toolchain.unavailable_reason()), reason=toolchain.unavailable_reason() or "available"

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from primitives.fpga.export import verilog
-from primitives.fpga.tools import placement, resources
-from primitives.fpga.tools.placement import SUBJECTS
+from placerl.primitives.fpga.export import verilog
+from placerl.primitives.fpga.tools import placement, resources
+from placerl.primitives.fpga.tools.placement import SUBJECTS
 
 
 def test_every_port_lies_in_a_shift_register() -> None:
@@ -30,7 +30,7 @@ def test_a_combinational_block_gets_no_clock() -> None:
 
 
 def test_every_subject_is_committed_with_a_clock_and_what_it_takes() -> None:
-    assert list(placement.committed()) == list(SUBJECTS), "python -m primitives.fpga.tools.placement"
+    assert list(placement.committed()) == list(SUBJECTS), "python -m placerl.primitives.fpga.tools.placement"
     for found in placement.committed().values():
         assert 10 < found.clock_mhz < 600
         assert found.speed_grade in placement.SPEED_GRADES
@@ -65,4 +65,4 @@ def test_the_committed_placement_is_that_of_the_block_as_it_is(name: str) -> Non
     if reason := resources.unavailable_reason():
         pytest.skip(reason)
     key = resources.verilog_key(verilog.export(SUBJECTS[name].make()))
-    assert placement.committed()[name].verilog == key, "python -m primitives.fpga.tools.placement"
+    assert placement.committed()[name].verilog == key, "python -m placerl.primitives.fpga.tools.placement"

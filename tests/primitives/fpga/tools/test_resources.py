@@ -10,11 +10,11 @@ from amaranth import Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.export.ram import Ram
-from primitives.fpga.export.ram_verilog import RAM_VERILOG
-from primitives.fpga.tools import resources
-from primitives.fpga.tools.blocks import BLOCKS
-from primitives.fpga.tools.resources import Resources
+from placerl.primitives.fpga.export.ram import Ram
+from placerl.primitives.fpga.export.ram_verilog import RAM_VERILOG
+from placerl.primitives.fpga.tools import resources
+from placerl.primitives.fpga.tools.blocks import BLOCKS
+from placerl.primitives.fpga.tools.resources import Resources
 
 
 class Sampler(wiring.Component):
@@ -137,7 +137,7 @@ LARGE = (
 def test_every_block_is_made_with_its_defaults(name: str) -> None:
     from amaranth.back import rtlil
 
-    from primitives.fpga.export.platform import ExportPlatform
+    from placerl.primitives.fpga.export.platform import ExportPlatform
 
     design = BLOCKS[name].make(**BLOCKS[name].parameters({}))
     assert "module" in rtlil.convert(design, platform=ExportPlatform(), emit_src=False)

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.vector.block_fixed_point import operand_bits, to_block, to_float
-from primitives.quantization.fixed_point import exact_matmul
+from placerl.primitives.fpga.vector.block_fixed_point import operand_bits, to_block, to_float
+from placerl.primitives.quantization.fixed_point import exact_matmul
 
 SIZES = st.integers(1, 40)
 

@@ -3,8 +3,8 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.vector.random_generator import (
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.vector.random_generator import (
     GENERATORS,
     GaussianGenerator,
     Xorshift,

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.vector.stream_sequencer import StreamSequencer, sequence_cycles
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.vector.stream_sequencer import StreamSequencer, sequence_cycles
 
 
 @settings(max_examples=10, deadline=None)

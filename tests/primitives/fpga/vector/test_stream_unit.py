@@ -5,10 +5,15 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import simulation
-from primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
-from primitives.fpga.vector.reduce_unit import ReduceUnit, block_exponent, reduce_golden, reduction_latency
-from primitives.fpga.vector.stream_unit import StreamUnit
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
+from placerl.primitives.fpga.vector.reduce_unit import (
+    ReduceUnit,
+    block_exponent,
+    reduce_golden,
+    reduction_latency,
+)
+from placerl.primitives.fpga.vector.stream_unit import StreamUnit
 from tests.primitives.fpga.floating_point.operator_runs import awkward_words
 
 WORDS = 12

@@ -9,22 +9,22 @@ import pytest
 import torch
 from torch import Tensor
 
-from primitives import learner
-from primitives.graph.graph import Graph
-from primitives.graph.interpreter import ReferenceExecutable
-from primitives.learner import UnsupportedOperationError, trace
-from primitives.learner.fpga import LANES, fpga_backend
-from primitives.learner.fpga.fpga_backend import FpgaExecutable
-from primitives.learner.fpga.pipeline_executable import PipelineExecutable
-from primitives.learner.graph_learner import step_graph
+from placerl.primitives import learner
+from placerl.primitives.graph.graph import Graph
+from placerl.primitives.graph.interpreter import ReferenceExecutable
+from placerl.primitives.learner import UnsupportedOperationError, trace
+from placerl.primitives.learner.fpga import LANES, fpga_backend
+from placerl.primitives.learner.fpga.fpga_backend import FpgaExecutable
+from placerl.primitives.learner.fpga.pipeline_executable import PipelineExecutable
+from placerl.primitives.learner.graph_learner import step_graph
 from tests.primitives.learner.graph_cases import make
 
 if reason := fpga_backend.unavailable_reason():
     pytest.skip(reason, allow_module_level=True)
 
-from primitives.fpga import simulation
-from primitives.fpga.vector.stream_unit import StreamUnit
-from primitives.learner.fpga.programs import stream_program
+from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.vector.stream_unit import StreamUnit
+from placerl.primitives.learner.fpga.programs import stream_program
 
 
 def graph_of(function: Any, *examples: Tensor) -> Graph:

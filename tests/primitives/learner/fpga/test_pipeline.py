@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from primitives.algorithms import Algorithm, create
-from primitives.algorithms.networks import parameter_count
-from primitives.fpga.cycles.learner import pipeline_cycles, stage_count, update_cycles
-from primitives.fpga.cycles.replay import level_timing
-from primitives.fpga.devices import catalogue
-from primitives.learner.fpga import pipeline, pipeline_resources
-from primitives.learner.fpga.pipeline import balanced, best_design, designs, least_block_rams, refusal
-from primitives.learner.fpga.pipeline_resources import available, dsps_alone
+from placerl.primitives.algorithms import Algorithm, create
+from placerl.primitives.algorithms.networks import parameter_count
+from placerl.primitives.fpga.cycles.learner import pipeline_cycles, stage_count, update_cycles
+from placerl.primitives.fpga.cycles.replay import level_timing
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.learner.fpga import pipeline, pipeline_resources
+from placerl.primitives.learner.fpga.pipeline import balanced, best_design, designs, least_block_rams, refusal
+from placerl.primitives.learner.fpga.pipeline_resources import available, dsps_alone
 
 U200 = catalogue.device("u200")
 
@@ -173,7 +173,7 @@ def test_no_design_takes_fewer_block_rams_than_the_least(monkeypatch: pytest.Mon
 @pytest.mark.timeout(1800)  # builds simulations with the C++ compiler
 def test_a_step_is_simulated_and_explained_to_the_cycle() -> None:
     pytest.importorskip("amaranth")
-    from primitives.fpga.learner_pipeline.update_unit import target_latency
+    from placerl.primitives.fpga.learner_pipeline.update_unit import target_latency
 
     step = pipeline.gradient_step(ddpg((8, 8)), 32, U200)
     for name, work in step.design.passes.items():

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from primitives import learner
-from primitives.graph.interpreter import ReferenceExecutable
-from primitives.learner.fpga import fpga_backend, pipeline, pipeline_executable
-from primitives.learner.fpga.pipeline_executable import PipelineExecutable
+from placerl.primitives import learner
+from placerl.primitives.graph.interpreter import ReferenceExecutable
+from placerl.primitives.learner.fpga import fpga_backend, pipeline, pipeline_executable
+from placerl.primitives.learner.fpga.pipeline_executable import PipelineExecutable
 from tests.primitives.learner.graph_cases import make, random_batch
 
 if reason := fpga_backend.unavailable_reason():

@@ -2,11 +2,11 @@
 
 import pytest
 
-from primitives.fpga.devices import catalogue
-from primitives.fpga.learner_pipeline.layer_shape import LayerShape
-from primitives.fpga.tools import counted
-from primitives.learner.fpga import pipeline_resources
-from primitives.learner.fpga.pipeline_resources import PipelineResources, available, taken
+from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.fpga.learner_pipeline.layer_shape import LayerShape
+from placerl.primitives.fpga.tools import counted
+from placerl.primitives.learner.fpga import pipeline_resources
+from placerl.primitives.learner.fpga.pipeline_resources import PipelineResources, available, taken
 
 BLOCK = (LayerShape(5, 8, 8), LayerShape(8, 8, 8), LayerShape(8, 1, 1))
 """The counted block: 5-8-8-1, DP = 2, without target networks."""

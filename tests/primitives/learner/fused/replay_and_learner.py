@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from primitives import algorithms, learner
-from primitives.replay import ConcurrentReplay, FieldSpec, LinearSchedule, Storage
-from primitives.replay.storage import transition_fields
+from placerl.primitives import algorithms, learner
+from placerl.primitives.replay import ConcurrentReplay, FieldSpec, LinearSchedule, Storage
+from placerl.primitives.replay.storage import transition_fields
 
 BATCH, CAPACITY, ITEMS = 16, 200, 120
 SHAPES = {

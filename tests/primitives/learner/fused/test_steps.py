@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from primitives import algorithms, learner
-from primitives.learner.fused import FusedSteps
-from primitives.replay import ConcurrentReplay, FieldSpec, Storage
-from primitives.replay.base import EMPTY
-from primitives.replay.storage import transition_fields
+from placerl.primitives import algorithms, learner
+from placerl.primitives.learner.fused import FusedSteps
+from placerl.primitives.replay import ConcurrentReplay, FieldSpec, Storage
+from placerl.primitives.replay.base import EMPTY
+from placerl.primitives.replay.storage import transition_fields
 from tests.primitives.learner.fused.replay_and_learner import (
     BATCH,
     CAPACITY,

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from primitives import _native, disk_cache
-from primitives.learner import trace
-from primitives.learner.native.blockings import blockings
-from primitives.learner.native.executable import NativeExecutable
+from placerl.primitives import _native, disk_cache
+from placerl.primitives.learner import trace
+from placerl.primitives.learner.native.blockings import blockings
+from placerl.primitives.learner.native.executable import NativeExecutable
 from tests.primitives.simd import USABLE
 
 Tensors = dict[str, torch.Tensor]
@@ -60,7 +60,7 @@ def test_numbers_out_of_range_are_refused() -> None:
 
 def test_the_widest_set_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(disk_cache.CACHE_VARIABLE, str(tmp_path))
-    from primitives.learner.native import blockings as module
+    from placerl.primitives.learner.native import blockings as module
 
     module._blockings.cache_clear()
     found = blockings()

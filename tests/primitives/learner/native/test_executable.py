@@ -9,13 +9,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from primitives import _native, learner
-from primitives.graph.graph import Buffer
-from primitives.graph.lowering import Builder, Value
-from primitives.graph.passes import finish
-from primitives.learner import UnsupportedOperationError, trace
-from primitives.learner.graph_learner import step_graph
-from primitives.learner.native.executable import PRODUCTS, NativeExecutable
+from placerl.primitives import _native, learner
+from placerl.primitives.graph.graph import Buffer
+from placerl.primitives.graph.lowering import Builder, Value
+from placerl.primitives.graph.passes import finish
+from placerl.primitives.learner import UnsupportedOperationError, trace
+from placerl.primitives.learner.graph_learner import step_graph
+from placerl.primitives.learner.native.executable import PRODUCTS, NativeExecutable
 from tests.primitives.learner.graph_cases import make, named_leaves, random_batch, random_state
 from tests.primitives.simd import USABLE
 

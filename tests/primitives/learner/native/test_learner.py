@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from primitives import algorithms, learner
-from primitives.algorithms.ddpg import DDPG
-from primitives.algorithms.networks import NetworkDescription
+from placerl.primitives import algorithms, learner
+from placerl.primitives.algorithms.ddpg import DDPG
+from placerl.primitives.algorithms.networks import NetworkDescription
 
 SIZES = {"dqn": (4, 3), "ddpg": (5, 2), "td3": (5, 2), "sac": (5, 2)}
 

@@ -12,16 +12,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from primitives import learner
-from primitives.graph.graph import Buffer, Graph
-from primitives.graph.lowering import Builder, Value
-from primitives.graph.passes import finish
-from primitives.learner import trace
-from primitives.learner.fused import FusedSteps
-from primitives.learner.graph_learner import step_graph
-from primitives.learner.native.executable import NativeExecutable
-from primitives.replay import ConcurrentReplay, LinearSchedule, Storage
-from primitives.replay.storage import FieldSpec
+from placerl.primitives import learner
+from placerl.primitives.graph.graph import Buffer, Graph
+from placerl.primitives.graph.lowering import Builder, Value
+from placerl.primitives.graph.passes import finish
+from placerl.primitives.learner import trace
+from placerl.primitives.learner.fused import FusedSteps
+from placerl.primitives.learner.graph_learner import step_graph
+from placerl.primitives.learner.native.executable import NativeExecutable
+from placerl.primitives.replay import ConcurrentReplay, LinearSchedule, Storage
+from placerl.primitives.replay.storage import FieldSpec
 from tests.limits import LIMIT_S
 from tests.primitives.learner.graph_cases import CASES, make, named_leaves, random_batch, random_state
 from tests.primitives.simd import USABLE

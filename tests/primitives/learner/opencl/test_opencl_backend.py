@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from primitives import algorithms, learner, opencl_runtime
-from primitives.replay import FieldSpec, Storage, device, transition_fields
-from primitives.replay.device import DeviceBatch, DeviceStorage
+from placerl.primitives import algorithms, learner, opencl_runtime
+from placerl.primitives.replay import FieldSpec, Storage, device, transition_fields
+from placerl.primitives.replay.device import DeviceBatch, DeviceStorage
 
 if reason := opencl_runtime.unavailable_reason():
     pytest.skip(reason, allow_module_level=True)

@@ -12,12 +12,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from primitives.learner import NotFiniteError
-from primitives.learner.fused import FusedSteps
-from primitives.learner.relaxed import RelaxedSteps
-from primitives.replay import ConcurrentReplay, FieldSpec, Storage
-from primitives.replay.base import EMPTY
-from primitives.replay.storage import transition_fields
+from placerl.primitives.learner import NotFiniteError
+from placerl.primitives.learner.fused import FusedSteps
+from placerl.primitives.learner.relaxed import RelaxedSteps
+from placerl.primitives.replay import ConcurrentReplay, FieldSpec, Storage
+from placerl.primitives.replay.base import EMPTY
+from placerl.primitives.replay.storage import transition_fields
 from tests.limits import LIMIT_S
 from tests.primitives.learner.fused.replay_and_learner import (
     BATCH,
@@ -212,8 +212,8 @@ def test_more_insertions_than_have_room_wait():
 
 END_DURING_A_SAVE = """
 import threading
-from primitives.learner import NotFiniteError
-from primitives.learner.relaxed import RelaxedSteps
+from placerl.primitives.learner import NotFiniteError
+from placerl.primitives.learner.relaxed import RelaxedSteps
 from tests.primitives.learner.fused.replay_and_learner import parts, rows_of
 replay, made, _ = parts("dqn")
 relaxed = RelaxedSteps(replay, made, 1)

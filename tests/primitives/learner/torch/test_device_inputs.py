@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from primitives import algorithms, learner
-from primitives.learner.torch.device_inputs import DeviceInputs
-from primitives.learner.torch.torch_backend import TorchLearner
-from primitives.replay import FieldSpec, Storage, transition_fields
-from primitives.replay.device import DeviceStorage
+from placerl.primitives import algorithms, learner
+from placerl.primitives.learner.torch.device_inputs import DeviceInputs
+from placerl.primitives.learner.torch.torch_backend import TorchLearner
+from placerl.primitives.replay import FieldSpec, Storage, transition_fields
+from placerl.primitives.replay.device import DeviceStorage
 from tests.primitives.replay.batches import numbered_batch
 from tests.primitives.replay.device.memories import memory
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from primitives import algorithms, learner
-from primitives.algorithms import tree
+from placerl.primitives import algorithms, learner
+from placerl.primitives.algorithms import tree
 
 CASES = {
     "ddpg": {"observation_shape": (5,), "action_size": 2},

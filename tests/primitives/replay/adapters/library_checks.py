@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from harness.compare import adapters, registry
-from harness.compare.protocol import Worker
+from placerl.harness.compare import adapters, registry
+from placerl.harness.compare.protocol import Worker
 from tests.limits import LIMIT_S
 
 FOLDER = Path(__file__).parent

@@ -16,7 +16,7 @@ import torch
 from pfrl import agents, explorers, q_functions, replay_buffers
 from refusals import failure, message, same_results
 
-from primitives.replay.adapters.pfrl_adapter import PrioritizedReplayBuffer
+from placerl.primitives.replay.adapters.pfrl_adapter import PrioritizedReplayBuffer
 
 OWN = replay_buffers.PrioritizedReplayBuffer
 BOTH = (OWN, PrioritizedReplayBuffer)

@@ -12,7 +12,7 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.utils.replay_buffers import PrioritizedEpisodeReplayBuffer as Own
 from refusals import same_results
 
-from primitives.replay.adapters.rllib_adapter import PrioritizedEpisodeReplayBuffer as Ours
+from placerl.primitives.replay.adapters.rllib_adapter import PrioritizedEpisodeReplayBuffer as Ours
 
 same = partial(same_results, (Own, Ours))
 

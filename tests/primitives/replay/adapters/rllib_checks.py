@@ -29,7 +29,7 @@ from rllib_buffers import (
     trained,
 )
 
-from primitives.replay.base import EMPTY
+from placerl.primitives.replay.base import EMPTY
 
 COVERED = {
     "add": "check_the_same_contents",

@@ -97,7 +97,7 @@ def check_a_state_of_another_capacity_is_refused_and_changes_nothing():
 
 LOAD = """
 import pickle, sys
-from primitives.replay.adapters import rllib_adapter
+from placerl.primitives.replay.adapters import rllib_adapter
 with open(sys.argv[1], "rb") as file:
     pickled, state = pickle.load(file)
 restored = rllib_adapter.PrioritizedEpisodeReplayBuffer(20)

@@ -10,7 +10,7 @@ from ray.rllib.algorithms.sac import SACConfig
 from rllib_buffers import Ours, priorities
 
 ALGORITHMS = {"dqn": (DQNConfig, "CartPole-v1"), "sac": (SACConfig, "Pendulum-v1")}
-OURS = "primitives.replay.adapters.rllib_adapter.PrioritizedEpisodeReplayBuffer"
+OURS = "placerl.primitives.replay.adapters.rllib_adapter.PrioritizedEpisodeReplayBuffer"
 BUFFER = {"capacity": 1000, "alpha": 0.6, "beta": 0.4}
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.compare import adapters
+from placerl.harness.compare import adapters
 
 LIMIT_S = 1500
 

@@ -16,7 +16,7 @@ from refusals import failure, message, same_results
 from tianshou import data
 from tianshou.data import Batch
 
-from primitives.replay.adapters import tianshou_adapter
+from placerl.primitives.replay.adapters import tianshou_adapter
 
 SINGLE = (data.PrioritizedReplayBuffer, tianshou_adapter.PrioritizedReplayBuffer)
 VECTOR = (data.PrioritizedVectorReplayBuffer, tianshou_adapter.PrioritizedVectorReplayBuffer)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from primitives.replay import device
-from primitives.replay.device.cuda_backend import CudaRows
+from placerl.primitives.replay import device
+from placerl.primitives.replay.device.cuda_backend import CudaRows
 from tests.primitives.replay.device import stand_in_cupy
 
 REASONS = {status.name: status.reason for status in device.backends()}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from primitives.replay import device
-from primitives.replay.device import cuda_backend
+from placerl.primitives.replay import device
+from placerl.primitives.replay.device import cuda_backend
 from tests.nvrtc import compile_cubin
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from primitives.replay import FieldSpec, PrioritizedReplay, Storage, UniformReplay, transition_fields
-from primitives.replay.device import DeviceBatch, DeviceStorage
-from primitives.replay.device.cuda_backend import CudaRows
-from primitives.replay.device.device_storage import Gather
-from primitives.replay.device.packed_rows import Place
+from placerl.primitives.replay import FieldSpec, PrioritizedReplay, Storage, UniformReplay, transition_fields
+from placerl.primitives.replay.device import DeviceBatch, DeviceStorage
+from placerl.primitives.replay.device.cuda_backend import CudaRows
+from placerl.primitives.replay.device.device_storage import Gather
+from placerl.primitives.replay.device.packed_rows import Place
 from tests.primitives.replay.batches import numbered_batch
 from tests.primitives.replay.device import stand_in_cupy
 from tests.primitives.replay.device.memories import every_memory, memory

@@ -1,6 +1,6 @@
 import pytest
 
-from primitives.replay import device
+from placerl.primitives.replay import device
 from tests.marks import needs_opencl
 
 

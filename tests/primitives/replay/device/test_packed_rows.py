@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from primitives.replay.device.packed_rows import BYTES, FLAGS, WORDS, PackedRows, Place
-from primitives.replay.storage import FieldSpec
+from placerl.primitives.replay.device.packed_rows import BYTES, FLAGS, WORDS, PackedRows, Place
+from placerl.primitives.replay.storage import FieldSpec
 
 FIELDS = {"a": FieldSpec((3,), np.uint8), "b": FieldSpec((), np.bool_), "c": FieldSpec((2,), np.float32)}
 

@@ -1,9 +1,9 @@
 """Made-up times of the pieces, and a platform, that several tests of the composed loop use."""
 
-from harness import platforms
-from harness.core.provenance import Provenance
-from harness.mapping import Entry, Loop, Mapping, PerformanceTable, Prediction, Problem, Target
-from harness.mapping.strategies.composed_loop import ComposedLoop
+from placerl.harness import platforms
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Entry, Loop, Mapping, PerformanceTable, Prediction, Problem, Target
+from placerl.harness.mapping.strategies.composed_loop import ComposedLoop
 from tests.harness.mapping.links import Links
 
 PLATFORM = platforms.load("map-tpds23")

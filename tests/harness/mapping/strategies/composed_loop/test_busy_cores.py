@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.mapping import Loop, Mapping, Problem, Target
-from harness.mapping.strategies.composed_loop import ComposedLoop
+from placerl.harness.mapping import Loop, Mapping, Problem, Target
+from placerl.harness.mapping.strategies.composed_loop import ComposedLoop
 from tests.harness.mapping.links import Links
 from tests.harness.mapping.strategies.composed_loop.profiles import LINKS, PIECES_S, table
 

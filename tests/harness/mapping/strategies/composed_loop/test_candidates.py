@@ -1,6 +1,6 @@
-from harness.mapping import STRATEGIES, Problem
-from harness.mapping.strategies.composed_loop import composed_candidates
-from harness.mapping.strategies.composed_loop.lookup import CPU
+from placerl.harness.mapping import STRATEGIES, Problem
+from placerl.harness.mapping.strategies.composed_loop import composed_candidates
+from placerl.harness.mapping.strategies.composed_loop.lookup import CPU
 from tests.harness.mapping.strategies.composed_loop.profiles import (
     PIECES_S,
     PLATFORM,

@@ -1,7 +1,7 @@
 import pytest
 
-from harness.mapping import Mapping, Problem
-from harness.mapping.strategies.composed_loop import ComposedLoop
+from placerl.harness.mapping import Mapping, Problem
+from placerl.harness.mapping.strategies.composed_loop import ComposedLoop
 from tests.harness.mapping.strategies.composed_loop.profiles import PIECES_S, PLATFORM, table
 
 DISTURBED_S = {

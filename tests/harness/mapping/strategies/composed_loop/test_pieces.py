@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from harness.mapping import STRATEGIES, Loop, Mapping, Problem
-from harness.mapping.strategies.composed_loop import ComposedLoop, composed_candidates
-from harness.mapping.strategies.composed_loop.lookup import CPU
+from placerl.harness.mapping import STRATEGIES, Loop, Mapping, Problem
+from placerl.harness.mapping.strategies.composed_loop import ComposedLoop, composed_candidates
+from placerl.harness.mapping.strategies.composed_loop.lookup import CPU
 from tests.harness.mapping.strategies.composed_loop.profiles import (
     LINKS,
     OVERLAPPED_S,

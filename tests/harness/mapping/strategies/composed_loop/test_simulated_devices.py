@@ -1,9 +1,9 @@
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.mapping import Entry, Loop, Mapping, PerformanceTable, Problem, Target
-from harness.mapping.strategies.composed_loop import ComposedLoop
-from harness.mapping.strategies.composed_loop.lookup import CPU
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import Entry, Loop, Mapping, PerformanceTable, Problem, Target
+from placerl.harness.mapping.strategies.composed_loop import ComposedLoop
+from placerl.harness.mapping.strategies.composed_loop.lookup import CPU
 from tests.harness.mapping.strategies.composed_loop.profiles import (
     PIECES_S,
     PLATFORM,

@@ -11,7 +11,7 @@ from buffers import ACTIONS, BOX, DRAWS, NORMALIZED, OBSERVATIONS, Pair, assert_
 from refusals import raises
 from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
 
-from primitives.replay.adapters.sb3_adapter import PrioritizedReplayBuffer
+from placerl.primitives.replay.adapters.sb3_adapter import PrioritizedReplayBuffer
 
 
 def check_a_sequence(operations, **settings):
@@ -198,7 +198,7 @@ def check_n_step_returns_of_a_dictionary_are_those_of_its_parts():
 
 def check_too_little_memory_is_said():
     little = SimpleNamespace(virtual_memory=lambda: SimpleNamespace(available=100))
-    ours = "primitives.replay.adapters.sb3_adapter.buffer.psutil"
+    ours = "placerl.primitives.replay.adapters.sb3_adapter.buffer.psutil"
     with mock.patch("stable_baselines3.common.buffers.psutil", little), mock.patch(ours, little):
         for kind in (ReplayBuffer, PrioritizedReplayBuffer):
             with warnings.catch_warnings(record=True) as caught:

@@ -11,7 +11,7 @@ from refusals import raises
 from stable_baselines3.common.buffers import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
-from primitives.replay.adapters.sb3_adapter import PrioritizedReplayBuffer
+from placerl.primitives.replay.adapters.sb3_adapter import PrioritizedReplayBuffer
 
 BOX = spaces.Box(-9, 9, (3,), np.float32)
 IMAGE = spaces.Box(0, 255, (2, 4, 4), np.uint8)

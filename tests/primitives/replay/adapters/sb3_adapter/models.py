@@ -11,7 +11,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecNormalize
 
-from primitives.replay.adapters.sb3_adapter import (
+from placerl.primitives.replay.adapters.sb3_adapter import (
     PrioritizedDDPG,
     PrioritizedDQN,
     PrioritizedSAC,

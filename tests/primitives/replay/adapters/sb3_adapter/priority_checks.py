@@ -13,8 +13,8 @@ import torch
 from buffers import ACTIONS, BOX, assert_same
 from refusals import raises
 
-from primitives.replay import LinearSchedule
-from primitives.replay.adapters.sb3_adapter import PrioritizedReplayBuffer
+from placerl.primitives.replay import LinearSchedule
+from placerl.primitives.replay.adapters.sb3_adapter import PrioritizedReplayBuffer
 
 
 def prioritized(**options):

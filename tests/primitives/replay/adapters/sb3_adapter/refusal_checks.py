@@ -8,7 +8,11 @@ from stable_baselines3 import SAC, HerReplayBuffer
 from stable_baselines3.common.buffers import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 
-from primitives.replay.adapters.sb3_adapter import PrioritizedDQN, PrioritizedReplayBuffer, PrioritizedSAC
+from placerl.primitives.replay.adapters.sb3_adapter import (
+    PrioritizedDQN,
+    PrioritizedReplayBuffer,
+    PrioritizedSAC,
+)
 
 
 def check_sb3s_own_algorithms_refuse_the_buffer_by_name():

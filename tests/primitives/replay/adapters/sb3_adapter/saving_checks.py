@@ -9,7 +9,11 @@ from models import ALGORITHMS, assert_equal, environment, model
 from refusals import raises
 from stable_baselines3 import DQN
 
-from primitives.replay.adapters.sb3_adapter import PrioritizedDQN, PrioritizedReplayBuffer, PrioritizedSAC
+from placerl.primitives.replay.adapters.sb3_adapter import (
+    PrioritizedDQN,
+    PrioritizedReplayBuffer,
+    PrioritizedSAC,
+)
 
 
 def check_a_saved_model_is_loaded_and_trains_on():

@@ -10,7 +10,7 @@ from refusals import raises
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.noise import NormalActionNoise
 
-from primitives.replay.adapters.sb3_adapter import (
+from placerl.primitives.replay.adapters.sb3_adapter import (
     PrioritizedDQN,
     PrioritizedReplayBuffer,
     PrioritizedSAC,

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from harness.core import interrupts, surroundings
+from placerl.harness.core import interrupts, surroundings
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def main() -> None:
 
 def _loaded() -> Callable[[], None]:
     try:
-        from harness.cli import run_app
+        from placerl.harness.cli import run_app
     except ModuleNotFoundError as error:
         sys.exit(
             f"placerl: the command line needs the extra 'harness', which is not installed "
