@@ -1,6 +1,6 @@
 """Trains with one library, in its virtual environment, and times it with its own replay or with this project's.
 
-    PYTHONPATH=<folder that contains primitives> baselines/<name>/.venv/bin/python baselines/adapter_worker.py \\
+    PYTHONPATH=<folder that contains placerl> baselines/<name>/.venv/bin/python baselines/adapter_worker.py \\
         baselines/<name>/adapter.py
 
 `adapter.py` defines ALGORITHMS, VERSION, NOTE and `create(algorithm, ours, capacity)`. The latter returns a

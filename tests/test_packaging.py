@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,6 +64,14 @@ def test_the_wheel_says_that_it_is_typed_and_holds_what_it_reads(wheel: Path) ->
     assert {name.split("/")[0].partition("-")[0] for name in names} == {"placerl"}
 
 
+def copy_extensions(site: Path) -> None:
+    """Copy the native parts to an unpacked wheel, from wherever the installation put them."""
+    for name in ("placerl.primitives._native", "placerl.harness._experiments"):
+        extension = importlib.import_module(name).__file__
+        assert extension
+        shutil.copy(extension, site.joinpath(*name.split(".")[:-1]))
+
+
 class Installed:
     """The wheel's files, unpacked, and an empty folder in which its commands run."""
 
@@ -71,13 +80,7 @@ class Installed:
         self.empty.mkdir()
         with zipfile.ZipFile(wheel) as opened:
             opened.extractall(self.site)
-        for name in (
-            "placerl.primitives._native",
-            "placerl.harness._experiments",
-        ):  # wherever the installation put them
-            extension = importlib.import_module(name).__file__
-            assert extension
-            shutil.copy(extension, self.site.joinpath(*name.split(".")[:-1]))
+        copy_extensions(self.site)
 
     def printed(self, *arguments: str) -> str:
         # -S: the environment's link to the working copy would come first.
@@ -111,6 +114,61 @@ def test_the_wheel_measures_reports_and_exports_from_an_empty_folder(installed: 
     installed.printed("-m", "placerl", "reproduce", "--only", "MAP-T5", "--results", "results")
     assert "MAP Table V" in (installed.empty / "results" / "report" / "papers.html").read_text()
     assert "export" in installed.printed("-m", "placerl", "export", "--format", "csv")
+
+
+@pytest.fixture
+def environment(wheel: Path, tmp_path: Path) -> Path:
+    """A virtual environment with the installed wheel and a package called `harness`; returns its interpreter.
+
+    It finds the project's dependencies where they are, after its own packages; the working copy is not on its path.
+    """
+    python = tmp_path / "environment" / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(python.parents[1])], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
+    alone = ["--no-deps", "--no-index", "--disable-pip-version-check", str(wheel)]
+    subprocess.run([*pip, *alone], check=True, capture_output=True, timeout=300)
+    (site,) = python.parents[1].glob("lib/python*/site-packages")
+    assert {path.name.partition("-")[0] for path in site.iterdir()} == {"placerl"}
+    copy_extensions(site)
+    (site / "harness").mkdir()
+    (site / "harness" / "__init__.py").write_text("OTHER = 'a package of the index'\n")
+    (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    return python
+
+
+@pytest.mark.slow
+def test_readmes_programs_run_from_the_wheel_next_to_a_package_called_harness(
+    environment: Path, tmp_path: Path
+) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    programs = [block for block in blocks if "adapters" not in block]  # which need the other library
+    programs.append((ROOT / "harness" / "examples" / "q_learning.py").read_text().replace("30_000", "300"))
+    assert len(programs) >= 3
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    ends = """
+import sys, harness
+assert harness.OTHER
+assert "primitives" not in sys.modules
+assert placerl.__file__.startswith(sys.prefix), placerl.__file__
+assert placerl.harness.__file__.startswith(sys.prefix)
+"""
+    for number, program in enumerate(programs):
+        (empty / f"program_{number}.py").write_text(f"{program}\n{ends}")
+        run_in(empty, environment, f"program_{number}.py")
+    command = environment.with_name("placerl")
+    assert "native" in run_in(empty, command, "doctor")
+    shown = run_in(empty, command, "map", "cartpole-ddpg", "--batch-size", "32", "--platform", "map-tpds23")
+    assert "Runner-up: " in shown
+    assert {path.name for path in empty.iterdir() if not path.name.startswith("program_")} == set()
+
+
+def run_in(folder: Path, *command: Path | str) -> str:
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=800)
+    assert not done.returncode, done.stderr
+    return done.stdout
 
 
 def test_the_citation_names_this_version_and_every_paper() -> None:

@@ -7,9 +7,10 @@ import typer
 from rich.table import Table
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import RESULTS, JsonOption, ResultsOption, out, print_json, store_path
+from placerl.harness.cli.common import JsonOption, ResultsOption, out, print_json
 from placerl.harness.core.errors import UserError
 from placerl.harness.papers import Outcome, Verdict, claims
+from placerl.harness.plan.predicting import RESULTS, store_path
 from placerl.harness.report.reading import read
 
 _MOST_VALUES = 4

@@ -9,17 +9,13 @@ from rich.table import Table
 
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import (
-    RESULTS,
     BatchSizeOption,
     JsonOption,
     ResultsOption,
     TierOption,
     WorkloadArgument,
-    begin,
-    loaded,
     named_baselines,
     out,
-    predicted,
     print_json,
 )
 from placerl.harness.compare import registry
@@ -29,6 +25,7 @@ from placerl.harness.core.progress import bar
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import plan, tiers
+from placerl.harness.plan.predicting import RESULTS, begin, loaded, predicted
 from placerl.harness.runtime import compose, time_provenance
 from placerl.harness.runtime.options import is_on_policy
 from placerl.harness.store.peak_memory import recorded

@@ -8,8 +8,9 @@ import typer
 from rich.table import Table
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import JsonOption, out, print_json, store_path
+from placerl.harness.cli.common import JsonOption, out, print_json
 from placerl.harness.core.errors import UserError
+from placerl.harness.plan.predicting import store_path
 from placerl.harness.report.reference import last_attempts, runs_with_results
 from placerl.harness.store.diff import Difference, diff
 from placerl.harness.store.store import Measurement, RunRecord, Store

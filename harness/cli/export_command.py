@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import RESULTS, ResultsOption, store_path
+from placerl.harness.cli.common import ResultsOption
+from placerl.harness.plan.predicting import RESULTS, store_path
 from placerl.harness.report import export as exporting
 
 

@@ -6,20 +6,12 @@ import typer
 
 from placerl.harness import workloads
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import (
-    RESULTS,
-    JsonOption,
-    ResultsOption,
-    TierOption,
-    begin,
-    named_baselines,
-    out,
-    print_json,
-)
+from placerl.harness.cli.common import JsonOption, ResultsOption, TierOption, named_baselines, out, print_json
 from placerl.harness.compare import learning
 from placerl.harness.core.progress import bar
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import plan, tiers
+from placerl.harness.plan.predicting import RESULTS, begin
 from placerl.harness.runtime import compose
 from placerl.harness.store.peak_memory import recorded
 

@@ -1,6 +1,5 @@
 """The command `placerl map`, which chooses the device of each part of a training and predicts the throughput."""
 
-from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -9,7 +8,6 @@ from rich.table import Table
 from placerl.harness import platforms
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import (
-    RESULTS,
     BatchSizeOption,
     DeviceOption,
     JsonOption,
@@ -17,22 +15,13 @@ from placerl.harness.cli.common import (
     ResultsOption,
     TierOption,
     WorkloadArgument,
-    asked_precisions,
-    begin,
-    loaded,
     out,
-    predicted,
-    predicted_with,
     print_json,
 )
-from placerl.harness.core.errors import UserError
 from placerl.harness.core.row import Measurement
-from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import absent_platforms
 from placerl.harness.mapping.answer import answer
-from placerl.harness.plan import tiers
-from placerl.harness.profile import simulated
-from placerl.primitives.quantization.precision import FLOAT_32
+from placerl.harness.plan.predicting import RESULTS, predictions
 
 
 @app.command(name="map", epilog="Example: `placerl map pong-dqn --platform map-tpds23`")
@@ -54,38 +43,24 @@ def map_command(
     as_json: JsonOption = False,
 ) -> None:
     """Choose the devices that run learner, replay management and storage, and predict the training's throughput."""
-    item, tier = loaded(name, batch_size), tiers.tier(tier_name)
-    size = item.training.batch_size
-    precisions = asked_precisions(precision, device)
-    if precisions and platform_name != platforms.THIS_MACHINE:
-        allowed = f"{FLOAT_32} with another --platform, whose times are modelled"
-        raise UserError("command line", "--precision", ", ".join(precisions), allowed)
-    inputs: list[Measurement] = []
-    elsewhere: list[Measurement] = []
-    if device is not None:
-        simulated.checked_device(device)
-        if platform_name != platforms.THIS_MACHINE:
-            raise UserError("command line", "--device", device, "none with another --platform")
-        rows = predicted_with(begin(results, tier), item, size, tier, device)
-    elif platform_name == platforms.THIS_MACHINE:
-        run = begin(results, tier)
-        rows = predicted(run, item, size, tier, precisions)
-        if not precisions:
-            elsewhere = run.measurements(suite=Suite.PREDICTION, workload=item.name)
-    else:
-        platform = platforms.load(platform_name)
-        inputs, rows = absent_platforms.predictions(item, size, platform)
-        if not as_json:
-            for other in set(item.training.batch_sizes) - {size}:
-                with suppress(UserError):  # a platform of published tables has some batch sizes alone
-                    elsewhere += absent_platforms.predictions(item, other, platform)[1]
+    made = predictions(
+        name,
+        batch_size,
+        platform=platform_name,
+        device=device,
+        precisions=precision or (),
+        tier=tier_name,
+        results=results,
+        other_sizes=not as_json,
+    )
+    item, rows, size = made.workload, made.rows, made.workload.training.batch_size
     if as_json:
-        print_json([row.to_json() for row in (*inputs, *rows)])
+        print_json([row.to_json() for row in (*made.inputs, *rows)])
         return
-    if inputs:
-        _show_inputs(inputs)
+    if made.inputs:
+        _show_inputs(made.inputs)
     _show_predictions(rows, f"{item.name}, batch size {size}, {platform_name}: mappings Learner-RMM-Storage")
-    for line in answer(rows, elsewhere):
+    for line in answer(rows, made.elsewhere):
         out.print(line, markup=False)
     if platform_name == "map-tpds23":
         for cell in absent_platforms.map_table_5(item.name, size):

@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import RESULTS, ResultsOption, store_path
+from placerl.harness.cli.common import ResultsOption
 from placerl.harness.core.errors import UserError
+from placerl.harness.plan.predicting import RESULTS, store_path
 from placerl.harness.store.store import Store
 from placerl.harness.validate.portability import over_platforms
 

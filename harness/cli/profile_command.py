@@ -5,7 +5,6 @@ from rich.table import Table
 
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import (
-    RESULTS,
     BatchSizeOption,
     DeviceOption,
     JsonOption,
@@ -13,16 +12,12 @@ from placerl.harness.cli.common import (
     ResultsOption,
     TierOption,
     WorkloadArgument,
-    asked_precisions,
-    begin,
-    loaded,
     out,
     print_rows,
-    profiled,
-    simulated,
 )
 from placerl.harness.core.row import Measurement
 from placerl.harness.plan import tiers
+from placerl.harness.plan.predicting import RESULTS, asked_precisions, begin, loaded, profiled, simulated
 from placerl.harness.profile import simulated as simulated_profile
 
 

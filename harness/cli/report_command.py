@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import RESULTS, JsonOption, ResultsOption
+from placerl.harness.cli.common import JsonOption, ResultsOption
 from placerl.harness.cli.summary import write_report
+from placerl.harness.plan.predicting import RESULTS
 
 CompareOption = Annotated[
     Path | None,

@@ -11,22 +11,20 @@ from placerl.harness import papers
 from placerl.harness.cli import plan_table
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import (
-    RESULTS,
     JsonOption,
     ResultsOption,
     TierOption,
-    begin,
     cluster_extra,
     exit_if_failed,
     out,
     print_json,
-    store_path,
 )
 from placerl.harness.cli.summary import write_report
 from placerl.harness.core.progress import bar
 from placerl.harness.core.revision import revision
 from placerl.harness.papers import Claim
 from placerl.harness.plan import plan, tiers
+from placerl.harness.plan.predicting import RESULTS, begin, store_path
 from placerl.harness.plan.tiers import Tier
 from placerl.harness.platforms import this_machine
 from placerl.harness.platforms.this_machine import Machine

@@ -7,17 +7,13 @@ import typer
 
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import (
-    RESULTS,
     BatchSizeOption,
     JsonOption,
     ResultsOption,
     TierOption,
     WorkloadArgument,
-    begin,
     cluster_extra,
-    loaded,
     out,
-    predicted,
     print_rows,
     value_text,
 )
@@ -27,6 +23,7 @@ from placerl.harness.core.row import Interrupted, Measurement
 from placerl.harness.mapping import Loop, Mapping, predict
 from placerl.harness.mapping.metrics import experiences_per_s
 from placerl.harness.plan import plan, tiers
+from placerl.harness.plan.predicting import RESULTS, begin, loaded, predicted
 from placerl.harness.runtime import check_options, loops
 from placerl.harness.runtime.evaluation import EPISODES
 from placerl.harness.runtime.learners.creation import DELAY, check_delay

@@ -7,17 +7,7 @@ import typer
 from rich.table import Table
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import (
-    RESULTS,
-    JsonOption,
-    PrecisionOption,
-    ResultsOption,
-    TierOption,
-    asked_precisions,
-    begin,
-    out,
-    print_json,
-)
+from placerl.harness.cli.common import JsonOption, PrecisionOption, ResultsOption, TierOption, out, print_json
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import bar
 from placerl.harness.core.provenance import Provenance
@@ -25,6 +15,7 @@ from placerl.harness.core.row import Measurement
 from placerl.harness.mapping import VALIDATED, Loop
 from placerl.harness.mapping.strategies.composed_loop import NAMES
 from placerl.harness.plan import plan, tiers
+from placerl.harness.plan.predicting import RESULTS, asked_precisions, begin
 from placerl.harness.store.peak_memory import recorded
 from placerl.harness.validate import plan as validate
 from placerl.harness.validate.rows import HERE, WITH_SIMULATED

@@ -2,7 +2,7 @@
 
 import torch
 
-from placerl.harness.runtime.program import compose
+import placerl
 
 
 def layers(weights, x):
@@ -48,5 +48,5 @@ def network(inputs):
 
 first = {"critic": network(4), "policy": network(3)}
 weights = {**first, "slow": first}
-training = compose("Pendulum-v1", weights, step, act, mapping="native-fpga:u200-cpu")
+training = placerl.compose("Pendulum-v1", weights, step, act, mapping="native-fpga:u200-cpu")
 print(training.advance(2_000))

@@ -2,7 +2,7 @@
 
 import torch
 
-from placerl.harness.runtime.program import compose
+import placerl
 
 
 def q(net, observation):
@@ -29,5 +29,5 @@ def step(state, batch):
 
 first = {"in": torch.randn(4, 64) / 2, "bias": torch.zeros(64), "out": torch.zeros(64, 2)}
 start = {"now": first, "target": first}
-training = compose("CartPole-v1", start, step, act, mapping="native-native-cpu")  # or torch-native-cpu, ...
+training = placerl.compose("CartPole-v1", start, step, act, mapping="native-native-cpu")  # or another mapping
 print(training.advance(30_000).episodes[-1])

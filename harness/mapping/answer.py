@@ -1,6 +1,7 @@
 """States what a prediction means for a user: the choice, its rate, the runner-up, and what would change the answer."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from placerl.harness.core.row import Measurement
@@ -11,6 +12,55 @@ ANSWERING = NAMES[Loop.FUSED]
 """The strategy whose choice is the answer, if it chose: it describes the loop of `placerl run`."""
 SAME = 1e-6
 """Relative difference up to which terms add up to the whole."""
+
+
+@dataclass(frozen=True)
+class PredictedRate:
+    """The predicted rate of a training under one mapping.
+
+    Attributes:
+        mapping: the mapping as text, LEARNER-RMM-STORAGE: what `placerl.compose` and `placerl run` take.
+        gps: gradient steps per second.
+        low_gps, high_gps: the predictions if every time is at the slow or at the fast end of its 95% interval; both
+            `gps` where times are modelled, which have no interval.
+    """
+
+    mapping: str
+    gps: float
+    low_gps: float
+    high_gps: float
+
+
+@dataclass(frozen=True)
+class MappingAnswer(PredictedRate):
+    """A chosen mapping, with its predicted rate. As text: `lines`.
+
+    Attributes:
+        strategy: name of the strategy that chose.
+        runner_up: the fastest other mapping by the same model; None if no other was predicted.
+        lines: what the choice means, and what would change it, in words.
+    """
+
+    strategy: str
+    runner_up: PredictedRate | None
+    lines: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+def chosen_of(rows: Sequence[Measurement], elsewhere: Iterable[Measurement] = ()) -> MappingAnswer | None:
+    """Return the mapping that is the answer to the user; None if no strategy chose one.
+
+    Args:
+        rows, elsewhere: as for `answer`, which gives the lines.
+    """
+    chosen = _chosen(rows)
+    if chosen is None:
+        return None
+    other = _runner_up(chosen, rows)
+    second = None if other is None else PredictedRate(*_numbers(other))
+    return MappingAnswer(*_numbers(chosen), chosen.backend, second, tuple(answer(rows, elsewhere)))
 
 
 def answer(rows: Sequence[Measurement], elsewhere: Iterable[Measurement] = ()) -> list[str]:
@@ -26,17 +76,29 @@ def answer(rows: Sequence[Measurement], elsewhere: Iterable[Measurement] = ()) -
     if chosen is None:
         return []
     lines = [f"{chosen.backend} chooses {_rate(chosen)}."]
-    others = [row for row in rows if row.backend == chosen.backend and row.value and row is not chosen]
-    if others:
-        lines += _against(chosen, max(others, key=lambda row: row.value or 0.0))
-    else:
+    other = _runner_up(chosen, rows)
+    if other is None:
         lines.append("There is no runner-up: no other mapping was predicted.")
+    else:
+        lines += _against(chosen, other)
     return lines + _by_batch_size(chosen, elsewhere)
 
 
 def _chosen(rows: Iterable[Measurement]) -> Measurement | None:
     found = [row for row in rows if row.value and row.details.get("chosen")]
     return next((row for row in found if row.backend == ANSWERING), found[0] if found else None)
+
+
+def _runner_up(chosen: Measurement, rows: Iterable[Measurement]) -> Measurement | None:
+    others = [row for row in rows if row.backend == chosen.backend and row.value and row is not chosen]
+    return max(others, key=lambda row: row.value or 0.0, default=None)
+
+
+def _numbers(row: Measurement) -> tuple[str, float, float, float]:
+    """Return a row's mapping, its rate, and the ends of the rate's interval."""
+    assert row.value is not None
+    low, high = (row.value if end is None else end for end in (row.low, row.high))
+    return row.device, row.value, low, high
 
 
 def _rate(row: Measurement) -> str:

@@ -7,7 +7,7 @@ take no part.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ import torch
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping import Entry, Mapping, PerformanceTable, Prediction, Problem, Target
+from placerl.harness.mapping.answer import MappingAnswer, PredictedRate
 from placerl.harness.mapping.candidates import REFERENCE, candidates
 from placerl.harness.mapping.strategies.pearl24 import Pearl24
 from placerl.harness.measure.protocol import Case, Protocol, Timing, measure
@@ -50,11 +51,24 @@ class MappingChoice:
         others: predictions for the other mappings, the fastest first.
         left_out: why backends took no part: a reason for each primitive that a backend failed to run, by text such as
             "sum_tree.sample on flat".
+        ends_gps: each mapping's prediction, in gradient steps per second, if every time is at the slow or at the fast
+            end of its 95% interval.
     """
 
     prediction: Prediction
     others: tuple[Prediction, ...]
     left_out: dict[str, str]
+    ends_gps: dict[Mapping, tuple[float, float]]
+
+    def answer(self) -> MappingAnswer:
+        """Return the choice as `placerl.map` gives it."""
+        second = PredictedRate(*self._numbers(self.others[0])) if self.others else None
+        return MappingAnswer(
+            *self._numbers(self.prediction), self.prediction.model, second, tuple(self.lines())
+        )
+
+    def _numbers(self, made: Prediction) -> tuple[str, float, float, float]:
+        return str(made.mapping), made.gps, *self.ends_gps[made.mapping]
 
     def lines(self) -> list[str]:
         """Return a sentence that says what was chosen and why, and a line for each part that was left out."""
@@ -94,14 +108,21 @@ def choose(task: CustomTask, options: Options = STRICT) -> MappingChoice:
         else:
             entries.append(_entry(primitive, target, batch_size, timing, timing.median_s))
     table, problem, platform = PerformanceTable(entries), _problem(task), of_this_machine()
+    composer = Pearl24()
     try:
-        found = Pearl24().choose(table, problem, platform)
+        found = composer.choose(table, problem, platform)
     except ValueError as error:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         raise UserError(task.name, "mapping", f"none that runs: {reasons}", str(error)) from error
     rest = (mapping for mapping in candidates(table) if mapping != found.mapping)
-    others = (Pearl24().predict(table, problem, platform, mapping) for mapping in rest)
-    return MappingChoice(found, tuple(sorted(others, key=lambda made: -made.gps)), left_out)
+    others = [composer.predict(table, problem, platform, mapping) for mapping in rest]
+    slow = PerformanceTable(replace(entry, time_s=entry.high_s) for entry in entries)
+    fast = PerformanceTable(replace(entry, time_s=entry.low_s) for entry in entries)
+    ends: dict[Mapping, tuple[float, float]] = {}
+    for mapping in (found.mapping, *(made.mapping for made in others)):
+        low, high = sorted(composer.predict(end, problem, platform, mapping).gps for end in (slow, fast))
+        ends[mapping] = low, high
+    return MappingChoice(found, tuple(sorted(others, key=lambda made: -made.gps)), left_out, ends)
 
 
 def _entry(primitive: str, target: Target, batch_size: int, timing: Timing, median_s: float) -> Entry:

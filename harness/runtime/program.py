@@ -1,6 +1,6 @@
 """A user's program: trains the user's own algorithm in the user's own environment, on any mapping, in a few lines.
 
-    training = compose("CartPole-v1", weights, step, act, mapping="native-native-cpu")
+    training = placerl.compose("CartPole-v1", weights, step, act, mapping="native-native-cpu")
     progress = training.advance(10_000)
 
 A mapping says where learner, replay management and storage run; the same lines run on every mapping. Without
@@ -9,6 +9,7 @@ docs/tutorials/algorithm.md shows a whole program.
 """
 
 import sys
+from dataclasses import dataclass
 from functools import partial
 from math import lcm
 from typing import Annotated, Any
@@ -20,7 +21,7 @@ from placerl.harness.core.checked import checked
 from placerl.harness.core.errors import UserError
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime import check_options
-from placerl.harness.runtime.choice import choose
+from placerl.harness.runtime.choice import MappingChoice, choose
 from placerl.harness.runtime.options import STRICT, Options
 from placerl.harness.runtime.training import Training
 from placerl.harness.workloads import ReplayTable, TrainingTable, custom_task
@@ -68,6 +69,64 @@ class Settings:
 DEFAULTS = Settings()
 
 
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A user's own algorithm in a user's own environment, for which `placerl.map` chooses a mapping.
+
+    Attributes:
+        environment, state, step, act, settings: as the arguments of `compose`.
+        options: how the mapping will be run, such as the number of threads, with which learners are timed.
+    """
+
+    environment: str | MakeEnvironment
+    state: Any
+    step: Step
+    act: Act
+    settings: Settings = DEFAULTS
+    options: Options = STRICT
+
+    def task(self) -> CustomTask:
+        """Return the program as a task, which is checked.
+
+        Raises:
+            UserError: the environment's spaces are not supported, or `step` or `act` returns something else.
+        """
+        settings, make = self.settings, self.environment
+        if isinstance(make, str):
+            make = partial(gymnasium.make, make)
+        make, spaces = custom_task.prepared(make, settings.name)
+        if "discrete" in spaces.values() and settings.exploration > 1:
+            raise UserError("Settings", "exploration", settings.exploration, "0 to 1 for discrete actions")
+        algorithm = CustomAlgorithm(
+            **spaces, state=self.state, step=self.step, policy=self.act, exploration=settings.exploration
+        )
+        try:
+            algorithm.check()
+        except MisfitError as error:
+            raise UserError(error.function, error.field, error.found, error.allowed) from None
+        return CustomTask(
+            settings.name,
+            make,
+            algorithm,
+            ReplayTable(capacity=settings.capacity, prioritized=settings.prioritized),
+            TrainingTable(
+                batch_size=settings.batch_size,
+                batch_sizes=(settings.batch_size,),
+                actors=settings.actors,
+                update_interval=settings.update_interval,
+                learning_starts=settings.learning_starts,
+            ),
+        )
+
+    def choose(self) -> MappingChoice:
+        """Return the mapping that PRL's composer chooses, from times of some seconds that are taken here.
+
+        Raises:
+            UserError: as of `task`, or no mapping runs the program with its options.
+        """
+        return _choice(self.task(), self.options)
+
+
 def compose(
     environment: str | MakeEnvironment,
     state: Any,
@@ -105,39 +164,21 @@ def compose(
             supported, or `step` or `act` returns something else. While it trains, it is also raised for an environment
             that returns something else than its spaces and Gymnasium's interface say.
     """
-    make = partial(gymnasium.make, environment) if isinstance(environment, str) else environment
-    make, spaces = custom_task.prepared(make, settings.name)
-    if "discrete" in spaces.values() and settings.exploration > 1:
-        raise UserError("Settings", "exploration", settings.exploration, "0 to 1 for discrete actions")
-    algorithm = CustomAlgorithm(
-        **spaces, state=state, step=step, policy=act, exploration=settings.exploration
-    )
-    try:
-        algorithm.check()
-    except MisfitError as error:
-        raise UserError(error.function, error.field, error.found, error.allowed) from None
-    task = CustomTask(
-        settings.name,
-        make,
-        algorithm,
-        ReplayTable(capacity=settings.capacity, prioritized=settings.prioritized),
-        TrainingTable(
-            batch_size=settings.batch_size,
-            batch_sizes=(settings.batch_size,),
-            actors=settings.actors,
-            update_interval=settings.update_interval,
-            learning_starts=settings.learning_starts,
-        ),
-    )
+    task = Program(environment, state, step, act, settings).task()
     chosen = _chosen(task, options) if mapping is None else Mapping.parse(mapping)
     check_options.check(options, task, chosen, settings.batch_size)
     return Training(task, chosen, seed=seed, options=options)
 
 
-def _chosen(task: CustomTask, options: Options) -> Mapping:
-    """Return the composer's mapping, and print what it is and why; UserError for options that no mapping could run."""
+def _choice(task: CustomTask, options: Options) -> MappingChoice:
+    """Return the composer's choice; UserError for options that no mapping could run."""
     check_options.check_without_mapping(options, task, task.training.batch_size)
-    choice = choose(task, options)
+    return choose(task, options)
+
+
+def _chosen(task: CustomTask, options: Options) -> Mapping:
+    """Return the composer's mapping, and print what it is and why."""
+    choice = _choice(task, options)
     for line in choice.lines():
         print(f"{task.name}: {line}", file=sys.stderr)
     return choice.prediction.mapping

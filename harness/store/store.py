@@ -109,6 +109,10 @@ class Run:
         """The path of the store's file."""
         return self._store.path
 
+    def close(self) -> None:
+        """Close the run's store, as `Store.close`."""
+        self._store.close()
+
     def finished(self, cell: str) -> bool:
         """Return whether a cell (a unit of work) is finished, in this process or in an earlier one.
 

@@ -3,8 +3,8 @@
 Classic control needs only NumPy; MuJoCo's environments need the `mujoco` package, and Gymnasium for its models. The
 C++ interface is in `native/vector_env.hpp`.
 
-    >>> from placerl.primitives.environments import make_vec
-    >>> envs = make_vec("CartPole-v1", 16)
+    >>> import placerl
+    >>> envs = placerl.environments.make_vec("CartPole-v1", 16)
     >>> observations, _ = envs.reset(seed=0)
     >>> observations.shape
     (16, 4)

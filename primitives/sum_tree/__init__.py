@@ -2,8 +2,8 @@
 priority.
 
     >>> import numpy as np
-    >>> from placerl.primitives import sum_tree
-    >>> tree = sum_tree.create(1000, backend="reference")
+    >>> import placerl
+    >>> tree = placerl.sum_tree.create(1000, backend="reference")
     >>> tree.update(np.arange(3), np.array([1.0, 0.0, 2.0]))
     >>> tree.total
     3.0

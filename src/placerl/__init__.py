@@ -7,6 +7,7 @@
 |---|---|
 | `sum_tree`, `replay`, `learner`, `environments` | the primitives that programs use most |
 | `compose`, with `Settings` and `Options` | trains your algorithm in your environment under a mapping |
+| `map`, with `Program` | chooses the mapping of such a training, or of a workload |
 | `primitives`, `harness` | everything, also the parts that the names above come from |
 
 Each is loaded when it is first used: the import itself loads nothing else.
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from placerl import primitives as primitives
     from placerl import replay as replay
     from placerl import sum_tree as sum_tree
+    from placerl.harness.plan.choosing import choose_mapping as map
     from placerl.harness.runtime.options import Options as Options
+    from placerl.harness.runtime.program import Program as Program
     from placerl.harness.runtime.program import Settings as Settings
     from placerl.harness.runtime.program import compose as compose
 
@@ -31,18 +34,22 @@ if TYPE_CHECKING:
 _MODULES = ("environments", "harness", "learner", "primitives", "replay", "sum_tree")
 _FROM = {
     "Options": ("placerl.harness.runtime.options", "Options"),
+    "Program": ("placerl.harness.runtime.program", "Program"),
     "Settings": ("placerl.harness.runtime.program", "Settings"),
     "compose": ("placerl.harness.runtime.program", "compose"),
+    "map": ("placerl.harness.plan.choosing", "choose_mapping"),
 }
 
 __all__ = [
     "Options",
+    "Program",
     "Settings",
     "__version__",
     "compose",
     "environments",
     "harness",
     "learner",
+    "map",
     "primitives",
     "replay",
     "sum_tree",

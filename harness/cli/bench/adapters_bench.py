@@ -13,11 +13,12 @@ from typing import Annotated
 import typer
 
 from placerl.harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, section
-from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.cli.common import ResultsOption
 from placerl.harness.compare import adapters
 from placerl.harness.compare.adapters import GAIN, NULL, PAIRS, THROUGHPUT
 from placerl.harness.core.row import Measurement
 from placerl.harness.measure import statistics
+from placerl.harness.plan.predicting import RESULTS
 
 LIBRARIES = tuple(dict.fromkeys(pair.library for pair in PAIRS))
 

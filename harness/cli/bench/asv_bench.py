@@ -28,6 +28,7 @@ FACTOR = 1.1
 CONFIRMATIONS = 10
 FALSE_ALARM = 0.01
 RESULTS = Path("results", "asv", "results")  # as set in `asv.conf.json`
+PACKAGE = "src/placerl/__init__.py"
 ASV = Path(sys.executable).with_name("asv")
 _COMPARED = ("BENCHMARKS NOT SIGNIFICANTLY CHANGED", "SOME BENCHMARKS HAVE CHANGED SIGNIFICANTLY")
 """The output of `asv continuous` ends with one of these, unless it failed."""
@@ -155,6 +156,32 @@ def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[s
     return found
 
 
+def check_commits(folder: Path, *commits: str) -> None:
+    """Check that the benchmarks, which import `placerl`, can run on all commits.
+
+    Args:
+        folder: folder of the repository.
+        commits: the commits.
+
+    Raises:
+        UserError: a commit is not in the repository, or is older than the package `placerl`.
+    """
+    for commit in commits:
+        if not _has(folder, f"{commit}^{{commit}}"):
+            raise UserError(
+                "command line", "commit", repr(commit), "a commit of the repository in this folder"
+            )
+        if not _has(folder, f"{commit}:{PACKAGE}"):
+            allowed = f"a commit that has {PACKAGE}: older ones have no package `placerl`"
+            raise UserError("command line", "commit", repr(commit), allowed)
+
+
+def _has(folder: Path, name: str) -> bool:
+    """Return whether git knows an object by this name."""
+    command = ["git", "cat-file", "-e", name]
+    return not subprocess.run(command, cwd=folder, check=False, capture_output=True).returncode
+
+
 def describe_machine(folder: Path) -> None:
     """Make asv record the properties of this machine, with its own defaults, which it needs before its first run.
 
@@ -184,6 +211,7 @@ def main(
     Exit status 1 for a regression, 2 if asv failed.
     """
     folder = Path.cwd()
+    check_commits(folder, before, after)
     describe_machine(folder)
     try:
         found = regressions(folder, before, after, only)

@@ -23,7 +23,7 @@ import numpy as np
 import typer
 
 from placerl.harness.cli.bench.command import OutOption, Session, TierOption, numbers, section
-from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.cli.common import ResultsOption
 from placerl.harness.cluster import cells as on_cluster
 from placerl.harness.cluster.connection import MACHINE, connected, on_loopback
 from placerl.harness.core.errors import UserError
@@ -36,6 +36,7 @@ from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.plan import plan as reproduce
 from placerl.harness.plan import tiers
+from placerl.harness.plan.predicting import RESULTS
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run, Store
 from placerl.primitives import sum_tree

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from placerl.harness.cli.common import begin
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report, bar
 from placerl.harness.plan import tiers
 from placerl.harness.plan.plan import measure_now
+from placerl.harness.plan.predicting import begin
 from placerl.harness.report.files import write_atomically
 from placerl.harness.report.text_tables import TextTable, as_markdown
 from placerl.harness.store.cell import Cell

@@ -19,7 +19,7 @@ from placerl.primitives._native import environments as native
 from placerl.harness.cli.bench import environment_cases as cases_of
 from placerl.harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, section
 from placerl.harness.cli.bench.environment_cases import Recording, Stepping
-from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.cli.common import ResultsOption
 from placerl.harness.compare import registry
 from placerl.harness.core import simulator_warnings
 from placerl.harness.core.progress import Report
@@ -27,6 +27,7 @@ from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure.protocol import Case, Protocol, Timing, measure
 from placerl.harness.measure.statistics import FEWEST_SAMPLES
+from placerl.harness.plan.predicting import RESULTS
 from placerl.primitives import environments
 
 MILLION = 1e6

@@ -13,13 +13,14 @@ import numpy as np
 import typer
 
 from placerl.harness.cli.bench.command import OutOption, Session, TierOption, joined, numbers, section
-from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.cli.common import ResultsOption
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure.protocol import Case, Protocol, Timing, measure
 from placerl.harness.measure.statistics import FEWEST_SAMPLES, lower_quartile
 from placerl.harness.papers.tree_layouts import TreeLayout, check, priorities
+from placerl.harness.plan.predicting import RESULTS
 from placerl.primitives.sum_tree import SumTree
 
 CAPACITIES = (10**3, 10**4, 10**5, 10**6, 10**7)

@@ -34,13 +34,14 @@ from placerl.harness.cli.bench.command import OutOption, Session, TierOption, nu
 from placerl.harness.cli.bench.learner.cells import CELLS, RLTOOLS, SB3, LearnerCell
 from placerl.harness.cli.bench.learner.limits import Limits, limits
 from placerl.harness.cli.bench.learner.sides import BFLOAT_16, NATIVE, NATIVE_ALONE, NULL, PYTORCH, sides
-from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.cli.common import ResultsOption
 from placerl.harness.compare import registry
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure import statistics
 from placerl.harness.measure.protocol import Protocol, Timing, measure, paired
+from placerl.harness.plan.predicting import RESULTS
 from placerl.harness.profile.cases.learners import bfloat16_products
 from placerl.harness.profile.cases.trained import TrainedStart, train
 from placerl.harness.store.store import Measurement

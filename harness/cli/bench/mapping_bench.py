@@ -20,12 +20,13 @@ import typer
 
 from placerl.harness.cli.bench.command import OutOption, Session, TierOption, section
 from placerl.harness.cli.bench.training_bench import SMALL, TrainingCell
-from placerl.harness.cli.common import RESULTS, ResultsOption, exit_if_failed
+from placerl.harness.cli.common import ResultsOption, exit_if_failed
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report, bar
 from placerl.harness.core.row import Measurement
 from placerl.harness.measure.conditions import pinned, usable_cores
 from placerl.harness.plan import plan
+from placerl.harness.plan.predicting import RESULTS
 from placerl.harness.platforms import PlatformFile, available_memory, of_this_machine
 from placerl.harness.report import machine_facts
 from placerl.harness.runtime.units.process import ProcessUnit

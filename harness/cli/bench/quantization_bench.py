@@ -29,7 +29,7 @@ import typer
 
 from placerl.harness import workloads
 from placerl.harness.cli.bench.command import OutOption, Session, TierOption, section
-from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.cli.common import ResultsOption
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Suite
@@ -38,6 +38,7 @@ from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.measure.rows import paired
 from placerl.harness.measure.statistics import Comparison
 from placerl.harness.papers.fix.training import FIXED_32, FLOAT, described, make_learner
+from placerl.harness.plan.predicting import RESULTS
 from placerl.harness.profile.cases.learners import expect_td_errors, expected_td_errors, random_batch
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import algorithm_of

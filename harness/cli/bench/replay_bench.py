@@ -31,7 +31,7 @@ from placerl.harness.cli.bench.tree_rows import (
     own_rows,
     peer_rows,
 )
-from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.cli.common import ResultsOption
 from placerl.harness.compare import registry
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
@@ -40,6 +40,7 @@ from placerl.harness.core.suites import Suite
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.rows import summary_row
+from placerl.harness.plan.predicting import RESULTS
 
 BATCH_SIZES = (32, 256, 2048, 16384)
 CAPACITIES = (2**17, 2**20, 10**7)

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from placerl.harness.cli.bench.command import OutOption, Session, TierOption, joined, numbers, section
-from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.cli.common import ResultsOption
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Measurement
 from placerl.harness.measure import statistics
@@ -29,6 +29,7 @@ from placerl.harness.papers.pal.figure_9_locks import (
     TWO_LOCKS,
     measure,
 )
+from placerl.harness.plan.predicting import RESULTS
 
 BATCH_SIZES = (32, 256, 2048)
 BUDGET_S = 150.0

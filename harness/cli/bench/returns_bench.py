@@ -19,7 +19,7 @@ import typer
 
 from placerl.harness import workloads
 from placerl.harness.cli.bench.command import OutOption, Session, TierOption, joined, section
-from placerl.harness.cli.common import RESULTS, ResultsOption, exit_if_failed
+from placerl.harness.cli.common import ResultsOption, exit_if_failed
 from placerl.harness.compare import learning, registry
 from placerl.harness.compare.learning import LearnedTask
 from placerl.harness.core.progress import Report, bar
@@ -27,6 +27,7 @@ from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import plan
+from placerl.harness.plan.predicting import RESULTS
 from placerl.harness.runtime import compose
 from placerl.harness.runtime.seed_order import interleaved
 from placerl.harness.store.cell import Cell

@@ -19,7 +19,7 @@ import typer
 
 from placerl.harness import workloads
 from placerl.harness.cli.bench.command import OutOption, Session, TierOption, joined, numbers, section
-from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.cli.common import ResultsOption
 from placerl.harness.cluster import service_times
 from placerl.harness.cluster.scale import Service, Simulated, saturation, simulate_cells, simulate_training
 from placerl.harness.core.errors import UserError
@@ -28,6 +28,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
+from placerl.harness.plan.predicting import RESULTS
 
 SUITE = Suite.SCALE
 NODES = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)

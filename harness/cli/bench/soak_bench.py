@@ -19,7 +19,7 @@ import typer
 
 from placerl.harness import workloads
 from placerl.harness.cli.bench.command import OutOption, Session, TierOption, section
-from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.cli.common import ResultsOption
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
@@ -27,6 +27,7 @@ from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.statistics import FEWEST_SAMPLES, ratio_interval
+from placerl.harness.plan.predicting import RESULTS
 from placerl.harness.runtime.options import Fusion, Options
 from placerl.harness.runtime.training import Training
 from placerl.harness.store.diff import DRIFT

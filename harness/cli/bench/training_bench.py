@@ -23,7 +23,7 @@ import typer
 
 from placerl.harness import workloads
 from placerl.harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, section
-from placerl.harness.cli.common import RESULTS, ResultsOption
+from placerl.harness.cli.common import ResultsOption
 from placerl.harness.cli.compare_command import departures, returns
 from placerl.harness.compare import rounds
 from placerl.harness.compare.equal_steps import FASTER, NOT_COMPARED, StepExtent
@@ -33,6 +33,7 @@ from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Measurement
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import tiers
+from placerl.harness.plan.predicting import RESULTS
 from placerl.harness.runtime import native_threads
 from placerl.harness.workloads import Workload
 from placerl.primitives import _native

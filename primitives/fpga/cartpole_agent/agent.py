@@ -8,7 +8,7 @@ from amaranth.lib.wiring import Out
 
 from placerl.primitives.fpga.cartpole_agent import program
 from placerl.primitives.fpga.cartpole_agent.lane import saturated
-from placerl.primitives.fpga.cartpole_agent.scalar_unit import Program, ScalarUnit
+from placerl.primitives.fpga.cartpole_agent.scalar_unit import ScalarProgram, ScalarUnit
 from placerl.primitives.fpga.cartpole_agent.settings import (
     ACTIONS,
     ANGLE_LIMIT,
@@ -143,7 +143,7 @@ class CartPoleAgent(wiring.Component):
         with m.FSM():
             self._initialise(m, generator, vector)
             with m.State("RESET"):
-                m.d.comb += [scalar.start.eq(1), scalar.program.eq(Program.RESET)]
+                m.d.comb += [scalar.start.eq(1), scalar.program.eq(ScalarProgram.RESET)]
                 m.d.sync += length.eq(0)
                 m.next = "RESET-WAIT"
             with m.State("RESET-WAIT"), m.If(scalar.done):
@@ -166,7 +166,7 @@ class CartPoleAgent(wiring.Component):
                 ]
                 m.next = "STEP"
             with m.State("STEP"):
-                m.d.comb += [scalar.start.eq(1), scalar.program.eq(Program.STEP)]
+                m.d.comb += [scalar.start.eq(1), scalar.program.eq(ScalarProgram.STEP)]
                 m.next = "STEP-WAIT"
             with m.State("STEP-WAIT"), m.If(scalar.done):
                 m.next = "OUTCOME"
@@ -203,7 +203,7 @@ class CartPoleAgent(wiring.Component):
 
             # A gradient step: first all leaves are sampled, then trained with.
             with m.State("DRAW"):
-                m.d.comb += [scalar.start.eq(1), scalar.program.eq(Program.SAMPLE)]
+                m.d.comb += [scalar.start.eq(1), scalar.program.eq(ScalarProgram.SAMPLE)]
                 m.next = "DRAW-WAIT"
             with m.State("DRAW-WAIT"), m.If(scalar.done):
                 m.next = "SAMPLE"

@@ -12,7 +12,7 @@ from placerl.primitives.fpga.cartpole_agent.settings import STATE_BITS, STATE_FR
 LOW_BITS = 17  # of the lower half of an operand: with a sign bit it takes a multiplier of 18 bits
 
 
-class Program(IntEnum):
+class ScalarProgram(IntEnum):
     """The programs that the scalar unit runs."""
 
     STEP = 0
@@ -20,7 +20,11 @@ class Program(IntEnum):
     SAMPLE = 2
 
 
-PROGRAMS = {Program.STEP: program.STEP, Program.RESET: program.RESET, Program.SAMPLE: program.SAMPLE}
+PROGRAMS = {
+    ScalarProgram.STEP: program.STEP,
+    ScalarProgram.RESET: program.RESET,
+    ScalarProgram.SAMPLE: program.SAMPLE,
+}
 CYCLES = {name: 1 + 5 * len(instructions) for name, instructions in PROGRAMS.items()}
 """Cycles of each program, from `start` to `done`: one to decode the first instruction, and five for each."""
 
@@ -32,7 +36,7 @@ class ScalarUnit(wiring.Component):
     """Runs one program at a time, and keeps the environment's state. The golden model is `golden.execute`.
 
     Ports:
-        start: In(1), a program begins; only when none runs. program: In(2), a `Program`.
+        start: In(1), a program begins; only when none runs. program: In(2), a `ScalarProgram`.
         right: In(1), at `start`: the action, 1 to push right.
         random: In(26), random bits. draw: Out(1), an instruction takes them in this cycle, and needs others next time.
         total: In(total_bits), the sum tree's total.
@@ -45,7 +49,7 @@ class ScalarUnit(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
-                "program": In(range(len(Program))),
+                "program": In(range(len(ScalarProgram))),
                 "right": In(1),
                 "random": In(STATE_FRACTION),
                 "draw": Out(1),

@@ -67,7 +67,7 @@ def test_a_new_file_is_a_command(placerl: Placerl, tmp_path: Path, monkeypatch: 
     assert "Say it." in placerl("--help").out
 
 
-@pytest.mark.parametrize("missing", ["pandas", "harness.gone"])
+@pytest.mark.parametrize("missing", ["pandas", "placerl.harness.gone"])
 def test_a_command_without_a_package_names_the_extra(
     placerl: Placerl, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:

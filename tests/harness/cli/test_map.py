@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from placerl.harness import workloads
-from placerl.harness.mapping import STRATEGIES
+from placerl.harness.mapping import DEFAULT_STRATEGY, STRATEGIES
+from placerl.harness.mapping.answer import MappingAnswer
 from placerl.harness.measure.timed_case import Timing
+from placerl.harness.plan.choosing import choose_mapping
 from placerl.harness.platforms.available_memory import NotEnoughMemory
 from tests.harness.cli.command_line import Placerl, refused
 from tests.harness.validate.achieved import unmoved
@@ -131,6 +133,38 @@ def test_map_measures_once_and_answers_from_the_store_afterwards(placerl: Placer
     lacking = {"pal21"} if len(os.sched_getaffinity(0)) < 2 else set()
     assert {row["backend"] for row in chosen} == set(STRATEGIES) - lacking
     assert all(row["provenance"] == "modelled" and row["value"] > 0 for row in chosen)
+    same_in_python(
+        json.loads(first.out), choose_mapping("cartpole-dqn", batch_size=32, results=str(tmp_path))
+    )
+
+
+def same_in_python(rows: list[dict[str, Any]], choice: MappingAnswer) -> None:
+    """The choice of `placerl.map` is that of the command's rows: mapping, rate, interval and runner-up."""
+    found = [row for row in rows if row["suite"] == "prediction" and row["value"]]
+    strategies = {row["backend"] for row in found if row["details"]["chosen"]}
+    assert choice.strategy == (DEFAULT_STRATEGY if DEFAULT_STRATEGY in strategies else found[0]["backend"])
+    own = sorted(
+        (row for row in found if row["backend"] == choice.strategy),
+        key=lambda row: (not row["details"]["chosen"], -row["value"]),
+    )
+    best, second, *_ = own
+    for rate, row in ((choice, best), (choice.runner_up, second)):
+        assert rate is not None
+        assert (rate.mapping, rate.gps) == (row["device"], row["value"])
+        assert (rate.low_gps, rate.high_gps) == (row["low"], row["high"])
+
+
+@pytest.mark.parametrize("workload", ["cartpole-ddpg", "cartpole-dqn"])
+def test_the_answer_for_another_platform_is_the_same_in_python(
+    placerl: Placerl, tmp_path: Path, workload: str
+) -> None:
+    asked = (workload, "--batch-size", "32", "--platform", "map-tpds23")
+    choice = choose_mapping(workload, batch_size=32, platform="map-tpds23", results=tmp_path / "results")
+    same_in_python(json.loads(placerl("map", *asked, "--json").out), choice)
+    shown = " ".join(placerl("map", *asked).out.split())
+    assert choice.lines
+    assert all(line in shown for line in choice.lines)
+    assert not (tmp_path / "results").exists()
 
 
 @pytest.mark.parametrize("command", ["profile", "map", "validate"])

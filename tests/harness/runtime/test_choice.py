@@ -84,6 +84,37 @@ def test_the_fastest_learner_and_replay_are_chosen_and_the_user_is_told_why(give
     )
 
 
+def test_the_choice_for_a_program_is_what_compose_takes_and_has_an_interval(given, capsys):
+    given(torch_learner=1e-3, native_learner=5e-3, flat_sum_tree=1e-5, native_sum_tree=2e-5)
+    mine = program.Program(Sides, FIRST, step, act, Settings(learning_starts=100))
+    found = mine.choose().answer()
+    training = composed()
+    assert Mapping.parse(found.mapping) == training.mapping == Mapping.parse("torch-flat-cpu")
+    (said,) = capsys.readouterr().err.splitlines()
+    assert str(found) == said.removeprefix("program: "), "the choice itself prints nothing"
+    assert found.strategy == "pearl24"
+    assert found.runner_up.mapping == "torch-native-cpu"
+    assert found.low_gps == found.gps == found.high_gps, "the given times have no interval"
+
+
+def test_the_interval_of_a_choice_has_the_slow_and_the_fast_ends_of_all_times(given, monkeypatch):
+    given()
+    exact = choice.measure
+
+    def within_a_quarter(cases, protocol):
+        found = exact(cases, protocol)
+        for timing in found.values():
+            timing.low_s, timing.high_s = 0.8 * timing.median_s, 1.25 * timing.median_s
+        return found
+
+    monkeypatch.setattr(choice, "measure", within_a_quarter)
+    found = program.Program(Sides, FIRST, step, act, Settings(learning_starts=100)).choose().answer()
+    for rate in (found, found.runner_up):
+        assert rate.low_gps < rate.gps < rate.high_gps
+        assert rate.gps / rate.low_gps == pytest.approx(1.25, rel=0.05)
+        assert rate.high_gps / rate.gps == pytest.approx(1.25, rel=0.05)
+
+
 def test_what_cannot_run_the_program_is_left_out_with_its_reason(given, capsys):
     given(torch_learner=None, native_learner=5e-3)
     training = composed()

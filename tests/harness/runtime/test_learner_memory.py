@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placerl.harness import workloads
-from placerl.harness.cli import common
 from placerl.harness.core.errors import UserError
 from placerl.harness.mapping import Mapping
+from placerl.harness.plan import predicting
 from placerl.harness.platforms.available_memory import NotEnoughMemory
 from placerl.harness.profile.cases import learners as profiled
 from placerl.harness.runtime import compose, learner_memory, native_threads
@@ -95,8 +95,8 @@ def test_nothing_that_builds_a_learner_builds_one_that_does_not_fit(
         lambda: learner_of(item, NATIVE, 32, seed),
         lambda: compose.check(item, NATIVE),
         lambda: native_threads.check(STRICT, item, NATIVE, 32),
-        lambda: common.loaded("cartpole-dqn", None),
-        lambda: common.loaded("cartpole-dqn", 32),
+        lambda: predicting.loaded("cartpole-dqn", None),
+        lambda: predicting.loaded("cartpole-dqn", 32),
     ):
         with pytest.raises(UserError, match=r"network\.hidden: found \[1024, 1024\]"):
             build()

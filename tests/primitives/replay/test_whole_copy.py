@@ -272,6 +272,6 @@ def test_unpickling_says_that_the_device_is_missing(monkeypatch: pytest.MonkeyPa
         "placerl.primitives.replay.device.opencl_backend.unavailable_reason", lambda: "no driver"
     )
     with pytest.raises(
-        RuntimeError, match=r"'opencl' of primitives\.replay\.device is not available: no driver"
+        RuntimeError, match=r"'opencl' of placerl\.primitives\.replay\.device is not available: no driver"
     ):
         pickle.loads(pickled)

@@ -445,7 +445,7 @@ def test_unpickling_says_that_the_backend_is_missing(monkeypatch: pytest.MonkeyP
     module = backend.load("placerl.primitives.sum_tree", "native")
     monkeypatch.setattr(module, "unavailable_reason", lambda: "not built")
     with pytest.raises(
-        backend.BackendUnavailableError, match=r"'native' of primitives\.sum_tree .*: not built"
+        backend.BackendUnavailableError, match=r"'native' of placerl\.primitives\.sum_tree .*: not built"
     ):
         pickle.loads(pickled)
 

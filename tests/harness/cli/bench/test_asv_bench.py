@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from placerl.harness.cli.bench import asv_bench, asv_check_bench
+from placerl.harness.core.errors import UserError
 from tests.harness.cli.command_line import Placerl
 
 SLOW = "primitives.Primitives.track_call('a/32', 'sample native')"
@@ -76,6 +77,24 @@ def test_a_tag_names_the_commit_under_which_asv_stores_its_times(tmp_path: Path)
     asv_check_bench._git(tmp_path, "commit", "--quiet", "--allow-empty", "-m", "first")
     asv_check_bench._git(tmp_path, "tag", "-a", "v1", "-m", "annotated")
     assert asv_bench._whole(tmp_path, "v1") == asv_check_bench._git(tmp_path, "rev-parse", "HEAD")
+
+
+def test_a_commit_before_the_package_had_its_name_is_refused(tmp_path: Path) -> None:
+    asv_check_bench._git(tmp_path, "init", "--quiet")
+    asv_check_bench._git(tmp_path, "commit", "--quiet", "--allow-empty", "-m", "without the package")
+    (tmp_path / asv_bench.PACKAGE).parent.mkdir(parents=True)
+    (tmp_path / asv_bench.PACKAGE).touch()
+    asv_check_bench._git(tmp_path, "add", asv_bench.PACKAGE)
+    asv_check_bench._git(tmp_path, "commit", "--quiet", "-m", "with the package")
+    asv_bench.check_commits(tmp_path, "HEAD", "HEAD")
+    with pytest.raises(UserError, match=r"commit: found 'HEAD\^'; allowed: a commit that has src/placerl/"):
+        asv_bench.check_commits(tmp_path, "HEAD^", "HEAD")
+    with pytest.raises(UserError, match="commit: found 'gone'; allowed: a commit of the repository"):
+        asv_bench.check_commits(tmp_path, "HEAD", "gone")
+
+
+def test_the_benchmarks_can_run_on_this_commit() -> None:
+    assert (Path(__file__).parents[4] / asv_bench.PACKAGE).is_file()
 
 
 Compare = Callable[..., dict[str, float]]

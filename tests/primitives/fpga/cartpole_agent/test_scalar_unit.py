@@ -7,14 +7,14 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.cartpole_agent import golden, program
-from placerl.primitives.fpga.cartpole_agent.scalar_unit import CYCLES, Program, ScalarUnit
+from placerl.primitives.fpga.cartpole_agent.scalar_unit import CYCLES, ScalarProgram, ScalarUnit
 from placerl.primitives.fpga.cartpole_agent.settings import STATE_FRACTION
 from placerl.primitives.fpga.simulation.base import Simulation
 
 TOTAL_BITS = 28
 
 
-def run(unit: Simulation, task: Program, draws: list[int] | None = None) -> None:
+def run(unit: Simulation, task: ScalarProgram, draws: list[int] | None = None) -> None:
     """Run a program until it is done, with a random number for each time that it draws one."""
     draws = list(draws or [])
     unit.write("program", int(task))
@@ -40,7 +40,7 @@ def test_programs_give_the_golden_models_bits() -> None:
     for _ in range(3):
         random = [int(each) for each in rng.integers(0, 1 << STATE_FRACTION, 4)]
         unit.write("random", random[0])
-        run(unit, Program.RESET, [*random[1:], 0])
+        run(unit, ScalarProgram.RESET, [*random[1:], 0])
         wanted = np.array(
             [
                 golden.execute([instruction], {"random": np.array(drawn)})[instruction.target]
@@ -51,7 +51,7 @@ def test_programs_give_the_golden_models_bits() -> None:
         for _ in range(6):
             right = int(rng.integers(0, 2))
             unit.write("right", right)
-            run(unit, Program.STEP)
+            run(unit, ScalarProgram.STEP)
             wanted = golden.environment_step(wanted, np.array([right]))
             np.testing.assert_array_equal(state_of(unit), wanted)
 
@@ -62,6 +62,6 @@ def test_prefix_sums_are_the_golden_models(total: int, random: int) -> None:
     unit = simulation.interpreted(ScalarUnit(total_bits=TOTAL_BITS))
     unit.write("total", total)
     unit.write("random", random)
-    run(unit, Program.SAMPLE, [5])
+    run(unit, ScalarProgram.SAMPLE, [5])
     wanted = golden.execute(program.SAMPLE, {"random": np.array(random), "total": np.array(total)})["t"]
     assert unit.read("result") == wanted

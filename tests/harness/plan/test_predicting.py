@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from placerl.harness import workloads
-from placerl.harness.cli import common
 from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
 from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.measure import control_groups
 from placerl.harness.measure.noise import Noise
-from placerl.harness.plan import plan, tiers
+from placerl.harness.plan import plan, predicting, tiers
 from placerl.harness.platforms import this_machine
 from placerl.harness.store.store import Run, Store
 from placerl.harness.workloads import Workload
@@ -60,7 +59,7 @@ def test_a_prediction_without_a_choice_is_made_again_and_returned_alone(
     profile.store(run, [profile.failure(RuntimeError("killed"))])
     prediction.store(run, [NO_CHOICE])
     for _ in range(2):
-        (choice,) = common.predicted(run, CARTPOLE, 32, QUICK)
+        (choice,) = predicting.predicted(run, CARTPOLE, 32, QUICK)
         assert choice.details.keys() - CHOICE.details.keys() == {"conditions"}
         assert replace(choice, details=CHOICE.details) == CHOICE
         assert [name for name in run.cells() if not name.startswith("memory/")] == [
@@ -95,7 +94,7 @@ def test_a_run_begins_with_a_line_for_what_takes_cores_away(
     noise = Noise(score, score, 1.0, 1.0, 0.8, 0.0, 1.0, None)
     monkeypatch.setattr(this_machine, "measure_noise", lambda cores: noise)
     monkeypatch.setattr(this_machine, "_memory_links", lambda: [])
-    record = common.begin(tmp_path, QUICK).record
+    record = predicting.begin(tmp_path, QUICK).record
     captured = capsys.readouterr()
     assert captured.out == ""
     lines = captured.err.splitlines()
@@ -127,4 +126,4 @@ def test_simulations_that_lacked_their_tools_are_made_and_shown_alone_once_these
     monkeypatch.setattr(plan.toolchain, "unavailable_reason", lambda: "")
     monkeypatch.setattr(plan.simulated, "profile", lambda *_: [cycles, peak])
     plan.simulated_cell(CARTPOLE, 32, "fpga:u200").store(run, [lacking])
-    assert common.simulated(run, CARTPOLE, 32, "fpga:u200") == [cycles]
+    assert predicting.simulated(run, CARTPOLE, 32, "fpga:u200") == [cycles]

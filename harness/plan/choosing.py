@@ -1,0 +1,99 @@
+"""Chooses where the parts of a training run: `placerl.map`."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from placerl.harness import platforms
+from placerl.harness.core.errors import NotRunError, UserError
+from placerl.harness.mapping.answer import MappingAnswer, chosen_of
+from placerl.harness.plan.predicting import RESULTS, predictions
+from placerl.harness.runtime.program import Program
+
+_TIER = "quick"
+_OPTION = re.compile(r"--([a-z][a-z-]*)")
+
+
+def choose_mapping(
+    workload: str | Path | Program,
+    *,
+    batch_size: int | None = None,
+    platform: str | Path = platforms.THIS_MACHINE,
+    device: str | None = None,
+    precisions: Sequence[str] = (),
+    tier: str = _TIER,
+    results: str | Path = RESULTS,
+) -> MappingAnswer:
+    """Choose the devices that run learner, replay management and storage, and predict the rate of the training.
+
+    For a workload the answer is that of the command `placerl map` with the same options: times of its parts that the
+    store of `results` does not hold are measured, for some minutes, and stored. A program is timed for some seconds,
+    and nothing is stored; PRL's composer chooses, as where `placerl.compose` is given no mapping.
+
+        >>> import placerl
+        >>> choice = placerl.map("cartpole-ddpg", batch_size=32, platform="map-tpds23")
+        >>> choice.mapping, choice.runner_up.mapping
+        ('fpga-fpga-fpga', 'fpga-fpga-cpu')
+
+    Args:
+        workload: a shipped workload's name, the path of a TOML file, or a program.
+        batch_size: transitions per gradient step; None: the workload's own.
+        platform: a platform's name, or the path of a TOML file. Other machines are modelled from published numbers.
+        device: name of a simulated device that is added to this machine, such as "fpga:u200"; None: none is.
+        precisions: number formats in which learners are timed as well as in float32, such as "fixed32".
+        tier: how much is measured: "quick", "standard" or "full".
+        results: folder of the store.
+
+    Returns:
+        The mapping as text, its predicted rate in gradient steps per second with the interval, and the runner-up.
+
+    Raises:
+        UserError: there is no such workload, platform, device, precision or tier, two of them exclude each other, or a
+            program is given any of them, or cannot be trained.
+        NotRunError: no strategy chose a mapping; the message says what each needs.
+    """
+    if isinstance(workload, Program):
+        given = {
+            "batch_size": (batch_size, None),
+            "platform": (platform, platforms.THIS_MACHINE),
+            "device": (device, None),
+            "precisions": (tuple(precisions), ()),
+            "tier": (tier, _TIER),
+            "results": (results, RESULTS),
+        }
+        for name, (value, default) in given.items():
+            if value != default:
+                raise UserError("map", name, repr(value), "none with a Program, which is timed here as it is")
+        return workload.choose().answer()
+    try:
+        made = predictions(
+            str(workload),
+            batch_size,
+            platform=str(platform),
+            device=device,
+            precisions=precisions,
+            tier=tier,
+            results=Path(results),
+        )
+    except UserError as error:
+        raise _of_python(error) from None
+    found = chosen_of(made.rows, made.elsewhere)
+    if found is None:
+        needs = "; ".join(f"{row.backend}: {row.reason}" for row in made.rows if row.reason)
+        raise NotRunError(f"{made.workload.name}: no mapping was chosen: {needs}")
+    return found
+
+
+def _of_python(error: UserError) -> UserError:
+    """Return an error about an option of the command line as one about the argument of the same name."""
+    if error.source != "command line" and not error.source.startswith("--"):
+        return error
+    field, found, allowed = (
+        _OPTION.sub(_argument, text) for text in (error.field, error.found, error.allowed)
+    )
+    return UserError("map", field, found, allowed)
+
+
+def _argument(option: re.Match[str]) -> str:
+    name = option[1].replace("-", "_")
+    return "precisions" if name == "precision" else name

@@ -1,0 +1,254 @@
+"""Predicts the throughput of a workload's mappings; times that the store does not hold are measured first.
+
+`placerl map` and `placerl.map` both answer from `predictions`.
+"""
+
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from placerl.harness import platforms, workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import bar, silent
+from placerl.harness.core.revision import STORE_NAME, revision
+from placerl.harness.core.suites import Suite
+from placerl.harness.mapping import absent_platforms
+from placerl.harness.measure.conditions import quota_warning
+from placerl.harness.plan import plan, tiers
+from placerl.harness.plan.tiers import Tier
+from placerl.harness.platforms import this_machine
+from placerl.harness.profile import simulated as simulated_profile
+from placerl.harness.runtime.learner_memory import check_learner
+from placerl.harness.store.peak_memory import recorded
+from placerl.harness.store.store import Measurement, Run, Store
+from placerl.primitives.quantization.precision import FLOAT_32, NAMES
+
+RESULTS = Path("results")
+"""Folder of the store, if no other is given."""
+OTHER_PRECISIONS = NAMES[1:]
+
+
+def store_path(results: Path) -> Path:
+    """Return the path of the store, a database of SQLite, in a folder of results."""
+    return results / STORE_NAME
+
+
+def begin(results: Path, tier: Tier, fresh: bool = False) -> Run:
+    """Open the store, a database of results, and begin a run, or resume the last one.
+
+    A run is the part of the store with the rows of one machine, revision of the code and tier. If the machine is not
+    quiet, or a CPU quota limits this process, a line on standard error says so.
+
+    Args:
+        results: folder of the store.
+        tier: says how much is measured.
+        fresh: whether to begin a new run in any case.
+    """
+    store = Store.open(store_path(results))
+    machine = this_machine.describe()
+    for line in (quota_warning(), machine.noise.warning() if machine.noise else ""):
+        if line:
+            print(line, file=sys.stderr)
+    return store.begin_run(tier.name, revision(), machine.to_json(), fresh=fresh)
+
+
+def loaded(name: str, batch_size: int | None) -> workloads.Workload:
+    """Return a workload, with another batch size if one is requested.
+
+    If the workload comes from a file of the user, a hash of its fields is added to its name: the file may change, and
+    rows that were stored for an earlier version must not be used for the new one.
+
+    Args:
+        name: a shipped workload's name, or the path of a TOML file.
+        batch_size: items per gradient step; None: the workload's own.
+
+    Raises:
+        UserError: there is no such workload, a field of it is wrong, or its learner does not fit this machine's memory.
+    """
+    item = workloads.load(name)
+    if name not in workloads.names():
+        digest = hashlib.sha256(json.dumps(item.tables(), sort_keys=True).encode()).hexdigest()[:8]
+        item = workloads.override(item, "name", f"{item.name[:55]}-{digest}", name)
+    if batch_size is not None:
+        item = workloads.with_batch_size(item, batch_size, "--batch-size")
+    check_learner(item, item.training.batch_size)
+    return item
+
+
+def asked_precisions(names: Sequence[str] | None, device: str | None = None) -> tuple[str, ...]:
+    """Return the precisions that `--precision` requests, without float32, which is always measured.
+
+    Each is returned once, in the order of `OTHER_PRECISIONS`.
+
+    Args:
+        names: the names given on the command line.
+        device: name of a simulated device, which computes only in float32; None: there is none.
+
+    Raises:
+        UserError: there is no such precision, or it is requested together with a simulated device.
+    """
+    for name in names or ():
+        if name not in NAMES:
+            raise UserError("command line", "--precision", name or "nothing", ", ".join(NAMES))
+    found = tuple(name for name in OTHER_PRECISIONS if name in (names or ()))
+    if found and device is not None:
+        raise UserError("command line", "--precision", ", ".join(found), f"{FLOAT_32} with --device {device}")
+    return found
+
+
+def profiled(
+    run: Run, item: workloads.Workload, batch_size: int, tier: Tier, precisions: Sequence[str] = ()
+) -> list[Measurement]:
+    """Return the times of a workload's primitives on every backend; measure them first if the run does not hold them.
+
+    Args:
+        run: the part of the store that holds and gets the rows.
+        item: the workload.
+        batch_size: items per call.
+        tier: gives the time to spend.
+        precisions: number formats in which learners are timed as well as in float32.
+    """
+    cell = plan.profile_cell(item, batch_size, tier, precisions)
+    if cell.due(run):
+        with bar(cell.key) as report, recorded(run):
+            plan.measure_now(run, cell, report)
+    if precisions:
+        return cell.rows(run)
+    return run.measurements(suite=Suite.PROFILE, workload=item.name, batch_size=batch_size)
+
+
+def simulated(run: Run, item: workloads.Workload, batch_size: int, device: str) -> list[Measurement]:
+    """Return the times of a workload's primitives on a simulated device; simulate them first if they are not stored.
+
+    Args:
+        run: the part of the store that holds and gets the rows.
+        item: the workload.
+        batch_size: items per call.
+        device: name of the simulated device, such as "fpga:u200".
+    """
+    cell = plan.simulated_cell(item, batch_size, device)
+    if cell.due(run):
+        with bar(cell.key) as report, recorded(run):
+            plan.measure_now(run, cell, report)
+    return [row for row in cell.rows(run) if row.suite == simulated_profile.SUITE]
+
+
+def predicted_with(
+    run: Run, item: workloads.Workload, batch_size: int, tier: Tier, device: str
+) -> list[Measurement]:
+    """Return the throughputs that are predicted for a workload if a simulated device is added to this machine.
+
+    Each mapping strategy assigns the parts of a training to devices, and predicts the throughput of the assignments.
+    Times of primitives that are not stored yet are measured or simulated first.
+
+    Args:
+        run: the part of the store that holds and gets the rows.
+        item: the workload.
+        batch_size: transitions per gradient step.
+        tier: gives the time to spend on measurements.
+        device: name of the simulated device, such as "fpga:u200".
+    """
+    profiled(run, item, batch_size, tier)
+    simulated(run, item, batch_size, device)
+    cell = plan.simulated_prediction_cell(item, batch_size, device)
+    if cell.due(run):
+        plan.measure_now(run, cell, silent)
+    return cell.rows(run)
+
+
+def predicted(
+    run: Run, item: workloads.Workload, batch_size: int, tier: Tier, precisions: Sequence[str] = ()
+) -> list[Measurement]:
+    """Return the throughputs that are predicted for a workload on this machine, from times of its primitives.
+
+    Each mapping strategy assigns the parts of a training to devices, and predicts the throughput of the assignments.
+    Times that are not stored yet are measured first.
+
+    Args:
+        run: the part of the store that holds and gets the rows.
+        item: the workload.
+        batch_size: transitions per gradient step.
+        tier: gives the time to spend on measurements.
+        precisions: number formats in which learners are timed as well as in float32.
+    """
+    profiled(run, item, batch_size, tier, precisions)
+    cell = plan.prediction_cell(item, batch_size, precisions)
+    if cell.due(run):
+        plan.measure_now(run, cell, silent)
+    return cell.rows(run)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The predicted throughputs of one workload and batch size.
+
+    Attributes:
+        workload: the workload, with the batch size that was asked for.
+        inputs: modelled times of its primitives; empty for this machine, whose times are rows of suite `profile`.
+        rows: predictions of every strategy, of suite `prediction`.
+        elsewhere: predictions for the same workload at other batch sizes, where there are any.
+    """
+
+    workload: workloads.Workload
+    inputs: list[Measurement]
+    rows: list[Measurement]
+    elsewhere: list[Measurement]
+
+
+def predictions(
+    name: str,
+    batch_size: int | None = None,
+    *,
+    platform: str = platforms.THIS_MACHINE,
+    device: str | None = None,
+    precisions: Sequence[str] = (),
+    tier: str = "quick",
+    results: Path = RESULTS,
+    other_sizes: bool = True,
+) -> Predictions:
+    """Return the predictions of every strategy for a workload. The arguments are the options of `placerl map`.
+
+    Args:
+        name: a shipped workload's name, or the path of a TOML file.
+        batch_size: transitions per gradient step; None: the workload's own.
+        platform: a platform's name, or the path of a TOML file. Other machines are modelled from published numbers.
+        device: name of a simulated device that is added to this machine, such as "fpga:u200"; None: none is.
+        precisions: number formats in which learners are timed as well as in float32.
+        tier: name of the tier, which gives the time to spend on measurements.
+        results: folder of the store.
+        other_sizes: whether another platform's times are modelled at other batch sizes, too.
+
+    Raises:
+        UserError: there is no such workload, platform, device, precision or tier, two of them exclude each other, or
+            the platform lacks a number that a prediction needs.
+    """
+    item, time_to_spend = loaded(name, batch_size), tiers.tier(tier)
+    size = item.training.batch_size
+    others = asked_precisions(precisions, device)
+    if others and platform != platforms.THIS_MACHINE:
+        allowed = f"{FLOAT_32} with another --platform, whose times are modelled"
+        raise UserError("command line", "--precision", ", ".join(others), allowed)
+    inputs: list[Measurement] = []
+    elsewhere: list[Measurement] = []
+    if device is not None:
+        simulated_profile.checked_device(device)
+        if platform != platforms.THIS_MACHINE:
+            raise UserError("command line", "--device", device, "none with another --platform")
+        with closing(begin(results, time_to_spend)) as run:
+            rows = predicted_with(run, item, size, time_to_spend, device)
+    elif platform == platforms.THIS_MACHINE:
+        with closing(begin(results, time_to_spend)) as run:
+            rows = predicted(run, item, size, time_to_spend, others)
+            if not others:
+                elsewhere = run.measurements(suite=Suite.PREDICTION, workload=item.name)
+    else:
+        modelled = platforms.load(platform)
+        inputs, rows = absent_platforms.predictions(item, size, modelled)
+        for other in set(item.training.batch_sizes) - {size} if other_sizes else ():
+            with suppress(UserError):  # a platform of published tables has some batch sizes alone
+                elsewhere += absent_platforms.predictions(item, other, modelled)[1]
+    return Predictions(item, inputs, rows, elsewhere)
