@@ -25,6 +25,7 @@ ROOMS = (
     "compare",
     "runtime",
     "mapping",
+    "loop",
     "store",
     "platforms",
     "workloads",

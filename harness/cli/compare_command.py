@@ -23,11 +23,11 @@ from placerl.harness.compare.parts import judged_parts
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import bar
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.loop.schedule import is_on_policy
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import plan, tiers
 from placerl.harness.plan.predicting import RESULTS, begin, loaded, predicted
 from placerl.harness.runtime import compose, time_provenance
-from placerl.harness.runtime.options import is_on_policy
 from placerl.harness.store.peak_memory import recorded
 from placerl.harness.store.store import Measurement
 from placerl.harness.workloads import Workload

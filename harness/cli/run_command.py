@@ -20,6 +20,7 @@ from placerl.harness.cli.common import (
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import bar
 from placerl.harness.core.row import Interrupted, Measurement
+from placerl.harness.loop.schedule import Fusion, InitialPriorities, Schedule
 from placerl.harness.mapping import Loop, Mapping, predict
 from placerl.harness.mapping.metrics import experiences_per_s
 from placerl.harness.plan import plan, tiers
@@ -28,7 +29,6 @@ from placerl.harness.runtime import check_options, loops
 from placerl.harness.runtime.evaluation import EPISODES
 from placerl.harness.runtime.learners.creation import DELAY, check_delay
 from placerl.harness.runtime.measured_run import Extent
-from placerl.harness.runtime.options import Fusion, InitialPriorities, Options
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.peak_memory import recorded
 
@@ -48,7 +48,7 @@ _LEARNT = frozenset(
 )
 """Quantities that are printed as sentences below the table of rates."""
 _ON_CLUSTER = ("actors", "processes", "learners")
-"""Options that a training over Ray actors supports, of those of a training on this machine."""
+"""Schedule that a training over Ray actors supports, of those of a training on this machine."""
 MOST_S, MOST_STEPS = 10**7, 10**12
 """Upper limits of a run: far more than anybody waits for, and finite."""
 MOST_SEED = 2**32 - 1
@@ -213,11 +213,11 @@ def run(  # noqa: PLR0913 (a command: its options)
     That is the return at the end (greedy episodes), the best while training, and after how many environment steps and
     seconds the task's threshold was reached.
 
-    Options that the machine or the workload does not support are refused before anything starts. If a
+    Schedule that the machine or the workload does not support are refused before anything starts. If a
     thread or process of the training fails, what was measured until then is stored, and the exit status is 1; likewise
     after Ctrl-C, with exit status 130.
     """
-    options = Options(
+    schedule = Schedule(
         actors=actors,
         threads=threads,
         streams=streams,
@@ -239,30 +239,30 @@ def run(  # noqa: PLR0913 (a command: its options)
     )
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     size = item.training.batch_size
-    asked, chosen = options.applied(item), None if mapping is None else Mapping.parse(mapping)
+    asked, chosen = schedule.applied(item), None if mapping is None else Mapping.parse(mapping)
     extent = _extent(seconds, steps)
     if ray is not None and loop is not None:
         raise UserError("command line", "--loop", loop, "nothing with --ray")
-    on_cluster = _on_cluster(ray, options, shards, place)
+    on_cluster = _on_cluster(ray, schedule, shards, place)
 
     def checked(mapping: Mapping) -> Cell:
         """Return the cell to run; if the mapping is given, everything is checked before anything is written."""
         if on_cluster:
             return on_cluster.cell(asked, mapping, size, seed, extent)
-        under = options if loop is None else loops.under(loop, options, asked, mapping, size)
+        under = schedule if loop is None else loops.under(loop, schedule, asked, mapping, size)
         check_options.check(under, asked, mapping, size)
         if extent.steps is not None:
-            check_delay(mapping, options.delay, extent.steps)
+            check_delay(mapping, schedule.delay, extent.steps)
         return plan.run_cell(asked, size, seed, extent, mapping, under)
 
     cell = checked(chosen) if chosen else None
     if not chosen and not on_cluster and loop is None:  # before the seconds of a prediction
-        check_options.check_without_mapping(options, asked, size)
+        check_options.check_without_mapping(schedule, asked, size)
     opened = begin(results, tier)
     if chosen is None or cell is None:
         chosen = predict.chosen_mapping(predicted(opened, item, size, tier))
         cell = checked(chosen)
-    described = ", ".join(word for word in (str(chosen), loop and f"{loop} loop", str(options)) if word)
+    described = ", ".join(word for word in (str(chosen), loop and f"{loop} loop", str(schedule)) if word)
     title = f"{item.name}, batch size {size}, {described}"
     try:
         with bar(cell.key) as report, recorded(opened):
@@ -334,18 +334,18 @@ def _extent(seconds: float | None, steps: int | None) -> Extent:
     return Extent(steps=steps) if seconds is None else Extent(seconds, steps)
 
 
-def _on_cluster(address: str | None, options: Options, shards: int | None, place: str) -> "Asked | None":
+def _on_cluster(address: str | None, schedule: Schedule, shards: int | None, place: str) -> "Asked | None":
     """Return the requested cluster; UserError for options that a cluster does not support, or that need one."""
     if address is None:
         for name, found in (("--shards", shards), ("--place", place)):
             if found:
                 raise UserError("command line", name, found, "nothing without --ray")
         return None
-    for name, found in options.given().items():
+    for name, found in schedule.given().items():
         if name not in _ON_CLUSTER:
             raise UserError("command line", f"--{name.replace('_', '-')}", found, "nothing with --ray")
     with cluster_extra(address):
         from placerl.harness.cluster.run import Asked
         from placerl.harness.cluster.training import Size
-    actors = options.processes or options.actors or Size().actors
-    return Asked(address, Size(actors, shards or 1, options.learners), place)
+    actors = schedule.processes or schedule.actors or Size().actors
+    return Asked(address, Size(actors, shards or 1, schedule.learners), place)

@@ -14,10 +14,10 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
+from placerl.harness.loop.schedule import Fusion
+from placerl.harness.loop.training_loop import not_overwritten
 from placerl.harness.mapping import Mapping as Placement
-from placerl.harness.mapping.loop import not_overwritten
 from placerl.harness.runtime import compose
-from placerl.harness.runtime.options import Fusion
 from placerl.harness.workloads import Workload
 from placerl.primitives.replay import PrioritizedReplay
 from placerl.primitives.replay.prioritized import importance_weights

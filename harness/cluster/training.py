@@ -40,10 +40,10 @@ from placerl.harness.cluster.placement import Placement
 from placerl.harness.cluster.roles import CallStats, EnvironmentActor, LearnerActor, ReplayShard
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime import compose
 from placerl.harness.runtime.actors.actor import Episode
-from placerl.harness.runtime.options import Fusion
 from placerl.harness.runtime.training import WARM_UP_GRADIENT_STEPS, Progress
 from placerl.harness.runtime.units.unit import UnitError
 from placerl.harness.workloads import Workload

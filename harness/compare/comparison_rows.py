@@ -13,10 +13,10 @@ from placerl.harness.compare.system import System
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Suite
+from placerl.harness.loop.schedule import is_on_policy
 from placerl.harness.measure import rows as summary_rows
 from placerl.harness.measure import statistics
 from placerl.harness.measure.statistics import Comparison
-from placerl.harness.runtime.options import is_on_policy
 from placerl.harness.workloads import Workload
 
 REPLAY_CALLS = ("insert", "sample", "update")

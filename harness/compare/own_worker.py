@@ -15,11 +15,11 @@ from typing import Any
 from placerl.harness import workloads
 from placerl.harness.compare.protocol import WorkerJob, WorkerResult
 from placerl.harness.core.errors import UserError
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime.native_iterations import NativeIterations
 from placerl.harness.runtime.native_threads import ThreadedTraining
 from placerl.harness.runtime.on_policy import OnPolicyTraining, start
-from placerl.harness.runtime.options import Options
 from placerl.harness.runtime.training import Training
 
 _VERSIONS = {
@@ -51,7 +51,7 @@ def _train(training: Trained, job: WorkerJob, mapping: str) -> dict[str, Any]:
 
 
 FLAGS = ("envpool", "native_environments", "threads_native")
-"""Options of the training that flags of the command set."""
+"""Schedule of the training that flags of the command set."""
 
 
 def _started(job: WorkerJob, mapping: str, flags: dict[str, Any]) -> Trained:
@@ -59,11 +59,11 @@ def _started(job: WorkerJob, mapping: str, flags: dict[str, Any]) -> Trained:
     item = workloads.from_tables(job.workload, "job")
     asked: dict[str, Any] = {"batch_size": job.batch_size, "seed": job.seed}
     if not flags.get("threads_native"):
-        return start(item, Mapping.parse(mapping), **asked, options=Options(threads=job.threads, **flags))
+        return start(item, Mapping.parse(mapping), **asked, schedule=Schedule(threads=job.threads, **flags))
     environments = item.training.actors
     actors = max((count for count in range(1, job.threads) if environments % count == 0), default=0)
     return ThreadedTraining(
-        item, Mapping.parse(mapping), **asked, options=Options(processes=actors, threads_native=True)
+        item, Mapping.parse(mapping), **asked, schedule=Schedule(processes=actors, threads_native=True)
     )
 
 

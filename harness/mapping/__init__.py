@@ -6,8 +6,9 @@ mapping, its predicted throughput and the terms of the prediction. `placerl map`
 `STRATEGIES`, `placerl validate` uses `VALIDATED`.
 """
 
+from placerl.harness.loop.schedule import Loop
 from placerl.harness.mapping import strategies
-from placerl.harness.mapping.base import Loop, Model, Platform, Prediction, Strategy
+from placerl.harness.mapping.base import Model, Platform, Prediction, Strategy
 from placerl.harness.mapping.exhaustive import Exhaustive
 from placerl.harness.mapping.problem import Problem
 from placerl.harness.mapping.strategies.composed_loop import NAMES

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from placerl.harness.core.row import Measurement
-from placerl.harness.mapping.base import Loop
+from placerl.harness.loop.schedule import Loop
 from placerl.harness.mapping.strategies.composed_loop import NAMES
 
 ANSWERING = NAMES[Loop.FUSED]

@@ -2,27 +2,13 @@
 
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Protocol
 
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.loop.schedule import Loop
 from placerl.harness.mapping.problem import Problem
 from placerl.harness.mapping.table import Cell, PerformanceTable
 from placerl.harness.mapping.target import Mapping
-
-
-class Loop(StrEnum):
-    """The order in which the parts of a training are called: strict, fused, overlapped or relaxed.
-
-    Strict: separate calls, one after another. Fused: the same order, but neighbouring parts on one device are one call.
-    Overlapped: fused, and the actors run at the same time as the rest (PRL 3.2). Relaxed: overlapped, and the replay
-    manager works at the same time as the learner (MAP V-A). A performance model describes one of these orders.
-    """
-
-    STRICT = "strict"  # every part is a separate call, one after another (D = 0, MAP II-A2)
-    FUSED = "fused"  # as strict, but neighbouring parts on one device are one call: the loop of `placerl run`
-    OVERLAPPED = "overlapped"  # fused, and the actors run at the same time as the rest (PRL 3.2)
-    RELAXED = "relaxed"  # overlapped, and the replay manager works at the same time as the learner (MAP V-A)
 
 
 class Platform(Protocol):

@@ -26,6 +26,7 @@ from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.statistics import FEWEST_SAMPLES
@@ -34,7 +35,6 @@ from placerl.harness.papers.cells import row_cell
 from placerl.harness.papers.charts import Panel
 from placerl.harness.papers.evidence import detail, rows_of
 from placerl.harness.papers.number import Number
-from placerl.harness.runtime.options import Options
 from placerl.harness.runtime.seed_order import last_fifth
 from placerl.harness.runtime.training import Training
 from placerl.harness.store.cell import Cell
@@ -51,7 +51,7 @@ class Curve:
 
     Attributes:
         name: name of the variant, which its stored measurements have as `backend`.
-        options: options of its trainings, as keyword arguments of `harness.runtime.options.Options`.
+        options: options of its trainings, as keyword arguments of `harness.loop.schedule.Schedule`.
     """
 
     name: str
@@ -115,7 +115,9 @@ def train(
     item = workloads.load(name)
     if experiment.actors is not None:
         item = workloads.override(item, "training.actors", experiment.actors, curve.name)
-    training = Training(item, Mapping.parse(experiment.mapping), seed=seed, options=Options(**curve.options))
+    training = Training(
+        item, Mapping.parse(experiment.mapping), seed=seed, schedule=Schedule(**curve.options)
+    )
     returns: list[list[float]] = []
     environment_steps: list[int] = []
     try:

@@ -18,6 +18,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.revision import CodeWatch
 from placerl.harness.core.row import Interrupted
 from placerl.harness.core.suites import Suite
+from placerl.harness.loop.schedule import STRICT, Schedule
 from placerl.harness.mapping import DEFAULT_STRATEGY, Mapping, predict
 from placerl.harness.measure.conditions import shared_conditions
 from placerl.harness.papers import Claim
@@ -26,7 +27,6 @@ from placerl.harness.plan.tiers import TIERS, Tier
 from placerl.harness.profile import machine_peaks, measured, simulated
 from placerl.harness.runtime import measured_run
 from placerl.harness.runtime.measured_run import Extent
-from placerl.harness.runtime.options import STRICT, Options
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.crash_marker import MAX_CRASHES, crash_marker
 from placerl.harness.store.peak_memory import CellPeak
@@ -218,7 +218,7 @@ def run_cell(
     seed: int,
     extent: Extent,
     mapping: Mapping | None = None,
-    options: Options = STRICT,
+    schedule: Schedule = STRICT,
 ) -> Cell:
     """Return the cell (a unit of work of a run) that trains a workload under a mapping.
 
@@ -233,14 +233,14 @@ def run_cell(
         seed: seed of everything random.
         extent: length of the training.
         mapping: the mapping; None: the one that the default strategy chooses from the run's predictions.
-        options: how the training loop runs.
+        schedule: how the training loop runs.
     """
 
     def measure(run: Run, report: Report) -> list[Measurement]:
         chosen = mapping or chosen_mapping(run, item, batch_size)
-        return measured_run.train(item, chosen, batch_size, seed, extent, report, options)
+        return measured_run.train(item, chosen, batch_size, seed, extent, report, schedule)
 
-    under = "".join(f"/{part}" for part in (mapping, options) if part and str(part))
+    under = "".join(f"/{part}" for part in (mapping, schedule) if part and str(part))
     key = f"run/{item.name}/{batch_size}/seed{seed}{under}"
 
     needs = () if mapping else (_prediction_key(item, batch_size),)

@@ -14,6 +14,7 @@ from placerl.harness.compare.parts import judged_parts
 from placerl.harness.core.provenance import Provenance, weakest
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Suite
+from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import DEFAULT_STRATEGY, VALIDATED, Loop
 from placerl.harness.papers.evidence import ERROR, detail, error_of, mapping_of, number, records, select
 from placerl.harness.papers.number import Number, merge_rows, ratio
@@ -25,7 +26,6 @@ from placerl.harness.report.rows.mappings import Choice, HeatMap, PredictedThrou
 from placerl.harness.report.rows.primitives import PrimitiveTime
 from placerl.harness.report.rows.runs import Change, Gap
 from placerl.harness.report.rows.trainings import TrainingCurve, TrainingResult
-from placerl.harness.runtime.options import Fusion
 from placerl.harness.store.diff import diff
 from placerl.harness.validate.plan import PRECISION_SUITE as PRECISION_VALIDATION
 from placerl.harness.validate.rows import HERE, WITH_SIMULATED

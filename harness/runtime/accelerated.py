@@ -22,12 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.loop.clock import HOST, LEARNER
+from placerl.harness.loop.schedule import STRICT, Schedule
+from placerl.harness.loop.virtual_time import Device, VirtualTime
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.base import Platform
-from placerl.harness.mapping.loop import HOST, LEARNER
-from placerl.harness.runtime.clock import Device, VirtualTime
 from placerl.harness.runtime.on_policy import OnPolicyTraining
-from placerl.harness.runtime.options import STRICT, Options
 from placerl.harness.workloads import Workload
 from placerl.primitives.algorithms.ppo import Rollout, advantages
 from placerl.primitives.algorithms.ppo_objective import PpoObjective
@@ -102,7 +102,7 @@ class AcceleratedTraining(OnPolicyTraining):
         workload: the workload to train.
         accelerator: the accelerator.
         platform: returns the platform that states the link between "cpu" and the accelerator.
-        batch_size, seed, options: as for `OnPolicyTraining`.
+        batch_size, seed, schedule: as for `OnPolicyTraining`.
         learner_mapping: mapping of the learner that computes the numbers.
 
     Attributes:
@@ -120,10 +120,10 @@ class AcceleratedTraining(OnPolicyTraining):
         *,
         batch_size: int | None = None,
         seed: int = 0,
-        options: Options = STRICT,
+        schedule: Schedule = STRICT,
         learner_mapping: Mapping = _HOSTS,
     ) -> None:
-        super().__init__(workload, learner_mapping, batch_size=batch_size, seed=seed, options=options)
+        super().__init__(workload, learner_mapping, batch_size=batch_size, seed=seed, schedule=schedule)
         try:
             self._connect(workload, accelerator, platform())
         except BaseException:

@@ -16,6 +16,7 @@ import torch
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.loop.schedule import STRICT, Schedule
 from placerl.harness.mapping import Entry, Mapping, PerformanceTable, Prediction, Problem, Target
 from placerl.harness.mapping.answer import MappingAnswer, PredictedRate
 from placerl.harness.mapping.candidates import REFERENCE, candidates
@@ -23,7 +24,6 @@ from placerl.harness.mapping.strategies.pearl24 import Pearl24
 from placerl.harness.measure.protocol import Case, Protocol, Timing, measure
 from placerl.harness.platforms import of_this_machine
 from placerl.harness.runtime.learners.creation import learner_of
-from placerl.harness.runtime.options import STRICT, Options
 from placerl.harness.workloads.custom_task import CustomTask
 from placerl.primitives import learner, sum_tree
 from placerl.primitives.learner import Learner
@@ -85,19 +85,19 @@ class MappingChoice:
         return f"{said}; the longest part of a step is {term}, {1e6 * seconds:,.1f} us"
 
 
-def choose(task: CustomTask, options: Options = STRICT) -> MappingChoice:
+def choose(task: CustomTask, schedule: Schedule = STRICT) -> MappingChoice:
     """Time every backend that runs the program, and return the mapping that PRL's composer chooses from the times.
 
     Args:
         task: the program's task.
-        options: how the mapping will be run. Learners are timed with the number of threads given here.
+        schedule: how the mapping will be run. Learners are timed with the number of threads given here.
 
     Raises:
         UserError: no learner or no sum tree runs the program.
     """
-    parts = (*_learners(task, options), *_trees(task), _gather(task))
+    parts = (*_learners(task, schedule), *_trees(task), _gather(task))
     cases = {(name, target): case for name, target, case in parts}
-    protocol = Protocol(rounds=ROUNDS, budget_s=BUDGET_S, fewest_rounds=5, threads=options.threads)
+    protocol = Protocol(rounds=ROUNDS, budget_s=BUDGET_S, fewest_rounds=5, threads=schedule.threads)
     timings = measure(cases.values(), protocol)
     batch_size = task.training.batch_size
     entries, left_out = [], {}
@@ -146,7 +146,7 @@ def _item_bytes(task: CustomTask) -> int:
     return sum(int(np.prod(one.shape)) * np.dtype(one.dtype).itemsize for one in columns)
 
 
-def _learners(task: CustomTask, options: Options) -> Iterator[tuple[str, Target, Case[Any]]]:
+def _learners(task: CustomTask, schedule: Schedule) -> Iterator[tuple[str, Target, Case[Any]]]:
     names = [one.name for one in learner.backends() if one.available and not one.simulated]
     targets = [Target(name) for name in names if name not in BESIDE]
     if torch.cuda.is_available():
@@ -155,7 +155,7 @@ def _learners(task: CustomTask, options: Options) -> Iterator[tuple[str, Target,
 
     def create(target: Target) -> Learner:
         seed = np.random.SeedSequence(0)
-        return learner_of(task, Mapping(target, NATIVE, CPU), batch_size, seed, options.threads)
+        return learner_of(task, Mapping(target, NATIVE, CPU), batch_size, seed, schedule.threads)
 
     def batch(made: Learner, rng: np.random.Generator) -> dict[str, np.ndarray]:
         return {

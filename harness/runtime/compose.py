@@ -14,14 +14,14 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.environments import env_pool, native_pool
 from placerl.harness.environments.env_pool import EnvironmentPool
 from placerl.harness.environments.native_pool import NativePool
+from placerl.harness.loop.schedule import STRICT, Fusion, InitialPriorities, Schedule
+from placerl.harness.loop.training_loop import TD_ERROR
 from placerl.harness.mapping import Mapping, Target
-from placerl.harness.mapping.loop import TD_ERROR
 from placerl.harness.runtime import simulated_tree, time_provenance
 from placerl.harness.runtime.actors.in_process import Actors, InlineActors, ThreadActors
 from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool
 from placerl.harness.runtime.learner_memory import check_learner
 from placerl.harness.runtime.learners.creation import created, learner_of, precision_of
-from placerl.harness.runtime.options import STRICT, Fusion, InitialPriorities, Options
 from placerl.harness.runtime.timed_storage import FetchedStorage, TimedDeviceStorage, TimedStorage
 from placerl.harness.workloads import custom_task
 from placerl.harness.workloads.custom_task import CustomTask
@@ -101,7 +101,7 @@ def compose(
     batch_size: int,
     seed: int,
     local_storage: int,
-    options: Options = STRICT,
+    schedule: Schedule = STRICT,
 ) -> Parts:
     """Create the parts of a training: the plan of its actors, and its storage, replay and learner.
 
@@ -111,26 +111,26 @@ def compose(
         batch_size: transitions per gradient step.
         seed: seed of all random numbers; each part has its own stream.
         local_storage: vector steps that fit the actor's local storage.
-        options: how the mapping is run. Used here are the batches sampled ahead, fusion, EnvPool, native environments,
+        schedule: how the mapping is run. Used here are the batches sampled ahead, fusion, EnvPool, native environments,
             and threads and delay of the learner.
 
     Raises:
         UserError: the mapping names a backend or device that does not exist here or cannot be fused as requested, or
             the workload and the batch size are not compatible.
     """
-    ahead = options.ahead(workload)
+    ahead = schedule.ahead(workload)
     check_batches(workload, batch_size, ahead)
-    fusion = chosen_fusion(workload, mapping, ahead, options)
+    fusion = chosen_fusion(workload, mapping, ahead, schedule)
     algorithm = algorithm_of(workload)
-    check_initial_priorities(workload, mapping, options)
+    check_initial_priorities(workload, mapping, schedule)
     if "weight" not in algorithm.columns(1):
         allowed = "an algorithm that learns from a replay"
         raise UserError(workload.name, "algorithm.name", f"{algorithm.name!r}, which is on-policy", allowed)
     environment_seed, exploration_seed, sampling_seed, learner_seed = np.random.SeedSequence(seed).spawn(4)
     storage = storage_of(workload, mapping)
     replay = replay_of(workload, mapping, storage, fusion, batch_size)
-    own = options.threads, options.delay, options.streams
-    by_actor = options.initial_priorities is InitialPriorities.ACTOR
+    own = schedule.threads, schedule.delay, schedule.streams
+    by_actor = schedule.initial_priorities is InitialPriorities.ACTOR
     trainee = learner_of(workload, mapping, batch_size, learner_seed, *own, evaluating=by_actor)
     priorities = {TD_ERROR: FieldSpec((), np.float32)} if by_actor else {}
     return Parts(
@@ -140,15 +140,15 @@ def compose(
             exploration_seed,
             {**storage.fields, **priorities},
             local_storage,
-            envpool=options.envpool,
-            native=options.native_environments,
+            envpool=schedule.envpool,
+            native=schedule.native_environments,
         ),
         storage=storage,
         replay=replay,
         learner=trainee,
         rng=np.random.default_rng(sampling_seed),
         fusion=fusion,
-        steps=steps_of(replay, trainee, ahead, options.replay_beside) if fusion is Fusion.STEP else None,
+        steps=steps_of(replay, trainee, ahead, schedule.replay_beside) if fusion is Fusion.STEP else None,
     )
 
 
@@ -181,15 +181,15 @@ def check_batches(workload: Task, batch_size: int, presampled_batches: int) -> N
         raise UserError(workload.name, "batch_size", batch_size, f"1 to replay.capacity, {capacity}")
 
 
-def check_initial_priorities(workload: Task, mapping: Mapping, options: Options) -> None:
+def check_initial_priorities(workload: Task, mapping: Mapping, schedule: Schedule) -> None:
     """Raise UserError if actors are to compute initial priorities, but the replay or the algorithm does not allow it.
 
     Args:
         workload: gives the replay and the algorithm.
         mapping: gives the learner's precision; actors of a fixed-point learner compute actions only.
-        options: hold the requested initial priorities.
+        schedule: hold the requested initial priorities.
     """
-    if options.initial_priorities is InitialPriorities.MAX:
+    if schedule.initial_priorities is InitialPriorities.MAX:
         return
     algorithm, name = algorithm_of(workload), "initial_priorities"
     if not workload.replay.prioritized:
@@ -211,20 +211,20 @@ def check_initial_priorities(workload: Task, mapping: Mapping, options: Options)
         )
 
 
-def chosen_fusion(workload: Task, mapping: Mapping, presampled_batches: int, options: Options) -> Fusion:
+def chosen_fusion(workload: Task, mapping: Mapping, presampled_batches: int, schedule: Schedule) -> Fusion:
     """Return which calls are joined into one native call: as requested, or by default as many as the mapping allows.
 
     Args:
         workload: the task that is trained.
         mapping: backend and device of learner, replay management and storage.
         presampled_batches: D, batches sampled ahead.
-        options: hold the requested fusion, if any.
+        schedule: hold the requested fusion, if any.
 
     Raises:
         UserError: the mapping does not allow the requested fusion.
     """
-    possible = fusions(workload, mapping, presampled_batches, options.replay_beside)
-    chosen = possible[-1] if options.fusion is None else options.fusion
+    possible = fusions(workload, mapping, presampled_batches, schedule.replay_beside)
+    chosen = possible[-1] if schedule.fusion is None else schedule.fusion
     if chosen not in possible:
         raise UserError(mapping, "fusion", chosen, ", ".join(possible))
     return chosen

@@ -4,16 +4,15 @@ from dataclasses import replace
 from typing import Any
 
 from placerl.harness.core.errors import UserError
-from placerl.harness.mapping.base import Loop
+from placerl.harness.loop.schedule import Fusion, Loop, Schedule, is_on_policy
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.target import Mapping
 from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.runtime import compose
-from placerl.harness.runtime.options import Fusion, Options, is_on_policy
 from placerl.harness.workloads import Workload
 
 
-def under(loop: Loop, options: Options, item: Workload, mapping: Mapping, batch_size: int) -> Options:
+def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping, batch_size: int) -> Schedule:
     """Return the options with which a mapping runs in a given loop, the order in which its parts are called.
 
     | loop | gradient steps | actors | replay manager |
@@ -31,7 +30,7 @@ def under(loop: Loop, options: Options, item: Workload, mapping: Mapping, batch_
 
     Args:
         loop: the order of calls, "strict", "fused", "overlapped" or "relaxed".
-        options: requested options; those that the loop does not determine are kept.
+        schedule: requested options; those that the loop does not determine are kept.
         item: the workload, with the requested number of actors.
         mapping: backend and device of learner, replay management and storage.
         batch_size: transitions per gradient step.
@@ -41,7 +40,7 @@ def under(loop: Loop, options: Options, item: Workload, mapping: Mapping, batch_
     """
     if is_on_policy(item):
         if loop is Loop.FUSED:
-            return options
+            return schedule
         raise UserError(item.name, "--loop", loop, f"{Loop.FUSED} for an algorithm without a replay")
     by_loop: dict[Loop, dict[str, Any]] = {
         Loop.STRICT: {"fusion": Fusion.NONE, "presampled_batches": 0, "overlap": 0},
@@ -50,20 +49,20 @@ def under(loop: Loop, options: Options, item: Workload, mapping: Mapping, batch_
         Loop.RELAXED: {},
     }
     for name, allowed in by_loop[loop].items():
-        if (found := options.given().get(name)) not in (None, allowed):
+        if (found := schedule.given().get(name)) not in (None, allowed):
             raise UserError("command line", name, found, f"{allowed} in the {loop} loop")
-    if options.replay_beside and loop is not Loop.RELAXED:
+    if schedule.replay_beside and loop is not Loop.RELAXED:
         raise UserError("command line", "replay_beside", True, f"nothing in the {loop} loop")
-    made = replace(options, fusion=Fusion.NONE) if loop is Loop.STRICT else options
+    made = replace(schedule, fusion=Fusion.NONE) if loop is Loop.STRICT else schedule
     if loop in (Loop.STRICT, Loop.FUSED):
         return replace(made, presampled_batches=0)
     problem, simulated = problem_of(item, batch_size), compose.is_simulated(mapping)
-    if options.processes is None and not simulated:
-        busy = options.threads + options.learners - 1 + (loop is Loop.RELAXED)
+    if schedule.processes is None and not simulated:
+        busy = schedule.threads + schedule.learners - 1 + (loop is Loop.RELAXED)
         made = replace(made, processes=min(item.training.actors, max(1, len(usable_cores()) - busy)))
-    if not options.overlap:
+    if not schedule.overlap:
         made = replace(made, overlap=problem.overlapped_rounds(simulated) * problem.round_gradient_steps)
     if loop is Loop.OVERLAPPED:
         return replace(made, presampled_batches=0)
-    ahead = problem.ahead if options.presampled_batches is None else options.presampled_batches
+    ahead = problem.ahead if schedule.presampled_batches is None else schedule.presampled_batches
     return replace(made, presampled_batches=ahead, replay_beside=True)

@@ -11,6 +11,7 @@ from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Interrupted, Measurement
 from placerl.harness.core.suites import Suite
+from placerl.harness.loop.schedule import STRICT, Fusion, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.assignments import Assignment
 from placerl.harness.mapping.metrics import per_watt
@@ -23,7 +24,6 @@ from placerl.harness.runtime.evaluation import EPISODES, LIMIT_S, Act, Evaluatio
 from placerl.harness.runtime.learners.creation import delay_of
 from placerl.harness.runtime.native_threads import ThreadedTraining
 from placerl.harness.runtime.on_policy import start
-from placerl.harness.runtime.options import STRICT, Fusion, Options
 from placerl.harness.runtime.training import Progress
 from placerl.harness.workloads import Workload
 
@@ -90,14 +90,14 @@ class Setup:
         mapping: backend and device of learner, replay management and storage.
         batch_size: transitions per gradient step.
         seed: seed of everything random.
-        options: how the mapping is run.
+        schedule: how the mapping is run.
     """
 
     workload: Workload
     mapping: Mapping
     batch_size: int
     seed: int
-    options: Options = STRICT
+    schedule: Schedule = STRICT
 
 
 @dataclass
@@ -156,7 +156,7 @@ class _Run:
 
     def _narrowed(self) -> dict[str, object]:
         """Of a learner of precision "dynamic": whether the run lasted beyond its delay, and narrowed activations."""
-        delay = delay_of(self.setup.mapping, self.setup.options.delay)
+        delay = delay_of(self.setup.mapping, self.setup.schedule.delay)
         if delay is None:
             return {}
         return {"delay": delay, "narrowed": sum(stretch.gradient_steps for stretch in self._whole) > delay}
@@ -237,7 +237,7 @@ def train(
     seed: int,
     extent: Extent,
     report: Report,
-    options: Options = STRICT,
+    schedule: Schedule = STRICT,
 ) -> list[Measurement]:
     """Train for a time or a number of gradient steps, and return the measured throughput and episode returns.
 
@@ -248,7 +248,7 @@ def train(
         seed: seed of everything random.
         extent: length of the run.
         report: called with the progress.
-        options: how the mapping is run.
+        schedule: how the mapping is run.
 
     Returns:
         Rows of suite `run`, with the training's provenance: gradient steps and environment steps per second (one
@@ -262,14 +262,14 @@ def train(
         UserError: settings are not compatible, or something is not installed.
         Interrupted: Ctrl-C; holds the rows of the stretches that had ended, and a row that reports it.
     """
-    made = ThreadedTraining if options.threads_native else start
-    training: Trains = made(workload, mapping, batch_size=batch_size, seed=seed, options=options)
+    made = ThreadedTraining if schedule.threads_native else start
+    training: Trains = made(workload, mapping, batch_size=batch_size, seed=seed, schedule=schedule)
     try:
         meter = meter_of(mapping.devices, simulated=training.provenance is not Provenance.MEASURED)
     except BaseException:
         training.close()
         raise
-    return measured(training, Setup(workload, mapping, batch_size, seed, options), extent, report, meter)
+    return measured(training, Setup(workload, mapping, batch_size, seed, schedule), extent, report, meter)
 
 
 def measured(
@@ -293,8 +293,8 @@ def measured(
         "fusion": str(training.fusion),
         **simulated_tree.stated(training),
         "seed": setup.seed,
-        "threads": setup.options.threads,
-        "options": setup.options.given(),
+        "threads": setup.schedule.threads,
+        "options": setup.schedule.given(),
         "conditions": conditions(),
     }
     run = _Run(setup, details, training.provenance, meter=meter)

@@ -4,11 +4,11 @@ import numpy as np
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.loop.schedule import STRICT, Fusion, Schedule
 from placerl.harness.mapping import Mapping, Target
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.compose import check_native_environments, environment_seeds
 from placerl.harness.runtime.on_policy_loop import OnPolicyLoop
-from placerl.harness.runtime.options import STRICT, Fusion, Options
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import Task, algorithm_of
 from placerl.primitives.environments import make_native
@@ -17,7 +17,7 @@ from placerl.primitives.training.on_policy import OnPolicyIterations, Sources, r
 NATIVE = Target("native")
 
 
-def fusions(task: Task, mapping: Mapping, options: Options) -> tuple[Fusion, ...]:
+def fusions(task: Task, mapping: Mapping, schedule: Schedule) -> tuple[Fusion, ...]:
     """Return which calls can be joined into one native call for an on-policy task: none, or also whole iterations.
 
     A whole iteration can be one call if environments and learner are native and there is no actor process.
@@ -25,21 +25,21 @@ def fusions(task: Task, mapping: Mapping, options: Options) -> tuple[Fusion, ...
     Args:
         task: the on-policy task that is trained.
         mapping: gives the learner.
-        options: say whether environments are native, and how many processes are requested.
+        schedule: say whether environments are native, and how many processes are requested.
     """
-    alone = not options.actor_processes(task)
-    able = options.native_environments and mapping.learner == NATIVE and alone
+    alone = not schedule.actor_processes(task)
+    able = schedule.native_environments and mapping.learner == NATIVE and alone
     return (Fusion.NONE, Fusion.ITERATION) if able and not refusal(algorithm_of(task)) else (Fusion.NONE,)
 
 
-def chosen_fusion(task: Task, mapping: Mapping, options: Options) -> Fusion:
+def chosen_fusion(task: Task, mapping: Mapping, schedule: Schedule) -> Fusion:
     """Return which calls are joined into one native call: as requested, or by default as many as possible.
 
     Raises:
         UserError: the task, the mapping or the options do not allow the requested fusion.
     """
-    possible = fusions(task, mapping, options)
-    chosen = possible[-1] if options.fusion is None else options.fusion
+    possible = fusions(task, mapping, schedule)
+    chosen = possible[-1] if schedule.fusion is None else schedule.fusion
     if chosen not in possible:
         needed = (
             ""
@@ -61,7 +61,7 @@ class NativeIterations(OnPolicyLoop):
         mapping: gives the learner, which must be native.
         batch_size: samples of a minibatch; by default the workload's.
         seed: seed of everything random.
-        options: how the mapping is run; environments must be native, and no actor process requested.
+        schedule: how the mapping is run; environments must be native, and no actor process requested.
 
     Attributes:
         gradient_steps: gradient steps taken so far.
@@ -83,10 +83,10 @@ class NativeIterations(OnPolicyLoop):
         *,
         batch_size: int | None = None,
         seed: int = 0,
-        options: Options = STRICT,
+        schedule: Schedule = STRICT,
     ) -> None:
-        check_native_environments(workload, options.envpool)
-        super().__init__(workload, mapping, batch_size, seed, options)
+        check_native_environments(workload, schedule.envpool)
+        super().__init__(workload, mapping, batch_size, seed, schedule)
         sources = Sources(
             np.array(environment_seeds(self._environment_seed, self._actors), np.uint64),
             np.random.default_rng(self._exploration_seed),

@@ -12,13 +12,13 @@ import numpy.typing as npt
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.loop.schedule import STRICT, Fusion, Schedule, is_on_policy
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.runtime import memory
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.compose import replay_of, storage_of
 from placerl.harness.runtime.learner_memory import check_learner
-from placerl.harness.runtime.options import STRICT, Fusion, Options, is_on_policy
 from placerl.harness.runtime.training import WARM_UP_GRADIENT_STEPS, Progress
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.custom_task import CustomTask
@@ -40,32 +40,32 @@ _SUPPORTED = (
     "presampled_batches",
     "threads_native",
 )
-"""Options that may differ from their defaults."""
+"""Schedule that may differ from their defaults."""
 
 
-def actor_threads(options: Options, environments: int) -> int:
+def actor_threads(schedule: Schedule, environments: int) -> int:
     """Return the number of actor threads; with 0, the learner's thread steps the environments itself, in turns.
 
     It is the requested number; else the largest that divides the environments evenly, with a core for each that no
     learner needs. Several learners have at least one actor thread.
 
     Args:
-        options: `processes` is the requested number of threads, if any, and `learners` that of the learners.
+        schedule: `processes` is the requested number of threads, if any, and `learners` that of the learners.
         environments: number of environments.
     """
-    if options.processes is not None:
-        return options.processes
-    free = min(environments, len(usable_cores()) - options.learners)
+    if schedule.processes is not None:
+        return schedule.processes
+    free = min(environments, len(usable_cores()) - schedule.learners)
     if free < 1:
-        return 0 if options.learners == 1 else 1
+        return 0 if schedule.learners == 1 else 1
     return max(threads for threads in range(1, free + 1) if environments % threads == 0)
 
 
-def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> None:
+def check(schedule: Schedule, task: Task, mapping: Mapping, batch_size: int) -> None:
     """Check that C++ threads can train a task, before anything starts or is stored.
 
     Args:
-        options: the requested options.
+        schedule: the requested options.
         task: the task to train.
         mapping: must be `MAPPING`.
         batch_size: transitions per gradient step.
@@ -76,20 +76,22 @@ def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> No
     """
     if str(mapping) != MAPPING:
         raise UserError(task.name, "mapping", mapping, f"{MAPPING} with --threads-native")
-    for name, found in options.given().items():
+    for name, found in schedule.given().items():
         if name not in _SUPPORTED:
             raise UserError(task.name, name, found, f"{getattr(STRICT, name)} with --threads-native")
-    if ahead := options.ahead(task):  # requested, or the workload's
+    if ahead := schedule.ahead(task):  # requested, or the workload's
         raise UserError(task.name, "presampled_batches", ahead, "0 with --threads-native")
     if is_on_policy(task) or not task.replay.prioritized:
         found = "no prioritised replay"
         raise UserError(task.name, "replay", found, "a prioritised one, which the threads share")
-    if not 1 <= options.learners <= batch_size or batch_size % options.learners:
-        raise UserError(task.name, "learners", options.learners, f"a divisor of the batch size, {batch_size}")
+    if not 1 <= schedule.learners <= batch_size or batch_size % schedule.learners:
+        raise UserError(
+            task.name, "learners", schedule.learners, f"a divisor of the batch size, {batch_size}"
+        )
     environments = task.training.actors
-    threads = actor_threads(options, environments)
-    if threads == 0 and options.learners > 1:
-        raise UserError(task.name, "processes", threads, f"at least 1 with {options.learners} learners")
+    threads = actor_threads(schedule, environments)
+    if threads == 0 and schedule.learners > 1:
+        raise UserError(task.name, "processes", threads, f"at least 1 with {schedule.learners} learners")
     if threads < 0 or (threads and environments % threads):
         raise UserError(
             task.name, "processes", threads, f"a divisor of training.actors, {environments}, or 0"
@@ -110,7 +112,7 @@ class ThreadedTraining:
         mapping: must be `MAPPING`.
         batch_size: transitions per gradient step, of all learners together; by default the workload's.
         seed: seed of everything random.
-        options: `actors`, `processes` (here the number of actor threads, see `actor_threads`) and `learners` are used.
+        schedule: `actors`, `processes` (here the number of actor threads, see `actor_threads`) and `learners` are used.
         lead: environment steps by which actor threads may be ahead of the learners.
 
     Raises:
@@ -127,13 +129,13 @@ class ThreadedTraining:
         *,
         batch_size: int | None = None,
         seed: int = 0,
-        options: Options = STRICT,
+        schedule: Schedule = STRICT,
         lead: int = LEAD,
     ) -> None:
         settings = workload.training
         size = settings.batch_size if batch_size is None else batch_size
-        check(options, workload, mapping, size)
-        threads = actor_threads(options, settings.actors)
+        check(schedule, workload, mapping, size)
+        threads = actor_threads(schedule, settings.actors)
         self.replay = replay_of(workload, mapping, storage_of(workload, mapping), Fusion.REPLAY)
         assert isinstance(self.replay, ConcurrentReplay)
         actors = threads or 1
@@ -143,7 +145,7 @@ class ThreadedTraining:
                 algorithm_of(workload),
                 self._environments,
                 self.replay,
-                learners=options.learners,
+                learners=schedule.learners,
                 batch_size=size,
                 pacing=Pacing(settings.learning_starts, settings.update_interval, lead if threads else 0),
                 seed=int(np.random.SeedSequence(seed).generate_state(1)[0]),

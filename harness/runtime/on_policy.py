@@ -8,17 +8,18 @@ import numpy as np
 import numpy.typing as npt
 
 from placerl.harness.core.errors import UserError
+from placerl.harness.loop.clock import HOST, LEARNER
+from placerl.harness.loop.schedule import STRICT, Fusion, Schedule, is_on_policy
+from placerl.harness.loop.virtual_time import VirtualTime
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.base import Platform
-from placerl.harness.mapping.loop import HOST, LEARNER
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.actors.in_process import Actors
 from placerl.harness.runtime.actors.pool import ActorPlan
-from placerl.harness.runtime.clock import VirtualTime, time_of, weights_bytes
+from placerl.harness.runtime.clock import time_of, weights_bytes
 from placerl.harness.runtime.compose import actors_of, check_processes, start_actors
 from placerl.harness.runtime.native_iterations import NativeIterations, chosen_fusion
 from placerl.harness.runtime.on_policy_loop import OnPolicyLoop
-from placerl.harness.runtime.options import STRICT, Fusion, Options, is_on_policy
 from placerl.harness.runtime.training import Training, links_of_map
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import columns_of
@@ -40,8 +41,8 @@ class OnPolicyTraining(OnPolicyLoop):
         mapping: backend and device of learner, replay management and storage.
         batch_size: M; by default the workload's.
         seed: seed of everything random.
-        options: how the mapping is run. Options of a replay are not allowed (`check_options`), and the workload must
-            have the requested number of actors (`Options.applied`). By default, with several threads there is one
+        schedule: how the mapping is run. Schedule of a replay are not allowed (`check_options`), and the workload must
+            have the requested number of actors (`Schedule.applied`). By default, with several threads there is one
             actor process per thread, up to the number of environments. In virtual time this process steps all
             environments.
         platform: gives the bandwidth of links to simulated devices.
@@ -65,16 +66,16 @@ class OnPolicyTraining(OnPolicyLoop):
         *,
         batch_size: int | None = None,
         seed: int = 0,
-        options: Options = STRICT,
+        schedule: Schedule = STRICT,
         platform: Callable[[], Platform] = links_of_map,
         starting: Callable[[ActorPlan, Learner, int], Actors] | None = None,
         learner: Learner | None = None,
     ) -> None:
-        check_processes(workload, options.processes or 0)
-        super().__init__(workload, mapping, batch_size, seed, options, learner)
+        check_processes(workload, schedule.processes or 0)
+        super().__init__(workload, mapping, batch_size, seed, schedule, learner)
         self._time = time_of(mapping, self.learner, None, platform)
         virtual = isinstance(self._time, VirtualTime)
-        processes = options.actor_processes(workload, virtual)
+        processes = schedule.actor_processes(workload, virtual)
         if processes and virtual:
             raise UserError(workload.name, "actor processes", processes, "0 in virtual time")
         fields = columns_of(workload) | {"truncated": FieldSpec((), np.bool_)}
@@ -85,8 +86,8 @@ class OnPolicyTraining(OnPolicyLoop):
             fields,
             self._length,
             clip=True,
-            envpool=options.envpool,
-            native=options.native_environments,
+            envpool=schedule.envpool,
+            native=schedule.native_environments,
         )
         self._rng = np.random.default_rng(self._dealing_seed)
         self.provenance = self._time.provenance
@@ -165,7 +166,7 @@ def start(
     *,
     batch_size: int | None = None,
     seed: int = 0,
-    options: Options = STRICT,
+    schedule: Schedule = STRICT,
 ) -> Training | OnPolicyTraining | NativeIterations:
     """Create the training that a workload's algorithm needs: on-policy, or with a replay.
 
@@ -174,13 +175,13 @@ def start(
         mapping: backend and device of learner, replay management and storage.
         batch_size: transitions per gradient step; by default the workload's.
         seed: seed of everything random.
-        options: how the mapping is run.
+        schedule: how the mapping is run.
 
     Raises:
         UserError: settings are not compatible, or something is not installed.
     """
     make: type[Training | OnPolicyTraining | NativeIterations] = Training
     if is_on_policy(workload):
-        fused = chosen_fusion(workload, mapping, options) is Fusion.ITERATION
+        fused = chosen_fusion(workload, mapping, schedule) is Fusion.ITERATION
         make = NativeIterations if fused else OnPolicyTraining
-    return make(workload, mapping, batch_size=batch_size, seed=seed, options=options)
+    return make(workload, mapping, batch_size=batch_size, seed=seed, schedule=schedule)

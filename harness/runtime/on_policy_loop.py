@@ -10,12 +10,12 @@ import numpy.typing as npt
 import torch
 
 from placerl.harness.core.errors import UserError
+from placerl.harness.loop.real_time import RealTime
+from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure.conditions import set_blas_threads
 from placerl.harness.runtime.actors.actor import Episode
-from placerl.harness.runtime.clock import RealTime
 from placerl.harness.runtime.learners.creation import learner_of
-from placerl.harness.runtime.options import Fusion, Options
 from placerl.harness.runtime.training import Progress
 from placerl.harness.workloads import Workload
 from placerl.primitives.algorithms.ppo import PPO
@@ -33,7 +33,7 @@ class OnPolicyLoop(ABC):
         mapping: backend and device of learner, replay management and storage.
         batch_size: M, samples of a minibatch; None for the workload's number.
         seed: seed of everything random.
-        options: how the mapping is run.
+        schedule: how the mapping is run.
         learner: the learner; None creates the mapping's.
 
     Attributes:
@@ -53,15 +53,15 @@ class OnPolicyLoop(ABC):
         mapping: Mapping,
         batch_size: int | None,
         seed: int,
-        options: Options,
+        schedule: Schedule,
         learner: Learner | None = None,
     ) -> None:
         # `PPO.prepare` runs forward passes in NumPy and PyTorch, and some actors choose their actions with NumPy. With
         # small networks and two threads, `prepare` takes ten times as long for CartPole, and four times for Hopper.
-        threads, settings = options.threads, workload.training
+        threads, settings = schedule.threads, workload.training
         torch.set_num_threads(threads if mapping.learner.backend == "torch" else 1)
         set_blas_threads(1)
-        options.check_applied(workload)
+        schedule.check_applied(workload)
         size = settings.batch_size if batch_size is None else batch_size
         self._length = workload.algorithm.hyperparameters["trajectory_length"]
         self._actors = settings.actors
@@ -70,7 +70,7 @@ class OnPolicyLoop(ABC):
             raise UserError(workload.name, "batch_size", size, allowed)
         seeds = np.random.SeedSequence(seed).spawn(4)
         self._environment_seed, self._exploration_seed, self._dealing_seed, learner_seed = seeds
-        self.learner = learner or learner_of(workload, mapping, size, learner_seed, threads, options.delay)
+        self.learner = learner or learner_of(workload, mapping, size, learner_seed, threads, schedule.delay)
         self._algorithm = cast(PPO, self.learner.algorithm)
         self._time = RealTime()
         self.gradient_steps = 0

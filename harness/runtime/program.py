@@ -19,10 +19,10 @@ from pydantic import Field
 
 from placerl.harness.core.checked import checked
 from placerl.harness.core.errors import UserError
+from placerl.harness.loop.schedule import STRICT, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime import check_options
 from placerl.harness.runtime.choice import MappingChoice, choose
-from placerl.harness.runtime.options import STRICT, Options
 from placerl.harness.runtime.training import Training
 from placerl.harness.workloads import ReplayTable, TrainingTable, custom_task
 from placerl.harness.workloads.custom_task import CustomTask, MakeEnvironment
@@ -75,7 +75,7 @@ class Program:
 
     Attributes:
         environment, state, step, act, settings: as the arguments of `compose`.
-        options: how the mapping will be run, such as the number of threads, with which learners are timed.
+        schedule: how the mapping will be run, such as the number of threads, with which learners are timed.
     """
 
     environment: str | MakeEnvironment
@@ -83,7 +83,7 @@ class Program:
     step: Step
     act: Act
     settings: Settings = DEFAULTS
-    options: Options = STRICT
+    schedule: Schedule = STRICT
 
     def task(self) -> CustomTask:
         """Return the program as a task, which is checked.
@@ -124,7 +124,7 @@ class Program:
         Raises:
             UserError: as of `task`, or no mapping runs the program with its options.
         """
-        return _choice(self.task(), self.options)
+        return _choice(self.task(), self.schedule)
 
 
 def compose(
@@ -136,7 +136,7 @@ def compose(
     mapping: str | None = None,
     settings: Settings = DEFAULTS,
     seed: int = 0,
-    options: Options = STRICT,
+    schedule: Schedule = STRICT,
 ) -> Training:
     """Create a training of a user's own algorithm in a user's own environment, ready for `advance`.
 
@@ -156,7 +156,7 @@ def compose(
             seconds (`harness.runtime.choice`), and standard error says what it chose and why.
         settings: settings of the training, such as its batch size.
         seed: seed of everything random except the first state.
-        options: how the mapping is run: threads, processes, overlap, ...
+        schedule: how the mapping is run: threads, processes, overlap, ...
 
     Raises:
         UserError: the mapping names something that does not exist here, an option is not supported or would be
@@ -165,20 +165,20 @@ def compose(
             that returns something else than its spaces and Gymnasium's interface say.
     """
     task = Program(environment, state, step, act, settings).task()
-    chosen = _chosen(task, options) if mapping is None else Mapping.parse(mapping)
-    check_options.check(options, task, chosen, settings.batch_size)
-    return Training(task, chosen, seed=seed, options=options)
+    chosen = _chosen(task, schedule) if mapping is None else Mapping.parse(mapping)
+    check_options.check(schedule, task, chosen, settings.batch_size)
+    return Training(task, chosen, seed=seed, schedule=schedule)
 
 
-def _choice(task: CustomTask, options: Options) -> MappingChoice:
+def _choice(task: CustomTask, schedule: Schedule) -> MappingChoice:
     """Return the composer's choice; UserError for options that no mapping could run."""
-    check_options.check_without_mapping(options, task, task.training.batch_size)
-    return choose(task, options)
+    check_options.check_without_mapping(schedule, task, task.training.batch_size)
+    return choose(task, schedule)
 
 
-def _chosen(task: CustomTask, options: Options) -> Mapping:
+def _chosen(task: CustomTask, schedule: Schedule) -> Mapping:
     """Return the composer's mapping, and print what it is and why."""
-    choice = _choice(task, options)
+    choice = _choice(task, schedule)
     for line in choice.lines():
         print(f"{task.name}: {line}", file=sys.stderr)
     return choice.prediction.mapping

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from placerl.harness.core.errors import UserError
+from placerl.harness.loop.schedule import STRICT, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.base import Platform
 from placerl.harness.runtime.actors.pool import ActorPool
@@ -26,7 +27,6 @@ from placerl.harness.runtime.clock import simulated_s
 from placerl.harness.runtime.learners.accelerated import AcceleratedLearner, SimulatedAcceleratedLearner
 from placerl.harness.runtime.learners.gradient_graphs import BACKENDS
 from placerl.harness.runtime.learners.parallel_updates import ParallelLearner
-from placerl.harness.runtime.options import STRICT, Options
 from placerl.harness.workloads.custom_task import CustomTask
 from placerl.harness.workloads.task import Task
 from placerl.primitives.learner import Learner
@@ -138,14 +138,14 @@ def check_learners(mapping: Mapping, learners: int, processes: int, overlap: int
         raise UserError(mapping, "reallocate", found, "at least 2 actor processes, and an overlap")
 
 
-def check_shares_gradients(task: Task, options: Options) -> None:
+def check_shares_gradients(task: Task, schedule: Schedule) -> None:
     """Check that batches are divided among processes or threads only for an algorithm with gradients to share.
 
     A user's own step computes its gradients and its new state by itself, so that each part would learn alone.
 
     Args:
         task: the task that is trained.
-        options: the requested options.
+        schedule: the requested options.
 
     Raises:
         UserError: the task has a step of its own, and its batches are to be divided.
@@ -153,7 +153,7 @@ def check_shares_gradients(task: Task, options: Options) -> None:
     if not isinstance(task, CustomTask):
         return
     for name in ("learners", "reallocate"):
-        if (found := getattr(options, name)) != (only := getattr(STRICT, name)):
+        if (found := getattr(schedule, name)) != (only := getattr(STRICT, name)):
             allowed = f"{only} with a step of your own, which has no gradients to share"
             raise UserError(task.name, name, found, allowed)
 

@@ -1,4 +1,4 @@
-"""Trains a workload under a mapping, with the loop of `harness.mapping.loop`.
+"""Trains a workload under a mapping, with the loop of `harness.loop.training_loop`.
 
 A mapping says where learner, replay management (sampling and priorities) and data storage run.
 """
@@ -14,21 +14,24 @@ import torch
 
 from placerl.harness import platforms
 from placerl.harness.core.errors import UserError
+from placerl.harness.loop.clock import LEARNER, RMM
+from placerl.harness.loop.iteration import Iteration, check_overlap, collected_rows
+from placerl.harness.loop.real_time import RealTime
+from placerl.harness.loop.schedule import STRICT, Fusion, Schedule
+from placerl.harness.loop.training_loop import Shape, Traffic, TrainingLoop, Units
+from placerl.harness.loop.virtual_time import VirtualTime
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.base import Platform
-from placerl.harness.mapping.loop import LEARNER, RMM, Shape, Traffic, TrainingLoop, Units
 from placerl.harness.mapping.problem import PRIORITY_BYTES
 from placerl.harness.measure.conditions import set_blas_threads
 from placerl.harness.runtime import memory
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.actors.in_process import ONE, Actors, InlineActors, refuse_invalid
 from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool
-from placerl.harness.runtime.clock import RealTime, VirtualTime, time_of, weights_bytes
+from placerl.harness.runtime.clock import time_of, weights_bytes
 from placerl.harness.runtime.compose import Parts, check_processes, compose, start_actors
-from placerl.harness.runtime.iteration import Iteration, check_overlap, collected_rows
 from placerl.harness.runtime.learners.parallel_updates import ParallelLearner
 from placerl.harness.runtime.learners.processes import LearnerProcesses
-from placerl.harness.runtime.options import STRICT, Fusion, Options
 from placerl.harness.runtime.reallocation import (
     Reallocator,
     check_learners,
@@ -96,16 +99,16 @@ class Training:
     steps that gives whole gradient steps. A gradient step (MAP II-A2, PAL Algorithm 1) consists of sampling,
     gathering, the learner's step and the update of the priorities.
 
-    With `options.presampled_batches` = D > 0 sampling does not wait for the last priority updates (MAP V-A): D
+    With `schedule.presampled_batches` = D > 0 sampling does not wait for the last priority updates (MAP V-A): D
     batches are sampled ahead. If a row was overwritten after its batch was sampled, it keeps the priority of its new
     item (the purpose of PRL 3.2.1's collision-free insertion).
 
-    With `options.replay_beside` the D batches are sampled, and priorities updated, in parallel with the learner. If
+    With `schedule.replay_beside` the D batches are sampled, and priorities updated, in parallel with the learner. If
     learner and replay are native, a C++ thread does this without Python (`primitives.learner.relaxed`); otherwise a
     Python thread calls them; in virtual time, it is a core of its own. Without this option, D saves time only in
     virtual time, if a device does this work.
 
-    With `options.overlap` = n > 0 the actors run in parallel with the rest (PRL 3.2): during n gradient steps they
+    With `schedule.overlap` = n > 0 the actors run in parallel with the rest (PRL 3.2): during n gradient steps they
     collect the environment steps that belong to them, with the weights from before. Their transitions are inserted,
     and the weights handed over, between two such iterations. The order is still the same for the same seed.
 
@@ -114,7 +117,7 @@ class Training:
         mapping: backend and device of learner, replay management and storage.
         batch_size: transitions per gradient step; by default the workload's.
         seed: seed of everything random.
-        options: how the mapping is run; the workload must have the requested number of actors (`Options.applied`).
+        schedule: how the mapping is run; the workload must have the requested number of actors (`Schedule.applied`).
         parts: existing parts to use instead of those that mapping, seed and fusion define, such as parts that do
             nothing, to measure the loop itself.
         platform: returns the platform that states the bandwidth of links to simulated devices.
@@ -138,22 +141,22 @@ class Training:
         *,
         batch_size: int | None = None,
         seed: int = 0,
-        options: Options = STRICT,
+        schedule: Schedule = STRICT,
         parts: Parts | None = None,
         platform: Callable[[], Platform] = links_of_map,
     ) -> None:
-        overlap, processes, learners = options.overlap, options.processes or 0, options.learners
+        overlap, processes, learners = schedule.overlap, schedule.processes or 0, schedule.learners
         if overlap < 0:
             raise ValueError(f"overlap: found {overlap}; allowed: at least 0")
-        options.check_applied(workload)
+        schedule.check_applied(workload)
         check_processes(workload, processes)
-        check_shares_gradients(workload, options)
-        check_learners(mapping, learners, processes, overlap, options.reallocate)
-        torch.set_num_threads(options.threads)
-        set_blas_threads(options.threads)  # actors in turns with the learner choose their actions with NumPy
+        check_shares_gradients(workload, schedule)
+        check_learners(mapping, learners, processes, overlap, schedule.reallocate)
+        torch.set_num_threads(schedule.threads)
+        set_blas_threads(schedule.threads)  # actors in turns with the learner choose their actions with NumPy
         settings = workload.training
         self._batch_size = settings.batch_size if batch_size is None else batch_size
-        ahead = options.ahead(workload)
+        ahead = schedule.ahead(workload)
         check_overlap(workload, overlap)
         iteration = Iteration.of(settings, overlap)
         self._vector_steps = iteration.vector_steps
@@ -163,7 +166,7 @@ class Training:
         self._learning_starts = settings.learning_starts
         created = parts is None
         if created:
-            collected = collected_rows(workload, overlap, options.reallocate)
+            collected = collected_rows(workload, overlap, schedule.reallocate)
             memory.check(workload, self._batch_size, ahead, processes, learners, collected)
         parts = parts or compose(
             workload,
@@ -172,14 +175,14 @@ class Training:
             seed=seed,
             # A single active actor steps for all.
             local_storage=max(self._vector_steps, self._warm_up_steps)
-            * (settings.actors if options.reallocate else 1),
-            options=options,
+            * (settings.actors if schedule.reallocate else 1),
+            schedule=schedule,
         )
         self._parallel: ParallelLearner | LearnerProcesses | None = None
         with ExitStack() as opened:  # if anything fails, what was started before is ended
             if created and isinstance(parts.learner, ParallelLearner):  # one with streams
                 opened.callback(parts.learner.close)
-            if options.reallocate:
+            if schedule.reallocate:
                 self._parallel = parallel_learner(parts.learner, processes, mapping, platform)
             elif learners > 1:
                 made = parts.learner
@@ -197,10 +200,10 @@ class Training:
                 self.learner,
                 self.replay,
                 platform,
-                (RMM,) if options.replay_beside else (),
-                {LEARNER: self._batch_size} if options.streamed else {},
+                (RMM,) if schedule.replay_beside else (),
+                {LEARNER: self._batch_size} if schedule.streamed else {},
             )
-            if options.replay_beside and not isinstance(self._time, VirtualTime) and self._steps is None:
+            if schedule.replay_beside and not isinstance(self._time, VirtualTime) and self._steps is None:
                 self._time = TimeBeside(ahead + _CALLS_A_STEP)
             opened.callback(self._time.close)
             self.provenance = self._time.provenance
@@ -232,14 +235,14 @@ class Training:
                 self._batch_size,
                 overlap > 0,
                 ahead,
-                options.deferred_insertion,
-                options.single_buffered,
+                schedule.deferred_insertion,
+                schedule.single_buffered,
             )
             units = Units(self._acting, self._storage, self.replay, self.learner, parts.rng, parts.steps)
             self._loop = TrainingLoop(self._time, units, shape, traffic)
             self.reallocator = (
                 Reallocator(cast(ParallelLearner, self.learner), cast(ActorPool, self._acting))
-                if options.reallocate
+                if schedule.reallocate
                 else None
             )
             self._opened = opened.pop_all()

@@ -31,6 +31,8 @@ from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Suite
+from placerl.harness.loop.recorder import PIECE_S
+from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import VALIDATED, Loop, Platform, Problem, Target, predict
 from placerl.harness.mapping import Mapping as Placement
 from placerl.harness.mapping.candidates import REFERENCE
@@ -42,7 +44,6 @@ from placerl.harness.platforms import of_this_machine
 from placerl.harness.profile import simulated
 from placerl.harness.profile.cases import PrimitiveCase, distinct, piece_cases, primitive_cases
 from placerl.harness.profile.cases.learners import learner_targets
-from placerl.harness.profile.cases.recorder import PIECE_S
 from placerl.harness.profile.cases.rounds import at_storage
 from placerl.harness.profile.cases.shared_parts import SharedParts, managers
 from placerl.harness.profile.cases.storage import fitted, storing_devices
@@ -55,7 +56,6 @@ from placerl.harness.profile.cases.validation_rounds import (
 )
 from placerl.harness.runtime import compose
 from placerl.harness.runtime.compose import fusions
-from placerl.harness.runtime.options import Fusion
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run as StoredRun
 from placerl.harness.validate import rows as made

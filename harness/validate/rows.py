@@ -18,6 +18,7 @@ from placerl.harness.compare.registry import JUDGED_FOR_PORTABILITY, trains
 from placerl.harness.core.provenance import Provenance, weakest
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Suite
+from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import (
     Entry,
     Loop,
@@ -37,7 +38,6 @@ from placerl.harness.measure import statistics
 from placerl.harness.measure.protocol import Timing
 from placerl.harness.profile.cases.training import TimedTraining, case_name
 from placerl.harness.runtime import simulated_tree, time_provenance
-from placerl.harness.runtime.options import Fusion
 from placerl.harness.validate.narrowing import Dropped
 
 SUITE = Suite.VALIDATION

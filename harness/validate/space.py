@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
+from placerl.harness.loop.schedule import Fusion, is_on_policy
 from placerl.harness.mapping import Loop, Mapping, Target
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.profile.cases.training import BESIDE
 from placerl.harness.runtime.compose import fusions
-from placerl.harness.runtime.options import Fusion, is_on_policy
 from placerl.harness.validate import plan
 from placerl.harness.workloads import Workload
 from placerl.primitives.quantization.precision import BFLOAT_16

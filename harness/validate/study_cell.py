@@ -14,6 +14,7 @@ import torch
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.loop.recorder import PIECE_S
 from placerl.harness.mapping import VALIDATED, Entry, PerformanceTable, Platform, Prediction, Problem, Target
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.strategies.composed_loop import NAMES, ComposedLoop
@@ -22,7 +23,6 @@ from placerl.harness.measure.conditions import default_core, set_blas_threads
 from placerl.harness.profile.cases import PrimitiveCase, distinct, primitive_cases
 from placerl.harness.profile.cases.learners import FRESH_STEP
 from placerl.harness.profile.cases.on_policy import on_policy_cases
-from placerl.harness.profile.cases.recorder import PIECE_S
 from placerl.harness.profile.cases.rounds import round_cases
 from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.profile.cases.storage import fitted

@@ -6,7 +6,7 @@
 | name | what |
 |---|---|
 | `sum_tree`, `replay`, `learner`, `environments` | the primitives that programs use most |
-| `compose`, with `Settings` and `Options` | trains your algorithm in your environment under a mapping |
+| `compose`, with `Settings` and `Schedule` | trains your algorithm in your environment under a mapping |
 | `map`, with `Program` | chooses the mapping of such a training, or of a workload |
 | `primitives`, `harness` | everything, also the parts that the names above come from |
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from placerl import primitives as primitives
     from placerl import replay as replay
     from placerl import sum_tree as sum_tree
+    from placerl.harness.loop.schedule import Schedule as Schedule
     from placerl.harness.plan.choosing import choose_mapping as map
-    from placerl.harness.runtime.options import Options as Options
     from placerl.harness.runtime.program import Program as Program
     from placerl.harness.runtime.program import Settings as Settings
     from placerl.harness.runtime.program import compose as compose
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _MODULES = ("environments", "harness", "learner", "primitives", "replay", "sum_tree")
 _FROM = {
-    "Options": ("placerl.harness.runtime.options", "Options"),
+    "Schedule": ("placerl.harness.loop.schedule", "Schedule"),
     "Program": ("placerl.harness.runtime.program", "Program"),
     "Settings": ("placerl.harness.runtime.program", "Settings"),
     "compose": ("placerl.harness.runtime.program", "compose"),
@@ -41,8 +41,8 @@ _FROM = {
 }
 
 __all__ = [
-    "Options",
     "Program",
+    "Schedule",
     "Settings",
     "__version__",
     "compose",

@@ -24,11 +24,11 @@ from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Suite
+from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.statistics import FEWEST_SAMPLES, ratio_interval
 from placerl.harness.plan.predicting import RESULTS
-from placerl.harness.runtime.options import Fusion, Options
 from placerl.harness.runtime.training import Training
 from placerl.harness.store.diff import DRIFT
 
@@ -67,7 +67,7 @@ def readings(fusion: Fusion, seconds: float, report: Report) -> Iterator[Reading
     """
     item = workloads.override(workloads.load(WORKLOAD), "training.learning_starts", CAPACITY // 2, "soak")
     item = workloads.override(item, "replay.capacity", CAPACITY, "soak")
-    training = Training(item, MAPPING, options=Options(fusion=fusion))
+    training = Training(item, MAPPING, schedule=Schedule(fusion=fusion))
     process = psutil.Process(os.getpid())
     try:
         training.warm_up()

@@ -10,7 +10,8 @@ equality is rarely possible: the exhaustive search chooses the allocation with t
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from placerl.harness.mapping.base import Loop, Platform, Prediction
+from placerl.harness.loop.schedule import Loop
+from placerl.harness.mapping.base import Platform, Prediction
 from placerl.harness.mapping.candidates import rmm_targets
 from placerl.harness.mapping.problem import Problem
 from placerl.harness.mapping.table import Cell, PerformanceTable, inputs_provenance

@@ -5,7 +5,8 @@ management's time is sampling plus update. The system's throughput is the smalle
 because they overlap. Transfers and everything else are assumed to be hidden.
 """
 
-from placerl.harness.mapping.base import Loop, Platform, Prediction
+from placerl.harness.loop.schedule import Loop
+from placerl.harness.mapping.base import Platform, Prediction
 from placerl.harness.mapping.candidates import least_traffic, rmm_targets
 from placerl.harness.mapping.exhaustive import Exhaustive
 from placerl.harness.mapping.problem import Problem

@@ -21,7 +21,8 @@ there is an entry for one stream too; then its number is one of the profiled one
 
 import re
 
-from placerl.harness.mapping.base import Loop, Platform, Prediction, transfer_s
+from placerl.harness.loop.schedule import Loop
+from placerl.harness.mapping.base import Platform, Prediction, transfer_s
 from placerl.harness.mapping.candidates import least_traffic, rmm_targets
 from placerl.harness.mapping.pearl24_equations import best_streams, iteration_s, published_iteration_s
 from placerl.harness.mapping.problem import WORD_BYTES, Problem

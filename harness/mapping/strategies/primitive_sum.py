@@ -6,7 +6,8 @@ that were each profiled alone, with warm caches and without the replay's work ar
 includes these effects, because it uses calls timed as the runtime makes them.
 """
 
-from placerl.harness.mapping.base import Loop, Platform, Prediction
+from placerl.harness.loop.schedule import Loop
+from placerl.harness.mapping.base import Platform, Prediction
 from placerl.harness.mapping.exhaustive import Exhaustive
 from placerl.harness.mapping.problem import Problem
 from placerl.harness.mapping.table import PerformanceTable, inputs_provenance

@@ -20,12 +20,12 @@ from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.papers.cells import TierLimits, row_cell
 from placerl.harness.runtime.compose import Parts, actors_of, storage_of
 from placerl.harness.runtime.evaluation import Evaluation
-from placerl.harness.runtime.options import Fusion
 from placerl.harness.runtime.seed_order import interleaved, last_fifth
 from placerl.harness.runtime.training import WARM_UP_ROWS, Training
 from placerl.harness.store.cell import Cell

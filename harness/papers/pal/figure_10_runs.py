@@ -21,6 +21,7 @@ from placerl.harness import workloads
 from placerl.harness.core.progress import Report, part
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.strategies.actors_learners import allocate
 from placerl.harness.measure.conditions import conditions, pinned, usable_cores
@@ -29,7 +30,6 @@ from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.runtime import native_threads
 from placerl.harness.runtime.native_threads import LEAD, ThreadedTraining
-from placerl.harness.runtime.options import Options
 from placerl.harness.runtime.training import Progress
 from placerl.harness.store.cell import Cell
 from placerl.harness.workloads import Workload
@@ -167,9 +167,9 @@ def curve(rows: Sequence[Measurement], kind: str) -> Callable[[int], float]:
 def _threads(
     item: Workload, actors: int, learners: int, stack: ExitStack, lead: int = LEAD
 ) -> ThreadedTraining:
-    options = Options(processes=actors, learners=learners, threads_native=True)
+    schedule = Schedule(processes=actors, learners=learners, threads_native=True)
     with pinned(_first(actors + learners)):
-        training = ThreadedTraining(item, MAPPING, options=options, lead=lead)
+        training = ThreadedTraining(item, MAPPING, schedule=schedule, lead=lead)
         stack.callback(training.close)
         training.warm_up()
     return training

@@ -20,6 +20,7 @@ from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions, pinned, usable_cores
@@ -29,7 +30,6 @@ from placerl.harness.papers.base import Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.evidence import Paired, detail, paired, rows_of
 from placerl.harness.runtime.native_threads import MAPPING, ThreadedTraining
-from placerl.harness.runtime.options import Options
 from placerl.harness.store.cell import Cell
 
 EXPERIMENT = Experiment("learner threads", "gradient steps over actor and learner threads", "time_per_call")
@@ -111,11 +111,11 @@ def measure(
     with ExitStack() as stack:
         trainings = {}
         for split in splits(len(cores)):
-            options = Options(
+            schedule = Schedule(
                 actors=split.actors, processes=split.actors, learners=split.learners, threads_native=True
             )
             try:
-                trainings[split] = ThreadedTraining(options.applied(item), mapping, options=options)
+                trainings[split] = ThreadedTraining(schedule.applied(item), mapping, schedule=schedule)
             except UserError as error:
                 return not_run(f"a native environment: {error}")
             stack.callback(trainings[split].close)

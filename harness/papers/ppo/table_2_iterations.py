@@ -21,6 +21,7 @@ from placerl.harness.core.progress import Report, part
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure.conditions import conditions, usable_cores
 from placerl.harness.measure.rows import summary_row
@@ -29,7 +30,6 @@ from placerl.harness.papers import published
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.ppo.published_clocks import published_clock_mhz
 from placerl.harness.runtime.on_policy import OnPolicyTraining
-from placerl.harness.runtime.options import Options
 from placerl.harness.store.cell import Cell
 from placerl.harness.workloads import Workload
 from placerl.primitives.fpga.cycles import gemm, networks, ppo
@@ -149,9 +149,9 @@ def timed(
         trainings = {}
         for iteration in wanted:
             cores = used[iteration]
-            options = Options(threads=cores["threads"], processes=cores["processes"])
+            schedule = Schedule(threads=cores["threads"], processes=cores["processes"])
             trainings[iteration] = OnPolicyTraining(
-                sized(item, iteration), Mapping.parse(mapping), options=options
+                sized(item, iteration), Mapping.parse(mapping), schedule=schedule
             )
             stack.callback(trainings[iteration].close)
         begin_s = perf_counter()

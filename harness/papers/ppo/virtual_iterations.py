@@ -19,6 +19,7 @@ from placerl.harness.core.progress import Report, part
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Suite
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.rows import summary_row
@@ -37,7 +38,6 @@ from placerl.harness.papers.ppo.table_2_iterations import (
     sized,
 )
 from placerl.harness.runtime.accelerated import AcceleratedTraining, NetworkAccelerator
-from placerl.harness.runtime.options import Options
 from placerl.harness.store.cell import Cell
 from placerl.primitives.fpga.cycles import networks
 from placerl.primitives.fpga.cycles.networks import GemmLayer
@@ -104,7 +104,7 @@ def virtual(
                 sized(item, iteration),
                 made,
                 lambda: platform,
-                options=Options(threads=used["threads"], processes=used["processes"]),
+                schedule=Schedule(threads=used["threads"], processes=used["processes"]),
                 learner_mapping=Mapping.parse(mapping),
             )
             stack.callback(trainings[iteration].close)

@@ -25,6 +25,7 @@ from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.assignments import CPU, Assignment
 from placerl.harness.measure import statistics
@@ -35,7 +36,6 @@ from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.evidence import detail, number, rows_of
 from placerl.harness.papers.prl.section_6_4 import FEWEST_CORES
 from placerl.harness.papers.slow_links import NOT_COUNTED
-from placerl.harness.runtime.options import Options
 from placerl.harness.runtime.reallocation import Allocation
 from placerl.harness.runtime.training import Training
 from placerl.harness.store.cell import Cell
@@ -162,8 +162,8 @@ def _details() -> dict[str, object]:
 
 
 def _training(name: str, item: Workload, mapping: Mapping, batch_size: int) -> Training:
-    options = Options(processes=THREADS, overlap=OVERLAP, reallocate=name != ALL_ACT)
-    made = Training(item, mapping, batch_size=batch_size, seed=0, options=options)
+    schedule = Schedule(processes=THREADS, overlap=OVERLAP, reallocate=name != ALL_ACT)
+    made = Training(item, mapping, batch_size=batch_size, seed=0, schedule=schedule)
     if name == HALF_TRAINS:
         assert made.reallocator is not None
         made.reallocator.fix(Allocation(THREADS - 1, 1, batch_size, batch_size // 2))

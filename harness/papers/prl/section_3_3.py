@@ -24,6 +24,7 @@ from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance, weakest
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions
@@ -32,7 +33,6 @@ from placerl.harness.papers.base import Finding, Outcome, by_a_model
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.evidence import detail, number, rows_of
 from placerl.harness.papers.slow_links import NOT_COUNTED
-from placerl.harness.runtime.options import Options
 from placerl.harness.runtime.training import Training
 from placerl.harness.store.cell import Cell
 from placerl.harness.workloads import Workload
@@ -44,7 +44,7 @@ EXPERIMENT = Experiment("PRL-3.3.2", "training without a part of PRL's runtime",
 MAPPING = Mapping.parse("fpga-fpga-cpu")
 OVERLAP = 32
 """Gradient steps of an iteration."""
-ON = Options(overlap=OVERLAP, deferred_insertion=True)
+ON = Schedule(overlap=OVERLAP, deferred_insertion=True)
 NULL = "the same again"
 INSERTION, WEIGHTS = "deferred insertion", "double-buffered weights"
 OFF = {INSERTION: replace(ON, deferred_insertion=False), WEIGHTS: replace(ON, single_buffered=True)}
@@ -52,7 +52,7 @@ HIDDEN = {INSERTION: ("insert", "write"), WEIGHTS: ("publish",)}
 """The terms (parts of the training loop) whose seconds each can hide."""
 STREAMED = "streamed batches"
 SIDES = {"": ON, NULL: ON, **OFF, STREAMED: replace(ON, streamed=True)}
-"""Options of each training that is timed, by what differs from the one named ""."""
+"""Schedule of each training that is timed, by what differs from the one named ""."""
 TIERS = {"standard": {"cartpole-dqn": 32}, "full": {"cartpole-dqn": 32, "cartpole-ddpg": 256}}
 """Batch size of each workload, by tier."""
 
@@ -91,8 +91,8 @@ def measure(
     """
     with ExitStack() as stack:
         trainings = {}
-        for name, options in SIDES.items():
-            made = Training(item, MAPPING, batch_size=batch_size, seed=0, options=options)
+        for name, schedule in SIDES.items():
+            made = Training(item, MAPPING, batch_size=batch_size, seed=0, schedule=schedule)
             trainings[name] = stack.enter_context(closing(made))
             made.warm_up()
         turns = {name: partial(training.advance, OVERLAP) for name, training in trainings.items()}

@@ -14,12 +14,12 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
+from placerl.harness.loop.recorder import Recorder
 from placerl.harness.mapping import Problem, Target
 from placerl.harness.measure.pace import Piece
 from placerl.harness.measure.protocol import Case
 from placerl.harness.profile.cases.base import CPU, PrimitiveCase, expect_equal
 from placerl.harness.profile.cases.learners import check_step, learner_targets
-from placerl.harness.profile.cases.recorder import Recorder
 from placerl.harness.profile.cases.round_checks import check_collect
 from placerl.harness.profile.cases.rounds import NATIVE, actor_for
 from placerl.harness.profile.cases.runtime_rounds import empty_iterations

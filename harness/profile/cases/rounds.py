@@ -1,7 +1,7 @@
 """Rounds of training, timed in the parts that `harness.mapping.strategies.composed_loop` combines.
 
-The rounds are those of the training loop itself (`harness.mapping.loop`), under a clock that records
-(`harness.profile.cases.recorder`). A part is timed at its place in the loop, between its predecessor and its
+The rounds are those of the training loop itself (`harness.loop.training_loop`), under a clock that records
+(`harness.loop.recorder`). A part is timed at its place in the loop, between its predecessor and its
 successor: if it were called repeatedly, its code and data would be warmer in the caches than in a loop. In short
 rounds, timing one part slows down the next, so each part is timed in rounds of its own (`Round.run`).
 
@@ -20,14 +20,15 @@ from typing import cast
 
 import numpy as np
 
+from placerl.harness.loop.recorder import Recorder
+from placerl.harness.loop.schedule import Fusion
+from placerl.harness.loop.training_loop import Shape, Traffic, TrainingLoop, Units
 from placerl.harness.mapping import Mapping, Problem, Target
-from placerl.harness.mapping.loop import Shape, Traffic, TrainingLoop, Units
 from placerl.harness.measure.pace import Piece
 from placerl.harness.measure.protocol import Case
 from placerl.harness.profile.cases.base import PrimitiveCase
 from placerl.harness.profile.cases.caches import Sweep
 from placerl.harness.profile.cases.learners import LATE, learner_targets
-from placerl.harness.profile.cases.recorder import Recorder
 from placerl.harness.profile.cases.round_checks import check_collect, check_learn, check_replay, check_steps
 from placerl.harness.profile.cases.runtime_rounds import empty_training
 from placerl.harness.profile.cases.shared_parts import SharedParts, managers
@@ -36,7 +37,6 @@ from placerl.harness.runtime.actors.actor import Actor
 from placerl.harness.runtime.actors.in_process import Actors, InlineActors
 from placerl.harness.runtime.clock import simulated_s
 from placerl.harness.runtime.compose import actors_of, fusions
-from placerl.harness.runtime.options import Fusion
 from placerl.harness.runtime.training import Training
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import columns_of

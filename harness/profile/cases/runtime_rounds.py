@@ -8,34 +8,34 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from placerl.harness.loop.nothing import Nothing
+from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.mapping import Mapping, Problem, Target
-from placerl.harness.mapping.nothing import Nothing
 from placerl.harness.runtime.compose import Parts
 from placerl.harness.runtime.on_policy import OnPolicyTraining
-from placerl.harness.runtime.options import Fusion, Options
 from placerl.harness.runtime.training import Training
 from placerl.harness.workloads import Workload
 from placerl.primitives.algorithms.ppo import PPO, Rollout
 
-IN_TURNS = Options(presampled_batches=0)
+IN_TURNS = Schedule(presampled_batches=0)
 _NATIVE = Target("native")
 _MAPPING = Mapping(_NATIVE, _NATIVE, Target("cpu"))
 
 
 def empty_training(
-    workload: Workload, problem: Problem, fusion: Fusion, options: Options = IN_TURNS
+    workload: Workload, problem: Problem, fusion: Fusion, schedule: Schedule = IN_TURNS
 ) -> Training:
     """Return a training whose parts do nothing, ready to take rounds.
 
     Args:
         workload, problem: give the numbers of steps.
         fusion: `Fusion.STEP` makes whole gradient steps one call; otherwise their parts are separate calls.
-        options: how the training is run, by default with all parts in its thread.
+        schedule: how the training is run, by default with all parts in its thread.
     """
     nothing = cast(Any, Nothing(problem.round_vector_steps * problem.actors))
     steps = nothing if fusion is Fusion.STEP else None
     parts = Parts(nothing, nothing, nothing, nothing, np.random.default_rng(0), fusion, steps)
-    training = Training(workload, _MAPPING, options=options, parts=parts)
+    training = Training(workload, _MAPPING, schedule=schedule, parts=parts)
     training.gradient_steps = 1
     return training
 
@@ -89,7 +89,7 @@ def empty_iterations(workload: Workload, algorithm: PPO, problem: Problem) -> On
         workload,
         _MAPPING,
         batch_size=problem.batch_size,
-        options=IN_TURNS,
+        schedule=IN_TURNS,
         starting=lambda *_: idle,
         learner=idle,
     )

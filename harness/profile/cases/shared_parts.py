@@ -10,6 +10,7 @@ from typing import cast
 
 import numpy as np
 
+from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import Mapping, Problem, Target
 from placerl.harness.profile.cases.base import block_rows, random_transitions, targets
 from placerl.harness.profile.cases.learners import created
@@ -18,7 +19,6 @@ from placerl.harness.profile.cases.trained import TrainedStart, profiled_start
 from placerl.harness.runtime.actors.in_process import Actors
 from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool
 from placerl.harness.runtime.compose import STORING_DEVICES, fusions, is_simulated, replay_of, storage_of
-from placerl.harness.runtime.options import Fusion
 from placerl.harness.workloads import Workload
 from placerl.primitives import sum_tree
 from placerl.primitives.learner import Learner

@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.mapping import Loop, Mapping, Problem
 from placerl.harness.measure.protocol import Case
 from placerl.harness.profile.cases.base import PrimitiveCase
@@ -26,7 +27,6 @@ from placerl.harness.runtime.compose import (
     steps_of,
 )
 from placerl.harness.runtime.on_policy import OnPolicyTraining
-from placerl.harness.runtime.options import Fusion, Options
 from placerl.harness.runtime.timed_storage import TimedStorage
 from placerl.harness.runtime.training import Progress, Training
 from placerl.harness.workloads import Workload
@@ -252,12 +252,12 @@ def _on_policy(
         start = shared.on_policy_actors if processes else start_actors
         return start(plan, learner, processes)
 
-    options = Options(threads=problem.learner_threads, processes=problem.actor_processes)
+    schedule = Schedule(threads=problem.learner_threads, processes=problem.actor_processes)
     return OnPolicyTraining(
         workload,
         mapping,
         batch_size=problem.batch_size,
-        options=options,
+        schedule=schedule,
         starting=starting,
         learner=shared.learner(mapping.learner),
     )
@@ -296,7 +296,7 @@ def _off_policy(
         workload,
         mapping,
         batch_size=problem.batch_size,
-        options=Options(
+        schedule=Schedule(
             threads=problem.learner_threads,
             presampled_batches=ahead,
             overlap=overlap,

@@ -7,6 +7,7 @@ from typing import cast
 import numpy as np
 
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.mapping import Mapping, Problem, Target
 from placerl.harness.measure.protocol import Case
 from placerl.harness.profile.cases.base import CPU, PrimitiveCase
@@ -28,7 +29,6 @@ from placerl.harness.runtime import time_provenance
 from placerl.harness.runtime.actors.actor import Actor
 from placerl.harness.runtime.actors.in_process import Actors, InlineActors
 from placerl.harness.runtime.compose import fusions
-from placerl.harness.runtime.options import Fusion, Options
 from placerl.harness.runtime.training import Training
 from placerl.harness.runtime.units.shared_arrays import SharedArrays
 from placerl.harness.workloads import Workload
@@ -127,7 +127,7 @@ def threaded_runtime_case(workload: Workload, problem: Problem) -> Case[Training
             workload,
             problem,
             Fusion.NONE,
-            Options(presampled_batches=problem.ahead, replay_beside=True),
+            Schedule(presampled_batches=problem.ahead, replay_beside=True),
         ),
         check=check,
         inputs=lambda made, rng: None,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from placerl.harness.core.errors import UserError
 from placerl.harness.environments import contract
 from placerl.harness.environments.contract import Contract
-from placerl.harness.mapping.loop import TD_ERROR
+from placerl.harness.loop.training_loop import TD_ERROR
 from placerl.primitives.replay.storage import FieldSpec
 
 Policy = Callable[[npt.NDArray, int, np.random.Generator], npt.NDArray]

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any, Generic
 
-from placerl.harness.mapping.loop import NO_INPUTS, RMM, Made, Value
-from placerl.harness.runtime.clock import RealTime
+from placerl.harness.loop.clock import NO_INPUTS, RMM, Made, Value
+from placerl.harness.loop.real_time import RealTime
 from placerl.harness.runtime.units.unit import Unit
 
 

@@ -29,7 +29,7 @@ UPDATE_CYCLES = 1  # beyond a gradient's rows: the adders' register
 
 
 @dataclass(frozen=True)
-class Schedule:
+class UpdateDivision:
     """The division of the updates of a policy and a value network between two compute units.
 
     Each unit first updates its own network. Once one has done all its updates, both share the other network's rest.
@@ -45,7 +45,7 @@ class Schedule:
     shared: int
 
 
-def schedule(update_cycles: Sequence[int], updates: tuple[int, int]) -> Schedule:
+def schedule(update_cycles: Sequence[int], updates: tuple[int, int]) -> UpdateDivision:
     """Return the schedule in which each unit updates its own network until one is free, and both share the rest.
 
     Args:
@@ -56,7 +56,7 @@ def schedule(update_cycles: Sequence[int], updates: tuple[int, int]) -> Schedule
     longer = int(busy[1] > busy[0])
     alone = list(updates)
     alone[longer] = min(updates[longer], blocks(busy[1 - longer], update_cycles[longer]))
-    return Schedule((alone[0], alone[1]), longer, updates[longer] - alone[longer])
+    return UpdateDivision((alone[0], alone[1]), longer, updates[longer] - alone[longer])
 
 
 def update_cycles(

@@ -11,7 +11,7 @@ from typing import Any
 
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.cycles import gemm
-from placerl.primitives.fpga.cycles.load_balancing import Schedule, schedule
+from placerl.primitives.fpga.cycles.load_balancing import UpdateDivision, schedule
 from placerl.primitives.fpga.cycles.networks import GemmLayer
 from placerl.primitives.fpga.cycles.ppo import PROCESSES, best_dataflows, shapes
 from placerl.primitives.fpga.gemm.plan import command_fields
@@ -94,7 +94,7 @@ class SimulatedPair:
         """
         found = self.schedule(policy, value, policy_updates, value_updates, minibatch)
         if not balanced:
-            found = Schedule((policy_updates, value_updates), found.longer, 0)
+            found = UpdateDivision((policy_updates, value_updates), found.longer, 0)
         networks, half = (policy, value), -(-minibatch // 2)
         shared = self.update(networks[found.longer], half, shared=True) * found.shared
         alone = [
@@ -110,7 +110,7 @@ class SimulatedPair:
         policy_updates: int,
         value_updates: int,
         minibatch: int,
-    ) -> Schedule:
+    ) -> UpdateDivision:
         """Return which updates the units do separately and which together.
 
         The division follows from the simulated cycles of one update of each network.

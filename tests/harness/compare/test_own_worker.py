@@ -12,7 +12,7 @@ from placerl.harness import workloads
 from placerl.harness.compare import own_worker, registry
 from placerl.harness.compare.protocol import FailureKind, WorkerFailure, WorkerJob
 from placerl.harness.core.errors import UserError
-from placerl.harness.runtime.options import Options
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.runtime.training import Training
 from tests.limits import LIMIT_S
 
@@ -65,12 +65,12 @@ class Trainings:
     def __init__(self):
         self.made, self.calls = [], []
 
-    def start(self, item, mapping, *, batch_size, seed, options):
+    def start(self, item, mapping, *, batch_size, seed, schedule):
         number = len(self.made)
         if str(mapping).startswith("abacus"):
             raise UserError(mapping, "learner", "abacus", "native")
         training = object.__new__(Training)
-        self.made.append((str(mapping), batch_size, seed, options))
+        self.made.append((str(mapping), batch_size, seed, schedule))
 
         def note(name):
             return lambda *steps: self.calls.append((number, name, *steps)) or progress(*steps)
@@ -122,7 +122,7 @@ def test_without_the_environment_it_learns_alone(answered):
 @pytest.mark.parametrize("options", [{}, {"envpool": True}, {"native_environments": True}])
 def test_a_training_is_made_as_the_job_asks(answered, options):
     _, trainings = answered(job(20, threads=3, seed=5), **options)
-    assert trainings.made == [("native-native-cpu", 32, 5, Options(threads=3, **options))]
+    assert trainings.made == [("native-native-cpu", 32, 5, Schedule(threads=3, **options))]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_cpp_threads_are_a_learner_and_actors_on_the_other_cores(
     tables = job().workload | {}
     tables["training"]["actors"] = environments
     answers, trainings = answered(job(20, workload=tables, threads=threads), threads_native=True)
-    asked = {"batch_size": 32, "seed": 0, "options": Options(processes=actors, threads_native=True)}
+    asked = {"batch_size": 32, "seed": 0, "schedule": Schedule(processes=actors, threads_native=True)}
     assert made == [("native-native-cpu", asked)]
     assert trainings.made == []
     assert answers[0]["gradient_steps"] == 20

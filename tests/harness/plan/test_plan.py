@@ -11,13 +11,13 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
+from placerl.harness.loop.schedule import STRICT, Schedule
 from placerl.harness.mapping import DEFAULT_STRATEGY, Mapping
 from placerl.harness.plan import plan
 from placerl.harness.plan.tiers import TIERS, Tier
 from placerl.harness.profile import simulated
 from placerl.harness.report import tables
 from placerl.harness.runtime.measured_run import Extent
-from placerl.harness.runtime.options import STRICT, Options
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run, Store
 from placerl.harness.workloads import Workload
@@ -144,25 +144,27 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
 def test_a_run_trains_under_the_mapping_given_or_else_under_the_chosen_one(
     run: Run, trained: list[tuple[object, ...]], mapping: Mapping | None, trains: Mapping
 ) -> None:
-    cell = plan.run_cell(CARTPOLE, 32, 5, Extent(7), mapping, Options(threads=2))
+    cell = plan.run_cell(CARTPOLE, 32, 5, Extent(7), mapping, Schedule(threads=2))
     cell.measure(run, silent)
-    assert trained == [(CARTPOLE, trains, 32, 5, Extent(7), silent, Options(threads=2))]
+    assert trained == [(CARTPOLE, trains, 32, 5, Extent(7), silent, Schedule(threads=2))]
     assert cell.estimate_s == 7
     assert cell.chain == "cartpole-dqn"
     assert cell.needs == (() if mapping else ("prediction/cartpole-dqn/32",))
 
 
 @pytest.mark.parametrize(
-    ("mapping", "options", "under"),
+    ("mapping", "schedule", "under"),
     [
         (None, STRICT, ""),
         (GIVEN, STRICT, "/torch-native-cpu"),
-        (None, Options(threads=2), "/threads=2"),
-        (GIVEN, Options(threads=2), "/torch-native-cpu/threads=2"),
+        (None, Schedule(threads=2), "/threads=2"),
+        (GIVEN, Schedule(threads=2), "/torch-native-cpu/threads=2"),
     ],
 )
-def test_a_run_s_key_says_under_what_it_trains(mapping: Mapping | None, options: Options, under: str) -> None:
-    cell = plan.run_cell(CARTPOLE, 32, 5, Extent(7), mapping, options)
+def test_a_run_s_key_says_under_what_it_trains(
+    mapping: Mapping | None, schedule: Schedule, under: str
+) -> None:
+    cell = plan.run_cell(CARTPOLE, 32, 5, Extent(7), mapping, schedule)
     assert cell.key == f"run/cartpole-dqn/32/seed5{under}"
 
 

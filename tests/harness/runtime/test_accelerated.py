@@ -8,9 +8,10 @@ import pytest
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.loop import real_time, virtual_time
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure import full_speed
-from placerl.harness.runtime import accelerated, clock
+from placerl.harness.runtime import accelerated
 from placerl.harness.runtime.accelerated import HOST_TERMS, AcceleratedTraining, NetworkAccelerator
 from placerl.harness.runtime.actors import actor
 from placerl.harness.runtime.actors.in_process import InlineActors
@@ -82,7 +83,7 @@ def test_only_the_host_s_pieces_and_the_devices_count(monkeypatch: pytest.Monkey
     The accelerator and its links take no time.
     """
     now_s = 0.0
-    for module in (accelerated, actor, clock, full_speed):
+    for module in (accelerated, actor, real_time, virtual_time, full_speed):
         monkeypatch.setattr(module, "perf_counter", lambda: now_s)
     monkeypatch.setattr(full_speed, "waited_s", lambda: 0.0)
 

@@ -6,9 +6,9 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
+from placerl.harness.loop.schedule import STRICT, Fusion, InitialPriorities, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime import check_options, compose, memory
-from placerl.harness.runtime.options import STRICT, Fusion, InitialPriorities, Options
 
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
 OPENCL = Mapping.parse("opencl-native-cpu")
@@ -45,7 +45,7 @@ def check(options, mapping=TORCH, name="cartpole-dqn"):
     ],
 )
 def test_what_can_run_passes(options):
-    check(Options(**options))
+    check(Schedule(**options))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_what_can_run_passes(options):
 )  # fmt: skip
 def test_what_cannot_run_is_refused(options, mapping, words):
     with pytest.raises(UserError) as refused:
-        check(Options(**options), mapping)
+        check(Schedule(**options), mapping)
     assert words in str(refused.value)
 
 
@@ -91,7 +91,7 @@ def test_what_cannot_run_is_refused(options, mapping, words):
 )
 def test_an_algorithm_without_a_replay_takes_nothing_of_one(options, words):
     with pytest.raises(UserError) as refused:
-        check(Options(**options), name="cartpole-ppo")
+        check(Schedule(**options), name="cartpole-ppo")
     assert words in str(refused.value)
 
 
@@ -108,7 +108,7 @@ def test_an_algorithm_without_a_replay_takes_nothing_of_one(options, words):
 )
 def test_initial_priorities_that_actors_cannot_compute_are_refused(name, mapping, words):
     with pytest.raises(UserError) as refused:
-        check(Options(initial_priorities=ACTOR), Mapping.parse(mapping), name)
+        check(Schedule(initial_priorities=ACTOR), Mapping.parse(mapping), name)
     assert words in str(refused.value)
 
 
@@ -117,7 +117,7 @@ def test_initial_priorities_need_priorities():
     with pytest.raises(
         UserError, match="initial_priorities: found actor; allowed: max without a prioritised"
     ):
-        check_options.check(Options(initial_priorities=ACTOR), uniform, NATIVE, 32)
+        check_options.check(Schedule(initial_priorities=ACTOR), uniform, NATIVE, 32)
 
 
 def test_replay_management_is_not_mapped_where_there_is_none():
@@ -134,11 +134,11 @@ def test_processes_are_counted_in_the_memory(monkeypatch):
     item = workloads.load("cartpole-dqn")
     needed_bytes = memory.needed_bytes(item, 32, 0, 0, collected_rows=64)
     monkeypatch.setattr(memory, "available_bytes", lambda: needed_bytes + 3 * memory.PROCESS_BYTES)
-    check(Options(actors=64, processes=2, learners=2))
+    check(Schedule(actors=64, processes=2, learners=2))
     with pytest.raises(UserError, match="actor processes: found 3; allowed: at most 2"):
-        check(Options(actors=64, processes=3, learners=2))
+        check(Schedule(actors=64, processes=3, learners=2))
     with pytest.raises(UserError, match="learners: found 5; allowed: at most 4"):
-        check(Options(learners=5))
+        check(Schedule(learners=5))
 
 
 def test_what_the_actors_collect_between_two_insertions_is_counted_in_the_memory(monkeypatch):
@@ -147,19 +147,19 @@ def test_what_the_actors_collect_between_two_insertions_is_counted_in_the_memory
     free_bytes = memory.needed_bytes(item, 32, 0, 0) + 100 * row_bytes
     monkeypatch.setattr(memory, "available_bytes", lambda: free_bytes)
     steps = 100 // item.training.update_interval
-    check(Options(overlap=steps))
+    check(Schedule(overlap=steps))
     with pytest.raises(UserError, match=r"transitions between two insertions: found 101; allowed: what fits"):
-        check(Options(overlap=steps + 1))
+        check(Schedule(overlap=steps + 1))
 
 
 @pytest.mark.parametrize(("cores", "allowed"), [({0, 2, 5, 9}, 4), ({3}, 1)])
 def test_a_process_has_a_thread_for_each_core_that_it_may_use(monkeypatch, cores, allowed):
     monkeypatch.setattr(os, "cpu_count", lambda: 64)  # a container may have some of the machine's cores
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
-    check(Options(threads=allowed))
+    check(Schedule(threads=allowed))
     for threads in (0, allowed + 1):
         with pytest.raises(UserError) as refused:
-            check(Options(threads=threads))
+            check(Schedule(threads=threads))
         words = f"threads: found {threads}; allowed: 1 to the cores that this process may use, {allowed}"
         assert str(refused.value).endswith(words)
 
@@ -167,12 +167,12 @@ def test_a_process_has_a_thread_for_each_core_that_it_may_use(monkeypatch, cores
 def test_processes_in_virtual_time_work_next_to_the_learner(monkeypatch):
     monkeypatch.setattr(compose, "check", lambda *asked: None)  # builds a simulator where there is none
     simulated = Mapping.parse("native-fpga:u200-cpu")
-    check(Options(), simulated)
-    check(Options(processes=1, overlap=4), simulated)
+    check(Schedule(), simulated)
+    check(Schedule(processes=1, overlap=4), simulated)
     with pytest.raises(
         UserError, match="actor processes: found 1; allowed: 0 in virtual time without overlap"
     ):
-        check(Options(processes=1), simulated)
+        check(Schedule(processes=1), simulated)
 
 
 def test_an_algorithm_without_a_replay_collects_nothing_between_two_insertions(monkeypatch):
@@ -181,10 +181,10 @@ def test_an_algorithm_without_a_replay_collects_nothing_between_two_insertions(m
         "bytes": memory.needed_bytes(item, item.training.batch_size, 0, 0) + 1 * memory.PROCESS_BYTES
     }
     monkeypatch.setattr(memory, "available_bytes", lambda: available["bytes"])
-    check(Options(processes=1), name="cartpole-ppo")
+    check(Schedule(processes=1), name="cartpole-ppo")
     available["bytes"] -= 1
     with pytest.raises(UserError, match="actor processes: found 1; allowed: at most 0"):
-        check(Options(processes=1), name="cartpole-ppo")
+        check(Schedule(processes=1), name="cartpole-ppo")
 
 
 def test_the_processes_that_ppo_starts_by_default_are_counted_in_the_memory(monkeypatch):
@@ -194,6 +194,6 @@ def test_the_processes_that_ppo_starts_by_default_are_counted_in_the_memory(monk
     free_bytes = memory.needed_bytes(item, item.training.batch_size, 0, 0) + 1 * memory.PROCESS_BYTES
     monkeypatch.setattr(memory, "available_bytes", lambda: free_bytes)
     with pytest.raises(UserError, match="actor processes: found 2; allowed: at most 1"):
-        check(Options(threads=2), name="cartpole-ppo")
-    check(Options(threads=2, processes=1), name="cartpole-ppo")
-    check(Options(threads=2), Mapping.parse("fpga:u200-native-cpu"), "cartpole-ppo")  # in virtual time: none
+        check(Schedule(threads=2), name="cartpole-ppo")
+    check(Schedule(threads=2, processes=1), name="cartpole-ppo")
+    check(Schedule(threads=2), Mapping.parse("fpga:u200-native-cpu"), "cartpole-ppo")  # in virtual time: none

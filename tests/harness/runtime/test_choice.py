@@ -9,9 +9,9 @@ import pytest
 
 from placerl.harness import platforms
 from placerl.harness.core.errors import UserError
+from placerl.harness.loop.schedule import STRICT, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime import choice, program
-from placerl.harness.runtime.options import STRICT, Options
 from placerl.harness.runtime.program import Settings
 from placerl.harness.workloads import ReplayTable, TrainingTable
 from placerl.harness.workloads.custom_task import CustomTask
@@ -62,7 +62,7 @@ def given(monkeypatch):
 
 def composed(options=STRICT, **settings):
     return program.compose(
-        Sides, FIRST, step, act, settings=Settings(learning_starts=100, **settings), options=options
+        Sides, FIRST, step, act, settings=Settings(learning_starts=100, **settings), schedule=options
     )
 
 
@@ -151,7 +151,7 @@ def test_learners_are_timed_with_the_threads_that_they_will_have(given, monkeypa
 
     monkeypatch.setattr(choice, "measure", measure)
     for threads in (1, 2):
-        composed(Options(threads=threads))
+        composed(Schedule(threads=threads))
         assert set(seen) == {threads}, "also where PyTorch would take all cores"
         seen.clear()
 

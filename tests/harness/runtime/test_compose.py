@@ -8,13 +8,13 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
+from placerl.harness.loop.schedule import STRICT, Fusion, InitialPriorities, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.profile.cases.base import random_transitions
 from placerl.harness.runtime import check_options, compose
 from placerl.harness.runtime.actors.in_process import InlineActors, ThreadActors
 from placerl.harness.runtime.actors.pool import ActorPool
 from placerl.harness.runtime.learners import creation
-from placerl.harness.runtime.options import STRICT, Fusion, InitialPriorities, Options
 from placerl.harness.runtime.timed_storage import TimedDeviceStorage
 from placerl.harness.runtime.training import Training
 from placerl.harness.workloads.custom_task import CustomTask
@@ -42,8 +42,8 @@ def test_neighbours_fuse_where_they_are_native_and_the_batch_is_sampled_now(mapp
     parsed = Mapping.parse(mapping)
     found = compose.fusions(CARTPOLE, parsed, ahead)
     assert " ".join(found) == expected
-    assert compose.chosen_fusion(CARTPOLE, parsed, ahead, Options()) == found[-1]
-    assert compose.chosen_fusion(CARTPOLE, parsed, ahead, Options(fusion=Fusion.NONE)) is Fusion.NONE
+    assert compose.chosen_fusion(CARTPOLE, parsed, ahead, Schedule()) == found[-1]
+    assert compose.chosen_fusion(CARTPOLE, parsed, ahead, Schedule(fusion=Fusion.NONE)) is Fusion.NONE
 
 
 @pytest.mark.parametrize(
@@ -51,14 +51,14 @@ def test_neighbours_fuse_where_they_are_native_and_the_batch_is_sampled_now(mapp
 )
 @pytest.mark.parametrize("ahead", [0, 3])
 def test_beside_a_replay_manager_whole_steps_fuse_with_batches_ahead(mapping, expected, ahead):
-    found = compose.chosen_fusion(CARTPOLE, Mapping.parse(mapping), ahead, Options(replay_beside=True))
+    found = compose.chosen_fusion(CARTPOLE, Mapping.parse(mapping), ahead, Schedule(replay_beside=True))
     assert found == expected
 
 
 def test_without_priorities_nothing_fuses():
     assert compose.fusions(UNIFORM, NATIVE, 0) == (Fusion.NONE,)
     with pytest.raises(UserError, match="fusion: found step; allowed: none"):
-        compose.chosen_fusion(UNIFORM, NATIVE, 0, Options(fusion=Fusion.STEP))
+        compose.chosen_fusion(UNIFORM, NATIVE, 0, Schedule(fusion=Fusion.STEP))
 
 
 def test_a_replay_holds_at_least_a_batch_and_those_that_wait(short):
@@ -178,7 +178,7 @@ def test_the_place_of_the_data_changes_no_training(short, learner, options):
     task = workloads.override(short("cartpole-dqn"), "replay.capacity", 60, "test")
     for storage in ("cpu", "opencl"):
         mapping = Mapping.parse(f"{learner}-opencl-{storage}")
-        training = Training(task, mapping, batch_size=8, seed=3, options=Options(**options))
+        training = Training(task, mapping, batch_size=8, seed=3, schedule=Schedule(**options))
         training.advance(30)
         ends.append(training.learner.state_dict())
         training.close()
@@ -267,7 +267,7 @@ def test_a_learner_computes_with_one_thread_unless_more_are_asked_for(monkeypatc
     monkeypatch.setattr(compose, "learner_of", note)
     for options in ({}, {"threads": 2}, {"delay": 9}):
         compose.compose(
-            short("cartpole-dqn"), TORCH, batch_size=8, seed=1, local_storage=8, options=Options(**options)
+            short("cartpole-dqn"), TORCH, batch_size=8, seed=1, local_storage=8, schedule=Schedule(**options)
         )
     assert asked == [(1, None, None), (2, None, None), (1, 9, None)]
 
@@ -386,9 +386,9 @@ def test_every_algorithm_can_be_trained_in_fixed_point(short, name):
 
 @pytest.mark.parametrize("asked", [{"processes": 2}, {"overlap": 16}])
 def test_actors_elsewhere_infer_in_the_formats_of_a_learner_in_fixed_point(short, asked):
-    item, options = workloads.override(short("cartpole-dqn"), "training.actors", 2, "test"), Options(**asked)
+    item, options = workloads.override(short("cartpole-dqn"), "training.actors", 2, "test"), Schedule(**asked)
     check_options.check(options, item, Mapping.parse("native[fixed32]-native-cpu"), 8)
-    training = Training(item, Mapping.parse("native[dynamic]-native-cpu"), batch_size=8, options=options)
+    training = Training(item, Mapping.parse("native[dynamic]-native-cpu"), batch_size=8, schedule=options)
     training.warm_up()
     assert training.advance(32).gradient_steps >= 32
     training.close()
@@ -416,8 +416,8 @@ def test_a_batch_that_fixed_point_cannot_express_is_refused_before_anything_star
 )
 def test_the_actors_td_errors_are_the_initial_priorities(short, name, mapping, arguments):
     item = short(name, actors=3)
-    options = Options(**arguments, initial_priorities=InitialPriorities.ACTOR)
-    training = Training(item, mapping, options=options)
+    schedule = Schedule(**arguments, initial_priorities=InitialPriorities.ACTOR)
+    training = Training(item, mapping, schedule=schedule)
     training.fill()
     training._drain()
     learner, replay, rows = training.learner, training.replay, np.arange(42)
@@ -434,7 +434,7 @@ def test_the_actors_td_errors_are_the_initial_priorities(short, name, mapping, a
 @pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ddpg"])
 def test_the_actors_td_errors_are_by_the_weights_that_they_act_with(short, name):
     training = Training(
-        short(name), NATIVE, options=Options(overlap=4, initial_priorities=InitialPriorities.ACTOR)
+        short(name), NATIVE, schedule=Schedule(overlap=4, initial_priorities=InitialPriorities.ACTOR)
     )
     training.fill()
     inserted, insert = [], training._steps.insert

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
+from placerl.harness.loop.schedule import STRICT
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import predicting
 from placerl.harness.platforms.available_memory import NotEnoughMemory
@@ -16,7 +17,6 @@ from placerl.harness.profile.cases import learners as profiled
 from placerl.harness.runtime import compose, learner_memory, native_threads
 from placerl.harness.runtime.learner_memory import check_learner, learner_bytes, require_learner
 from placerl.harness.runtime.learners.creation import learner_of
-from placerl.harness.runtime.options import STRICT
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives import learner
 from placerl.primitives.algorithms import tree

@@ -6,10 +6,10 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
+from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.mapping import Loop, Mapping
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.runtime.loops import under
-from placerl.harness.runtime.options import Fusion, Options
 from placerl.harness.runtime.training import Training
 from tests.harness.runtime.units.test_replay import small
 
@@ -18,27 +18,27 @@ CARTPOLE = workloads.load("cartpole-ddpg")  # 200,000 rows, one actor
 
 
 def options(loop, mapping=NATIVE, item=CARTPOLE, size=32, **asked):
-    return under(loop, Options(**asked), item, mapping, size)
+    return under(loop, Schedule(**asked), item, mapping, size)
 
 
 def test_in_turns_nothing_works_beside_the_learner():
-    assert options(Loop.STRICT) == Options(fusion=Fusion.NONE, presampled_batches=0)
-    assert options(Loop.FUSED) == Options(presampled_batches=0)
+    assert options(Loop.STRICT) == Schedule(fusion=Fusion.NONE, presampled_batches=0)
+    assert options(Loop.FUSED) == Schedule(presampled_batches=0)
 
 
 def test_the_actors_of_the_overlapped_loop_have_a_process():
-    assert options(Loop.OVERLAPPED) == Options(presampled_batches=0, processes=1, overlap=32)
+    assert options(Loop.OVERLAPPED) == Schedule(presampled_batches=0, processes=1, overlap=32)
 
 
 def test_the_relaxed_loop_is_that_of_map():
-    assert options(Loop.RELAXED) == Options(
+    assert options(Loop.RELAXED) == Schedule(
         presampled_batches=50, processes=1, overlap=32, replay_beside=True
     )
 
 
 def test_what_is_asked_for_is_kept():
     asked = {"presampled_batches": 7, "processes": 0, "overlap": 4, "threads": 2}
-    assert options(Loop.RELAXED, **asked) == Options(replay_beside=True, **asked)
+    assert options(Loop.RELAXED, **asked) == Schedule(replay_beside=True, **asked)
 
 
 @pytest.mark.parametrize(("size", "ahead"), [(32, 50), (3921, 50), (3922, 49), (16384, 11), (120_000, 0)])
@@ -48,7 +48,7 @@ def test_no_more_batches_wait_than_the_replay_holds(size, ahead):
 
 
 def test_there_are_as_many_processes_as_cores_are_free(monkeypatch):
-    many = Options(actors=16).applied(CARTPOLE)
+    many = Schedule(actors=16).applied(CARTPOLE)
     for cores, relaxed, overlapped in ((1, 1, 1), (2, 1, 1), (8, 6, 7), (56, 16, 16)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
         assert options(Loop.RELAXED, item=many).processes == relaxed
@@ -57,7 +57,7 @@ def test_there_are_as_many_processes_as_cores_are_free(monkeypatch):
 
 def test_cores_that_learners_keep_busy_have_no_actors(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
-    many = Options(actors=16).applied(CARTPOLE)
+    many = Schedule(actors=16).applied(CARTPOLE)
     for asked, relaxed, overlapped in (
         ({"threads": 3}, 4, 5),
         ({"learners": 4}, 3, 4),
@@ -73,7 +73,7 @@ def test_cores_that_learners_keep_busy_have_no_actors(monkeypatch):
 )
 def test_a_loop_is_the_one_that_is_predicted(name, size, ahead, mapping):
     """Of Pong's frames, a byte a number, 2^28 bytes hold 18 batches of 256."""
-    item = Options(actors=3).applied(workloads.load(name))
+    item = Schedule(actors=3).applied(workloads.load(name))
     found, problem = options(Loop.RELAXED, mapping, item, size), problem_of(item, size)
     assert found.presampled_batches == problem.ahead == ahead
     rounds = problem.overlapped_rounds(mapping is SIMULATED)
@@ -102,7 +102,7 @@ def test_an_option_that_contradicts_the_loop_is_refused(loop, asked, words):
 
 def test_an_algorithm_without_a_replay_has_one_loop():
     ppo = workloads.load("cartpole-ppo")
-    assert options(Loop.FUSED, item=ppo) == Options()
+    assert options(Loop.FUSED, item=ppo) == Schedule()
     with pytest.raises(UserError, match="--loop: found relaxed; allowed: fused"):
         options(Loop.RELAXED, item=ppo)
 
@@ -110,7 +110,7 @@ def test_an_algorithm_without_a_replay_has_one_loop():
 def test_every_loop_trains():
     item = small("cartpole-ddpg")
     for loop in Loop:
-        training = Training(item, NATIVE, options=under(loop, Options(), item, NATIVE, 8))
+        training = Training(item, NATIVE, schedule=under(loop, Schedule(), item, NATIVE, 8))
         training.advance(64)
         assert training.gradient_steps >= 50 + 64
         training.close()

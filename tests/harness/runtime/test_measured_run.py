@@ -7,13 +7,13 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.progress import silent
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import plan
 from placerl.harness.platforms.energy import Counter, EnergyMeter
 from placerl.harness.runtime import measured_run
 from placerl.harness.runtime.evaluation import EPISODES
 from placerl.harness.runtime.measured_run import Extent
-from placerl.harness.runtime.options import Options
 from placerl.harness.runtime.training import Progress, Training
 from placerl.harness.runtime.units.unit import UnitError
 from placerl.harness.store.store import Store
@@ -22,9 +22,9 @@ PER_WATT = "throughput_per_watt"
 TORCH = Mapping.parse("torch-native-cpu")
 
 
-def train(extent: Extent, options: Options = Options()) -> dict[str, measured_run.Measurement]:  # noqa: B008
+def train(extent: Extent, schedule: Schedule = Schedule()) -> dict[str, measured_run.Measurement]:  # noqa: B008
     item = workloads.load("cartpole-dqn")
-    rows = measured_run.train(item, TORCH, 32, 0, extent, silent, options)
+    rows = measured_run.train(item, TORCH, 32, 0, extent, silent, schedule)
     assert len({row.quantity for row in rows}) == len(rows)
     return {row.quantity: row for row in rows}
 
@@ -104,7 +104,7 @@ def test_without_a_meter_it_is_not_run_and_says_what_it_needs(monkeypatch: pytes
 
 
 def test_steps_end_a_run_exactly_and_options_are_told() -> None:
-    rows = train(Extent(steps=137), Options(presampled_batches=3))
+    rows = train(Extent(steps=137), Schedule(presampled_batches=3))
     assert rows["gradient_steps_per_s"].details["gradient_steps"] == 137
     assert rows["gradient_steps_per_s"].details["options"] == {"presampled_batches": 3}
 

@@ -8,17 +8,17 @@ import pytest
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import silent
+from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime import check_options
 from placerl.harness.runtime.measured_run import Extent, train
 from placerl.harness.runtime.native_iterations import NativeIterations, chosen_fusion, fusions
 from placerl.harness.runtime.on_policy import OnPolicyTraining, start
-from placerl.harness.runtime.options import Fusion, Options
 from placerl.harness.workloads import Workload
 from tests.harness.runtime.test_on_policy import PENDULUM, small
 
 NATIVE = Mapping.parse("native-native-cpu")
-ASKED = Options(native_environments=True)
+ASKED = Schedule(native_environments=True)
 BOTH = (Fusion.NONE, Fusion.ITERATION)
 
 
@@ -26,8 +26,8 @@ BOTH = (Fusion.NONE, Fusion.ITERATION)
 def test_it_trains_as_the_loop_in_python_does(environment: tuple[Any, ...]) -> None:
     """The actions of two iterations are equal, and the weights after them up to rounding."""
     item = small(environment, trajectory_length=32, target_kl=0.02)
-    fused = start(item, NATIVE, seed=1, options=ASKED)
-    stepwise = start(item, NATIVE, seed=1, options=Options(native_environments=True, fusion=Fusion.NONE))
+    fused = start(item, NATIVE, seed=1, schedule=ASKED)
+    stepwise = start(item, NATIVE, seed=1, schedule=Schedule(native_environments=True, fusion=Fusion.NONE))
     assert isinstance(fused, NativeIterations)
     assert isinstance(stepwise, OnPolicyTraining)
     found, wanted = fused.advance(8), stepwise.advance(8)
@@ -51,7 +51,7 @@ def test_it_trains_as_the_loop_in_python_does(environment: tuple[Any, ...]) -> N
 def test_the_same_seed_trains_the_same() -> None:
     runs = []
     for seed in (1, 1, 2):
-        training = NativeIterations(small(), NATIVE, seed=seed, options=ASKED)
+        training = NativeIterations(small(), NATIVE, seed=seed, schedule=ASKED)
         training.advance(16)
         runs.append(training.learner.parameters())
     for name, value in runs[0].items():
@@ -74,14 +74,14 @@ def test_the_same_seed_trains_the_same() -> None:
 def test_iterations_fuse_where_all_is_native_and_in_one_process(
     options: dict[str, Any], mapping: str, allowed: tuple[Fusion, ...]
 ) -> None:
-    asked = Options(**{"native_environments": True, **options})
+    asked = Schedule(**{"native_environments": True, **options})
     assert fusions(small(), Mapping.parse(mapping), asked) == allowed
     assert chosen_fusion(small(), Mapping.parse(mapping), asked) is allowed[-1]
 
 
 def test_what_cannot_be_fused_is_refused_before_anything_starts() -> None:
     def check(item: Workload, **options: Any) -> None:
-        check_options.check(Options(**options), item, NATIVE, item.training.batch_size)
+        check_options.check(Schedule(**options), item, NATIVE, item.training.batch_size)
 
     check(small(), native_environments=True, fusion=Fusion.ITERATION)
     check(small(), native_environments=True, fusion=Fusion.NONE)
@@ -94,9 +94,9 @@ def test_what_cannot_be_fused_is_refused_before_anything_starts() -> None:
         check(small(), native_environments=True, fusion=Fusion.STEP)
     assert fusions(workloads.load("pong-ppo"), NATIVE, ASKED) == BOTH[:1]
     with pytest.raises(UserError, match="native_environments: found envpool too"):
-        NativeIterations(small(), NATIVE, options=Options(native_environments=True, envpool=True))
+        NativeIterations(small(), NATIVE, schedule=Schedule(native_environments=True, envpool=True))
     with pytest.raises(UserError, match="batch_size: found 65; allowed: 1 to actors"):
-        NativeIterations(small(), NATIVE, batch_size=65, options=ASKED)
+        NativeIterations(small(), NATIVE, batch_size=65, schedule=ASKED)
 
 
 def test_a_measured_run_has_its_rows() -> None:

@@ -8,23 +8,23 @@ import pytest
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import silent
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime import check_options, native_threads
 from placerl.harness.runtime.measured_run import Extent, train
 from placerl.harness.runtime.native_threads import ThreadedTraining, actor_threads
-from placerl.harness.runtime.options import Options
 from placerl.harness.workloads.task import algorithm_of
 
 NATIVE = Mapping.parse("native-native-cpu")
 
 
-def asked(**options: Any) -> Options:
-    return Options(threads_native=True, **options)
+def asked(**options: Any) -> Schedule:
+    return Schedule(threads_native=True, **options)
 
 
-def check(options: Options, name: str = "cartpole-dqn", mapping: Mapping = NATIVE) -> None:
-    item = options.applied(workloads.load(name))
-    check_options.check(options, item, mapping, item.training.batch_size)
+def check(schedule: Schedule, name: str = "cartpole-dqn", mapping: Mapping = NATIVE) -> None:
+    item = schedule.applied(workloads.load(name))
+    check_options.check(schedule, item, mapping, item.training.batch_size)
 
 
 @pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ddpg", "pendulum-td3", "pendulum-sac"])
@@ -103,7 +103,7 @@ def test_actor_threads_have_a_core_each_and_as_many_environments(
 
 def test_without_actor_threads_one_thread_does_both_in_turns() -> None:
     options = asked(actors=4, processes=0)
-    training = ThreadedTraining(options.applied(workloads.load("cartpole-dqn")), NATIVE, options=options)
+    training = ThreadedTraining(options.applied(workloads.load("cartpole-dqn")), NATIVE, schedule=options)
     training.warm_up()
     done = training.advance(200)
     assert (done.gradient_steps, done.environment_steps) == (200, 200)
@@ -112,7 +112,7 @@ def test_without_actor_threads_one_thread_does_both_in_turns() -> None:
 def test_a_stretch_reports_its_steps() -> None:
     options = asked(actors=2, learners=2)
     item = options.applied(workloads.load("cartpole-dqn"))
-    training = ThreadedTraining(item, NATIVE, options=options, seed=1)
+    training = ThreadedTraining(item, NATIVE, schedule=options, seed=1)
     warm = training.warm_up()
     assert warm.gradient_steps == 50
     assert warm.environment_steps >= item.training.learning_starts + 50
@@ -128,7 +128,7 @@ def test_a_stretch_reports_its_steps() -> None:
 
 def test_each_side_alone_reports_its_steps() -> None:
     options = asked(actors=2, learners=2)
-    training = ThreadedTraining(options.applied(workloads.load("cartpole-dqn")), NATIVE, options=options)
+    training = ThreadedTraining(options.applied(workloads.load("cartpole-dqn")), NATIVE, schedule=options)
     training.warm_up()
     collected, learnt = training.collect(100), training.learn(20)
     assert (collected.gradient_steps, learnt.gradient_steps) == (0, 20)

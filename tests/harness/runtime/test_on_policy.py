@@ -7,15 +7,16 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
+from placerl.harness.loop import real_time, virtual_time
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure import full_speed
 from placerl.harness.measure.conditions import torch_threads
-from placerl.harness.runtime import clock, on_policy, on_policy_loop
+from placerl.harness.runtime import on_policy, on_policy_loop
 from placerl.harness.runtime import training as off_policy
 from placerl.harness.runtime.actors.in_process import InlineActors
 from placerl.harness.runtime.learners.creation import learner_of
 from placerl.harness.runtime.on_policy import OnPolicyTraining, start
-from placerl.harness.runtime.options import Options
 from placerl.harness.runtime.training import Training
 from tests.harness.mapping.links import Links
 
@@ -46,7 +47,7 @@ def test_a_native_learner_has_the_threads_of_the_run(monkeypatch):
     mapping = Mapping.parse("native-native-cpu")
     for item in (small(), workloads.load("cartpole-ddpg")):
         with torch_threads(1):  # put back afterwards
-            training = start(item, mapping, options=Options(threads=2, processes=0))
+            training = start(item, mapping, schedule=Schedule(threads=2, processes=0))
         training.close()
         assert training.learner.executable.threads == 2
 
@@ -191,7 +192,7 @@ def test_pytorch_has_the_threads_of_its_learner(monkeypatch, mapping, options, e
     asked = []
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
     monkeypatch.setattr("torch.set_num_threads", lambda threads: asked.append(threads))
-    OnPolicyTraining(small(), mapping, options=Options(**options)).close()
+    OnPolicyTraining(small(), mapping, schedule=Schedule(**options)).close()
     assert asked == [expected]
 
 
@@ -199,7 +200,7 @@ def test_numpy_has_one_thread(monkeypatch):
     """`PPO.prepare` and actors have small products, which two threads do more slowly."""
     asked = []
     monkeypatch.setattr(on_policy_loop, "set_blas_threads", asked.append)
-    OnPolicyTraining(small(), MAPPING, options=Options(threads=2, processes=0)).close()
+    OnPolicyTraining(small(), MAPPING, schedule=Schedule(threads=2, processes=0)).close()
     assert asked == [1]
 
 
@@ -231,7 +232,7 @@ def test_where_nothing_else_has_work_meanwhile_each_thread_steps_environments(
         monkeypatch.setattr("torch.set_num_threads", lambda threads: None)
     for item in (small(), workloads.override(workloads.load("cartpole-dqn"), "training.actors", 2, "test")):
         with pytest.raises(Started):
-            start(item, MAPPING, options=Options(**options))
+            start(item, MAPPING, schedule=Schedule(**options))
     assert asked == [on_policy_processes, processes]
 
 
@@ -243,7 +244,7 @@ def test_existing_actors_are_used_instead_of_new_ones():
         raise Started
 
     with pytest.raises(Started):
-        on_policy.OnPolicyTraining(small(), MAPPING, options=Options(processes=2), starting=lend)
+        on_policy.OnPolicyTraining(small(), MAPPING, schedule=Schedule(processes=2), starting=lend)
     assert asked == [(2, 2)]
 
 
@@ -257,7 +258,7 @@ def simulated(item):
 def test_in_virtual_time_dealing_and_acting_take_the_hosts_time(monkeypatch):
     """On a clock that only dealing (3 s a minibatch), acting (5 s) and 7 s of waiting for a core move."""
     now_s, waited_s = 0.0, 0.0
-    for module in (clock, full_speed):
+    for module in (real_time, virtual_time, full_speed):
         monkeypatch.setattr(module, "perf_counter", lambda: now_s)
     monkeypatch.setattr(full_speed, "waited_s", lambda: waited_s)
     item = small()
@@ -296,9 +297,9 @@ def test_in_virtual_time_dealing_and_acting_take_the_hosts_time(monkeypatch):
 def test_in_virtual_time_the_host_steps_the_environments():
     """Processes would wait for cores that the simulation uses."""
     item, mapping = small(), Mapping.parse("fpga-native-cpu")
-    options = Options(threads=1, processes=2)
+    schedule = Schedule(threads=1, processes=2)
     with pytest.raises(UserError, match="actor processes: found 2; allowed: 0 in virtual time"):
-        OnPolicyTraining(item, mapping, options=options, platform=Links, learner=simulated(item))
+        OnPolicyTraining(item, mapping, schedule=schedule, platform=Links, learner=simulated(item))
     asked = []
 
     def lend(plan, learner, processes):
@@ -309,7 +310,7 @@ def test_in_virtual_time_the_host_steps_the_environments():
         OnPolicyTraining(
             item,
             mapping,
-            options=Options(threads=2),
+            schedule=Schedule(threads=2),
             platform=Links,
             learner=simulated(item),
             starting=lend,
@@ -346,4 +347,4 @@ def test_actors_that_the_workload_does_not_have_are_refused(name):
     with pytest.raises(
         ValueError, match=rf"^training.actors: found {found}; allowed: the {found + 1} of the options"
     ):
-        start(item, MAPPING, options=Options(actors=found + 1))
+        start(item, MAPPING, schedule=Schedule(actors=found + 1))

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from placerl.harness.core.errors import UserError
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.runtime import program
-from placerl.harness.runtime.options import Options
 from placerl.harness.runtime.program import Settings, compose
 from placerl.primitives.replay import ConcurrentReplay
 from tests.majority import majority
@@ -123,7 +123,7 @@ def test_observations_of_several_arrays_are_flattened_and_a_line_says_so(process
         act,
         mapping="native-native-cpu",
         settings=Settings(learning_starts=100, exploration=0.0, name="parts"),
-        options=Options(processes=processes),
+        schedule=Schedule(processes=processes),
     )
     said = capfd.readouterr().err
     assert said == (
@@ -343,7 +343,7 @@ def test_a_wrong_setting_is_refused_in_one_line(wrong, message):
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(("kind", "wrong"), [(Settings, "capasity"), (Options, "thraeds")])
+@pytest.mark.parametrize(("kind", "wrong"), [(Settings, "capasity"), (Schedule, "thraeds")])
 def test_an_unknown_name_is_refused_with_the_one_that_was_meant(kind, wrong):
     meant = {"capasity": "capacity", "thraeds": "threads"}[wrong]
     with pytest.raises(
@@ -360,7 +360,7 @@ def test_numbers_of_numpy_are_those_of_python(kind):
         assert Settings(exploration=kind(0.5)) == Settings(exploration=0.5)
     else:
         assert type(Settings(capacity=kind(100)).capacity) is int
-        assert Options(threads=kind(2)) == Options(threads=2)
+        assert Schedule(threads=kind(2)) == Schedule(threads=2)
 
 
 @pytest.mark.parametrize(
@@ -374,8 +374,8 @@ def test_numbers_of_numpy_are_those_of_python(kind):
 )  # fmt: skip
 def test_an_option_of_another_type_is_refused_in_one_line(wrong, message):
     with pytest.raises(UserError) as refused:
-        Options(**wrong)
-    assert str(refused.value).startswith(f"Options: {message}")
+        Schedule(**wrong)
+    assert str(refused.value).startswith(f"Schedule: {message}")
 
 
 def test_more_exploration_than_always_is_refused_for_discrete_actions():
@@ -400,9 +400,9 @@ def test_more_exploration_than_always_is_refused_for_discrete_actions():
     ],
 )
 def test_options_that_a_run_would_refuse_are_refused(options, message):
-    settings, asked = Settings(name="mine", learning_starts=100), Options(**options)
+    settings, asked = Settings(name="mine", learning_starts=100), Schedule(**options)
     with pytest.raises(UserError) as refused:
-        compose(Sides, FIRST, step, act, mapping="native-native-cpu", settings=settings, options=asked)
+        compose(Sides, FIRST, step, act, mapping="native-native-cpu", settings=settings, schedule=asked)
     assert str(refused.value).startswith(message)
 
 
@@ -428,7 +428,7 @@ def test_options_that_no_mapping_runs_are_refused_before_anything_is_timed(monke
     monkeypatch.setattr(program, "choose", lambda *_: pytest.fail("it was timed"))
     settings = Settings(name="mine", learning_starts=100, actors=2)
     with pytest.raises(UserError) as refused:
-        compose(Sides, FIRST, step, act, settings=settings, options=Options(**options))
+        compose(Sides, FIRST, step, act, settings=settings, schedule=Schedule(**options))
     assert str(refused.value).startswith(message)
 
 
@@ -438,7 +438,13 @@ def test_a_step_of_one_s_own_is_not_divided_among_learners(options):
     settings = Settings(learning_starts=100, actors=2)
     with pytest.raises(UserError, match=ALONE):
         compose(
-            Sides, FIRST, step, act, mapping="torch-native-cpu", settings=settings, options=Options(**options)
+            Sides,
+            FIRST,
+            step,
+            act,
+            mapping="torch-native-cpu",
+            settings=settings,
+            schedule=Schedule(**options),
         )
 
 

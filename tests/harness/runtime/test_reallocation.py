@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime.learners.accelerated import AcceleratedLearner, SimulatedAcceleratedLearner
 from placerl.harness.runtime.learners.creation import learner_of
 from placerl.harness.runtime.learners.parallel_updates import ParallelLearner
-from placerl.harness.runtime.options import Options
 from placerl.harness.runtime.reallocation import (
     Allocation,
     Reallocator,
@@ -156,7 +156,7 @@ def test_a_run_goes_on_whoever_is_active(short, backend):
         short("cartpole-dqn", actors=4),
         Mapping.parse(f"{backend}-native-cpu"),
         seed=1,
-        options=Options(processes=2, overlap=8, reallocate=True),
+        schedule=Schedule(processes=2, overlap=8, reallocate=True),
     )
     training.warm_up()
     pool, learner = training._acting, training.learner
@@ -180,7 +180,7 @@ def test_threads_take_work_from_an_accelerator_behind_a_slow_link(short):
     training = Training(
         short("cartpole-dqn", actors=2),
         Mapping.parse("fpga-native-cpu"),
-        options=Options(processes=2, overlap=4, reallocate=True),
+        schedule=Schedule(processes=2, overlap=4, reallocate=True),
         platform=lambda: slow,
     )
     training.fill()
@@ -209,7 +209,7 @@ def test_reallocation_that_has_nothing_to_move_is_refused(short, mapping, option
         Training(
             short("cartpole-dqn", actors=2),
             Mapping.parse(mapping),
-            options=Options(reallocate=True, **options),
+            schedule=Schedule(reallocate=True, **options),
         )
 
 
@@ -258,13 +258,13 @@ def test_what_cannot_is_refused_by_its_field(mapping, learners, processes, overl
 
 @pytest.mark.parametrize(("name", "found"), [("learners", 2), ("reallocate", True)])
 def test_batches_are_divided_only_where_gradients_are_shared(name, found):
-    own, options = CustomTask("mine", None, None, None, None), Options(**{name: found})
-    check_shares_gradients(own, Options(threads=2, overlap=4))
+    own, options = CustomTask("mine", None, None, None, None), Schedule(**{name: found})
+    check_shares_gradients(own, Schedule(threads=2, overlap=4))
     check_shares_gradients(load("cartpole-dqn"), options)
     with pytest.raises(UserError, match=f"mine: {name}: found {found}; allowed: .* with a step of your own"):
         check_shares_gradients(own, options)
     with pytest.raises(UserError, match=f"mine: {name}: found {found}"):
-        Training(replace(own, training=SimpleNamespace(actors=2)), TORCH, options=options)
+        Training(replace(own, training=SimpleNamespace(actors=2)), TORCH, schedule=options)
 
 
 def test_a_parallel_learner_has_a_trainer_for_each_process_but_the_last_actor():

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.loop.clock import HOST
+from placerl.harness.loop.given_time import Call
 from placerl.harness.mapping import Entry, Loop, Mapping, PerformanceTable, Target
 from placerl.harness.mapping.problem import problem_of
-from placerl.harness.mapping.schedule import HOST, Call, ScheduledRound
+from placerl.harness.mapping.scheduled_round import ScheduledRound
 from placerl.harness.mapping.strategies.composed_loop import ComposedLoop
 from tests.harness.mapping.links import Links
 from tests.harness.runtime.test_virtual_time import (

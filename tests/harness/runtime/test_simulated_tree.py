@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import Mapping, Target
 from placerl.harness.runtime import compose, simulated_tree
-from placerl.harness.runtime.options import Fusion
 from placerl.primitives.fpga.devices import catalogue
 from placerl.primitives.fpga.explore.map_replay import replay_design
 from placerl.primitives.sum_tree.fpga_backend import unavailable_reason

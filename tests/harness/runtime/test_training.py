@@ -9,14 +9,14 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
+from placerl.harness.loop.real_time import RealTime
+from placerl.harness.loop.schedule import Fusion, InitialPriorities, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime import compose
 from placerl.harness.runtime import training as training_module
 from placerl.harness.runtime.actors.in_process import InlineActors, ThreadActors
 from placerl.harness.runtime.actors.pool import ActorPool
-from placerl.harness.runtime.clock import RealTime
 from placerl.harness.runtime.learners.parallel_updates import ParallelLearner
-from placerl.harness.runtime.options import Fusion, InitialPriorities, Options
 from placerl.harness.runtime.training import WARM_UP_GRADIENT_STEPS, Training
 from placerl.harness.runtime.units.replay import TimeBeside
 from placerl.harness.runtime.units.unit import UnitError
@@ -31,7 +31,7 @@ NATIVE = Mapping.parse("native-native-cpu")
 def trained(the_workload, steps=60, **arguments):
     own = {"seed": 1} | {name: arguments.pop(name) for name in ("seed", "batch_size") if name in arguments}
     mapping = arguments.pop("mapping", MAPPING)
-    training = Training(the_workload, mapping, **own, options=Options(**arguments))
+    training = Training(the_workload, mapping, **own, schedule=Schedule(**arguments))
     progress = [training.warm_up(), training.advance(steps)]
     training.close()
     return training, progress
@@ -123,7 +123,7 @@ def test_the_most_that_a_mapping_allows_is_fused():
     reference = Mapping.parse("torch-reference-cpu")
     assert Training(short("cartpole-dqn"), reference).fusion is Fusion.NONE
     with pytest.raises(UserError, match="fusion"):
-        Training(short("cartpole-dqn"), reference, options=Options(fusion=Fusion.REPLAY))
+        Training(short("cartpole-dqn"), reference, schedule=Schedule(fusion=Fusion.REPLAY))
 
 
 def test_episodes_are_those_of_cartpole():
@@ -182,7 +182,7 @@ def test_a_batch_size_and_batches_ahead_of_its_own_replace_the_workload_s():
         short("cartpole-dqn", presampled_batches=2),
         MAPPING,
         batch_size=5,
-        options=Options(presampled_batches=1),
+        schedule=Schedule(presampled_batches=1),
     )
     training.advance(1)
     assert training.learner.batch_size == 5
@@ -200,7 +200,7 @@ def test_it_computes_with_the_threads_that_it_is_given_one_by_default(monkeypatc
     monkeypatch.setattr(training_module.torch, "set_num_threads", lambda threads: asked.append(threads))
     monkeypatch.setattr(training_module, "set_blas_threads", lambda threads: asked.append(threads))
     for options in ({}, {"threads": 3}):
-        Training(short("cartpole-dqn"), MAPPING, options=Options(**options)).close()
+        Training(short("cartpole-dqn"), MAPPING, schedule=Schedule(**options)).close()
     assert asked == [1, 1, 3, 3], "PyTorch's and NumPy's"
 
 
@@ -224,7 +224,7 @@ def test_the_seed_is_0_unless_it_is_given():
     ],
 )
 def test_what_works_beside_the_learner_is_what_was_asked_for(options, actors, clock):
-    training = Training(short("cartpole-dqn"), NATIVE, options=Options(**options))
+    training = Training(short("cartpole-dqn"), NATIVE, schedule=Schedule(**options))
     assert (type(training._acting), type(training._time)) == (actors, clock)
     training.advance(1)
     training.close()
@@ -302,7 +302,7 @@ def test_a_training_that_cannot_be_created_ends_what_it_has_started(monkeypatch,
         noting(kind)
     monkeypatch.setattr(training_module, failing, refuse)
     item = short("cartpole-dqn", actors=2)
-    options = Options(
+    schedule = Schedule(
         processes=2,
         overlap=4,
         reallocate=True,
@@ -311,7 +311,7 @@ def test_a_training_that_cannot_be_created_ends_what_it_has_started(monkeypatch,
         fusion=Fusion.REPLAY,
     )
     with pytest.raises(Ended):
-        Training(item, MAPPING, options=options)
+        Training(item, MAPPING, schedule=schedule)
     assert closed == ["ActorPool", "TimeBeside", "ParallelLearner"][3 - started :]
 
 
@@ -319,7 +319,7 @@ def test_what_is_left_is_closed_though_an_actor_cannot_be(monkeypatch):
     training = Training(
         short("cartpole-dqn"),
         NATIVE,
-        options=Options(presampled_batches=1, replay_beside=True, fusion=Fusion.REPLAY),
+        schedule=Schedule(presampled_batches=1, replay_beside=True, fusion=Fusion.REPLAY),
     )
     actor = training._acting._actor
     close = actor.close
@@ -345,11 +345,11 @@ def test_more_than_one_learner_is_a_process_each(monkeypatch, learners, started)
 
     monkeypatch.setattr(training_module, "LearnerProcesses", start)
     if started is None:
-        Training(short("cartpole-dqn"), MAPPING, options=Options(learners=learners)).close()
+        Training(short("cartpole-dqn"), MAPPING, schedule=Schedule(learners=learners)).close()
         assert asked == []
     else:
         with pytest.raises(Started):
-            Training(short("cartpole-dqn"), MAPPING, options=Options(learners=learners))
+            Training(short("cartpole-dqn"), MAPPING, schedule=Schedule(learners=learners))
         assert asked == [(started, 8)]
 
 
@@ -370,14 +370,14 @@ def test_actors_have_room_for_what_they_are_asked_at_once(monkeypatch, options, 
 
     monkeypatch.setattr(training_module, "compose", make)
     with pytest.raises(Started):
-        Training(short("cartpole-dqn", actors=2), MAPPING, options=Options(**options))
+        Training(short("cartpole-dqn", actors=2), MAPPING, schedule=Schedule(**options))
     assert asked == [rows]
 
 
 @pytest.mark.parametrize("fusion", [Fusion.REPLAY, Fusion.STEP])
 def test_each_term_counts_the_time_of_its_own_call(fusion):
     """Parts that take long enough to tell them apart from the loop itself."""
-    training = Training(short("cartpole-dqn"), NATIVE, options=Options(fusion=fusion))
+    training = Training(short("cartpole-dqn"), NATIVE, schedule=Schedule(fusion=fusion))
     training.warm_up()
     insert = training.replay.insert
     training.replay.insert = lambda transitions: (time.sleep(0.01), insert(transitions))[1]
@@ -464,7 +464,7 @@ def test_dqn_learns_to_hold_the_middle(mapping, arguments):
     """
 
     def learns(seed):
-        training = Training(dqn_on_a_rail(), mapping, seed=seed, options=Options(**arguments))
+        training = Training(dqn_on_a_rail(), mapping, seed=seed, schedule=Schedule(**arguments))
         training.warm_up()
         returns = [episode.episode_return for episode in training.advance(600).episodes]
         training.close()
@@ -475,4 +475,4 @@ def test_dqn_learns_to_hold_the_middle(mapping, arguments):
 
 def test_a_negative_overlap_is_refused():
     with pytest.raises(ValueError, match="overlap"):
-        Training(short("cartpole-dqn"), NATIVE, options=Options(overlap=-1))
+        Training(short("cartpole-dqn"), NATIVE, schedule=Schedule(overlap=-1))

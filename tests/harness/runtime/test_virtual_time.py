@@ -8,12 +8,12 @@ import pytest
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.loop import real_time, virtual_time
+from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.problem import INDEX_BYTES, PRIORITY_BYTES, TD_ERROR_BYTES, WEIGHT_BYTES
 from placerl.harness.measure import full_speed
-from placerl.harness.runtime import clock
 from placerl.harness.runtime.compose import compose
-from placerl.harness.runtime.options import Fusion, Options
 from placerl.harness.runtime.training import Training
 from tests.harness.mapping.links import Links
 
@@ -25,7 +25,7 @@ ITEM_BYTES = 2 * 4 * 4 + 8 + 4 + 1  # of cart-pole: two observations, action, re
 
 def set_clock(monkeypatch, now_s):
     """Replace the wall clock of virtual time by a function."""
-    for module in (clock, full_speed):
+    for module in (real_time, virtual_time, full_speed):
         monkeypatch.setattr(module, "perf_counter", now_s)
 
 
@@ -51,14 +51,14 @@ def training(the_workload, ahead=0, links=Links, learner=True, rmm=True, boards=
         batch_size=8,
         seed=1,
         local_storage=256,
-        options=Options(presampled_batches=ahead, fusion=Fusion.NONE),
+        schedule=Schedule(presampled_batches=ahead, fusion=Fusion.NONE),
     )
     if learner:
         simulate(parts.learner, step=LEARN_S)
     if rmm:
         simulate(parts.replay, insert=INSERT_S, sample=SAMPLE_S, update_priorities=UPDATE_S)
-    asked = Options(presampled_batches=ahead, **options)
-    made = Training(the_workload, mapping, options=asked, parts=parts, platform=links)
+    asked = Schedule(presampled_batches=ahead, **options)
+    made = Training(the_workload, mapping, schedule=asked, parts=parts, platform=links)
     devices = made._time._devices
     for number, name in enumerate(devices):
         devices[name] = devices[name]._replace(name=f"board {number % boards}")
@@ -312,7 +312,7 @@ def test_it_trains_as_the_real_run_does(short, options):
         "overlap": options.get("overlap", 0),
         "fusion": Fusion.NONE,
     }
-    real = Training(short("cartpole-dqn"), NATIVE, batch_size=8, seed=1, options=Options(**arguments))
+    real = Training(short("cartpole-dqn"), NATIVE, batch_size=8, seed=1, schedule=Schedule(**arguments))
     for made in (virtual, real):
         made.advance(60)
         made.close()

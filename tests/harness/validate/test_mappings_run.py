@@ -11,6 +11,7 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
+from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import VALIDATED, Entry, Loop, Mapping, PerformanceTable, Target
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.strategies.composed_loop import ComposedLoop
@@ -18,7 +19,6 @@ from placerl.harness.profile import simulated
 from placerl.harness.profile.cases import piece_cases, primitive_cases, validation_rounds
 from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.runtime import compose
-from placerl.harness.runtime.options import Fusion
 from placerl.harness.validate import plan
 from placerl.harness.validate import rows as made
 from placerl.primitives.quantization.precision import FLOAT_32

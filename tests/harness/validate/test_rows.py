@@ -12,10 +12,10 @@ from placerl.harness.compare.registry import JUDGED_FOR_PORTABILITY, trains
 from placerl.harness.compare.rounds import networks_on
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
+from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import VALIDATED, Loop, Mapping, PerformanceTable, Problem, Target
 from placerl.harness.measure.protocol import Timing
 from placerl.harness.profile.cases.training import case_name
-from placerl.harness.runtime.options import Fusion
 from placerl.harness.validate import rows as made
 from placerl.harness.validate.rows import HERE, WITH_SIMULATED, Achieved
 from tests.harness.validate.achieved import PACE, choice, ran, unmoved

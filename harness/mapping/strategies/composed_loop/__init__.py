@@ -4,7 +4,7 @@
 that one thread makes in a round: an actor's collection with its inference, the insertion of a round's transitions,
 then either whole gradient steps in one fused call, or sampling with gathering, the learner's step and the priority
 update. The rest is the runtime's own time, profiled with parts that do nothing. The pieces are scheduled in the
-order in which the runtime calls them (`harness.mapping.schedule`). On the host alone their times are added;
+order in which the runtime calls them (`harness.mapping.scheduled_round`). On the host alone their times are added;
 simulated devices, and actors in a process of their own, run in parallel.
 
 The files, each with the part of the model that it describes:
@@ -18,7 +18,7 @@ The files, each with the part of the model that it describes:
 - `candidates`: the mappings that can be predicted.
 """
 
-from placerl.harness.mapping.base import Loop
+from placerl.harness.loop.schedule import Loop
 from placerl.harness.mapping.exhaustive import Exhaustive
 from placerl.harness.mapping.strategies.composed_loop.candidates import composed_candidates
 from placerl.harness.mapping.strategies.composed_loop.model import NAMES, ComposedLoop

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping as MappingABC
 
-from placerl.harness.mapping import schedule
-from placerl.harness.mapping.base import Loop, Platform, Prediction
+from placerl.harness.loop.clock import ACTORS, HOST, RMM, STORAGE
+from placerl.harness.loop.given_time import LINK, Call
+from placerl.harness.loop.schedule import Loop
+from placerl.harness.mapping.base import Platform, Prediction
 from placerl.harness.mapping.problem import Problem
-from placerl.harness.mapping.schedule import ACTORS, HOST, LINK, RMM, STORAGE, Call
+from placerl.harness.mapping.scheduled_round import ScheduledRound
 from placerl.harness.mapping.strategies.composed_loop.busy_cores import BusyCores, least_s
 from placerl.harness.mapping.strategies.composed_loop.lookup import JOINT, is_simulated
 from placerl.harness.mapping.strategies.composed_loop.pieces import (
@@ -92,7 +94,7 @@ class ComposedLoop:
 
     def _round(
         self, made: ComposedRound, table: PerformanceTable, seconds: MappingABC[str, float], ahead: int
-    ) -> schedule.ScheduledRound:
+    ) -> ScheduledRound:
         overlapped, learn = self.loop in CONCURRENT, "step" if "step" in seconds else "learner"
         times = 1 if learn == "step" else made.gradient_steps
 
@@ -101,7 +103,7 @@ class ComposedLoop:
                 unit = made.calls[term][0][1].device
             return Call(unit, seconds.get(term, 0.0) / times)
 
-        return schedule.ScheduledRound(
+        return ScheduledRound(
             act=call("actor", ACTORS if overlapped else HOST),
             insert=call("insert"),
             sample=call("sample" if "sample" in seconds else JOINT, made.manager, times),

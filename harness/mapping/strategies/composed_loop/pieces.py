@@ -46,8 +46,8 @@ early stopping.
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
 
+from placerl.harness.loop.clock import HOST, RMM
 from placerl.harness.mapping.problem import Problem
-from placerl.harness.mapping.schedule import HOST, RMM
 from placerl.harness.mapping.strategies.composed_loop.displaced_caches import DisturbedPart, disturbed_parts
 from placerl.harness.mapping.strategies.composed_loop.lookup import (
     CPU,

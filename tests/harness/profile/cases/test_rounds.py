@@ -2,11 +2,11 @@
 
 import pytest
 
-from placerl.harness.mapping.loop import Shape, Traffic, TrainingLoop
-from placerl.harness.mapping.nothing import Nothing
-from placerl.harness.profile.cases import recorder
+from placerl.harness.loop import recorder
+from placerl.harness.loop.nothing import Nothing
+from placerl.harness.loop.recorder import Recorder
+from placerl.harness.loop.training_loop import Shape, Traffic, TrainingLoop
 from placerl.harness.profile.cases import rounds as rounds_module
-from placerl.harness.profile.cases.recorder import Recorder
 from placerl.harness.profile.cases.rounds import FIRST_ROUNDS, SHORT_ROUND_S, STRETCH_S, TIMED_EVERY, Round
 from tests.harness.profile.cases.host_clock import HostClock
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from placerl.harness.core.errors import UserError
+from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime.actors.actor import Actor
 from placerl.harness.runtime.actors.in_process import (
@@ -20,7 +21,6 @@ from placerl.harness.runtime.actors.in_process import (
 )
 from placerl.harness.runtime.compose import actors_of
 from placerl.harness.runtime.learners.creation import learner_of
-from placerl.harness.runtime.options import Fusion, Options
 from placerl.harness.runtime.program import compose
 from placerl.harness.runtime.training import Training
 from placerl.harness.runtime.units.unit import UnitError
@@ -98,7 +98,7 @@ def test_a_training_refuses_an_invalid_number_at_its_step(where, options):
         step,
         act,
         mapping="native-native-cpu",
-        options=Options(**options),
+        schedule=Schedule(**options),
     )
     with pytest.raises(UserError, match=f"^environment Invalid: {PLACES[where]}: found nan; allowed: "):
         training.advance(100)
@@ -240,7 +240,7 @@ def step(weights, batch):
 @pytest.mark.parametrize(("actors", "interval"), [(1, 1), (3, 2)])
 def test_an_overlapped_actor_trains_the_same_for_the_same_seed(short, mapping, actors, interval):
     the_workload = short("cartpole-dqn", actors=actors, update_interval=interval)
-    runs = [Training(the_workload, mapping, seed=seed, options=Options(overlap=8)) for seed in (1, 1, 2)]
+    runs = [Training(the_workload, mapping, seed=seed, schedule=Schedule(overlap=8)) for seed in (1, 1, 2)]
     for training in runs:
         training.warm_up()
         progress = training.advance(60)
@@ -255,7 +255,7 @@ def test_an_overlapped_actor_trains_the_same_for_the_same_seed(short, mapping, a
 
 
 def test_an_overlapped_iteration_uses_the_weights_from_before_it(short):
-    training = Training(short("cartpole-dqn"), NATIVE, options=Options(overlap=4))
+    training = Training(short("cartpole-dqn"), NATIVE, schedule=Schedule(overlap=4))
     training.warm_up()
     seen = []
     explore = type(training.learner.algorithm).explore
@@ -279,7 +279,7 @@ def test_an_overlapped_iteration_uses_the_weights_from_before_it(short):
 
 
 def test_an_environment_that_breaks_stops_an_overlapped_run_by_name(short):
-    training = Training(short("cartpole-dqn"), NATIVE, options=Options(overlap=4))
+    training = Training(short("cartpole-dqn"), NATIVE, schedule=Schedule(overlap=4))
     training.warm_up()
 
     def broken(action):

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from placerl.harness.core.errors import UserError
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime.actors import actor as actor_module
 from placerl.harness.runtime.actors import pool as actor_pool
@@ -23,7 +24,6 @@ from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool, _Request
 from placerl.harness.runtime.compose import actors_of
 from placerl.harness.runtime.learners.creation import learner_of
 from placerl.harness.runtime.on_policy import OnPolicyTraining
-from placerl.harness.runtime.options import Options
 from placerl.harness.runtime.training import Training
 from placerl.harness.runtime.units.shared_arrays import SharedArrays
 from placerl.harness.runtime.units.unit import UnitError
@@ -113,7 +113,10 @@ def test_the_same_seed_and_processes_train_the_same(short, overlap):
     runs = []
     for seed in (1, 1, 2):
         training = Training(
-            short("cartpole-dqn", actors=3), NATIVE, seed=seed, options=Options(processes=2, overlap=overlap)
+            short("cartpole-dqn", actors=3),
+            NATIVE,
+            seed=seed,
+            schedule=Schedule(processes=2, overlap=overlap),
         )
         training.advance(30)
         runs.append(training.learner.parameters())
@@ -126,8 +129,8 @@ def test_the_same_seed_and_processes_train_the_same(short, overlap):
 def test_turns_train_the_same_in_a_process_as_in_a_thread_of_the_same_random_numbers(short):
     """One process has the one actor's environments; its random numbers are those of the plan's first part."""
     the_workload = short("cartpole-dqn")
-    beside = Training(the_workload, NATIVE, seed=1, options=Options(processes=1, overlap=8))
-    alone = Training(the_workload, NATIVE, seed=1, options=Options(overlap=8))
+    beside = Training(the_workload, NATIVE, seed=1, schedule=Schedule(processes=1, overlap=8))
+    alone = Training(the_workload, NATIVE, seed=1, schedule=Schedule(overlap=8))
     alone._acting._actor._rng = np.random.default_rng(np.random.SeedSequence(1).spawn(4)[1].spawn(1)[0])
     for training in (beside, alone):
         training.advance(30)
@@ -142,7 +145,7 @@ def test_ppo_trains_the_same_in_processes(short):
     runs = []
     for _ in range(2):
         training = OnPolicyTraining(
-            short("hopper-ppo", actors=2), NATIVE, seed=1, options=Options(processes=2)
+            short("hopper-ppo", actors=2), NATIVE, seed=1, schedule=Schedule(processes=2)
         )
         progress = training.advance(16)
         assert progress.environment_steps == 64
@@ -171,7 +174,7 @@ def test_an_environment_that_returns_something_invalid_is_refused_as_in_one_proc
 
 def test_an_actor_that_is_killed_is_named_and_nothing_is_left(short):
     threads = set(threading.enumerate())
-    training = Training(short("cartpole-dqn", actors=2), NATIVE, options=Options(processes=2, overlap=4))
+    training = Training(short("cartpole-dqn", actors=2), NATIVE, schedule=Schedule(processes=2, overlap=4))
     training.warm_up()
     pids = training._acting.pids
     descriptors = [arrays.descriptor for arrays in training._acting._shared]
@@ -188,7 +191,7 @@ def test_an_actor_that_is_killed_is_named_and_nothing_is_left(short):
 
 def test_more_processes_than_environments_are_refused(short):
     with pytest.raises(UserError, match=r"actor processes: found 2; allowed: 0 to training\.actors, 1"):
-        Training(short("cartpole-dqn"), NATIVE, options=Options(processes=2))
+        Training(short("cartpole-dqn"), NATIVE, schedule=Schedule(processes=2))
 
 
 class Policy:

@@ -11,12 +11,12 @@ from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.environments import Seeded, env_pool
 from placerl.harness.environments.env_pool import EnvironmentPool
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime import compose
 from placerl.harness.runtime.actors.actor import Actor
 from placerl.harness.runtime.actors.pooled import PooledActor
 from placerl.harness.runtime.on_policy import OnPolicyTraining
-from placerl.harness.runtime.options import Options
 from placerl.harness.runtime.training import Training
 from placerl.primitives.replay import FieldSpec
 from placerl.primitives.replay.storage import transition_fields
@@ -111,13 +111,13 @@ def test_actions_outside_the_bounds_are_clipped_where_that_is_asked_for(options,
 def test_without_envpool_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(env_pool, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"envpool: found not installed; allowed: .*extra `envpool`"):
-        Training(workloads.load("cartpole-dqn"), NATIVE, options=Options(envpool=True))
+        Training(workloads.load("cartpole-dqn"), NATIVE, schedule=Schedule(envpool=True))
 
 
 @needs_envpool
 def test_an_environment_that_envpool_does_not_have_is_refused():
     with pytest.raises(UserError, match=r"environment\.id: found 'ContinuousCartPole-v0'"):
-        Training(workloads.load("cartpole-ddpg"), NATIVE, options=Options(envpool=True))
+        Training(workloads.load("cartpole-ddpg"), NATIVE, schedule=Schedule(envpool=True))
 
 
 @needs_envpool
@@ -151,7 +151,7 @@ def test_the_same_seed_trains_the_same_in_envpool(short):
     runs = []
     for seed in (1, 1, 2):
         training = OnPolicyTraining(
-            short("hopper-ppo", actors=3), NATIVE, seed=seed, options=Options(envpool=True)
+            short("hopper-ppo", actors=3), NATIVE, seed=seed, schedule=Schedule(envpool=True)
         )
         progress = training.advance(16)
         assert progress.environment_steps == 32 * 3
@@ -168,7 +168,7 @@ def test_native_environments_train_as_gymnasiums_do(short, name):
     runs = []
     kind = OnPolicyTraining if name.endswith("ppo") else Training
     for native in (False, True):
-        training = kind(short(name, actors=3), NATIVE, seed=1, options=Options(native_environments=native))
+        training = kind(short(name, actors=3), NATIVE, seed=1, schedule=Schedule(native_environments=native))
         training.advance(8)
         runs.append(training.learner.parameters())
         training.close()
@@ -178,6 +178,6 @@ def test_native_environments_train_as_gymnasiums_do(short, name):
 
 def test_native_environments_that_are_not_there_are_refused():
     with pytest.raises(UserError, match=r"environment\.id: found 'LunarLander-v3'"):
-        Training(workloads.load("lunarlander-dqn"), NATIVE, options=Options(native_environments=True))
+        Training(workloads.load("lunarlander-dqn"), NATIVE, schedule=Schedule(native_environments=True))
     with pytest.raises(UserError, match="native_environments: found envpool too; allowed: one of them"):
         compose.check_native_environments(workloads.load("cartpole-dqn"), envpool=True)

@@ -5,10 +5,10 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime.learners import creation
 from placerl.harness.runtime.learners.streamed import StreamedLearner
-from placerl.harness.runtime.options import Options
 from placerl.harness.runtime.training import Training
 from placerl.harness.workloads.custom_task import CustomTask
 from placerl.primitives import learner as learners
@@ -82,7 +82,7 @@ def test_what_fixed_point_cannot_express_is_an_error_of_the_mapping(short):
 def test_streams_are_those_of_the_options(short):
     mapping = Mapping.parse("opencl-native-cpu")
     task = short("cartpole-dqn")
-    training = Training(task, mapping, batch_size=8, seed=3, options=Options(streams=2))
+    training = Training(task, mapping, batch_size=8, seed=3, schedule=Schedule(streams=2))
     assert isinstance(training.learner, StreamedLearner)
     assert training.learner.updates.parts == (4, 4)
     training.advance(4)

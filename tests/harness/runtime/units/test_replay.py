@@ -6,10 +6,10 @@ from functools import partial
 import numpy as np
 import pytest
 
+from placerl.harness.loop.clock import LEARNER, RMM
+from placerl.harness.loop.schedule import Fusion, Schedule
+from placerl.harness.loop.virtual_time import VirtualTime
 from placerl.harness.mapping import Mapping
-from placerl.harness.mapping.loop import LEARNER, RMM
-from placerl.harness.runtime.clock import VirtualTime
-from placerl.harness.runtime.options import Fusion, Options
 from placerl.harness.runtime.training import Training
 from placerl.harness.runtime.units import replay
 from placerl.harness.runtime.units.replay import TimeBeside
@@ -23,8 +23,8 @@ small = partial(short, capacity=100)  # some rows of waiting batches are overwri
 
 
 def trained(beside, ahead, mapping, **arguments):
-    options = Options(presampled_batches=ahead, replay_beside=beside, **arguments)
-    training = Training(small("cartpole-ddpg"), mapping, seed=3, options=options)
+    schedule = Schedule(presampled_batches=ahead, replay_beside=beside, **arguments)
+    training = Training(small("cartpole-ddpg"), mapping, seed=3, schedule=schedule)
     training.warm_up()
     progress = training.advance(100)
     training.close()
@@ -64,7 +64,7 @@ def test_the_next_batch_is_drawn_while_the_learner_works():
     training = Training(
         small("cartpole-ddpg"),
         NATIVE,
-        options=Options(presampled_batches=1, replay_beside=True, fusion=Fusion.REPLAY),
+        schedule=Schedule(presampled_batches=1, replay_beside=True, fusion=Fusion.REPLAY),
     )
     training.warm_up()
     sample, step = training.replay.sample, training.learner.step
@@ -93,7 +93,7 @@ def test_its_errors_are_named_and_the_queues_drain():
     training = Training(
         small("cartpole-dqn"),
         NATIVE,
-        options=Options(presampled_batches=2, replay_beside=True, fusion=Fusion.REPLAY),
+        schedule=Schedule(presampled_batches=2, replay_beside=True, fusion=Fusion.REPLAY),
     )
     training.warm_up()
 
@@ -148,7 +148,7 @@ def test_in_virtual_time_it_has_a_core_of_its_own():
     training = Training(
         small("cartpole-dqn"),
         Mapping.parse("fpga-native-cpu"),
-        options=Options(presampled_batches=1, replay_beside=True),
+        schedule=Schedule(presampled_batches=1, replay_beside=True),
     )
     assert isinstance(training._time, VirtualTime)
     assert RMM in training._time._beside

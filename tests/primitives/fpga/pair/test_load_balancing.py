@@ -50,9 +50,9 @@ def test_training_in_time(sizes: list[int], policy_updates: int, value_updates: 
 
 
 def test_the_schedule_shares_what_is_left() -> None:
-    assert load_balancing.schedule((10, 10), (3, 10)) == load_balancing.Schedule((3, 3), 1, 7)
-    assert load_balancing.schedule((10, 7), (3, 10)) == load_balancing.Schedule((3, 5), 1, 5)
-    assert load_balancing.schedule((10, 7), (9, 1)) == load_balancing.Schedule((1, 1), 0, 8)
+    assert load_balancing.schedule((10, 10), (3, 10)) == load_balancing.UpdateDivision((3, 3), 1, 7)
+    assert load_balancing.schedule((10, 7), (3, 10)) == load_balancing.UpdateDivision((3, 5), 1, 5)
+    assert load_balancing.schedule((10, 7), (9, 1)) == load_balancing.UpdateDivision((1, 1), 0, 8)
     assert load_balancing.schedule((10, 10), (4, 4)).shared == 0
 
 

@@ -2,9 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from placerl.harness.mapping import schedule
-from placerl.harness.mapping.loop import TrainingLoop
-from placerl.harness.mapping.schedule import ACTORS, HOST, LINK, RMM, STORAGE, Call, ScheduledRound
+from placerl.harness.loop.clock import ACTORS, HOST, RMM, STORAGE
+from placerl.harness.loop.given_time import LINK, Call
+from placerl.harness.loop.training_loop import TrainingLoop
+from placerl.harness.mapping import scheduled_round
+from placerl.harness.mapping.scheduled_round import ScheduledRound
 
 
 def test_on_a_host_alone_a_round_is_the_sum_of_its_calls() -> None:
@@ -103,7 +105,9 @@ def test_a_learner_hides_behind_a_slower_replay_manager() -> None:
 
 def test_the_loop_of_equal_rounds_is_run_once(monkeypatch):
     runs = []
-    monkeypatch.setattr(schedule, "TrainingLoop", lambda *given: runs.append(given) or TrainingLoop(*given))
+    monkeypatch.setattr(
+        scheduled_round, "TrainingLoop", lambda *given: runs.append(given) or TrainingLoop(*given)
+    )
     made = ScheduledRound(act=Call(HOST, 0.123), insert=Call(HOST, 1.0), learn=Call(HOST, 2.0))
     again = replace(made, learn=Call(HOST, 2.0))
     assert made.period_s == again.period_s == pytest.approx(3.123)

@@ -3,15 +3,15 @@
 import pytest
 
 from placerl.harness import workloads
-from placerl.harness.runtime.options import STRICT, Options
+from placerl.harness.loop.schedule import STRICT, Schedule
 
 
 def test_only_what_differs_from_the_strict_loop_is_told():
     assert STRICT.given() == {}
     assert str(STRICT) == ""
-    options = Options(overlap=8, processes=2)
-    assert options.given() == {"overlap": 8, "processes": 2}
-    assert str(options) == "processes=2,overlap=8"
+    schedule = Schedule(overlap=8, processes=2)
+    assert schedule.given() == {"overlap": 8, "processes": 2}
+    assert str(schedule) == "processes=2,overlap=8"
 
 
 @pytest.mark.parametrize(
@@ -26,10 +26,10 @@ def test_only_what_differs_from_the_strict_loop_is_told():
     ],
 )
 def test_an_on_policy_algorithm_has_a_process_for_each_thread_by_default(asked, simulated, processes):
-    assert Options(**asked).actor_processes(workloads.load("cartpole-ppo"), simulated) == processes
+    assert Schedule(**asked).actor_processes(workloads.load("cartpole-ppo"), simulated) == processes
 
 
 def test_an_algorithm_with_a_replay_has_no_processes_by_default():
     item = workloads.override(workloads.load("cartpole-dqn"), "training.actors", 8, "test")
-    assert Options(threads=2).actor_processes(item) == 0
-    assert Options(threads=2, processes=3).actor_processes(item) == 3
+    assert Schedule(threads=2).actor_processes(item) == 0
+    assert Schedule(threads=2, processes=3).actor_processes(item) == 3

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from placerl.harness.mapping.loop import Units
+from placerl.harness.loop.training_loop import Units
 
 
 class Nothing:

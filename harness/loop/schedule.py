@@ -1,4 +1,4 @@
-"""The options of running a mapping: how many actors, threads and processes, and what runs in parallel."""
+"""The schedule of a training: in which order its parts are called, what runs in parallel, and who has which cores."""
 
 from dataclasses import asdict, fields
 from enum import StrEnum
@@ -11,6 +11,20 @@ from placerl.harness.workloads import Workload, override
 from placerl.harness.workloads.custom_task import CustomTask
 from placerl.harness.workloads.task import Task
 from placerl.primitives.algorithms.ppo import PPO
+
+
+class Loop(StrEnum):
+    """The order in which the parts of a training are called: strict, fused, overlapped or relaxed.
+
+    Strict: separate calls, one after another. Fused: the same order, but neighbouring parts on one device are one call.
+    Overlapped: fused, and the actors run at the same time as the rest (PRL 3.2). Relaxed: overlapped, and the replay
+    manager works at the same time as the learner (MAP V-A). A performance model describes one of these orders.
+    """
+
+    STRICT = "strict"  # every part is a separate call, one after another (D = 0, MAP II-A2)
+    FUSED = "fused"  # as strict, but neighbouring parts on one device are one call: the loop of `placerl run`
+    OVERLAPPED = "overlapped"  # fused, and the actors run at the same time as the rest (PRL 3.2)
+    RELAXED = "relaxed"  # overlapped, and the replay manager works at the same time as the learner (MAP V-A)
 
 
 class Fusion(StrEnum):
@@ -40,8 +54,8 @@ class InitialPriorities(StrEnum):
 
 
 @checked
-class Options:
-    """How the runtime runs a mapping. With the defaults, everything runs in one process, one part after another.
+class Schedule:
+    """How a mapping is run. With the defaults, everything runs in one process, one part after another.
 
     A value of another type raises UserError; ranges are checked with the task and the mapping
     (`harness.runtime.check_options`).
@@ -137,7 +151,7 @@ class Options:
         return min(self.threads, task.training.actors)
 
 
-STRICT = Options()
+STRICT = Schedule()
 """The default options: one part after another, in one process."""
 
 

@@ -5,9 +5,11 @@ from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any
 
-from placerl.harness.mapping.loop import NO_INPUTS, Made, Value
+from typing_extensions import override
+
+from placerl.harness.loop.clock import NO_INPUTS, Clock, Made, Value
+from placerl.harness.loop.real_time import Begun
 from placerl.harness.measure.pace import Bracket, Pace, Piece
-from placerl.harness.runtime.clock import Begun
 
 PARTS = {"act": "collect", "learner": "learn", "step": "steps"}
 """Names of parts in the profile that differ from the loop's terms, by term."""
@@ -26,8 +28,8 @@ _NO_DEVICES: Mapping[str, Callable[[], float]] = {}
 def _nothing() -> None: ...
 
 
-class Recorder:
-    """Runs each call of `harness.mapping.loop.TrainingLoop` at once, and records its seconds and the core's pace.
+class Recorder(Clock):
+    """Runs each call of `harness.loop.training_loop.TrainingLoop` at once, and records its seconds and the core's pace.
 
     The pace is the speed of the core at that moment, measured by the calibration kernel of `harness.measure.pace`
     before and after groups of calls that take `PIECE_S`. Work that another unit would do in parallel is also run and
@@ -142,24 +144,24 @@ class Recorder:
             pieces[part] = [Piece(seconds - less_s, calls, pace) for seconds, pace in occurrences]
         return pieces
 
+    @override
     def now_s(self) -> float:
-        """Return the seconds since an arbitrary start."""
         return perf_counter()
 
+    @override
     def wait(self, ready_s: float) -> None:
-        """Do nothing: every call has already ended when the host would wait for it."""
+        # Every call has already ended when the host would wait for it.
+        pass
 
+    @override
     def run(self, term: str, work: Callable[..., Value], *arguments: Any) -> Value:
-        """Call `work` with its arguments, timed as the part of the round that `term` names, and return its result.
-
-        See `harness.mapping.loop.Clock.run`.
-        """
         return self.timed(PARTS.get(term, term), work, *arguments)
 
+    @override
     def act(self, work: Callable[[int], Value], vector_steps: int) -> Value:
-        """Call `work(vector_steps)`, the actors' turn, timed as the part "collect"; see `Clock.act`."""
         return self.run("act", work, vector_steps)
 
+    @override
     def call(
         self,
         unit: str,
@@ -168,29 +170,14 @@ class Recorder:
         after_s: float = 0.0,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """Call `work`, timed as the part of the round that `term` names, and return its result; see `Clock.call`.
-
-        Args:
-            unit, after_s, input_bytes: ignored, because every call is made at once and timed alone.
-            term: name of the part of the loop.
-            work: function to call.
-        """
         return Made(self.run(term, work), 0.0)
 
+    @override
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
     ) -> Made[Value]:
-        """Start work and wait for its result at once, so that it is timed alone; see `Clock.begin`.
-
-        If the clock was made with `beside`, the result is waited for when it is read; the parts "request" and
-        "receive" are the host's seconds for starting the work, and for waiting and reading.
-
-        Args:
-            unit: ignored.
-            term: name of the part of the loop that the seconds belong to.
-            ask: starts the work.
-            answer: waits for the result and returns it.
-        """
+        # Work that another unit would do in parallel is awaited at once, so that it is timed alone. With `beside` it is
+        # awaited when it is read: "request" and "receive" are the host's seconds to start it, and to wait and read.
         if self._beside:
             self.timed("request", ask)
             return Begun(lambda: self.timed("receive", answer))
@@ -203,6 +190,7 @@ class Recorder:
 
         return Made(self.run(term, alone), 0.0)
 
+    @override
     def charge(
         self,
         server: str,
@@ -211,32 +199,17 @@ class Recorder:
         after_s: float,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> float:
-        """Record the seconds of work that was part of the last call, at that call's core speed, and return `after_s`.
-
-        The seconds are without those for which the work waited for a core (`TimedStorage`). See `Clock.charge`.
-
-        Args:
-            server, input_bytes: ignored.
-            term: name of the part of the loop that the seconds belong to.
-            seconds: duration of the work.
-            after_s: when its inputs were ready.
-        """
+        # The work was part of the last call, at that call's core speed. Its seconds are without those for which it
+        # waited for a core (`TimedStorage`).
         part = PARTS.get(term, term)
         if self.only in (None, part):
             self._add(part, seconds)
         return after_s
 
+    @override
     def deliver(
         self, unit: str, term: str, work: Callable[[], object], output_bytes: int, after_s: float
     ) -> None:
-        """Hand over a unit's output; timed as a part of the round if `output_bytes` is not 0. See `Clock.deliver`.
-
-        Args:
-            unit, after_s: ignored.
-            term: name of the part of the loop that the seconds belong to.
-            work: hands over the output.
-            output_bytes: bytes of the output.
-        """
         if output_bytes:
             self.run(term, work)
         else:

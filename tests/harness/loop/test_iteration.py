@@ -3,7 +3,8 @@
 import pytest
 
 from placerl.harness.core.errors import UserError
-from placerl.harness.runtime.iteration import Iteration, check_overlap, collected_rows
+from placerl.harness.loop.iteration import Iteration, check_overlap, collected_rows
+from tests.harness.runtime.short_workloads import short
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,7 @@ from placerl.harness.runtime.iteration import Iteration, check_overlap, collecte
     ],
 )
 def test_an_iteration_is_the_smallest_with_the_overlap(
-    short, actors, interval, overlap, vector_steps, gradient_steps
+    actors, interval, overlap, vector_steps, gradient_steps
 ):
     settings = short("cartpole-dqn", actors=actors, update_interval=interval).training
     assert Iteration.of(settings, overlap) == Iteration(vector_steps, gradient_steps)
@@ -38,7 +39,7 @@ def test_an_iteration_is_the_smallest_with_the_overlap(
         (4, 6, 82),  # 41 rounds of 12 rows and two gradient steps
     ],
 )
-def test_an_overlap_collects_at_most_what_the_replay_holds(short, actors, interval, most):
+def test_an_overlap_collects_at_most_what_the_replay_holds(actors, interval, most):
     task = short("cartpole-dqn", actors=actors, update_interval=interval)
     check_overlap(task, most)
     assert collected_rows(task, most, reallocate=False) <= 500
@@ -46,7 +47,7 @@ def test_an_overlap_collects_at_most_what_the_replay_holds(short, actors, interv
         check_overlap(task, most + 1)
 
 
-def test_one_iteration_is_always_allowed(short):
+def test_one_iteration_is_always_allowed():
     """Though it collects more than the replay holds, which is refused nowhere else."""
     task = short("cartpole-dqn", actors=2, update_interval=2000)
     check_overlap(task, 1)
@@ -54,7 +55,7 @@ def test_one_iteration_is_always_allowed(short):
         check_overlap(task, 2)
 
 
-def test_actors_have_room_for_their_iteration_and_for_that_of_all_where_one_may_act_alone(short):
+def test_actors_have_room_for_their_iteration_and_for_that_of_all_where_one_may_act_alone():
     task = short("cartpole-dqn", actors=3, update_interval=2)
     assert collected_rows(task, 0, reallocate=False) == 2 * 3
     assert collected_rows(task, 4, reallocate=False) == 4 * 3

@@ -8,19 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placerl.harness.mapping.loop import (
-    ACTORS,
-    HOST,
-    LEARNER,
-    RMM,
-    STORAGE,
-    Made,
-    Shape,
-    Traffic,
-    TrainingLoop,
-    not_overwritten,
-)
-from placerl.harness.mapping.nothing import Nothing
+from placerl.harness.loop.clock import ACTORS, HOST, LEARNER, RMM, STORAGE, Made
+from placerl.harness.loop.nothing import Nothing
+from placerl.harness.loop.training_loop import Shape, Traffic, TrainingLoop, not_overwritten
 from placerl.primitives.replay import FieldSpec, Storage
 from placerl.primitives.replay.device import DeviceStorage
 from placerl.primitives.replay.device.cuda_backend import CudaRows

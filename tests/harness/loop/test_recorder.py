@@ -2,11 +2,11 @@
 
 import pytest
 
-from placerl.harness.mapping.loop import Shape, Traffic, TrainingLoop
-from placerl.harness.mapping.nothing import Nothing
+from placerl.harness.loop import recorder
+from placerl.harness.loop.nothing import Nothing
+from placerl.harness.loop.recorder import PIECE_S, Recorder
+from placerl.harness.loop.training_loop import Shape, Traffic, TrainingLoop
 from placerl.harness.measure.pace import Pace
-from placerl.harness.profile.cases import recorder
-from placerl.harness.profile.cases.recorder import PIECE_S, Recorder
 from tests.harness.profile.cases.host_clock import HostClock
 
 STEP = ["sample", "learn", "update"]
