@@ -29,7 +29,7 @@ def test_the_plan_names_no_paper() -> None:
 
 def test_each_claim_and_cell_is_of_its_paper_s_folder() -> None:
     for function in discovery.functions("cells"):
-        key = function.__module__.split(".")[2].upper()
+        key = function.__module__.split(".")[3].upper()
         for tier in TIERS.values():
             assert all(cell.key.startswith(f"claim/{key}-") for cell in function(tier)), function.__module__
 

@@ -109,7 +109,7 @@ def test_every_way_to_import_is_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
     monkeypatch.setattr(simulated_once, "_ROOT", tmp_path)
-    folder = tmp_path / "primitives" / "fpga" / "made"
+    folder = tmp_path / "placerl" / "primitives" / "fpga" / "made"
     folder.mkdir(parents=True)
     (folder / "inner.py").write_text("other = 1\n")
     (folder / "block.py").write_text(f"import ast\n{statement}\n")
