@@ -60,7 +60,7 @@ def reproduce_command(
     cells = plan.plan(tier)
     if only:
         chosen = papers.claims(only)
-        cells = plan.needed(cells, chosen)
+        cells = plan.needed(cells, chosen, tier)
         if not cells:
             _say_nothing_is_measured(tier, only, chosen)
     if plan_only:

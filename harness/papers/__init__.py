@@ -1,10 +1,8 @@
 """Checks statements of published papers with the measurements in a store, and gives each statement a verdict.
 
-A store is the file that holds the measurements of this project's runs. A paper is a folder of this package with a
-`claims.py`, which lists the statements (claims); no other file names the folder.
+A store is the file that holds the measurements of this project's runs. A paper is a folder of this package, whose
+modules define its statements (claims), each as a class; no other file names the folder.
 """
-
-import importlib
 
 import pandas as pd
 
@@ -24,12 +22,12 @@ def titles() -> dict[str, str]:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cells (pieces of the plan) that measure what the papers' figures need, paper by paper.
+    """Return the cells (pieces of the plan) that measure what the papers' claims need, each once, paper by paper.
 
     Args:
         tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
     """
-    return [cell for function in discovery.functions("cells") for cell in function(tier)]
+    return list({cell.key: cell for claim in discovery.claims() for cell in claim.cells(tier)}.values())
 
 
 def claims(only: str = "") -> list[Claim]:
@@ -42,8 +40,7 @@ def claims(only: str = "") -> list[Claim]:
     Raises:
         UserError: no claim's key begins with `only`.
     """
-    modules = [importlib.import_module(f"{package.__name__}.claims") for package in discovery.packages()]
-    every = [claim for module in modules for claim in module.CLAIMS]
+    every = discovery.claims()
     chosen = [claim for claim in every if f"{claim.key}-".startswith(f"{only}-" if only else "")]
     if not chosen:
         paper = only.partition("-")[0]

@@ -1,11 +1,11 @@
 """Defines claims of papers, findings and verdicts.
 
-A claim is one quantitative statement, table or figure of a paper. Its check is code that computes a finding from
-stored measurements; claim and finding together are a verdict. A check never guesses: without the measurements that it
-needs, the outcome is `not run`, and the finding names what is missing.
+A claim is one quantitative statement, table or figure of a paper: a class that states what must be measured, and
+computes a finding from stored measurements; claim and finding together are a verdict. A claim never guesses: without
+the measurements that it needs, the outcome is `not run`, and the finding names what is missing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from placerl.harness.core.provenance import Provenance, weakest
+from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.number import Number, merge_rows
+from placerl.harness.store.cell import Cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -100,59 +102,96 @@ def by_a_model(agrees: bool, ours: tuple[Number, ...], said: str, *, unknown: st
 
 
 Check = Callable[[pd.DataFrame], Finding]
-Draw = Callable[[pd.DataFrame], "Figure | None"]
 
 
-@dataclass(frozen=True)
 class Claim:
-    """One statement of a paper, with the code that checks it.
+    """One statement of a paper: a subclass in the file of its figure, table or section says everything about it.
+
+    A subclass without a `key` of its own is no claim, and holds what several claims share.
 
     Attributes:
         key: such as "MAP-T5" (a table), "MAP-F13" (a figure) or "PAL-VI-H" (a section).
         place: place in the paper, without the paper's key.
+        position: position among the claims of its paper.
         statement: the statement, in short.
         published: the paper's numbers for the statement; empty if only a lost figure or table showed them.
-        needs: the measurements that the check needs, as text.
-        check: computes the finding from stored measurements; None if this project cannot measure what it needs yet.
-        reads: the cells (pieces of the plan) whose measurements the check reads, or from which they are made, as
-            beginnings of the cells' keys ("claim/FIX-F7", "profile"); `*` matches anything ("compare/*/sb3").
-        commands: commands that measure what the check needs, if that is not `placerl reproduce --only KEY`.
-        everywhere: whether the check reads the measurements of all machines of a store instead of one.
-        draw: draws a figure in the paper's own axes from the measurements that the check reads, shown on the claim's
-            page; returns None if the measurements are not sufficient.
+        needs: what judging needs, as text.
+        reads: cells (pieces of the plan) besides its own (`cells`) whose measurements are judged, as beginnings of the
+            cells' keys ("profile"); `*` matches anything ("compare/*/sb3").
+        commands: commands that measure what judging needs, if that is not `placerl reproduce --only KEY`.
+        everywhere: whether the measurements of all machines of a store are judged instead of those of one.
+        assumptions: turn `judge` into a check under two assumptions, where the paper does not state which one holds,
+            such as `at_both_clocks`.
     """
 
     key: str
     place: str
+    position: int
     statement: str
-    published: tuple[Number, ...]
-    needs: str
-    check: Check | None = None
+    published: tuple[Number, ...] = ()
+    needs: str = "nothing"
     reads: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     everywhere: bool = False
-    draw: Draw | None = None
+    assumptions: tuple[Callable[[Check], Check], ...] = ()
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        """Return the cells (pieces of the plan) that measure what is judged; several claims may return the same ones.
+
+        Args:
+            tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+        """
+        return []
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        """Compute the finding from stored measurements; "not run" if this project cannot measure what it needs yet.
+
+        Args:
+            frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+        """
+        return Finding(Outcome.NOT_RUN, needs=self.needs)
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        """Draw the figure in the paper's own axes, shown on the claim's page; None if measurements are not sufficient.
+
+        Args:
+            frame: the stored measurements that are judged.
+        """
+        return None
 
     @property
     def paper(self) -> str:
         """Return the key of the paper, such as "MAP": the beginning of the claim's key."""
         return self.key.partition("-")[0]
 
-    def needs_cell(self, key: str) -> bool:
-        """Return whether the check reads measurements of the cell (a piece of the plan) with this key.
+    @property
+    def is_measured(self) -> bool:
+        """Return whether measurements are judged, or only what follows from formulas and counts."""
+        return bool(self.reads) or type(self).cells is not Claim.cells
+
+    def needs_cells(self, keys: Iterable[str], tier: TierLimits) -> set[str]:
+        """Return which cells (pieces of the plan) hold measurements that are judged.
 
         Args:
-            key: key of the cell, such as "claim/FIX-F7".
+            keys: keys of a tier's cells, such as "claim/FIX-F7".
+            tier: the tier.
         """
-        return any(fnmatchcase(f"{key}/", f"{beginning}/*") for beginning in self.reads)
+        own = {cell.key for cell in self.cells(tier)}
+        return {
+            key
+            for key in keys
+            if key in own or any(fnmatchcase(f"{key}/", f"{beginning}/*") for beginning in self.reads)
+        }
 
     def evaluate(self, frame: pd.DataFrame) -> "Verdict":
-        """Check the claim on stored measurements, and return the verdict; "not run" if the claim has no check.
+        """Judge the claim by stored measurements, under its assumptions, and return the verdict.
 
         Args:
             frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         """
-        check = self.check or (lambda _: Finding(Outcome.NOT_RUN, needs=self.needs))
+        check: Check = self.judge
+        for under in self.assumptions:
+            check = under(check)
         return Verdict(self, unless_suspect(check(frame)))
 
 

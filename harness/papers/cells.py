@@ -1,7 +1,7 @@
 """Defines the cells of the plan with which a paper requests measurements.
 
-A cell is a piece of the plan whose rows are measured and stored together. A figure's file returns its cells from a
-function `cells(tier) -> list[Cell]`; the plan collects those of all papers.
+A cell is a piece of the plan whose rows are measured and stored together. A claim returns its cells
+(`Claim.cells`); the plan collects those of all claims.
 """
 
 from collections.abc import Callable

@@ -1,20 +1,22 @@
-"""Finds the papers: each is a folder of this package with a `claims.py`.
+"""Finds the papers and their claims: a paper is a folder of this package, a claim a class in one of its modules.
 
-The folder's `__init__.py` defines the paper (`PAPER`), its `claims.py` lists the claims, which are the statements to
-check (`CLAIMS`), and each module may define more, such as what must be measured (`cells(tier)`). The folders are not
-listed anywhere, and no other file imports them.
+The folder's `__init__.py` defines the paper (`PAPER`), and its modules the claims, which are the statements to check.
+Neither is listed anywhere, and no other file imports the folders.
 """
 
 import importlib
 import pkgutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import FunctionType, ModuleType
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import TypeGuard, TypeVar
+
+from placerl.harness.papers.base import Claim
 
 T = TypeVar("T")
+_instances: dict[type[Claim], Claim] = {}
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,11 @@ class Paper:
 
 
 def folders() -> list[Path]:
-    """Return the folders of all papers, those of this package with a `claims.py`, sorted by name."""
+    """Return the folders of all papers, which are the packages in this one, sorted by name."""
     roots = map(Path, sys.modules[__package__].__path__)
-    return sorted((path.parent for root in roots for path in root.glob("*/claims.py")), key=lambda f: f.name)
+    return sorted(
+        (path.parent for root in roots for path in root.glob("*/__init__.py")), key=lambda f: f.name
+    )
 
 
 def packages() -> list[ModuleType]:
@@ -59,30 +63,28 @@ def papers() -> list[Paper]:
 def modules() -> Iterator[ModuleType]:
     """Yield every Python module in the papers' folders, paper by paper, sorted by name within a paper."""
     for package in packages():
-        for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name):
-            yield importlib.import_module(f"{package.__name__}.{found.name}")
+        yield from _modules_of(package)
 
 
-def functions(name: str) -> Iterator[Callable[..., Any]]:
-    """Yield the functions with a given name that the modules of the papers' folders define, paper by paper.
+def _modules_of(package: ModuleType) -> Iterator[ModuleType]:
+    for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name):
+        yield importlib.import_module(f"{package.__name__}.{found.name}")
 
-    Args:
-        name: name of the functions, such as "cells". A module that only imports such a function is skipped.
 
-    Raises:
-        TypeError: something else has this name, such as a `partial` or a class; the message names the file.
-    """
-    for module in modules():
-        found = vars(module).get(name)
-        if found is None:
-            continue
-        if not isinstance(found, FunctionType):
-            kind = type(found).__qualname__
-            raise TypeError(
-                f"{module.__file__}: {name}: found a {kind}; allowed: a function (def {name}(...))"
-            )
-        if found.__module__ == module.__name__:
-            yield found
+def claims() -> list[Claim]:
+    """Return every claim, paper by paper in the order of a report: the classes that the papers' modules define."""
+    found: list[Claim] = []
+    for package in packages():
+        kinds = {kind for module in _modules_of(package) for kind in vars(module).values() if _is_claim(kind)}
+        found += [
+            _instances.setdefault(kind, kind()) for kind in sorted(kinds, key=lambda kind: kind.position)
+        ]
+    return found
+
+
+def _is_claim(kind: object) -> TypeGuard[type[Claim]]:
+    """Return whether a name of a module is a claim, and not what several claims share."""
+    return isinstance(kind, type) and issubclass(kind, Claim) and "key" in vars(kind)
 
 
 def tuples(name: str, of: type[T]) -> Iterator[tuple[T, ...]]:

@@ -359,17 +359,18 @@ def plan(tier: Tier) -> list[Cell]:
     return cells
 
 
-def needed(cells: list[Cell], chosen: Sequence[Claim]) -> list[Cell]:
+def needed(cells: list[Cell], chosen: Sequence[Claim], tier: Tier) -> list[Cell]:
     """Return only the cells of a plan that are needed to judge some of the papers' claims.
 
     Args:
         cells: the units of work of the plan, in order.
         chosen: the claims.
+        tier: the tier whose plan it is.
 
     Returns:
         The cells whose rows one of the claims reads, and the cells that these depend on, in the order of the plan.
     """
-    keys = {cell.key for cell in cells if any(claim.needs_cell(cell.key) for claim in chosen)}
+    keys = set[str]().union(*(claim.needs_cells([cell.key for cell in cells], tier) for claim in chosen))
     for cell in reversed(cells):  # a cell follows those that it needs
         if cell.key in keys:
             keys.update(cell.needs)
@@ -387,7 +388,7 @@ def tier_for(claim: Claim, at_least: str) -> str:
     names = list(TIERS)
     first = at_least if at_least in TIERS else names[0]
     later = names[names.index(first) :]
-    return next((name for name in later if any(map(claim.needs_cell, _keys(name)))), first)
+    return next((name for name in later if claim.needs_cells(_keys(name), TIERS[name])), first)
 
 
 @cache

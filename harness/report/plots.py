@@ -293,8 +293,6 @@ def in_the_paper_s_axes(verdict: Verdict, rows: pd.DataFrame) -> Markup | None:
     Returns:
         The figure as SVG; None if the claim defines no figure, or if the measurements are not sufficient.
     """
-    if verdict.claim.draw is None:
-        return None
     with mpl.rc_context(STYLE):
         figure = verdict.claim.draw(rows)
         if figure is None:

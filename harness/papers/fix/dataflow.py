@@ -8,7 +8,7 @@ that the text allows. Nothing is run.
 import pandas as pd
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.fix.figure_10_array import ROOM
 from placerl.harness.papers.fix.throughput import BATCH_SIZES
 from placerl.harness.papers.number import Number, from_text
@@ -65,24 +65,32 @@ def _modelled(flow: FixarDataflow) -> tuple[Number, Number, Number]:
     return rate, used, memory
 
 
-def dataflow(_: pd.DataFrame) -> Finding:
-    """Check FIX V-B: one dataflow has the stated rate, utilisation, activation memory and weights a cycle.
+class OneDataflowExplains(Claim):
+    """Checks FIX V-B: one dataflow has the stated rate, utilisation, activation memory and weights a cycle.
 
     If none has all four there is no verdict: FIX does not say how it counts utilisation, nor how many of the weight
     memory's 16 modules are read at once.
     """
-    found = {flow: conflicts(flow) for flow in DATAFLOWS}
-    numbers = tuple(number for flow in DATAFLOWS for number in _modelled(flow))
-    said = "; ".join(
-        f"{flow.name}: {'conflicts with ' + ', '.join(against) if against else 'conflicts with none'}"
-        for flow, against in found.items()
+
+    key, place, position = "FIX-V-B", "III, V-B, VI-C", 13
+    statement = "One dataflow has the stated rate, utilisation, activation memory and weights a cycle"
+    published = from_text(
+        "FIX.accelerator_ips", "FIX.utilisation", "FIX.activation_memory", "FIX.weights_a_cycle"
     )
-    if not all(found.values()):
-        return Finding(Outcome.CONSISTENT, numbers, f"Dataflows that the text allows: {said}.")
-    explanation = (
-        f"Dataflows that the text allows: {said}. The last would fit all but the printed 16 weights a cycle if the "
-        "utilisation counted one multiply-add per element and cycle, of which elements do two with 16 bits, and all "
-        "16 modules of 512 bits were read at once. The paper says neither. Only products are modelled; the clock is "
-        "the paper's."
-    )
-    return Finding(Outcome.NO_VERDICT, numbers, explanation)
+
+    def judge(self, _: pd.DataFrame) -> Finding:
+        found = {flow: conflicts(flow) for flow in DATAFLOWS}
+        numbers = tuple(number for flow in DATAFLOWS for number in _modelled(flow))
+        said = "; ".join(
+            f"{flow.name}: {'conflicts with ' + ', '.join(against) if against else 'conflicts with none'}"
+            for flow, against in found.items()
+        )
+        if not all(found.values()):
+            return Finding(Outcome.CONSISTENT, numbers, f"Dataflows that the text allows: {said}.")
+        explanation = (
+            f"Dataflows that the text allows: {said}. The last would fit all but the printed 16 weights a cycle if the "
+            "utilisation counted one multiply-add per element and cycle, of which elements do two with 16 bits, and "
+            "all 16 modules of 512 bits were read at once. The paper says neither. Only products are modelled; the "
+            "clock is the paper's."
+        )
+        return Finding(Outcome.NO_VERDICT, numbers, explanation)

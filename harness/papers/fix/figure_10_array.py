@@ -11,7 +11,7 @@ frequency is the paper's, and an assumption: this design was not placed on the d
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -20,7 +20,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.papers.assumptions import both_outcomes, sentences_of_its_own
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.clocks import (
     CLOCK,
@@ -37,6 +37,10 @@ from placerl.primitives.fpga.cycles import fixar, networks
 from placerl.primitives.fpga.cycles.fixar_dataflows import ELEMENTS
 from placerl.primitives.learner.fpga import fpga_backend
 
+if TYPE_CHECKING:
+    pass
+
+
 EXPERIMENT = Experiment("FIX-F10", "FIX's accelerator over the batch size", "learner_inferences_per_s")
 DEVICE = "fpga:u50"
 QUANTITY = "learner_inferences_per_s"
@@ -51,6 +55,7 @@ ROOM = 1.25
 A whole simulated design is no upper bound of the paper's, as the products of a dataflow alone are (`dataflow`): it may
 be the faster or the slower of the two.
 """
+NEEDS_ARRAY = "the accelerator's simulated rates (claim/FIX-F10)"
 NEEDS_ROWS = "the accelerator's simulated rates (claim/FIX-F10)"
 BUILD_S, KNOWN_S = 20.0, 1.0  # estimates of a simulation that is yet to be built, and of known cycles
 
@@ -204,20 +209,7 @@ def in_both_modes(frame: pd.DataFrame, check: Callable[[pd.DataFrame, int], Find
     return Finding(outcome, (*full.ours, *half.ours), " ".join(text for text in texts if text))
 
 
-def fixar_throughput(frame: pd.DataFrame) -> Finding:
-    """Check FIX Fig. 10: the accelerator has the same throughput at every batch size.
-
-    The rates of a width of the activations are consistent with the paper if they differ from each other by no more
-    than the bars of Fig. 10, and from the published rate by no more than a factor of 1.25 (`ROOM`). Both widths are
-    judged (`in_both_modes`).
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    return in_both_modes(frame, _throughput)
-
-
-def _throughput(frame: pd.DataFrame, bits: int) -> Finding:
+def constant_rate(frame: pd.DataFrame, bits: int) -> Finding:
     name = BACKENDS[bits]
     judged = array_rows(frame)[name]
     if len(judged) < 2:
@@ -268,37 +260,44 @@ def _bar(size: int) -> Number:
     return from_cell("fix_figure_10", f"HalfCheetah, B = {size}", "accelerator, throughput")
 
 
-def half_precision(frame: pd.DataFrame) -> Finding:
-    """Check FIX V-C: with 16-bit activations forward products take half as many cycles, at every batch size.
-
-    Only these use the elements' configurable multiplier. The other products halve too, because the second core, which
-    has no sample with 32 bits, gets the second one of 16.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    rows = array_rows(frame)
-    full, half = (rows[BACKENDS[bits]] for bits in (32, 16))
-    arrays, updates = [], []
-    for size in sorted(full.keys() & half.keys()):
-        title = f"batch size {size}: 32-bit activations over 16-bit ones"
-        cycles = [_forward_cycles(rows[size]) for rows in (full, half)]
-        arrays.append(ratio(f"{title}, cycles of forward products", *cycles))
-        rates = [number(rows[size], "rate") for rows in (half, full)]
-        updates.append(ratio(f"{title}, time of the whole update", *rates))
-    if not arrays:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS_ROWS)
-    said = (
-        "In the accelerator, whose program gives the cycles of each part, two samples of 16 bits take the place and "
-        "the time of one of 32 in forward products, which use the configurable multiplier. Backward and gradient "
-        "products halve too, but because the second core idles with 32 bits; they are not judged. The whole update "
-        "gains less: Adam, whose weights stay at 32 bits, takes as long. Ratios of cycles do not depend on the clock."
-    )
-    doubles = all(abs(gain.value / TWICE - 1) <= 0.05 for gain in arrays)
-    outcome = Outcome.CONSISTENT if doubles else Outcome.NO_VERDICT
-    return Finding(outcome, (*arrays, *updates), said)
-
-
 def _forward_cycles(row: Any) -> Number:
     cycles = float(detail(row, "forward_cycles"))
     return Number("products", cycles, "cycles", Provenance.MODELLED, "", rows=(int(row.Index),))
+
+
+class HalfPrecisionDoubles(Claim):
+    """Checks FIX V-C: with 16-bit activations forward products take half as many cycles, at every batch size.
+
+    Only these use the elements' configurable multiplier. The other products halve too, because the second core, which
+    has no sample with 32 bits, gets the second one of 16.
+    """
+
+    key, place, position = "FIX-V-C", "V-C", 14
+    statement = "16-bit activations double the throughput of the array, through its configurable multipliers"
+    needs = NEEDS_ARRAY
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        return cells(tier)
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        rows = array_rows(frame)
+        full, half = (rows[BACKENDS[bits]] for bits in (32, 16))
+        arrays, updates = [], []
+        for size in sorted(full.keys() & half.keys()):
+            title = f"batch size {size}: 32-bit activations over 16-bit ones"
+            cycles = [_forward_cycles(rows[size]) for rows in (full, half)]
+            arrays.append(ratio(f"{title}, cycles of forward products", *cycles))
+            rates = [number(rows[size], "rate") for rows in (half, full)]
+            updates.append(ratio(f"{title}, time of the whole update", *rates))
+        if not arrays:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS_ROWS)
+        said = (
+            "In the accelerator, whose program gives the cycles of each part, two samples of 16 bits take the place "
+            "and the time of one of 32 in forward products, which use the configurable multiplier. Backward and "
+            "gradient products halve too, but because the second core idles with 32 bits; they are not judged. The "
+            "whole update gains less: Adam, whose weights stay at 32 bits, takes as long. Ratios of cycles do not "
+            "depend on the clock."
+        )
+        doubles = all(abs(gain.value / TWICE - 1) <= 0.05 for gain in arrays)
+        outcome = Outcome.CONSISTENT if doubles else Outcome.NO_VERDICT
+        return Finding(outcome, (*arrays, *updates), said)

@@ -10,13 +10,15 @@ import pandas as pd
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.measure.statistics import FEWEST_SAMPLES
 from placerl.harness.papers import charts, published
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
+from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.charts import Panel
 from placerl.harness.papers.evidence import detail, rows_of
 from placerl.harness.papers.fix import training
 from placerl.harness.papers.fix.training import DYNAMIC, FIXED_16, FIXED_32, FLOAT
-from placerl.harness.papers.number import Number, from_cell
+from placerl.harness.papers.number import Number, from_cell, from_text
 from placerl.harness.papers.relaxed_training import share_of_gain
+from placerl.harness.store.cell import Cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -99,30 +101,6 @@ def _runs(frame: pd.DataFrame) -> dict[str, Runs]:
                     for curve, rows in curves.items()
                 }
     return complete
-
-
-def reward(frame: pd.DataFrame) -> Finding:
-    """Check FIX Fig. 7: 16-bit activations after a delay reach the reward of 32 bits, 16 bits from the start do not.
-
-    Curves reach the same reward if they differ by at most 0.2 of the float curve's gain (`ALIKE`), with their whole
-    intervals. The outcome is "reproduced" if in addition, in the paper's environment and number of steps, each
-    curve's whole interval is within that margin of Fig. 7's, that of 16 bits from the start as well. Only that run can
-    contradict the figure.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    workloads = _runs(frame)
-    if not workloads:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS_CURVES)
-    ours: list[Number] = []
-    words: list[str] = []
-    outcomes = [_judged(name, runs, ours, words) for name, runs in workloads.items()]
-    # One workload that contradicts the claim is enough; an undecided one leaves it open.
-    for outcome in (Outcome.NOT_REPRODUCED, Outcome.NO_VERDICT, Outcome.IN_KIND):
-        if outcome in outcomes:
-            return Finding(outcome, tuple(ours), " ".join(words))
-    return Finding(Outcome.REPRODUCED, tuple(ours), " ".join(words))
 
 
 def _judged(name: str, runs: Runs, ours: list[Number], words: list[str]) -> Outcome:
@@ -216,84 +194,9 @@ def _change(rows: dict[int, Any]) -> str:
     return f"{text} a dip, {'made good' if became >= dipped + (was - dipped) / 2 else 'not made good'}."
 
 
-def sweep(frame: pd.DataFrame) -> Finding:
-    """Check FIX IV, Algorithm 1: full precision during the delay makes up for 16-bit activations after it.
-
-    The trainings try the delays and formats that the paper leaves open. The delay makes up for 16 bits only if 16
-    bits from the start fail. A share of a gain needs several seeds; otherwise there is no verdict. Every tier trains
-    one (`training.SWEPT_SEED`), so their rows describe and carry no verdict.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    task = training.SWEPT
-    tried: dict[str, dict[int, Any]] = defaultdict(dict)
-    for row in rows_of(frame, training.SWEEP, "evaluation_return", workload=task.workload):
-        if detail(row, "steps") == task.steps:
-            tried[row.backend][int(detail(row, "seed"))] = row
-    delays = [name for name in tried if name.startswith(DYNAMIC)]
-    seeds = set(tried.get(FIXED_32, {})).intersection(*(tried[name] for name in delays))
-    if not delays or not seeds:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS_SWEEP)
-    runs = {
-        name: {seed: rows[seed] for seed in sorted(seeds & set(rows))} for name, rows in sorted(tried.items())
-    }
-    finals = {
-        name: float(np.mean([row.value for row in rows.values()])) for name, rows in runs.items() if rows
-    }
-    ours = [_mean(f"{name}: final return", finals[name], runs[name]) for name in finals]
-    start = float(np.mean([row.samples[0] for row in runs[FIXED_32].values()]))
-    gain = finals[FIXED_32] - start
-    count = "one seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
-    words = f"{task.workload}, {task.steps:,} steps, {count}."
-    if gain > 0:
-        gained = {name: (final - start) / gain for name, final in finals.items()}
-        others = {name.removeprefix(f"{FIXED_32}, "): gained[name] for name in gained if name != FIXED_32}
-        words += f" Of what {FIXED_32} gains, {_listed(others)}."
-        if gained.get(FIXED_16, 0) >= FAILS:
-            words += " 16 bits from the start do not fail here, so that the delay has nothing to make up for."
-    if FIXED_16 not in finals:
-        words += " 16 bits from the start were not trained."
-    if len(seeds) < FEWEST_SAMPLES:
-        said = (
-            f"{words} No interval, and no verdict, of fewer than {FEWEST_SAMPLES} seeds: every tier trains one, which "
-            "shows what the formats do."
-        )
-        return Finding(Outcome.NO_VERDICT, tuple(ours), said)
-    share = _shares(task.workload, runs, FIXED_32)
-    if not share:
-        said = f"{words} {FIXED_32} itself gains too little over the untrained network to tell."
-        return Finding(Outcome.NO_VERDICT, tuple(ours), said)
-    ours += share.values()
-    if FIXED_16 not in share or not share[FIXED_16].below(FAILS):
-        return Finding(Outcome.NO_VERDICT, tuple(ours), words)
-    # FIX states no delay: one that fails contradicts nothing.
-    if all(share[name].below(FAILS) for name in delays):
-        return Finding(Outcome.NOT_REPRODUCED, tuple(ours), words)
-    trains = all(share[name].above(TRAINS) for name in delays)
-    return Finding(Outcome.IN_KIND if trains else Outcome.NO_VERDICT, tuple(ours), words)
-
-
 def _mean(quantity: str, value: float, rows: dict[int, Any]) -> Number:
     labels = tuple(sorted(int(row.Index) for row in rows.values()))
     return Number(quantity, value, "1", Provenance.MEASURED, f"mean of {len(rows)} seeds", rows=labels)
-
-
-def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the mean return over the course of training for each curve, with the points that were read off Fig. 7.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    panels = []
-    for name, runs in _runs(frame).items():
-        lines = [charts.line(curve, _learning_curve(runs[curve])) for curve in CURVES]
-        if name == PUBLISHED_WORKLOAD:
-            lines += [charts.line(curve, _published_curve(curve)) for curve in CURVES]
-        steps = int(detail(next(iter(runs[FLOAT].values())), "steps"))
-        title = f"{name}, {steps:,} steps"
-        panels.append(Panel("share of the run (%)", "mean return of an evaluation", lines, title))
-    return charts.chart(*panels)
 
 
 def _learning_curve(rows: dict[int, Any]) -> list[tuple[float, Number]]:
@@ -318,3 +221,115 @@ def _published_curve(curve: str) -> list[tuple[float, Number]]:
         for cell in cells
         if cell.row.startswith("evaluation ")
     ]
+
+
+class DelayKeepsReward(Claim):
+    """Checks FIX Fig. 7: 16-bit activations after a delay reach the reward of 32 bits, 16 bits from the start do not.
+
+    Curves reach the same reward if they differ by at most 0.2 of the float curve's gain (`ALIKE`), with their whole
+    intervals. The outcome is "reproduced" if in addition, in the paper's environment and number of steps, each
+    curve's whole interval is within that margin of Fig. 7's, that of 16 bits from the start as well. Only that run can
+    contradict the figure.
+    """
+
+    key, place, position = "FIX-F7", "VI-C, Fig. 7", 1
+    statement = "16-bit activations after a delay reach the reward of 32 bits; 16 bits from the start do not"
+    published = (*from_text("FIX.reward_level"), *published_levels())
+    needs = NEEDS_CURVES
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        return training.cells(tier)
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        workloads = _runs(frame)
+        if not workloads:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS_CURVES)
+        ours: list[Number] = []
+        words: list[str] = []
+        outcomes = [_judged(name, runs, ours, words) for name, runs in workloads.items()]
+        # One workload that contradicts the claim is enough; an undecided one leaves it open.
+        for outcome in (Outcome.NOT_REPRODUCED, Outcome.NO_VERDICT, Outcome.IN_KIND):
+            if outcome in outcomes:
+                return Finding(outcome, tuple(ours), " ".join(words))
+        return Finding(Outcome.REPRODUCED, tuple(ours), " ".join(words))
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        panels = []
+        for name, runs in _runs(frame).items():
+            lines = [charts.line(curve, _learning_curve(runs[curve])) for curve in CURVES]
+            if name == PUBLISHED_WORKLOAD:
+                lines += [charts.line(curve, _published_curve(curve)) for curve in CURVES]
+            steps = int(detail(next(iter(runs[FLOAT].values())), "steps"))
+            title = f"{name}, {steps:,} steps"
+            panels.append(Panel("share of the run (%)", "mean return of an evaluation", lines, title))
+        return charts.chart(*panels)
+
+
+class DelayMakesUpForHalf(Claim):
+    """Checks FIX IV, Algorithm 1: full precision during the delay makes up for 16-bit activations after it.
+
+    The trainings try the delays and formats that the paper leaves open. The delay makes up for 16 bits only if 16
+    bits from the start fail. A share of a gain needs several seeds; otherwise there is no verdict. Every tier trains
+    one (`training.SWEPT_SEED`), so their rows describe and carry no verdict.
+    """
+
+    key, place, position = "FIX-F7-sweep", "IV, Algorithm 1", 2
+    statement = (
+        "Full precision during the delay makes up for 16-bit activations after it (neither d nor the split of integer "
+        "and fraction bits is given)"
+    )
+    needs = NEEDS_SWEEP
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        return training.sweep_cells(tier)
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        task = training.SWEPT
+        tried: dict[str, dict[int, Any]] = defaultdict(dict)
+        for row in rows_of(frame, training.SWEEP, "evaluation_return", workload=task.workload):
+            if detail(row, "steps") == task.steps:
+                tried[row.backend][int(detail(row, "seed"))] = row
+        delays = [name for name in tried if name.startswith(DYNAMIC)]
+        seeds = set(tried.get(FIXED_32, {})).intersection(*(tried[name] for name in delays))
+        if not delays or not seeds:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS_SWEEP)
+        runs = {
+            name: {seed: rows[seed] for seed in sorted(seeds & set(rows))}
+            for name, rows in sorted(tried.items())
+        }
+        finals = {
+            name: float(np.mean([row.value for row in rows.values()])) for name, rows in runs.items() if rows
+        }
+        ours = [_mean(f"{name}: final return", finals[name], runs[name]) for name in finals]
+        start = float(np.mean([row.samples[0] for row in runs[FIXED_32].values()]))
+        gain = finals[FIXED_32] - start
+        count = "one seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
+        words = f"{task.workload}, {task.steps:,} steps, {count}."
+        if gain > 0:
+            gained = {name: (final - start) / gain for name, final in finals.items()}
+            others = {name.removeprefix(f"{FIXED_32}, "): gained[name] for name in gained if name != FIXED_32}
+            words += f" Of what {FIXED_32} gains, {_listed(others)}."
+            if gained.get(FIXED_16, 0) >= FAILS:
+                words += (
+                    " 16 bits from the start do not fail here, so that the delay has nothing to make up for."
+                )
+        if FIXED_16 not in finals:
+            words += " 16 bits from the start were not trained."
+        if len(seeds) < FEWEST_SAMPLES:
+            said = (
+                f"{words} No interval, and no verdict, of fewer than {FEWEST_SAMPLES} seeds: every tier trains one, "
+                "which shows what the formats do."
+            )
+            return Finding(Outcome.NO_VERDICT, tuple(ours), said)
+        share = _shares(task.workload, runs, FIXED_32)
+        if not share:
+            said = f"{words} {FIXED_32} itself gains too little over the untrained network to tell."
+            return Finding(Outcome.NO_VERDICT, tuple(ours), said)
+        ours += share.values()
+        if FIXED_16 not in share or not share[FIXED_16].below(FAILS):
+            return Finding(Outcome.NO_VERDICT, tuple(ours), words)
+        # FIX states no delay: one that fails contradicts nothing.
+        if all(share[name].below(FAILS) for name in delays):
+            return Finding(Outcome.NOT_REPRODUCED, tuple(ours), words)
+        trains = all(share[name].above(TRAINS) for name in delays)
+        return Finding(Outcome.IN_KIND if trains else Outcome.NO_VERDICT, tuple(ours), words)

@@ -12,20 +12,28 @@ import pandas as pd
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers import charts
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
+from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.charts import Line, Panel
+from placerl.harness.papers.clocks import at_both_clocks
 from placerl.harness.papers.evidence import number, rows_of
-from placerl.harness.papers.fix import throughput
-from placerl.harness.papers.fix.figure_10_array import BACKENDS, array_rates, array_rows, in_both_modes
+from placerl.harness.papers.fix import figure_10_array, throughput
+from placerl.harness.papers.fix.figure_10_array import (
+    BACKENDS,
+    NEEDS_ARRAY,
+    array_rates,
+    array_rows,
+    in_both_modes,
+)
 from placerl.harness.papers.fix.training import DYNAMIC
-from placerl.harness.papers.number import Number, from_cell, ratio, scaled
+from placerl.harness.papers.number import Number, from_cell, from_text, ratio, scaled
+from placerl.harness.store.cell import Cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ACCELERATOR = "the fixed-point accelerator on an FPGA"
 NEEDS_STEPS = "training steps over batch sizes (claim/FIX-F8)"
-NEEDS_ARRAY = "the accelerator's simulated rates (claim/FIX-F10)"
 NEEDS_GPU_STEPS = "a CUDA device, and the same steps in floats on it: claim/FIX-F8 times the processor alone"
 CONSTANT = 1.5
 """A time is constant if its ratio over batch sizes is within this factor, with its whole interval.
@@ -48,22 +56,6 @@ def _rates(frame: pd.DataFrame, quantity: str, words: str) -> tuple[Number, ...]
         for side, sizes in _steps(frame, quantity).items()
         for size, row in sorted(sizes.items())
     )
-
-
-def platform(frame: pd.DataFrame) -> Finding:
-    """Compare inferences per second of a whole step with FIX Fig. 8, with this processor in place of the accelerator.
-
-    A step is one environment step with one gradient step. The outcome is always "not run", because no experiment
-    times the same steps on a CUDA device. The finding lists the rates of this processor.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    ours = _rates(frame, "inferences_per_s", "whole step on this processor")
-    if not ours:
-        return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_STEPS}, {NEEDS_GPU_STEPS}")
-    joined = (rate for bits in BACKENDS for rate in _joined(frame, bits).values())
-    return Finding(Outcome.NOT_RUN, (*ours, *joined), needs=NEEDS_GPU_STEPS)
 
 
 def _joined(frame: pd.DataFrame, bits: int) -> dict[int, Number]:
@@ -114,18 +106,6 @@ def _with_the_papers_host(size: int, bits: int, array_rate: float) -> Number:
     return Number(title, value, "IPS", Provenance.PUBLISHED, "batch over both times", low, high)
 
 
-def joined_platform(frame: pd.DataFrame) -> Finding:
-    """Check FIX Fig. 8 and 9: throughput grows with the batch, and the bottleneck moves to the accelerator.
-
-    The time of a step is the sum of the time for environment and transfer, measured on this host, and the time of
-    the accelerator. Both widths of its activations are judged (`in_both_modes`).
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    return in_both_modes(frame, _joined_platform)
-
-
 def _joined_platform(frame: pd.DataFrame, bits: int) -> Finding:
     joined = _joined(frame, bits)
     if len(joined) < 2:
@@ -166,18 +146,6 @@ def _joined_platform(frame: pd.DataFrame, bits: int) -> Finding:
     return Finding(Outcome.NO_VERDICT, ours, explanation)
 
 
-def normalised_peaks(frame: pd.DataFrame) -> Finding:
-    """Check FIX Table II: the platform's peak throughput is above those of earlier accelerators.
-
-    The peaks are scaled to the size of FIX's network. The platform is this host with the accelerator, whose
-    activations have 32 or 16 bits (`in_both_modes`).
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    return in_both_modes(frame, _normalised_peaks)
-
-
 def _normalised_peaks(frame: pd.DataFrame, bits: int) -> Finding:
     joined = _joined(frame, bits)
     if not joined:
@@ -201,75 +169,6 @@ def _normalised_peaks(frame: pd.DataFrame, bits: int) -> Finding:
     )
     leads = all(gain.above(1) for gain in gains)
     return Finding(Outcome.CONSISTENT if leads else Outcome.NO_VERDICT, (best, *gains), explanation)
-
-
-def accelerator(frame: pd.DataFrame) -> Finding:
-    """Compare inferences per second of the gradient step alone, and per watt, with FIX Fig. 10.
-
-    The outcome is always "not run", because no experiment times the step on a CUDA device. The finding lists the
-    rates of this processor and of the accelerator.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    ours = _rates(frame, "learner_inferences_per_s", "gradient step alone on this processor")
-    simulated = array_rates(frame)
-    lacking = [NEEDS_GPU_STEPS, "power counters of both (a simulated accelerator has none)"]
-    if not simulated:
-        lacking.insert(0, ACCELERATOR)
-    return Finding(Outcome.NOT_RUN, (*ours, *simulated), needs=", ".join(lacking))
-
-
-def breakdown(frame: pd.DataFrame) -> Finding:
-    """Check FIX Fig. 9: the environment's time is constant, and the learner's grows with the batch.
-
-    At the largest batch size the learner has to take the largest part of a step (environment step and gradient step),
-    and at the smallest another part, each with its whole interval. An environment whose time varies gives no verdict:
-    here it shares the processor with the learner. A learner that takes less time with a larger batch refutes.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    terms = {term: _steps(frame, f"{term}_time").get(DYNAMIC, {}) for term in throughput.TERMS}
-    sizes = sorted(set.intersection(*(set(rows) for rows in terms.values())))
-    if len(sizes) < 2:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS_STEPS)
-    ours = {
-        (term, size): number(terms[term][size], f"{DYNAMIC}, batch size {size}: {term}")
-        for size in sizes
-        for term in terms
-    }
-    smallest, largest = sizes[0], sizes[-1]
-    change = {term: _change(ours[term, smallest], ours[term, largest]) for term in ("environment", "learner")}
-    bottleneck = {size: max(terms, key=lambda term: ours[term, size].value) for size in sizes}
-    explanation = (
-        f"From batch size {smallest} to {largest} the environment's time changes by {change['environment']}, the "
-        f"learner's by {change['learner']}; in Fig. 9 by 1.1x and 7.5x. The largest part: "
-        + ", ".join(f"{part} at {size}" for size, part in bottleneck.items())
-        + ". The learner is this processor's, where FIX has its accelerator."
-    )
-    if set(bottleneck.values()) == {"learner"}:
-        explanation += (
-            " The learner takes the largest part at every batch size, "
-            "so whether the bottleneck moves cannot be seen here."
-        )
-    numbers = tuple(ours.values())
-    if change["learner"].below(1):
-        return Finding(Outcome.NOT_REPRODUCED, numbers, explanation)
-    if change["environment"].above(CONSTANT) or change["environment"].below(1 / CONSTANT):
-        explanation += (
-            " Here the environment shares the processor and its caches with the learner, "
-            "which FIX's does not."
-        )
-        return Finding(Outcome.NO_VERDICT, numbers, explanation)
-    constant = change["environment"].above(1 / CONSTANT) and change["environment"].below(CONSTANT)
-    grows = all(_shorter(ours["learner", a], ours["learner", b]) for a, b in pairwise(sizes))
-    others = [term for term in terms if term != "learner"]
-    moves = any(_shorter(ours["learner", smallest], ours[term, smallest]) for term in others)
-    moves &= all(_shorter(ours[term, largest], ours["learner", largest]) for term in others)
-    if constant and grows and moves:
-        return Finding(Outcome.IN_KIND, numbers, explanation)
-    return Finding(Outcome.NO_VERDICT, numbers, explanation)
 
 
 def _shorter(one: Number, other: Number) -> bool:
@@ -316,25 +215,6 @@ def draw_accelerator(frame: pd.DataFrame) -> "Figure | None":
     return charts.chart(Panel("batch size", "inferences (IPS)", lines, log_x=True, log_y=True))
 
 
-def draw_breakdown(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the time of each part of a training step, such as environment and learner, over the batch size (FIX Fig. 9).
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    lines = []
-    for term in throughput.TERMS:
-        rows = sorted(_steps(frame, f"{term}_time").get(DYNAMIC, {}).items())
-        lines.append(charts.line(term, [(size, number(row, term)) for size, row in rows]))
-    for part in ("Python environment", "PCIe communication", "accelerator"):
-        cells = [
-            (size, from_cell("fix_figure_9", f"B = {size}", f"{part}, time"))
-            for size in throughput.BATCH_SIZES
-        ]
-        lines.append(charts.line(part, [(size, scaled(cell, 1e-3, "s")) for size, cell in cells]))
-    return charts.chart(Panel("batch size", "time of a step's part (s)", lines, log_x=True, log_y=True))
-
-
 def _side_lines(frame: pd.DataFrame, quantity: str, where: str) -> list[Line]:
     return [
         charts.line(f"{side} on {where}", [(size, number(row, side)) for size, row in sorted(sizes.items())])
@@ -344,3 +224,213 @@ def _side_lines(frame: pd.DataFrame, quantity: str, where: str) -> list[Line]:
 
 def _row(size: int) -> str:
     return f"HalfCheetah, B = {size}"
+
+
+PLATFORM_RATES = (
+    *from_text("FIX.platform_ips"),
+    *(from_cell("fix_figure_8", _row(size), "FIXAR") for size in throughput.BATCH_SIZES),
+)
+SHARES = tuple(
+    from_cell("fix_figure_9", f"B = {size}", f"{part}, share")
+    for size in (throughput.BATCH_SIZES[0], throughput.BATCH_SIZES[-1])
+    for part in ("Python environment", "accelerator")
+)
+
+
+class _StepsAndArray(Claim):
+    """What the claims on the platform share: steps timed here, and the rates of the simulated accelerator."""
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        return [*throughput.cells(tier), *figure_10_array.cells(tier)]
+
+
+class PlatformOverBatch(_StepsAndArray):
+    """Compares inferences per second of a whole step with FIX Fig. 8, with this processor in place of the accelerator.
+
+    A step is one environment step with one gradient step. The outcome is always "not run", because no experiment
+    times the same steps on a CUDA device. The finding lists the rates of this processor.
+    """
+
+    key, place, position = "FIX-F8", "VI-C, Fig. 8", 3
+    statement = "Inferences per second of the platform over batch size, against CPU-GPU"
+    published = PLATFORM_RATES
+    needs = f"{ACCELERATOR} and a CUDA device"
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        ours = _rates(frame, "inferences_per_s", "whole step on this processor")
+        if not ours:
+            return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_STEPS}, {NEEDS_GPU_STEPS}")
+        joined = (rate for bits in BACKENDS for rate in _joined(frame, bits).values())
+        return Finding(Outcome.NOT_RUN, (*ours, *joined), needs=NEEDS_GPU_STEPS)
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        return draw_platform(frame)
+
+
+class AcceleratorBecomesBottleneck(_StepsAndArray):
+    """Checks FIX Fig. 8 and 9: throughput grows with the batch, and the bottleneck moves to the accelerator.
+
+    The time of a step is the sum of the time for environment and transfer, measured on this host, and the time of
+    the accelerator. Both widths of its activations are judged (`in_both_modes`).
+    """
+
+    key, place, position = "FIX-F8-host", "VI-C, Fig. 8, 9", 4
+    statement = "Throughput of the platform grows with the batch, and the accelerator becomes its bottleneck"
+    published = PLATFORM_RATES
+    needs = f"{NEEDS_STEPS}, {NEEDS_ARRAY}"
+    assumptions = (at_both_clocks,)
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        return in_both_modes(frame, _joined_platform)
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        return draw_platform(frame)
+
+
+class EnvironmentTimeIsConstant(Claim):
+    """Checks FIX Fig. 9: the environment's time is constant, and the learner's grows with the batch.
+
+    At the largest batch size the learner has to take the largest part of a step (environment step and gradient step),
+    and at the smallest another part, each with its whole interval. An environment whose time varies gives no verdict:
+    here it shares the processor with the learner. A learner that takes less time with a larger batch refutes.
+    """
+
+    key, place, position = "FIX-F9", "VI-C, Fig. 9", 5
+    statement = (
+        "Environment time is constant; the accelerator's grows with the batch and becomes the bottleneck"
+    )
+    published = (*from_text("FIX.environment_time"), *SHARES)
+    needs = NEEDS_STEPS
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        return throughput.cells(tier)
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        terms = {term: _steps(frame, f"{term}_time").get(DYNAMIC, {}) for term in throughput.TERMS}
+        sizes = sorted(set.intersection(*(set(rows) for rows in terms.values())))
+        if len(sizes) < 2:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS_STEPS)
+        ours = {
+            (term, size): number(terms[term][size], f"{DYNAMIC}, batch size {size}: {term}")
+            for size in sizes
+            for term in terms
+        }
+        smallest, largest = sizes[0], sizes[-1]
+        change = {
+            term: _change(ours[term, smallest], ours[term, largest]) for term in ("environment", "learner")
+        }
+        bottleneck = {size: max(terms, key=lambda term: ours[term, size].value) for size in sizes}
+        explanation = (
+            f"From batch size {smallest} to {largest} the environment's time changes by {change['environment']}, the "
+            f"learner's by {change['learner']}; in Fig. 9 by 1.1x and 7.5x. The largest part: "
+            + ", ".join(f"{part} at {size}" for size, part in bottleneck.items())
+            + ". The learner is this processor's, where FIX has its accelerator."
+        )
+        if set(bottleneck.values()) == {"learner"}:
+            explanation += (
+                " The learner takes the largest part at every batch size, "
+                "so whether the bottleneck moves cannot be seen here."
+            )
+        numbers = tuple(ours.values())
+        if change["learner"].below(1):
+            return Finding(Outcome.NOT_REPRODUCED, numbers, explanation)
+        if change["environment"].above(CONSTANT) or change["environment"].below(1 / CONSTANT):
+            explanation += (
+                " Here the environment shares the processor and its caches with the learner, "
+                "which FIX's does not."
+            )
+            return Finding(Outcome.NO_VERDICT, numbers, explanation)
+        constant = change["environment"].above(1 / CONSTANT) and change["environment"].below(CONSTANT)
+        grows = all(_shorter(ours["learner", a], ours["learner", b]) for a, b in pairwise(sizes))
+        others = [term for term in terms if term != "learner"]
+        moves = any(_shorter(ours["learner", smallest], ours[term, smallest]) for term in others)
+        moves &= all(_shorter(ours[term, largest], ours["learner", largest]) for term in others)
+        if constant and grows and moves:
+            return Finding(Outcome.IN_KIND, numbers, explanation)
+        return Finding(Outcome.NO_VERDICT, numbers, explanation)
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        lines = []
+        for term in throughput.TERMS:
+            rows = sorted(_steps(frame, f"{term}_time").get(DYNAMIC, {}).items())
+            lines.append(charts.line(term, [(size, number(row, term)) for size, row in rows]))
+        for part in ("Python environment", "PCIe communication", "accelerator"):
+            cells = [
+                (size, from_cell("fix_figure_9", f"B = {size}", f"{part}, time"))
+                for size in throughput.BATCH_SIZES
+            ]
+            lines.append(charts.line(part, [(size, scaled(cell, 1e-3, "s")) for size, cell in cells]))
+        return charts.chart(Panel("batch size", "time of a step's part (s)", lines, log_x=True, log_y=True))
+
+
+class AcceleratorAgainstGpu(_StepsAndArray):
+    """Compares inferences per second of the gradient step alone, and per watt, with FIX Fig. 10.
+
+    The outcome is always "not run", because no experiment times the step on a CUDA device. The finding lists the
+    rates of this processor and of the accelerator.
+    """
+
+    key, place, position = "FIX-F10", "VI-C, Fig. 10", 6
+    statement = "Throughput and efficiency of the accelerator alone against the GPU"
+    published = from_text(
+        "FIX.accelerator_ips",
+        "FIX.accelerator_efficiency",
+        "FIX.accelerator_speedup",
+        "FIX.accelerator_efficiency_gain",
+    )
+    needs = f"{ACCELERATOR}, a CUDA device, watts of both"
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        ours = _rates(frame, "learner_inferences_per_s", "gradient step alone on this processor")
+        simulated = array_rates(frame)
+        lacking = [NEEDS_GPU_STEPS, "power counters of both (a simulated accelerator has none)"]
+        if not simulated:
+            lacking.insert(0, ACCELERATOR)
+        return Finding(Outcome.NOT_RUN, (*ours, *simulated), needs=", ".join(lacking))
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        return draw_accelerator(frame)
+
+
+class RateIsConstant(Claim):
+    """Checks FIX Fig. 10: the accelerator has the same throughput at every batch size.
+
+    The rates of a width of the activations are consistent with the paper if they differ from each other by no more
+    than the bars of Fig. 10, and from the published rate by no more than a factor of 1.25 (`ROOM`). Both widths are
+    judged (`in_both_modes`).
+    """
+
+    key, place, position = "FIX-F10-rate", "VI-C, Fig. 10", 7
+    statement = "The accelerator's throughput is the same at every batch size"
+    published = from_text("FIX.accelerator_ips", "FIX.utilisation")
+    needs = NEEDS_ARRAY
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        return figure_10_array.cells(tier)
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        return in_both_modes(frame, figure_10_array.constant_rate)
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        return draw_accelerator(frame)
+
+
+class NormalisedPeaks(_StepsAndArray):
+    """Checks FIX Table II: the platform's peak throughput is above those of earlier accelerators.
+
+    The peaks are scaled to the size of FIX's network. The platform is this host with the accelerator, whose
+    activations have 32 or 16 bits (`in_both_modes`).
+    """
+
+    key, place, position = "FIX-T2", "VII, Table II", 10
+    statement = "Peak throughput, normalised by network size, and efficiency against earlier accelerators"
+    published = (
+        from_cell("fix_table_2", "peak performance normalised to FIXAR", "ASPLOS'19 [19]"),
+        from_cell("fix_table_2", "peak performance normalised to FIXAR", "FCCM'20 [20]"),
+        from_cell("fix_table_2", "peak performance normalised to FIXAR", "FIXAR"),
+    )
+    needs = f"{NEEDS_STEPS}, {NEEDS_ARRAY}"
+    assumptions = (at_both_clocks,)
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        return in_both_modes(frame, _normalised_peaks)

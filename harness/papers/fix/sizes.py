@@ -8,7 +8,7 @@ another version of an environment, so there is no verdict.
 import pandas as pd
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.papers.base import Finding, Outcome, by_a_model
+from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
 from placerl.harness.papers.number import Number, from_text
 
 ARRAY_SIDE = 16  # FIX III
@@ -40,74 +40,105 @@ def _spaces(name: str) -> tuple[Number, Number]:
     return state, action
 
 
-def environment_sizes(_: pd.DataFrame) -> Finding:
-    """Check FIX VI-B: the stated state and action sizes of the benchmarks equal those of Gymnasium's environments.
+class WeightsFillMemory(Claim):
+    """Checks FIX III: the stated memory for all weights is just large enough for HalfCheetah's actor and critic.
+
+    Their weights and biases, as counted here, have to take 95% to 100% of the memory.
+    """
+
+    key, place, position = "FIX-III", "III", 11
+    statement = "On-chip memory that holds the weights of actor and critic"
+    published = from_text("FIX.weight_memory")
+
+    def judge(self, _: pd.DataFrame) -> Finding:
+        from placerl.primitives.algorithms.networks import MLP, parameter_count
+
+        stated = from_text("FIX.weight_memory")[0]
+        state, action, first, second = (
+            int(n.value)
+            for n in from_text(
+                "FIX.halfcheetah_state", "FIX.halfcheetah_action", "FIX.hidden_1", "FIX.hidden_2"
+            )
+        )
+        networks = MLP((state, first, second, action)), MLP((state + action, first, second, 1))
+        size = 4 * sum(map(parameter_count, networks)) / 1e6
+        source = "weights and biases x 4 bytes, placerl.primitives.algorithms.networks"
+        ours = Number("actor and critic of HalfCheetah", size, "MB", Provenance.MODELLED, source)
+        holds = 0.95 * stated.value <= size <= stated.value
+        said = (
+            "They fit, and fill it."
+            if holds
+            else "They do not fit, or do not fill it: the paper does not say what else the memory holds."
+        )
+        return Finding(Outcome.CONSISTENT if holds else Outcome.NO_VERDICT, (ours,), said)
+
+
+class ActivationsFillMemory(Claim):
+    """Checks FIX III: the memory for the activations of all layers equals that of HalfCheetah's actor, as counted here.
+
+    Activations are counted in whole vectors of 16, the side of FIX's array (`ARRAY_SIDE`).
+    """
+
+    key, place, position = "FIX-III-activations", "III", 12
+    statement = "On-chip memory that holds the activations of all 3 layers"
+    published = from_text("FIX.activation_memory")
+
+    def judge(self, _: pd.DataFrame) -> Finding:
+        stated = from_text("FIX.activation_memory")[0]
+        state, first, second, action = (
+            int(n.value)
+            for n in from_text(
+                "FIX.halfcheetah_state", "FIX.hidden_1", "FIX.hidden_2", "FIX.halfcheetah_action"
+            )
+        )
+        ours = []
+        for name, sizes in (("outputs", (first, second, action)), ("inputs", (state, first, second))):
+            vectors = sum(-(-size // ARRAY_SIDE) for size in sizes)
+            source = f"{name} of the three layers in vectors of {ARRAY_SIDE}, 4 bytes each"
+            title = f"HalfCheetah's actor, {name} of its layers"
+            ours.append(Number(title, 4 * ARRAY_SIDE * vectors / 1000, "KB", Provenance.MODELLED, source))
+        outputs, inputs = (abs(number.value - stated.value) < 0.005 for number in ours)
+        if outputs:
+            return Finding(
+                Outcome.CONSISTENT, tuple(ours), "The printed size is that of what comes out of the layers."
+            )
+        said = (
+            "The text sets the memory by what comes out of all 3 layers, which is less; the printed size is that of "
+            "what goes into them, and the same section has the memory hold the host's inputs too."
+            if inputs
+            else "Neither what comes out of the layers nor what goes into them is of the printed size."
+        )
+        return Finding(Outcome.CONSISTENT if inputs else Outcome.NO_VERDICT, tuple(ours), said)
+
+
+class SizesOfEnvironments(Claim):
+    """Checks FIX VI-B: the stated state and action sizes of the benchmarks equal those of Gymnasium's environments.
 
     Hopper's action size is left out: it is printed wrongly (`notes.toml`).
     """
-    stated = from_text(
+
+    key, place, position = "FIX-VI-B-sizes", "VI-B", 16
+    statement = "State and action sizes of HalfCheetah and Swimmer, state size of Hopper"
+    published = from_text(
         "FIX.halfcheetah_state",
         "FIX.halfcheetah_action",
         "FIX.hopper_state",
         "FIX.swimmer_state",
         "FIX.swimmer_action",
     )
-    ours = (*_spaces("HalfCheetah-v5"), _spaces("Hopper-v5")[0], *_spaces("Swimmer-v5"))
-    agree = all(a.value == b.value for a, b in zip(ours, stated, strict=True))
-    unknown = "The paper does not name the version of its environments, nor whether it changed them."
-    return by_a_model(agree, ours, "The sizes of Gymnasium's environments of these names.", unknown=unknown)
+    needs = "Gymnasium's HalfCheetah-v5, Hopper-v5 and Swimmer-v5"
 
-
-def weight_memory(_: pd.DataFrame) -> Finding:
-    """Check FIX III: the stated memory for all weights is just large enough for HalfCheetah's actor and critic.
-
-    Their weights and biases, as counted here, have to take 95% to 100% of the memory.
-    """
-    from placerl.primitives.algorithms.networks import MLP, parameter_count
-
-    stated = from_text("FIX.weight_memory")[0]
-    state, action, first, second = (
-        int(n.value)
-        for n in from_text("FIX.halfcheetah_state", "FIX.halfcheetah_action", "FIX.hidden_1", "FIX.hidden_2")
-    )
-    networks = MLP((state, first, second, action)), MLP((state + action, first, second, 1))
-    size = 4 * sum(map(parameter_count, networks)) / 1e6
-    source = "weights and biases x 4 bytes, placerl.primitives.algorithms.networks"
-    ours = Number("actor and critic of HalfCheetah", size, "MB", Provenance.MODELLED, source)
-    holds = 0.95 * stated.value <= size <= stated.value
-    said = (
-        "They fit, and fill it."
-        if holds
-        else "They do not fit, or do not fill it: the paper does not say what else the memory holds."
-    )
-    return Finding(Outcome.CONSISTENT if holds else Outcome.NO_VERDICT, (ours,), said)
-
-
-def activation_memory(_: pd.DataFrame) -> Finding:
-    """Check FIX III: the memory for the activations of all layers equals that of HalfCheetah's actor, as counted here.
-
-    Activations are counted in whole vectors of 16, the side of FIX's array (`ARRAY_SIDE`).
-    """
-    stated = from_text("FIX.activation_memory")[0]
-    state, first, second, action = (
-        int(n.value)
-        for n in from_text("FIX.halfcheetah_state", "FIX.hidden_1", "FIX.hidden_2", "FIX.halfcheetah_action")
-    )
-    ours = []
-    for name, sizes in (("outputs", (first, second, action)), ("inputs", (state, first, second))):
-        vectors = sum(-(-size // ARRAY_SIDE) for size in sizes)
-        source = f"{name} of the three layers in vectors of {ARRAY_SIDE}, 4 bytes each"
-        title = f"HalfCheetah's actor, {name} of its layers"
-        ours.append(Number(title, 4 * ARRAY_SIDE * vectors / 1000, "KB", Provenance.MODELLED, source))
-    outputs, inputs = (abs(number.value - stated.value) < 0.005 for number in ours)
-    if outputs:
-        return Finding(
-            Outcome.CONSISTENT, tuple(ours), "The printed size is that of what comes out of the layers."
+    def judge(self, _: pd.DataFrame) -> Finding:
+        stated = from_text(
+            "FIX.halfcheetah_state",
+            "FIX.halfcheetah_action",
+            "FIX.hopper_state",
+            "FIX.swimmer_state",
+            "FIX.swimmer_action",
         )
-    said = (
-        "The text sets the memory by what comes out of all 3 layers, which is less; the printed size is that of what "
-        "goes into them, and the same section has the memory hold the host's inputs too."
-        if inputs
-        else "Neither what comes out of the layers nor what goes into them is of the printed size."
-    )
-    return Finding(Outcome.CONSISTENT if inputs else Outcome.NO_VERDICT, tuple(ours), said)
+        ours = (*_spaces("HalfCheetah-v5"), _spaces("Hopper-v5")[0], *_spaces("Swimmer-v5"))
+        agree = all(a.value == b.value for a, b in zip(ours, stated, strict=True))
+        unknown = "The paper does not name the version of its environments, nor whether it changed them."
+        return by_a_model(
+            agree, ours, "The sizes of Gymnasium's environments of these names.", unknown=unknown
+        )

@@ -1,5 +1,10 @@
 """Defines which blocks of this project are compared with which rows of FIX Table I, by their logic cells."""
 
+import pandas as pd
+
+from placerl.harness.papers import resources
+from placerl.harness.papers.base import Claim, Finding
+from placerl.harness.papers.number import from_cell
 from placerl.harness.papers.resources import Counterpart, Share
 
 ELEMENTS = Counterpart(
@@ -20,3 +25,21 @@ ADAM = Counterpart(
 )
 ADDERS = "FIX does not say whether the row holds the adders of the columns and the accumulators."
 COUNTERPARTS = (ELEMENTS, ADAM)
+
+
+class ResourcesOfElements(Claim):
+    key, place, position = "FIX-T1", "VI-A, Table I", 8
+    statement = "FPGA resources of the processing elements"
+    published = tuple(from_cell("fix_table_1", "PEs", name) for name in ("LUT", "FF", "DSP"))
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        return resources.check(ELEMENTS, could_be=ADDERS)(frame)
+
+
+class ResourcesOfOptimiser(Claim):
+    key, place, position = "FIX-T1-adam", "VI-A, Table I", 9
+    statement = "FPGA resources of the optimiser"
+    published = tuple(from_cell("fix_table_1", "Adam optimizer", name) for name in ("LUT", "FF", "DSP"))
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        return resources.check(ADAM, could_be="")(frame)

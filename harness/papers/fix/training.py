@@ -249,7 +249,7 @@ def described(formats: Precision | None) -> dict[str, Any]:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cells (pieces of the plan) that train, one per training of Fig. 7's curves and of the sweep.
+    """Return the cells (pieces of the plan) that train, one per training of Fig. 7's curves.
 
     There are none in the quick tier, which has no time for enough seeds.
 
@@ -262,10 +262,23 @@ def cells(tier: TierLimits) -> list[Cell]:
         for seed, (curve, formats_of) in interleaved(seeds, list(CURVES.items())):
             measure = partial(train, task, curve, formats_of(task), seed)
             made.append(row_cell(_key(EXPERIMENT, task, curve, seed), task.steps * task.step_s, measure))
-    for name, formats in sweep(SWEPT).items() if tier.name in TASKS else ():
-        measure = partial(train, SWEPT, name, formats, SWEPT_SEED, experiment=SWEEP)
-        made.append(row_cell(_key(SWEEP, SWEPT, name, SWEPT_SEED), SWEPT.steps * SWEPT.step_s, measure))
     return made
+
+
+def sweep_cells(tier: TierLimits) -> list[Cell]:
+    """Return the cells (pieces of the plan) that train, one per training of the sweep; none in the quick tier.
+
+    Args:
+        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+    """
+    return [
+        row_cell(
+            _key(SWEEP, SWEPT, name, SWEPT_SEED),
+            SWEPT.steps * SWEPT.step_s,
+            partial(train, SWEPT, name, formats, SWEPT_SEED, experiment=SWEEP),
+        )
+        for name, formats in (sweep(SWEPT).items() if tier.name in TASKS else ())
+    ]
 
 
 def _key(experiment: str, task: FixedPointTask, curve: str, seed: int) -> str:

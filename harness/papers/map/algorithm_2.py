@@ -18,7 +18,7 @@ from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.protocol import Case, Protocol, measure
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.evidence import Paired, detail, number, paired, rows_of
 from placerl.harness.papers.gains_rule import interval
@@ -256,62 +256,6 @@ def _row(
     return Measurement(**(common | more | {"details": details | {"experiment": EXPERIMENT}}))  # type: ignore[arg-type]
 
 
-def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that checks and times MAP's Algorithm 2.
-
-    The quick tier has none, because it has no time left.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
-    if tier.name not in TIERS:
-        return []
-    return [claim_cell("MAP-A2", tier.experiment_s, partial(measured, tier.experiment_s))]
-
-
-def as_printed(frame: pd.DataFrame) -> Finding:
-    """Check MAP Algorithm 2: after an update the leaves hold their new priorities, and the root holds their sum.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    found: dict[tuple[str, bool], list[Number]] = {}
-    for row in rows_of(frame, EXPERIMENT, "relative_error"):
-        form, repeated = str(detail(row, "form")), bool(detail(row, "repeated"))
-        name = (
-            f"{row.device}, {form}: error of the {detail(row, 'node')}{'s' * (detail(row, 'node') == 'leaf')}"
-        )
-        name = name.replace("leafs", "leaves") + (", repeated indices" if repeated else "")
-        found.setdefault((form, repeated), []).append(number(row, name))
-    needed = {(form, repeated) for form in (PRINTED, CORRECTED, ATOMIC) for repeated in (False, True)}
-    if not needed <= found.keys():
-        return Finding(Outcome.NOT_RUN, needs=NEEDS)
-    ours = tuple(each for numbers in found.values() for each in numbers)
-
-    def kept(form: str, repeated: bool) -> bool:
-        return all(each.value <= RIGHT for each in found[form, repeated])
-
-    if not (kept(ATOMIC, False) and kept(ATOMIC, True)):
-        explanation = (
-            "With every correction the tree is wrong too, so that the device or this code is at fault."
-        )
-        return Finding(Outcome.NO_VERDICT, ours, explanation)
-    if kept(PRINTED, False) and kept(PRINTED, True):
-        return Finding(Outcome.REPRODUCED, ours, "As printed, one update leaves a right tree.")
-    distinct, repeats = kept(CORRECTED, False), kept(CORRECTED, True)
-    explanation = (
-        "As printed, an update leaves a wrong tree: the change is the old priority minus the new one (line 5, whose "
-        "operator the available copy has lost) and is added (line 8), and the loop ends before the root (line 6; a "
-        "line after the loop may be lost). With both corrected, as the lost parts may have been, "
-        f"distinct indices give {'a right tree' if distinct else 'a wrong tree'} and repeated "
-        f"ones, which may read the same old priority, a {'right' if repeats else 'wrong'} one here; a leaf that is "
-        "exchanged in one step is right in both."
-    )
-    # What the copy has lost may explain the sign and the root, and not what is wrong without these.
-    outcome = Outcome.NO_VERDICT if distinct and repeats else Outcome.NOT_REPRODUCED
-    return Finding(outcome, ours, explanation)
-
-
 def _gains(frame: pd.DataFrame, name: str) -> tuple[list[Paired], list[Paired]]:
     """Return, by ascending batch size, the gain of the level-by-level update over Algorithm 2, and the cost of the
     root's additions.
@@ -331,30 +275,89 @@ def _gains(frame: pd.DataFrame, name: str) -> tuple[list[Paired], list[Paired]]:
     return gains, costs
 
 
-def unavoidable(frame: pd.DataFrame) -> Finding:
-    """Check MAP IV-D3: on a GPU, atomic additions at the root limit the priority update, and cannot be avoided.
+class _OfAlgorithm2(Claim):
+    """What the claims on Algorithm 2 share."""
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        """Return the cell (a piece of the plan) that checks and times MAP's Algorithm 2.
+
+        The quick tier has none, because it has no time left.
+        """
+        if tier.name not in TIERS:
+            return []
+        return [claim_cell("MAP-A2", tier.experiment_s, partial(measured, tier.experiment_s))]
+
+
+class UpdateLeavesSumsRight(_OfAlgorithm2):
+    """Checks MAP Algorithm 2: after an update the leaves hold their new priorities, and the root holds their sum."""
+
+    key, place, position = "MAP-IV-D1", "IV-D1, Algorithm 2", 1
+    statement = "The priority update leaves every updated priority, and every sum above it, right"
+    needs = NEEDS
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        found: dict[tuple[str, bool], list[Number]] = {}
+        for row in rows_of(frame, EXPERIMENT, "relative_error"):
+            form, repeated = str(detail(row, "form")), bool(detail(row, "repeated"))
+            name = f"{row.device}, {form}: error of the {detail(row, 'node')}{'s' * (detail(row, 'node') == 'leaf')}"
+            name = name.replace("leafs", "leaves") + (", repeated indices" if repeated else "")
+            found.setdefault((form, repeated), []).append(number(row, name))
+        needed = {(form, repeated) for form in (PRINTED, CORRECTED, ATOMIC) for repeated in (False, True)}
+        if not needed <= found.keys():
+            return Finding(Outcome.NOT_RUN, needs=NEEDS)
+        ours = tuple(each for numbers in found.values() for each in numbers)
+
+        def kept(form: str, repeated: bool) -> bool:
+            return all(each.value <= RIGHT for each in found[form, repeated])
+
+        if not (kept(ATOMIC, False) and kept(ATOMIC, True)):
+            explanation = (
+                "With every correction the tree is wrong too, so that the device or this code is at fault."
+            )
+            return Finding(Outcome.NO_VERDICT, ours, explanation)
+        if kept(PRINTED, False) and kept(PRINTED, True):
+            return Finding(Outcome.REPRODUCED, ours, "As printed, one update leaves a right tree.")
+        distinct, repeats = kept(CORRECTED, False), kept(CORRECTED, True)
+        explanation = (
+            "As printed, an update leaves a wrong tree: the change is the old priority minus the new one (line 5, "
+            "whose operator the available copy has lost) and is added (line 8), and the loop ends before the root "
+            "(line 6; a line after the loop may be lost). With both corrected, as the lost parts may have been, "
+            f"distinct indices give {'a right tree' if distinct else 'a wrong tree'} and repeated "
+            f"ones, which may read the same old priority, a {'right' if repeats else 'wrong'} one here; a leaf that is "
+            "exchanged in one step is right in both."
+        )
+        # What the copy has lost may explain the sign and the root, and not what is wrong without these.
+        outcome = Outcome.NO_VERDICT if distinct and repeats else Outcome.NOT_REPRODUCED
+        return Finding(outcome, ours, explanation)
+
+
+class RootAdditionsLimitUpdates(_OfAlgorithm2):
+    """Checks MAP IV-D3: on a GPU, atomic additions at the root limit the priority update, and cannot be avoided.
 
     The update level by level has no atomic additions; for the statement to hold it must not be faster.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    gains, costs = _gains(frame, "cuda")
-    if not gains:
-        others = [each.gain for some in _gains(frame, "opencl") for each in some]
-        said = "On the OpenCL device, which is no GPU here, the numbers stand in." if others else ""
-        return Finding(Outcome.NOT_RUN, tuple(others), said, needs=NEEDS_GPU)
-    ours = tuple(each.gain for some in (gains, costs) for each in some)
-    largest = gains[-len(FANOUTS) :], costs[-len(FANOUTS) :]
-    verdicts = [each.outcome.verdict for each in largest[0]]
-    lows, highs = zip(*(interval(each.gain) for each in largest[1]), strict=True)
-    explanation = (
-        f"At the largest batch the update without atomic additions is {' and '.join(verdicts)} than Algorithm 2 "
-        f"(K = {' and '.join(map(str, FANOUTS))}), and the root's additions take at least "
-        f"{max(0.0, 100 * (1 - 1 / min(lows))):.0f}% of its time."
-    )
-    if "faster" in verdicts or max(highs) < 1:
-        return Finding(Outcome.NOT_REPRODUCED, ours, explanation)
-    if min(lows) > 1 and set(verdicts) == {"slower"}:
-        return Finding(Outcome.IN_KIND, ours, explanation)
-    return Finding(Outcome.NO_VERDICT, ours, explanation)
+
+    key, place, position = "MAP-IV-D3", "IV-D3", 2
+    statement = "Atomic additions at the root limit a GPU's priority update, and cannot be avoided"
+    needs = NEEDS_GPU
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        gains, costs = _gains(frame, "cuda")
+        if not gains:
+            others = [each.gain for some in _gains(frame, "opencl") for each in some]
+            said = "On the OpenCL device, which is no GPU here, the numbers stand in." if others else ""
+            return Finding(Outcome.NOT_RUN, tuple(others), said, needs=NEEDS_GPU)
+        ours = tuple(each.gain for some in (gains, costs) for each in some)
+        largest = gains[-len(FANOUTS) :], costs[-len(FANOUTS) :]
+        verdicts = [each.outcome.verdict for each in largest[0]]
+        lows, highs = zip(*(interval(each.gain) for each in largest[1]), strict=True)
+        explanation = (
+            f"At the largest batch the update without atomic additions is {' and '.join(verdicts)} than Algorithm 2 "
+            f"(K = {' and '.join(map(str, FANOUTS))}), and the root's additions take at least "
+            f"{max(0.0, 100 * (1 - 1 / min(lows))):.0f}% of its time."
+        )
+        if "faster" in verdicts or max(highs) < 1:
+            return Finding(Outcome.NOT_REPRODUCED, ours, explanation)
+        if min(lows) > 1 and set(verdicts) == {"slower"}:
+            return Finding(Outcome.IN_KIND, ours, explanation)
+        return Finding(Outcome.NO_VERDICT, ours, explanation)

@@ -15,7 +15,7 @@ from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Experiment, Suite
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.evidence import detail, number, rows_of
 from placerl.harness.papers.number import Number, format_value, from_text
@@ -126,43 +126,6 @@ def simulated(report: Report) -> list[Measurement]:
     return rows
 
 
-def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that simulates MAP's designs; the quick tier has no time for it.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
-    if tier.name not in TIERS:
-        return []
-    return [claim_cell("MAP-VI-A2", ESTIMATE_S, simulated, Provenance.SIMULATED)]
-
-
-def replay_formula(frame: pd.DataFrame) -> Finding:
-    """Check MAP VI-A2: a batch of samples takes B/S x F cycles, and a batch of updates B/S.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    return _judged(
-        frame,
-        REPLAY,
-        lambda row: f"{detail(row, 'call')}, F = {detail(row, 'fanout')}, S = {detail(row, 'banks')}",
-    )
-
-
-def learner_formula(frame: pd.DataFrame) -> Finding:
-    """Check MAP VI-A2: a pass of a batch through the learner takes T_pipeline + T_WU cycles.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    return _judged(
-        frame,
-        LEARNER,
-        lambda row: f"network {'-'.join(map(str, detail(row, 'neurons')))}, DP = {detail(row, 'pipelines')}",
-    )
-
-
 def _judged(frame: pd.DataFrame, part: str, design_of: Callable[[Any], str]) -> Finding:
     """Judge a formula by its error at every batch size of every design.
 
@@ -228,3 +191,45 @@ def _reasons(row: Any) -> str:
     ordered = sorted(found, key=lambda name: -abs(found[name]))
     parts = (f"{name} {'+' if found[name] > 0 else ''}{format_value(found[name])}" for name in ordered)
     return f"where of {row.value:,.0f} cycles the formula leaves out {', '.join(parts)}"
+
+
+class _OfFormulas(Claim):
+    """What the claims on both formulas share."""
+
+    needs = NEEDS
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        """Return the cell (a piece of the plan) that simulates MAP's designs; the quick tier has no time for it."""
+        if tier.name not in TIERS:
+            return []
+        return [claim_cell("MAP-VI-A2", ESTIMATE_S, simulated, Provenance.SIMULATED)]
+
+
+class ReplayCyclesFormula(_OfFormulas):
+    """Checks MAP VI-A2: a batch of samples takes B/S x F cycles, and a batch of updates B/S."""
+
+    key, place, position = "MAP-VI-A2-replay", "VI-A2", 3
+    statement = "On the FPGA a batch is sampled in B/S x F cycles, and its priorities are updated in B/S"
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        return _judged(
+            frame,
+            REPLAY,
+            lambda row: f"{detail(row, 'call')}, F = {detail(row, 'fanout')}, S = {detail(row, 'banks')}",
+        )
+
+
+class LearnerCyclesFormula(_OfFormulas):
+    """Checks MAP VI-A2: a pass of a batch through the learner takes T_pipeline + T_WU cycles."""
+
+    key, place, position = "MAP-VI-A2-learner", "VI-A2", 4
+    statement = "On the FPGA a batch passes the learner in T_pipeline + T_WU cycles"
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        return _judged(
+            frame,
+            LEARNER,
+            lambda row: (
+                f"network {'-'.join(map(str, detail(row, 'neurons')))}, DP = {detail(row, 'pipelines')}"
+            ),
+        )

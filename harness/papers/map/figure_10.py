@@ -9,9 +9,9 @@ from placerl.harness.compare.learning import interquartile_mean
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Experiment
 from placerl.harness.papers import charts, relaxed_training
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits
-from placerl.harness.papers.number import Number
+from placerl.harness.papers.number import Number, from_text
 from placerl.harness.papers.relaxed_training import (
     NO_LOSS,
     Curve,
@@ -52,57 +52,6 @@ TASKS = {
 """Workloads and lengths of the training runs, by tier."""
 
 
-def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cells (pieces of the plan) that train, one per training run; none in a tier without such trainings.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
-    return relaxed_training.cells(TASKS.get(tier.name, ()))
-
-
-def presampled(frame: pd.DataFrame) -> Finding:
-    """Check MAP Fig. 10: 50 batches sampled ahead cost no reward; 200 do in Hopper.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    workloads = runs_of(frame, PRESAMPLED)
-    if not workloads:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS)
-    ours: list[Number] = []
-    words: list[str] = []
-    holds: list[bool | None] = []
-    for name, runs in workloads.items():
-        found = shares(name, runs, "D=0")
-        ours += [share for share in found.values() if share]
-        if not any(found.values()):
-            words.append(f"{name}: the strict loop itself gains too little to tell.")
-        holds.append(keeps(found["D=50"]))
-        words.append(f"{name}, D = 50: {_said(holds[-1])}.")
-        words.append(_seeds_said(name, scores_of(runs["D=200"]), scores_of(runs["D=0"])))
-        if name == VISIBLE_AT:
-            kept = keeps(found["D=200"])
-            holds.append(None if kept is None else not kept)
-            words.append(f"{name}, D = 200, whose loss MAP sees: {_said(kept)}.")
-    if not ours:
-        scores = {name: scores_of(runs["D=0"]) for name, runs in workloads.items()}
-        ours = [
-            Number(
-                f"{name}, D=0: final return",
-                float(interquartile_mean(found)),
-                "1",
-                Provenance.MEASURED,
-                "strict loop",
-                rows=tuple(sorted(int(row.Index) for row in workloads[name]["D=0"].values())),
-            )
-            for name, found in scores.items()
-        ]
-    if missing := sorted(PUBLISHED - set(workloads)):
-        words.append(f"Not trained: {', '.join(missing)}.")
-    return Finding(_outcome(holds, set(workloads)), tuple(ours), " ".join(words))
-
-
 def _said(kept: bool | None) -> str:
     if kept is None:
         limit = f"{NO_LOSS:g}, the limit for no loss"
@@ -129,10 +78,52 @@ def _outcome(holds: list[bool | None], trained: set[str]) -> Outcome:
     return Outcome.REPRODUCED if trained >= PUBLISHED else Outcome.IN_KIND
 
 
-def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the mean return over environment steps, one line for each number of batches sampled ahead.
+class SamplingAheadCostsNoReward(Claim):
+    """Checks MAP Fig. 10: 50 batches sampled ahead cost no reward; 200 do in Hopper."""
 
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    return charts.chart(*relaxed_training.panels(frame, PRESAMPLED))
+    key, place, position = "MAP-F10", "VII-B, Fig. 10", 8
+    statement = "50 pre-sampled batches cost no reward; 200 visibly do on Hopper"
+    published = from_text("MAP.presampled_batches_chosen", "MAP.presampled_batches_visible", "MAP.seeds")
+    needs = NEEDS
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        return relaxed_training.cells(TASKS.get(tier.name, ()))
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        workloads = runs_of(frame, PRESAMPLED)
+        if not workloads:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS)
+        ours: list[Number] = []
+        words: list[str] = []
+        holds: list[bool | None] = []
+        for name, runs in workloads.items():
+            found = shares(name, runs, "D=0")
+            ours += [share for share in found.values() if share]
+            if not any(found.values()):
+                words.append(f"{name}: the strict loop itself gains too little to tell.")
+            holds.append(keeps(found["D=50"]))
+            words.append(f"{name}, D = 50: {_said(holds[-1])}.")
+            words.append(_seeds_said(name, scores_of(runs["D=200"]), scores_of(runs["D=0"])))
+            if name == VISIBLE_AT:
+                kept = keeps(found["D=200"])
+                holds.append(None if kept is None else not kept)
+                words.append(f"{name}, D = 200, whose loss MAP sees: {_said(kept)}.")
+        if not ours:
+            scores = {name: scores_of(runs["D=0"]) for name, runs in workloads.items()}
+            ours = [
+                Number(
+                    f"{name}, D=0: final return",
+                    float(interquartile_mean(found)),
+                    "1",
+                    Provenance.MEASURED,
+                    "strict loop",
+                    rows=tuple(sorted(int(row.Index) for row in workloads[name]["D=0"].values())),
+                )
+                for name, found in scores.items()
+            ]
+        if missing := sorted(PUBLISHED - set(workloads)):
+            words.append(f"Not trained: {', '.join(missing)}.")
+        return Finding(_outcome(holds, set(workloads)), tuple(ours), " ".join(words))
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        return charts.chart(*relaxed_training.panels(frame, PRESAMPLED))

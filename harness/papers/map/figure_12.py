@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from placerl.harness.core.provenance import weakest
-from placerl.harness.papers import charts
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers import charts, device_times
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.clocks import REPLAY, at_both_clocks
 from placerl.harness.papers.device_order import exact
 from placerl.harness.papers.device_times import (
     FPGA,
+    FPGA_AND_GPU,
     GPU,
     OPERATIONS,
     WORDS,
@@ -39,31 +40,6 @@ LINEAR = 0.1
 STRAIGHT = 0.8
 """Least ratio of the flattest to the steepest growth per item at which a time is not clearly curved."""
 CALLS = {call: OPERATIONS[call] for call in ("sum_tree.sample", "sum_tree.update")}
-
-
-@partial(at_both_clocks, blocks=REPLAY)
-def sampling(frame: pd.DataFrame) -> Finding:
-    """Check MAP Fig. 12: the FPGA finds prefix sums faster than the GPU at small batches, more slowly at large ones.
-
-    MAP does not state where the order turns. By its numbers (4.6 times as slow at the largest batch, linear above 1024)
-    the FPGA is still faster at 1024, so that only an FPGA that is faster at MAP's largest batch contradicts it.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    keys = "MAP.prefix_sum_gpu_over_fpga_high", "MAP.prefix_sum_fpga_over_gpu_high"
-    return _fpga_over_gpu(frame, "sum_tree.sample", *keys)
-
-
-@partial(at_both_clocks, blocks=REPLAY)
-def update(frame: pd.DataFrame) -> Finding:
-    """Check MAP Fig. 12: the FPGA updates priorities faster than the GPU at every batch size.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    keys = "MAP.priority_update_fpga_over_gpu_low", "MAP.priority_update_fpga_over_gpu_high"
-    return _fpga_over_gpu(frame, "sum_tree.update", *keys)
 
 
 def _fpga_over_gpu(frame: pd.DataFrame, primitive: str, low_key: str, high_key: str) -> Finding:
@@ -113,84 +89,6 @@ def _plotted(*times: dict[int, Number]) -> list[int]:
     return sorted(size for size in set.intersection(*map(set, times)) if size <= LARGEST)
 
 
-def gpu_constant(frame: pd.DataFrame) -> Finding:
-    """Check MAP Fig. 12: on the GPU, the prefix sum index takes constant time, and the update grows with the batch.
-
-    From the smallest batch size to the largest, the index may take less than twice as long, and the update has to
-    grow by more than twice as much as the index. The update's time may have a constant part, such as the launch, which
-    hides its growth at smaller batches: only at MAP's largest batch does an update that grows less contradict MAP.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    found = {call: fastest(times(frame, WORKLOAD, call)).get(GPU, {}) for call in CALLS}
-    sizes = _plotted(*found.values())
-    if needs := missing_sizes(sizes, SMALL, LARGE):
-        return Finding(Outcome.NOT_RUN, needs=f"{WORDS[GPU]}, for Hopper's sum tree {needs}")
-    low, high = sizes[0], sizes[-1]
-    sample, update = (
-        ratio(f"{CALLS[call]}: batch size {high} over {low}", at[high], at[low]) for call, at in found.items()
-    )
-    said = (
-        "The prefix sum index should take about as long at every batch size, less than twice, and the update longer in "
-        "proportion to it, more than twice as much longer as the index."
-    )
-    over = ratio("the update's growth over the index's", update, sample)
-    if sample.below(2) and over.above(2):
-        return Finding(Outcome.IN_KIND, (sample, update, over), said)
-    refuted = sample.above(2) or (over.below(2) and high == LARGEST)
-    return Finding(Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT, (sample, update, over), said)
-
-
-def fpga_linear(frame: pd.DataFrame) -> Finding:
-    """Check MAP VII-C: the time of the FPGA's replay operations is linear in large batch sizes.
-
-    Below a batch size that MAP states, the time has to grow less than in proportion; above it, in proportion or, with
-    three batch sizes or more, by the same per item: a time with a constant part is linear too, but two batch sizes do
-    not tell it from a curve, and give no verdict then. Growths per item that differ contradict MAP. Growth in
-    proportion below that size does not, because this project's replay has as many banks at every size. Growth as MAP
-    has it is shown only by times with several numbers of banks: with one number any pipeline grows so.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    limit = from_text("MAP.fpga_replay_linear_above")[0].value
-    below: list[Number] = []
-    above: list[Number] = []
-    straight: list[Number] = []
-    used: set[int] = set()
-    for primitive in CALLS:
-        found = fastest(replay_times(frame, WORKLOAD, primitive)).get(FPGA, {})
-        used |= {label for each in found.values() for label in each.rows}
-        small, large = ([size for size in sorted(found) if (size > limit) is big] for big in (False, True))
-        if len(small) < 2 or len(large) < 2:
-            return Finding(
-                Outcome.NOT_RUN, needs=f"{WORDS[FPGA]}, two batch sizes below {limit:g} and two above"
-            )
-        below.append(_share_of_growth(primitive, found, small[0], small[-1]))
-        above.append(_share_of_growth(primitive, found, large[0], large[-1]))
-        if len(large) > 2:
-            straight.append(_straightness(primitive, found, large))
-    banks = sorted({int(detail(row, "banks") or 1) for row in records(frame.loc[sorted(used)])})
-    said = (
-        f"1 is growth in proportion; within {LINEAR:.0%} of it counts as linear. Ours has S = "
-        f"{' and '.join(map(str, banks))} {'at every' if len(banks) == 1 else 'by'} batch size and grows less at small "
-        "ones because the pipelines fill; MAP's adds banks up to S = 32."
-    )
-    ours = (*below, *above, *straight)
-    curved = any(each.value < STRAIGHT for each in straight)
-    if curved and len(banks) == 1:  # else the number of banks may explain the curve
-        return Finding(Outcome.NOT_REPRODUCED, ours, said)
-    linear = all(abs(share.value - 1) <= LINEAR for share in above) or len(straight) == len(CALLS)
-    if linear and not curved and all(share.value < 1 - LINEAR for share in below):
-        if len(banks) > 1:
-            return Finding(Outcome.IN_KIND, ours, said)
-        said += " With one number of banks any pipeline grows so: nothing is shown."
-    if not linear:
-        said += f" A constant part may explain the growth above {limit:g}; a third batch size there would show a curve."
-    return Finding(Outcome.NO_VERDICT, ours, said)
-
-
 def _share_of_growth(primitive: str, found: dict[int, Number], low: int, high: int) -> Number:
     """Return the ratio of times at two batch sizes divided by the ratio of the batch sizes."""
     grown = ratio("grown", found[high], found[low])
@@ -228,3 +126,153 @@ def draw(frame: pd.DataFrame) -> "Figure | None":
             for call, name in CALLS.items()
         )
     )
+
+
+class SamplingCrossesOver(Claim):
+    """Checks MAP Fig. 12: the FPGA finds prefix sums faster than the GPU at small batches, more slowly at large ones.
+
+    MAP does not state where the order turns. By its numbers (4.6 times as slow at the largest batch, linear above 1024)
+    the FPGA is still faster at 1024, so that only an FPGA that is faster at MAP's largest batch contradicts it.
+    """
+
+    key, place, position = "MAP-F12-sampling", "VII-C, Fig. 12", 12
+    statement = "Prefix sum index: the FPGA is faster than the GPU at small batches and slower at large ones"
+    published = from_text("MAP.prefix_sum_fpga_over_gpu_high", "MAP.prefix_sum_gpu_over_fpga_high")
+    needs = FPGA_AND_GPU
+    reads = device_times.reads("hopper-ddpg")
+    commands = ("placerl reproduce --only MAP-F12-sampling --tier standard", "placerl report")
+    assumptions = (partial(at_both_clocks, blocks=REPLAY),)
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        keys = "MAP.prefix_sum_gpu_over_fpga_high", "MAP.prefix_sum_fpga_over_gpu_high"
+        return _fpga_over_gpu(frame, "sum_tree.sample", *keys)
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        return draw(frame)
+
+
+class GpuTimesOverBatch(Claim):
+    """Checks MAP Fig. 12: on the GPU, the prefix sum index takes constant time, and the update grows with the batch.
+
+    From the smallest batch size to the largest, the index may take less than twice as long, and the update has to
+    grow by more than twice as much as the index. The update's time may have a constant part, such as the launch, which
+    hides its growth at smaller batches: only at MAP's largest batch does an update that grows less contradict MAP.
+    """
+
+    key, place, position = "MAP-F12-GPU", "VII-C, Fig. 12", 13
+    statement = (
+        "On the GPU the prefix sum index takes the same time at every batch size, the update grows in "
+        "proportion"
+    )
+    needs = "a CUDA device"
+    reads = ("profile/hopper-ddpg",)
+    commands = ("placerl reproduce --only MAP-F12-GPU --tier standard", "placerl report")
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        found = {call: fastest(times(frame, WORKLOAD, call)).get(GPU, {}) for call in CALLS}
+        sizes = _plotted(*found.values())
+        if needs := missing_sizes(sizes, SMALL, LARGE):
+            return Finding(Outcome.NOT_RUN, needs=f"{WORDS[GPU]}, for Hopper's sum tree {needs}")
+        low, high = sizes[0], sizes[-1]
+        sample, update = (
+            ratio(f"{CALLS[call]}: batch size {high} over {low}", at[high], at[low])
+            for call, at in found.items()
+        )
+        said = (
+            "The prefix sum index should take about as long at every batch size, less than twice, and the update "
+            "longer in proportion to it, more than twice as much longer as the index."
+        )
+        over = ratio("the update's growth over the index's", update, sample)
+        if sample.below(2) and over.above(2):
+            return Finding(Outcome.IN_KIND, (sample, update, over), said)
+        refuted = sample.above(2) or (over.below(2) and high == LARGEST)
+        return Finding(
+            Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT, (sample, update, over), said
+        )
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        return draw(frame)
+
+
+class FpgaTimesAreLinear(Claim):
+    """Checks MAP VII-C: the time of the FPGA's replay operations is linear in large batch sizes.
+
+    Below a batch size that MAP states, the time has to grow less than in proportion; above it, in proportion or, with
+    three batch sizes or more, by the same per item: a time with a constant part is linear too, but two batch sizes do
+    not tell it from a curve, and give no verdict then. Growths per item that differ contradict MAP. Growth in
+    proportion below that size does not, because this project's replay has as many banks at every size. Growth as MAP
+    has it is shown only by times with several numbers of banks: with one number any pipeline grows so.
+    """
+
+    key, place, position = "MAP-F12-linear", "VII-C, Fig. 12", 14
+    statement = (
+        "On the FPGA the time of replay operations is linear in the batch above a size, and grows less below"
+    )
+    published = from_text("MAP.fpga_replay_linear_above")
+    needs = "the FPGA's sum tree at two batch sizes on either side of that (simulated)"
+    reads = device_times.reads("hopper-ddpg", timed=False)
+    assumptions = (at_both_clocks,)
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        limit = from_text("MAP.fpga_replay_linear_above")[0].value
+        below: list[Number] = []
+        above: list[Number] = []
+        straight: list[Number] = []
+        used: set[int] = set()
+        for primitive in CALLS:
+            found = fastest(replay_times(frame, WORKLOAD, primitive)).get(FPGA, {})
+            used |= {label for each in found.values() for label in each.rows}
+            small, large = (
+                [size for size in sorted(found) if (size > limit) is big] for big in (False, True)
+            )
+            if len(small) < 2 or len(large) < 2:
+                return Finding(
+                    Outcome.NOT_RUN, needs=f"{WORDS[FPGA]}, two batch sizes below {limit:g} and two above"
+                )
+            below.append(_share_of_growth(primitive, found, small[0], small[-1]))
+            above.append(_share_of_growth(primitive, found, large[0], large[-1]))
+            if len(large) > 2:
+                straight.append(_straightness(primitive, found, large))
+        banks = sorted({int(detail(row, "banks") or 1) for row in records(frame.loc[sorted(used)])})
+        said = (
+            f"1 is growth in proportion; within {LINEAR:.0%} of it counts as linear. Ours has S = "
+            f"{' and '.join(map(str, banks))} {'at every' if len(banks) == 1 else 'by'} batch size and grows less at "
+            "small ones because the pipelines fill; MAP's adds banks up to S = 32."
+        )
+        ours = (*below, *above, *straight)
+        curved = any(each.value < STRAIGHT for each in straight)
+        if curved and len(banks) == 1:  # else the number of banks may explain the curve
+            return Finding(Outcome.NOT_REPRODUCED, ours, said)
+        linear = all(abs(share.value - 1) <= LINEAR for share in above) or len(straight) == len(CALLS)
+        if linear and not curved and all(share.value < 1 - LINEAR for share in below):
+            if len(banks) > 1:
+                return Finding(Outcome.IN_KIND, ours, said)
+            said += " With one number of banks any pipeline grows so: nothing is shown."
+        if not linear:
+            said += (
+                f" A constant part may explain the growth above {limit:g}; a third batch size there would show a "
+                "curve."
+            )
+        return Finding(Outcome.NO_VERDICT, ours, said)
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        return draw(frame)
+
+
+class UpdateIsFasterOnFpga(Claim):
+    """Checks MAP Fig. 12: the FPGA updates priorities faster than the GPU at every batch size."""
+
+    key, place, position = "MAP-F12-update", "VII-C, Fig. 12", 15
+    statement = "Priority update: the FPGA is always faster than the GPU"
+    published = from_text("MAP.priority_update_fpga_over_gpu_low", "MAP.priority_update_fpga_over_gpu_high")
+    needs = FPGA_AND_GPU
+    reads = device_times.reads("hopper-ddpg")
+    commands = ("placerl reproduce --only MAP-F12-update --tier standard", "placerl report")
+    assumptions = (partial(at_both_clocks, blocks=REPLAY),)
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        keys = "MAP.priority_update_fpga_over_gpu_low", "MAP.priority_update_fpga_over_gpu_high"
+        return _fpga_over_gpu(frame, "sum_tree.update", *keys)
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        return draw(frame)

@@ -13,7 +13,7 @@ from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.measure.conditions import conditions, usable_cores
 from placerl.harness.measure.protocol import Case, Protocol, measure
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.evidence import Paired, detail, paired, rows_of
 from placerl.harness.papers.map.atomic_tree import AtomicSumTree
@@ -153,15 +153,6 @@ def measured(budget_s: float, report: Report) -> list[Measurement]:
     ]
 
 
-def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that times find and update of a sum tree with each number of threads.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
-    return [claim_cell("MAP-F12-threads", tier.experiment_s, partial(measured, tier.experiment_s))]
-
-
 def _not_run(reason: str) -> Measurement:
     return Measurement(
         suite=Suite.CLAIM,
@@ -211,27 +202,35 @@ def _bounds(scaled: Paired) -> tuple[float, float]:
     return scaled.beyond_noise or (0.0, math.inf)
 
 
-def threads_in_a_call(frame: pd.DataFrame) -> Finding:
-    """Check MAP Fig. 12: more threads shorten the prefix sum index of a batch, but not its priority update.
+class ThreadsSpeedUpSamplingAlone(Claim):
+    """Checks MAP Fig. 12: more threads shorten the prefix sum index of a batch, but not its priority update.
 
     MAP calls the update's improvement "almost negligible or negatively affected" (VII-C). Speedups up to `NEGLIGIBLE`
     are no gain; that updates do not gain is shown only if their intervals exclude larger ones.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    finds, updates = _scaling(frame, FIND), _scaling(frame, UPDATE)
-    if not finds or not updates:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS)
-    ours = tuple(each.gain for each in (*finds, *updates))
-    gained, sped_up = (sum(map(_gains, some)) for some in (finds, updates))
-    explanation = (
-        f"With {max(THREADS)} threads finds are more than {NEGLIGIBLE:g} times as fast at {gained} of {len(finds)} "
-        f"batch sizes and updates at {sped_up} of {len(updates)}, beyond the noise, with MAP's own algorithms: finds "
-        f"only read, updates add to every level with atomics."
-    )
-    if sped_up or any(map(_loses, finds)):
-        return Finding(Outcome.NOT_REPRODUCED, ours, explanation)
-    no_speedup = all(_bounds(each)[1] < NEGLIGIBLE for each in updates)
-    shown = gained == len(finds) and no_speedup
-    return Finding(Outcome.REPRODUCED if shown else Outcome.NO_VERDICT, ours, explanation)
+
+    key, place, position = "MAP-F12-threads", "VII-C, Fig. 12", 16
+    statement = "CPU threads speed up sampling and do not speed up priority updates"
+    needs = NEEDS
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        """Return the cell (a piece of the plan) that times find and update of a sum tree with each number of "
+        "threads."""
+        return [claim_cell("MAP-F12-threads", tier.experiment_s, partial(measured, tier.experiment_s))]
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        finds, updates = _scaling(frame, FIND), _scaling(frame, UPDATE)
+        if not finds or not updates:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS)
+        ours = tuple(each.gain for each in (*finds, *updates))
+        gained, sped_up = (sum(map(_gains, some)) for some in (finds, updates))
+        explanation = (
+            f"With {max(THREADS)} threads finds are more than {NEGLIGIBLE:g} times as fast at {gained} of {len(finds)} "
+            f"batch sizes and updates at {sped_up} of {len(updates)}, beyond the noise, with MAP's own algorithms: "
+            f"finds only read, updates add to every level with atomics."
+        )
+        if sped_up or any(map(_loses, finds)):
+            return Finding(Outcome.NOT_REPRODUCED, ours, explanation)
+        no_speedup = all(_bounds(each)[1] < NEGLIGIBLE for each in updates)
+        shown = gained == len(finds) and no_speedup
+        return Finding(Outcome.REPRODUCED if shown else Outcome.NO_VERDICT, ours, explanation)

@@ -7,7 +7,9 @@ import pandas as pd
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.choices import HERE
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers import device_times
+from placerl.harness.papers.base import Claim, Finding, Outcome
+from placerl.harness.papers.clocks import at_both_clocks
 from placerl.harness.papers.device_times import FPGA, REFERENCE, fastest, learner_times, replay_times
 from placerl.harness.papers.evidence import agrees, detail, mapping_of, number, records, select
 from placerl.harness.papers.number import Number, from_text, merge_rows, ratio, shortfall
@@ -17,50 +19,6 @@ NEEDS_HIDDEN = (
     "Hopper's learner on a CUDA device and its sum tree on the CPU, both profiled at batch sizes "
     f"{', '.join(map(str, HIDDEN_AT))} and {EXPOSED_AT}"
 )
-
-
-def replay_hidden(frame: pd.DataFrame) -> Finding:
-    """Check MAP VII-D: Hopper's learner on the GPU hides replay management on the CPU, except at a batch of 16384.
-
-    Replay management is hidden if sampling and updating priorities together take less time than the gradient step.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    rows = select(frame, suite=Suite.PROFILE, quantity="time_per_call", workload="hopper-ddpg")
-    shares: dict[int, Number] = {}
-    elsewhere: list[Number] = []
-    for size in (*HIDDEN_AT, EXPOSED_AT):
-        at_size = rows[rows["batch_size"] == size]
-        on_gpu = at_size["device"].str.startswith("cuda")
-        replay = [
-            _fastest(at_size[(at_size["device"] == "cpu") & (at_size["primitive"] == operation)])
-            for operation in ("sum_tree.sample", "sum_tree.update")
-        ]
-        for name, learner in (
-            ("CUDA", _fastest(at_size[on_gpu & _learns(at_size)])),
-            ("CPU", _fastest(at_size[(at_size["device"] == "cpu") & _learns(at_size)])),
-        ):
-            if learner is None or None in replay:
-                continue
-            title = f"batch size {size}: sampling and updating over the learner's step on the {name}"
-            share = ratio(title, _together(*(n for n in replay if n)), learner)
-            if name == "CUDA":
-                shares[size] = share
-            else:
-                elsewhere.append(share)
-    ours = (*shares.values(), *elsewhere)
-    if len(shares) < 1 + len(HIDDEN_AT):
-        said = "A learner on the CPU takes longer than MAP's GPU, and so hides more: it shows no crossover."
-        return Finding(Outcome.NOT_RUN, ours, said if elsewhere else "", needs=NEEDS_HIDDEN)
-    said = (
-        f"Hidden where the share is below 1: published at {' and '.join(map(str, HIDDEN_AT))}, and no longer at "
-        f"{EXPOSED_AT}."
-    )
-    holds = [shares[size].below(1) for size in HIDDEN_AT] + [shares[EXPOSED_AT].above(1)]
-    refuted = any(shares[size].above(1) for size in HIDDEN_AT) or shares[EXPOSED_AT].below(1)
-    outcome = Outcome.IN_KIND if all(holds) else Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT
-    return Finding(outcome, ours, said)
 
 
 def _together(one: Number, other: Number) -> Number:
@@ -81,85 +39,153 @@ def _fastest(rows: pd.DataFrame) -> Number | None:
     return number(records(rows.nsmallest(1, "value"))[0], "time") if len(rows) else None
 
 
-def replay_behind_learner(frame: pd.DataFrame) -> Finding:
-    """Check MAP VII-D: with both on the FPGA, CartPole's learner hides replay at large batch sizes.
+class ReplayOnCpuIsHidden(Claim):
+    """Checks MAP VII-D: Hopper's learner on the GPU hides replay management on the CPU, except at a batch of 16384.
+
+    Replay management is hidden if sampling and updating priorities together take less time than the gradient step.
+    """
+
+    key, place, position = "MAP-F13-hidden", "VII-D", 18
+    statement = (
+        "A replay manager on the CPU hides behind Hopper's learner on the GPU from batch size 256 on, not at "
+        "16384"
+    )
+    published = from_text("MAP.hopper_learner_on_gpu_above", "MAP.hopper_replay_on_fpga_at")
+    needs = NEEDS_HIDDEN
+    reads = ("profile/hopper-ddpg",)
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        rows = select(frame, suite=Suite.PROFILE, quantity="time_per_call", workload="hopper-ddpg")
+        shares: dict[int, Number] = {}
+        elsewhere: list[Number] = []
+        for size in (*HIDDEN_AT, EXPOSED_AT):
+            at_size = rows[rows["batch_size"] == size]
+            on_gpu = at_size["device"].str.startswith("cuda")
+            replay = [
+                _fastest(at_size[(at_size["device"] == "cpu") & (at_size["primitive"] == operation)])
+                for operation in ("sum_tree.sample", "sum_tree.update")
+            ]
+            for name, learner in (
+                ("CUDA", _fastest(at_size[on_gpu & _learns(at_size)])),
+                ("CPU", _fastest(at_size[(at_size["device"] == "cpu") & _learns(at_size)])),
+            ):
+                if learner is None or None in replay:
+                    continue
+                title = f"batch size {size}: sampling and updating over the learner's step on the {name}"
+                share = ratio(title, _together(*(n for n in replay if n)), learner)
+                if name == "CUDA":
+                    shares[size] = share
+                else:
+                    elsewhere.append(share)
+        ours = (*shares.values(), *elsewhere)
+        if len(shares) < 1 + len(HIDDEN_AT):
+            said = (
+                "A learner on the CPU takes longer than MAP's GPU, and so hides more: it shows no crossover."
+            )
+            return Finding(Outcome.NOT_RUN, ours, said if elsewhere else "", needs=NEEDS_HIDDEN)
+        said = (
+            f"Hidden where the share is below 1: published at {' and '.join(map(str, HIDDEN_AT))}, and no longer at "
+            f"{EXPOSED_AT}."
+        )
+        holds = [shares[size].below(1) for size in HIDDEN_AT] + [shares[EXPOSED_AT].above(1)]
+        refuted = any(shares[size].above(1) for size in HIDDEN_AT) or shares[EXPOSED_AT].below(1)
+        outcome = Outcome.IN_KIND if all(holds) else Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT
+        return Finding(outcome, ours, said)
+
+
+class CartPoleReplayIsHidden(Claim):
+    """Checks MAP VII-D: with both on the FPGA, CartPole's learner hides replay at large batch sizes.
 
     Replay is hidden if sampling and updating priorities together take less time than the learner's gradient step.
     This is judged above the batch size that MAP states. Only sizes whose shares are simulated can show or refute it:
     modelled ones can agree.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    above = from_text("MAP.cartpole_replay_hidden_above")[0].value
-    learner = fastest(learner_times(frame, "cartpole-ddpg")).get(FPGA, {})
-    replay = [
-        fastest(replay_times(frame, "cartpole-ddpg", part)).get(FPGA, {})
-        for part in ("sum_tree.sample", "sum_tree.update")
-    ]
-    shares = {
-        size: [
-            ratio(f"{each[size].quantity}: over the learner's step", each[size], learner[size])
-            for each in replay
+
+    key, place, position = "MAP-F13-CartPole", "VII-D", 19
+    statement = "Above a batch size CartPole's replay hides behind the learner"
+    published = from_text("MAP.cartpole_replay_hidden_above")
+    needs = "CartPole's learner and sum tree on the FPGA above that batch size (simulated)"
+    reads = device_times.reads("cartpole-ddpg", timed=False)
+    commands = ("placerl profile cartpole-ddpg --batch-size 16384 --device fpga:u200", "placerl report")
+    assumptions = (at_both_clocks,)
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        above = from_text("MAP.cartpole_replay_hidden_above")[0].value
+        learner = fastest(learner_times(frame, "cartpole-ddpg")).get(FPGA, {})
+        replay = [
+            fastest(replay_times(frame, "cartpole-ddpg", part)).get(FPGA, {})
+            for part in ("sum_tree.sample", "sum_tree.update")
         ]
-        for size in sorted(set(learner).intersection(*replay))
-    }
-    hidden = {size: sum(share.value for share in some) < 1 for size, some in shares.items()}
-    judged = [size for size in hidden if size > above]
-    if not judged:
-        needs = f"CartPole's learner and sum tree on the FPGA above batch size {above:g} (simulated)"
-        return Finding(
-            Outcome.NOT_RUN, tuple(share for some in shares.values() for share in some), needs=needs
-        )
-    words = ", ".join(f"{size}: {'hidden' if hides else 'not hidden'}" for size, hides in hidden.items())
-    said = f"Sampling and updating against the step of the faster of the FPGA's learners, by batch size: {words}."
-    ours = tuple(share for size in judged for share in shares[size])
-    shown = [
-        size for size in judged if all(share.provenance is Provenance.SIMULATED for share in shares[size])
-    ]
-    if len(shown) < len(judged):
-        modelled = ", ".join(str(size) for size in judged if size not in shown)
-        said += f" The learner's cycles are modelled, and so are the shares at: {modelled}."
-    if all(hidden[size] for size in judged):
-        return Finding(Outcome.IN_KIND if shown else Outcome.CONSISTENT, ours, said)
-    refuted = not all(hidden[size] for size in shown)
-    return Finding(Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT, ours, said)
+        shares = {
+            size: [
+                ratio(f"{each[size].quantity}: over the learner's step", each[size], learner[size])
+                for each in replay
+            ]
+            for size in sorted(set(learner).intersection(*replay))
+        }
+        hidden = {size: sum(share.value for share in some) < 1 for size, some in shares.items()}
+        judged = [size for size in hidden if size > above]
+        if not judged:
+            needs = f"CartPole's learner and sum tree on the FPGA above batch size {above:g} (simulated)"
+            return Finding(
+                Outcome.NOT_RUN, tuple(share for some in shares.values() for share in some), needs=needs
+            )
+        words = ", ".join(f"{size}: {'hidden' if hides else 'not hidden'}" for size, hides in hidden.items())
+        said = f"Sampling and updating against the step of the faster of the FPGA's learners, by batch size: {words}."
+        ours = tuple(share for size in judged for share in shares[size])
+        shown = [
+            size for size in judged if all(share.provenance is Provenance.SIMULATED for share in shares[size])
+        ]
+        if len(shown) < len(judged):
+            modelled = ", ".join(str(size) for size in judged if size not in shown)
+            said += f" The learner's cycles are modelled, and so are the shares at: {modelled}."
+        if all(hidden[size] for size in judged):
+            return Finding(Outcome.IN_KIND if shown else Outcome.CONSISTENT, ours, said)
+        refuted = not all(hidden[size] for size in shown)
+        return Finding(Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT, ours, said)
 
 
-def shared_gpu(frame: pd.DataFrame) -> Finding:
-    """Check MAP VII-D: training is slower with replay management on the learner's GPU than on the CPU.
+class SharedGpuCostsThroughput(Claim):
+    """Checks MAP VII-D: training is slower with replay management on the learner's GPU than on the CPU.
 
     Both are measured rates, each of the loop in which it is highest; those with a simulated replay are left out. A
     mapping that was dropped as clearly slower than another one of this machine has few rounds, and the highest of such
     rates may be luck: it counts only where its placement has no other.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    rows = select(frame, suite=Suite.VALIDATION, quantity="gradient_steps_per_s", backend="placerl")
-    found: dict[tuple[str, int], dict[bool, tuple[bool, Number]]] = {}
-    for row in records(rows):
-        learner, rmm, _ = mapping_of(row).split("-")
-        if learner == "torch:cuda" and row.provenance == Provenance.MEASURED:
-            place, shared = (row.workload, int(row.batch_size)), "cuda" in rmm
-            mine, kept = found.setdefault(place, {}), HERE not in (detail(row, "clearly_slower_among") or ())
-            reached = number(row, mapping_of(row))
-            if shared not in mine or (kept, reached.value) > (mine[shared][0], mine[shared][1].value):
-                mine[shared] = kept, reached
-    both = sorted(place for place, placements in found.items() if len(placements) == 2)
-    if not both:
-        return Finding(Outcome.NOT_RUN, needs="a CUDA device, its mappings run (`placerl validate`)")
-    losses = []
-    for workload, size in both:
-        name = f"{workload}, batch size {size}: loss with the replay manager on the learner's GPU"
-        (_, shared_rate), (_, apart_rate) = (found[workload, size][shared] for shared in (True, False))
-        losses.append(shortfall(name, shared_rate, apart_rate))
-    costs, free = sum(loss.above(0) for loss in losses), sum(loss.below(0) for loss in losses)
-    said = (
-        f"It costs throughput in {costs} of {len(losses)} cells and brings some in {free}, beyond the noise."
-    )
-    if costs == len(losses):
-        published = from_text("MAP.shared_gpu_loss")[0].value
-        as_published = all(agrees(n, published) for n in losses)
-        return Finding(Outcome.REPRODUCED if as_published else Outcome.IN_KIND, tuple(losses), said)
-    return Finding(Outcome.NOT_REPRODUCED if free else Outcome.NO_VERDICT, tuple(losses), said)
+
+    key, place, position = "MAP-F13-sharing", "VII-D", 20
+    statement = "A replay manager on the learner's GPU costs throughput"
+    published = from_text("MAP.shared_gpu_loss")
+    needs = "a CUDA device"
+    reads = ("validation",)
+    commands = ("placerl validate --tier quick", "placerl report")
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        rows = select(frame, suite=Suite.VALIDATION, quantity="gradient_steps_per_s", backend="placerl")
+        found: dict[tuple[str, int], dict[bool, tuple[bool, Number]]] = {}
+        for row in records(rows):
+            learner, rmm, _ = mapping_of(row).split("-")
+            if learner == "torch:cuda" and row.provenance == Provenance.MEASURED:
+                place, shared = (row.workload, int(row.batch_size)), "cuda" in rmm
+                mine, kept = (
+                    found.setdefault(place, {}),
+                    HERE not in (detail(row, "clearly_slower_among") or ()),
+                )
+                reached = number(row, mapping_of(row))
+                if shared not in mine or (kept, reached.value) > (mine[shared][0], mine[shared][1].value):
+                    mine[shared] = kept, reached
+        both = sorted(place for place, placements in found.items() if len(placements) == 2)
+        if not both:
+            return Finding(Outcome.NOT_RUN, needs="a CUDA device, its mappings run (`placerl validate`)")
+        losses = []
+        for workload, size in both:
+            name = f"{workload}, batch size {size}: loss with the replay manager on the learner's GPU"
+            (_, shared_rate), (_, apart_rate) = (found[workload, size][shared] for shared in (True, False))
+            losses.append(shortfall(name, shared_rate, apart_rate))
+        costs, free = sum(loss.above(0) for loss in losses), sum(loss.below(0) for loss in losses)
+        said = f"It costs throughput in {costs} of {len(losses)} cells and brings some in {free}, beyond the noise."
+        if costs == len(losses):
+            published = from_text("MAP.shared_gpu_loss")[0].value
+            as_published = all(agrees(n, published) for n in losses)
+            return Finding(Outcome.REPRODUCED if as_published else Outcome.IN_KIND, tuple(losses), said)
+        return Finding(Outcome.NOT_REPRODUCED if free else Outcome.NO_VERDICT, tuple(losses), said)

@@ -13,9 +13,10 @@ import pandas as pd
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.strategies.map_tpds23 import MapTpds23
-from placerl.harness.papers.base import Finding, Outcome, by_a_model
+from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
 from placerl.harness.papers.evidence import ERROR, detail, error_of, mapping_of, number, rate, records, select
 from placerl.harness.papers.number import Number, from_text, shortfall
+from placerl.harness.papers.slow_links import at_both_latencies
 
 RELAXED = "relaxed"
 NEEDS = (
@@ -66,29 +67,6 @@ def _finding(outcome: Outcome, ours: tuple[Number, ...], said: str, runs: list[A
 def _is_of_relaxed_loop(prediction: Any) -> bool:
     """Whether the error that the validation stored refers to a relaxed run."""
     return detail(prediction, "error") is not None and detail(prediction, "ran") == RELAXED
-
-
-def prediction_error(frame: pd.DataFrame) -> Finding:
-    """Check MAP VI-B: the predicted throughput of a training is near the throughput that the training achieves.
-
-    The prediction is the smaller throughput of learner and replay management. Trainings whose actors are the slowest
-    part are listed, and not judged.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    limit = from_text("MAP.optimum_gap")[0].value
-    chosen = _chosen(frame)
-    if not chosen:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS)
-    errors = [error_of(prediction, run, _name(run, ERROR)) for prediction, run in chosen]
-    ours = (*errors, *(number(run, _name(run, "achieved")) for _, run in chosen))
-    of_judged, judged = _without_slow_actors(errors, chosen)
-    if not judged:
-        return Finding(Outcome.NOT_RUN, ours, _actors(chosen), needs=NEEDS_FAST_ACTORS)
-    outcome, said = _judged(of_judged, -limit, limit)
-    said += f" of what was achieved; above 0 is a prediction too high. {_in_turn(judged)} {_actors(chosen)}"
-    return _finding(outcome, ours, said.strip(), [run for _, run in judged])
 
 
 def _name(run: Any, quantity: str) -> str:
@@ -155,38 +133,76 @@ def _actors(chosen: list[tuple[Any, Any]]) -> str:
     )
 
 
-def optimum_gap(frame: pd.DataFrame) -> Finding:
-    """Check MAP VII-D: the achieved throughput is near the optimum, the rate of the fastest learner.
+class ThroughputIsPredicted(Claim):
+    """Checks MAP VI-B: the predicted throughput of a training is near the throughput that the training achieves.
+
+    The prediction is the smaller throughput of learner and replay management. Trainings whose actors are the slowest
+    part are listed, and not judged.
+    """
+
+    key, place, position = "MAP-VI-B", "VI-B, Equation 3", 5
+    statement = "Throughput is the smallest over learner and replay manager: prediction against achievement"
+    needs = NEEDS
+    reads = ("validation",)
+    commands = COMMANDS
+    assumptions = (at_both_latencies,)
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        limit = from_text("MAP.optimum_gap")[0].value
+        chosen = _chosen(frame)
+        if not chosen:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS)
+        errors = [error_of(prediction, run, _name(run, ERROR)) for prediction, run in chosen]
+        ours = (*errors, *(number(run, _name(run, "achieved")) for _, run in chosen))
+        of_judged, judged = _without_slow_actors(errors, chosen)
+        if not judged:
+            return Finding(Outcome.NOT_RUN, ours, _actors(chosen), needs=NEEDS_FAST_ACTORS)
+        outcome, said = _judged(of_judged, -limit, limit)
+        said += (
+            f" of what was achieved; above 0 is a prediction too high. {_in_turn(judged)} {_actors(chosen)}"
+        )
+        return _finding(outcome, ours, said.strip(), [run for _, run in judged])
+
+
+class ThroughputIsNearOptimum(Claim):
+    """Checks MAP VII-D: the achieved throughput is near the optimum, the rate of the fastest learner.
 
     The learners' gradient steps were timed in the same rounds as the trainings. Trainings whose actors are the slowest
     part are listed, and not judged.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    steps = select(frame, suite=SUITE, primitive="learner.step", quantity="time_per_call")
-    gaps: list[Number] = []
-    timed: list[tuple[Any, Any]] = []
-    for prediction, run in _chosen(frame):
-        mine = steps[(steps["workload"] == run.workload) & (steps["batch_size"] == run.batch_size)]
-        # A measured run cannot reach the rate of a device that was only simulated, nor be judged by it.
-        if run.provenance == Provenance.MEASURED:
-            mine = mine[mine["provenance"] == Provenance.MEASURED]
-        if mine.empty:
-            continue
-        (fastest,) = records(mine.nsmallest(1, "value"))
-        optimum = rate(fastest, f"optimum of {run.workload}, batch size {run.batch_size}")
-        timed.append((prediction, run))
-        gaps.append(shortfall(_name(run, "gap to the optimum"), number(run, "achieved"), optimum))
-    if not gaps:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS)
-    of_judged, judged = _without_slow_actors(gaps, timed)
-    if not judged:
-        return Finding(Outcome.NOT_RUN, tuple(gaps), _actors(timed), needs=NEEDS_FAST_ACTORS)
-    limit = from_text("MAP.optimum_gap")[0].value
-    outcome, said = _judged(of_judged, -np.inf, limit)
-    said += f" of the optimum. {_actors(timed)}"
-    if faster := [gap.quantity for gap in of_judged if gap.below(-limit)]:
-        said = f"{said.strip()} Faster than their optimum, which is then none: {'; '.join(faster)}."
-        outcome = Outcome.NO_VERDICT if outcome is Outcome.REPRODUCED else outcome
-    return _finding(outcome, tuple(gaps), said.strip(), [run for _, run in judged])
+
+    key, place, position = "MAP-F13", "VII-D, Fig. 13", 17
+    statement = "Achieved throughput is near the theoretical optimum, the fastest learner's rate"
+    published = from_text("MAP.optimum_gap")
+    needs = NEEDS
+    reads = ("validation",)
+    commands = COMMANDS
+    assumptions = (at_both_latencies,)
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        steps = select(frame, suite=SUITE, primitive="learner.step", quantity="time_per_call")
+        gaps: list[Number] = []
+        timed: list[tuple[Any, Any]] = []
+        for prediction, run in _chosen(frame):
+            mine = steps[(steps["workload"] == run.workload) & (steps["batch_size"] == run.batch_size)]
+            # A measured run cannot reach the rate of a device that was only simulated, nor be judged by it.
+            if run.provenance == Provenance.MEASURED:
+                mine = mine[mine["provenance"] == Provenance.MEASURED]
+            if mine.empty:
+                continue
+            (fastest,) = records(mine.nsmallest(1, "value"))
+            optimum = rate(fastest, f"optimum of {run.workload}, batch size {run.batch_size}")
+            timed.append((prediction, run))
+            gaps.append(shortfall(_name(run, "gap to the optimum"), number(run, "achieved"), optimum))
+        if not gaps:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS)
+        of_judged, judged = _without_slow_actors(gaps, timed)
+        if not judged:
+            return Finding(Outcome.NOT_RUN, tuple(gaps), _actors(timed), needs=NEEDS_FAST_ACTORS)
+        limit = from_text("MAP.optimum_gap")[0].value
+        outcome, said = _judged(of_judged, -np.inf, limit)
+        said += f" of the optimum. {_actors(timed)}"
+        if faster := [gap.quantity for gap in of_judged if gap.below(-limit)]:
+            said = f"{said.strip()} Faster than their optimum, which is then none: {'; '.join(faster)}."
+            outcome = Outcome.NO_VERDICT if outcome is Outcome.REPRODUCED else outcome
+        return _finding(outcome, tuple(gaps), said.strip(), [run for _, run in judged])

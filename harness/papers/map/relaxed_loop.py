@@ -7,54 +7,19 @@ import pandas as pd
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Loop
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
+from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.evidence import detail, mapping_of, number, records, select
 from placerl.harness.papers.map import figure_10
 from placerl.harness.papers.map.predictions import NEEDS_FAST_ACTORS, NOT_JUDGED, actors_are_slowest
 from placerl.harness.papers.number import Number, ratio
 from placerl.harness.papers.relaxed_training import runs_of, shares
+from placerl.harness.store.cell import Cell
 
 NEEDS = "a mapping run with batches sampled ahead and without, its actors beside both (`placerl validate`)"
 COMMANDS = ("placerl validate --tier quick", "placerl reproduce --only MAP-F10", "placerl report")
 CHOSEN = "D=50"
 """The curve of Fig. 10 with MAP's own number of batches sampled ahead."""
-
-
-def throughput(frame: pd.DataFrame) -> Finding:
-    """Check MAP V-A: without waiting for priority updates, training throughput rises.
-
-    The relaxed loop, which samples batches ahead, is compared with the overlapped loop, which waits for each update.
-    In both the actors run in parallel with the rest. For each workload and batch size only one mapping (where
-    learner, replay management and storage run) counts: the one with the fastest relaxed loop. If the actors are its
-    slowest part, the cell is listed and not judged: they hide what sampling ahead brings.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    gains = _gains(frame)
-    if not gains:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS)
-    costs = _costs(frame)
-    ours = (*(gain for gain, _ in gains), *costs)
-    judged = [gain for gain, hidden in gains if not hidden]
-    left_out = len(gains) - len(judged)
-    of_actors = f"The actors are the slowest part in {left_out} of {len(gains)} cells, which are not judged."
-    if not judged:
-        return Finding(Outcome.NOT_RUN, ours, of_actors, needs=NEEDS_FAST_ACTORS)
-    gained, lost = (sum(held) for held in zip(*((n.above(1), n.below(1)) for n in judged), strict=True))
-    said = (
-        f"Sampling ahead brings throughput in {gained} of {len(judged)} cells and costs some in {lost}, beyond the "
-        "noise. It can bring at most what sampling, gathering and updating take. "
-    )
-    said += (
-        "The cost in reward is the share that D = 50 keeps of what D = 0 gains (Fig. 10)."
-        if costs
-        else "What it costs in reward was not trained (MAP-F10)."
-    )
-    said += f" {of_actors}" if left_out else ""
-    if gained == len(judged):
-        return Finding(Outcome.REPRODUCED, ours, said)
-    return Finding(Outcome.NOT_REPRODUCED if lost else Outcome.NO_VERDICT, ours, said)
 
 
 def _gains(frame: pd.DataFrame) -> list[tuple[Number, bool]]:
@@ -89,3 +54,50 @@ def _costs(frame: pd.DataFrame) -> list[Number]:
     """Return the share of the reward that MAP's D keeps, for each workload that was trained and gains any."""
     kept = [shares(name, runs, "D=0")[CHOSEN] for name, runs in runs_of(frame, figure_10.PRESAMPLED).items()]
     return [share for share in kept if share]
+
+
+class SamplingAheadBringsThroughput(Claim):
+    """Checks MAP V-A: without waiting for priority updates, training throughput rises.
+
+    The relaxed loop, which samples batches ahead, is compared with the overlapped loop, which waits for each update.
+    In both the actors run in parallel with the rest. For each workload and batch size only one mapping (where
+    learner, replay management and storage run) counts: the one with the fastest relaxed loop. If the actors are its
+    slowest part, the cell is listed and not judged: they hide what sampling ahead brings.
+    """
+
+    key, place, position = "MAP-V-A", "V-A", 6
+    statement = "Batches sampled ahead, without waiting for priority updates, bring training throughput"
+    needs = NEEDS
+    reads = ("validation",)
+    commands = COMMANDS
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        return figure_10.SamplingAheadCostsNoReward().cells(tier)
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        gains = _gains(frame)
+        if not gains:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS)
+        costs = _costs(frame)
+        ours = (*(gain for gain, _ in gains), *costs)
+        judged = [gain for gain, hidden in gains if not hidden]
+        left_out = len(gains) - len(judged)
+        of_actors = (
+            f"The actors are the slowest part in {left_out} of {len(gains)} cells, which are not judged."
+        )
+        if not judged:
+            return Finding(Outcome.NOT_RUN, ours, of_actors, needs=NEEDS_FAST_ACTORS)
+        gained, lost = (sum(held) for held in zip(*((n.above(1), n.below(1)) for n in judged), strict=True))
+        said = (
+            f"Sampling ahead brings throughput in {gained} of {len(judged)} cells and costs some in {lost}, beyond the "
+            "noise. It can bring at most what sampling, gathering and updating take. "
+        )
+        said += (
+            "The cost in reward is the share that D = 50 keeps of what D = 0 gains (Fig. 10)."
+            if costs
+            else "What it costs in reward was not trained (MAP-F10)."
+        )
+        said += f" {of_actors}" if left_out else ""
+        if gained == len(judged):
+            return Finding(Outcome.REPRODUCED, ours, said)
+        return Finding(Outcome.NOT_REPRODUCED if lost else Outcome.NO_VERDICT, ours, said)

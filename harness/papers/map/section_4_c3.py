@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.device_times import CPU, GPU, NAMES, OPENCL, fastest, times
 from placerl.harness.papers.number import Number, ratio
 
@@ -11,28 +11,6 @@ ONE_THREAD = "native"
 NEEDS_SMALL_ON_GPU = (
     "Hopper's sum tree on a CUDA device and natively on one thread, profiled at one batch size"
 )
-
-
-def gpu_slower_at_small_batches(frame: pd.DataFrame) -> Finding:
-    """Check MAP IV-C3: at the smallest batch the GPU finds prefix sums more slowly than one thread of the CPU.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    rows = times(frame, "hopper-ddpg", "sum_tree.sample")
-    found = _over_one_thread(rows, GPU)
-    if not found:
-        stand_in = tuple(_over_one_thread(rows, OPENCL).values())
-        said = (
-            "An OpenCL device, which may be this CPU, stands in: it shows what the calls of a device's runtime cost at "
-            "small batches, and decides nothing about a GPU."
-        )
-        return Finding(Outcome.NOT_RUN, stand_in, said if stand_in else "", needs=NEEDS_SMALL_ON_GPU)
-    ours, least = tuple(found.values()), min(found)
-    said = f"Judged at the smallest batch size, {least}; the paper does not say how small."
-    if ours[0].above(1):
-        return Finding(Outcome.REPRODUCED, ours, said)
-    return Finding(Outcome.NOT_REPRODUCED if ours[0].below(1) else Outcome.NO_VERDICT, ours, said)
 
 
 def _over_one_thread(rows: pd.DataFrame, kind: str) -> dict[int, Number]:
@@ -44,3 +22,28 @@ def _over_one_thread(rows: pd.DataFrame, kind: str) -> dict[int, Number]:
         size: ratio(f"batch size {size}: time on {on} over one CPU thread", there[size], here[size])
         for size in sorted(there.keys() & here.keys())
     }
+
+
+class SmallBatchesAreSlowerOnGpu(Claim):
+    """Checks MAP IV-C3: at the smallest batch the GPU finds prefix sums more slowly than one thread of the CPU."""
+
+    key, place, position = "MAP-IV-C3", "IV-C3", 7
+    statement = "At small batches the prefix sum index takes longer on the GPU than on one CPU thread"
+    needs = NEEDS_SMALL_ON_GPU
+    reads = ("profile/hopper-ddpg",)
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        rows = times(frame, "hopper-ddpg", "sum_tree.sample")
+        found = _over_one_thread(rows, GPU)
+        if not found:
+            stand_in = tuple(_over_one_thread(rows, OPENCL).values())
+            said = (
+                "An OpenCL device, which may be this CPU, stands in: it shows what the calls of a device's runtime "
+                "cost at small batches, and decides nothing about a GPU."
+            )
+            return Finding(Outcome.NOT_RUN, stand_in, said if stand_in else "", needs=NEEDS_SMALL_ON_GPU)
+        ours, least = tuple(found.values()), min(found)
+        said = f"Judged at the smallest batch size, {least}; the paper does not say how small."
+        if ours[0].above(1):
+            return Finding(Outcome.REPRODUCED, ours, said)
+        return Finding(Outcome.NOT_REPRODUCED if ours[0].below(1) else Outcome.NO_VERDICT, ours, said)

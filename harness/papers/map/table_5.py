@@ -16,7 +16,7 @@ from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.mapping import absent_platforms
 from placerl.harness.papers import published
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.evidence import NEAR, detail, near, number, records, select
 from placerl.harness.papers.number import Number, from_cell, from_text
@@ -77,49 +77,6 @@ def optimal_mappings(report: Report) -> list[Measurement]:
     return rows
 
 
-def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that computes MAP Table V and its gains; it times nothing.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
-    return [claim_cell("MAP-T5", 0.0, optimal_mappings, Provenance.MODELLED)]
-
-
-def table_5(frame: pd.DataFrame) -> Finding:
-    """Check MAP Table V: Algorithm 3 gives the printed optimal mappings, with modelled times of MAP's platform.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    cells = records(
-        select(frame, suite=Suite.CLAIM, primitive="mapping", quantity="as_printed", backend=MODEL)
-    )
-    if not cells:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS_TABLE_5)
-    agree = sum(row.value == 1 for row in cells)
-    rows = tuple(int(row.Index) for row in cells)
-    source = "Algorithm 3 on times modelled from the published numbers of MAP's platform"
-    name = f"optimal mappings as printed, of {len(cells)}"
-    ours = (Number(name, agree, "count", Provenance.MODELLED, source, rows=rows),)
-    missed = [
-        f"{row.workload}, batch size {row.batch_size}: {detail(row, 'ours')} for {detail(row, 'published')}: "
-        f"{detail(row, 'reason')}"
-        for row in cells
-        if row.value != 1
-    ]
-    explanation = (
-        f"{agree} of {len(cells)} mappings are as printed (learner, replay management, storage; G: GPU, C: CPU, F: "
-        "FPGA)."
-    )
-    if not missed:
-        return Finding(Outcome.CONSISTENT, ours, f"{explanation} {_banks(cells)}{_fitted()}")
-    explanation += f" Others: {'; '.join(missed)}."
-    if _learner_devices(cells, "ours") == _learner_devices(cells, "published"):
-        explanation += " Over the batch size the learner moves between the same devices in the same order."
-    return Finding(Outcome.NO_VERDICT, ours, f"{explanation} {NOT_KNOWN} {_banks(cells)}{_fitted()}")
-
-
 def _banks(cells: list[Any]) -> str:
     """Say what the mappings are with the S that this project's exploration chooses; empty for rows without it."""
     explored = [row for row in cells if detail(row, "banks") is not None]
@@ -149,41 +106,6 @@ def _fitted() -> str:
     )
 
 
-def table_5_gains(frame: pd.DataFrame) -> Finding:
-    """Check MAP Table V: the optimal mappings gain as much as printed over the second best and the worst mapping.
-
-    A mapping says on which devices learner, replay management and storage run. The gains are computed from modelled
-    times of MAP's platform.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    found = records(select(frame, suite=Suite.CLAIM, primitive="mapping", quantity="gain", backend=MODEL))
-    if not found:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS_TABLE_5)
-    gains = []
-    for row in found:
-        named = f"{detail(row, 'optimal')} over {detail(row, 'other')}, {detail(row, 'place')}"
-        made = number(row, f"{detail(row, 'column')}: {named}")
-        gains.append(replace(made, source="MAP Equation 3 on times modelled from the published numbers"))
-    printed = [
-        from_cell(TABLE_5, GAIN_ROW.format(detail(row, "place")), detail(row, "column")) for row in found
-    ]
-    close = [near(n.value, p.value) for n, p in zip(gains, printed, strict=True)]
-    misplaced = [n.quantity for n, row in zip(gains, found, strict=True) if not detail(row, "in_place")]
-    lost = [n.quantity for n in gains if n.value <= 1]
-    said = (
-        f"Modelled at the peaks of Table IV, the optimal mapping is the faster one in {len(gains) - len(lost)} of the "
-        f"{len(gains)} printed pairs, and in {sum(close)} by as much as printed within {NEAR:.0%}. "
-    )
-    if misplaced:
-        said += f"Not where they are printed among all mappings: {'; '.join(misplaced)}. "
-    said += f"The columns of two pairs are known from the position of the cell alone. {_fitted()}"
-    if all(close) and not lost and not misplaced:
-        return Finding(Outcome.CONSISTENT, tuple(gains), said)
-    return Finding(Outcome.NO_VERDICT, tuple(gains), f"{said} {NOT_KNOWN}")
-
-
 def printed_gains() -> tuple[Number, ...]:
     """Return the gains that MAP Table V prints and that the available text of the paper still has."""
     cells = [cell for cell in published.table(TABLE_5).cells if cell.value is not None]
@@ -211,3 +133,89 @@ def _learner_devices(cells: list[Any], name: str) -> dict[str, list[str]]:
         if devices[-1:] != [device]:
             devices.append(device)
     return found
+
+
+class _OfTable5(Claim):
+    """What the claims on Table V share."""
+
+    needs = NEEDS_TABLE_5
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        """Return the cell (a piece of the plan) that computes MAP Table V and its gains; it times nothing."""
+        return [claim_cell("MAP-T5", 0.0, optimal_mappings, Provenance.MODELLED)]
+
+
+class OptimalMappings(_OfTable5):
+    """Checks MAP Table V: Algorithm 3 gives the printed optimal mappings, with modelled times of MAP's platform."""
+
+    key, place, position = "MAP-T5", "VII-D, Table V", 21
+    statement = "Optimal mapping by batch size"
+    published = (printed_mappings(),)
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        cells = records(
+            select(frame, suite=Suite.CLAIM, primitive="mapping", quantity="as_printed", backend=MODEL)
+        )
+        if not cells:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS_TABLE_5)
+        agree = sum(row.value == 1 for row in cells)
+        rows = tuple(int(row.Index) for row in cells)
+        source = "Algorithm 3 on times modelled from the published numbers of MAP's platform"
+        name = f"optimal mappings as printed, of {len(cells)}"
+        ours = (Number(name, agree, "count", Provenance.MODELLED, source, rows=rows),)
+        missed = [
+            f"{row.workload}, batch size {row.batch_size}: {detail(row, 'ours')} for {detail(row, 'published')}: "
+            f"{detail(row, 'reason')}"
+            for row in cells
+            if row.value != 1
+        ]
+        explanation = (
+            f"{agree} of {len(cells)} mappings are as printed (learner, replay management, storage; G: GPU, C: CPU, F: "
+            "FPGA)."
+        )
+        if not missed:
+            return Finding(Outcome.CONSISTENT, ours, f"{explanation} {_banks(cells)}{_fitted()}")
+        explanation += f" Others: {'; '.join(missed)}."
+        if _learner_devices(cells, "ours") == _learner_devices(cells, "published"):
+            explanation += (
+                " Over the batch size the learner moves between the same devices in the same order."
+            )
+        return Finding(Outcome.NO_VERDICT, ours, f"{explanation} {NOT_KNOWN} {_banks(cells)}{_fitted()}")
+
+
+class OptimalMappingsGain(_OfTable5):
+    """Checks MAP Table V: the optimal mappings gain as much as printed over the second best and the worst mapping.
+
+    A mapping says on which devices learner, replay management and storage run. The gains are computed from modelled
+    times of MAP's platform.
+    """
+
+    key, place, position = "MAP-T5-gains", "VII-D, Table V", 22
+    statement = "Gain of the optimal mapping over the second best and over the worst"
+    published = printed_gains()
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        found = records(select(frame, suite=Suite.CLAIM, primitive="mapping", quantity="gain", backend=MODEL))
+        if not found:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS_TABLE_5)
+        gains = []
+        for row in found:
+            named = f"{detail(row, 'optimal')} over {detail(row, 'other')}, {detail(row, 'place')}"
+            made = number(row, f"{detail(row, 'column')}: {named}")
+            gains.append(replace(made, source="MAP Equation 3 on times modelled from the published numbers"))
+        printed = [
+            from_cell(TABLE_5, GAIN_ROW.format(detail(row, "place")), detail(row, "column")) for row in found
+        ]
+        close = [near(n.value, p.value) for n, p in zip(gains, printed, strict=True)]
+        misplaced = [n.quantity for n, row in zip(gains, found, strict=True) if not detail(row, "in_place")]
+        lost = [n.quantity for n in gains if n.value <= 1]
+        said = (
+            f"Modelled at the peaks of Table IV, the optimal mapping is the faster one in {len(gains) - len(lost)} of "
+            f"the {len(gains)} printed pairs, and in {sum(close)} by as much as printed within {NEAR:.0%}. "
+        )
+        if misplaced:
+            said += f"Not where they are printed among all mappings: {'; '.join(misplaced)}. "
+        said += f"The columns of two pairs are known from the position of the cell alone. {_fitted()}"
+        if all(close) and not lost and not misplaced:
+            return Finding(Outcome.CONSISTENT, tuple(gains), said)
+        return Finding(Outcome.NO_VERDICT, tuple(gains), f"{said} {NOT_KNOWN}")

@@ -10,7 +10,7 @@ from functools import cache
 import pandas as pd
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.papers.base import Finding, by_a_model
+from placerl.harness.papers.base import Claim, Finding, by_a_model
 from placerl.harness.papers.number import Number, from_cell, from_text
 from placerl.primitives.fpga.devices import catalogue
 from placerl.primitives.fpga.explore import map_replay
@@ -72,32 +72,6 @@ def printed_parameters() -> tuple[Number, ...]:
     return from_cell("map_table_6", "hardware parameters", "data parallel factor (DP)"), banks
 
 
-def parameters(_: pd.DataFrame) -> Finding:
-    """Check MAP Table VI: the exploration chooses DP = 2, PI = B / 2, and S from 1 to 32.
-
-    DP is explored where Table V maps the learner to the FPGA, and S at all of MAP's batch sizes. PI follows from DP.
-    """
-    printed = int(from_cell("map_table_6", "hardware parameters", "data parallel factor (DP)").value)
-    ours: list[Number] = []
-    learners = {
-        (benchmark, size): explored(benchmark, size, printed)
-        for benchmark, sizes in ON_FPGA.items()
-        for size in sizes
-    }
-    for (benchmark, size), found in learners.items():
-        ours.append(_count(f"{benchmark}, batch size {size}: DP", found.pipelines))
-    banks = {size: _replay(size) for size in BATCH_SIZES}
-    ours += [_count(f"batch size {size}: S", design.banks) for size, design in banks.items()]
-    other = {place: found for place, found in learners.items() if found.pipelines != printed}
-    most = max(design.banks for design in banks.values())
-    said = f"DP is as printed in {len(learners) - len(other)} of {len(learners)} configurations"
-    said += "".join(f"; {_apart(place, found, printed)}" for place, found in other.items()) + ". "
-    said += (
-        f"S is at most {most}, printed {map_replay.MOST_BANKS}, bound by {banks[BATCH_SIZES[-1]].bound_by}."
-    )
-    return by_a_model(not other and most == map_replay.MOST_BANKS, tuple(ours), said, unknown=UNKNOWN)
-
-
 def _replay(batch_size: int) -> map_replay.ReplayDesign:
     capacity, fanout = (int(number.value) for number in from_text("MAP.replay_capacity", "MAP.fanout"))
     return map_replay.replay_design(batch_size, capacity, fanout, catalogue.device(DEVICE))
@@ -114,3 +88,33 @@ def _apart(place: tuple[str, int], found: ExploredLearner, printed: int) -> str:
 
 def _count(quantity: str, value: int) -> Number:
     return Number(quantity, value, "count", Provenance.MODELLED, SOURCE)
+
+
+class ParametersAreExplored(Claim):
+    """Checks MAP Table VI: the exploration chooses DP = 2, PI = B / 2, and S from 1 to 32.
+
+    DP is explored where Table V maps the learner to the FPGA, and S at all of MAP's batch sizes. PI follows from DP.
+    """
+
+    key, place, position = "MAP-T6-parameters", "VI-A2, Table VI", 24
+    statement = "The exploration chooses two learner pipelines (DP = 2) and up to 32 sub-trees (S)"
+    published = printed_parameters()
+
+    def judge(self, _: pd.DataFrame) -> Finding:
+        printed = int(from_cell("map_table_6", "hardware parameters", "data parallel factor (DP)").value)
+        ours: list[Number] = []
+        learners = {
+            (benchmark, size): explored(benchmark, size, printed)
+            for benchmark, sizes in ON_FPGA.items()
+            for size in sizes
+        }
+        for (benchmark, size), found in learners.items():
+            ours.append(_count(f"{benchmark}, batch size {size}: DP", found.pipelines))
+        banks = {size: _replay(size) for size in BATCH_SIZES}
+        ours += [_count(f"batch size {size}: S", design.banks) for size, design in banks.items()]
+        other = {place: found for place, found in learners.items() if found.pipelines != printed}
+        most = max(design.banks for design in banks.values())
+        said = f"DP is as printed in {len(learners) - len(other)} of {len(learners)} configurations"
+        said += "".join(f"; {_apart(place, found, printed)}" for place, found in other.items()) + ". "
+        said += f"S is at most {most}, printed {map_replay.MOST_BANKS}, bound by {banks[BATCH_SIZES[-1]].bound_by}."
+        return by_a_model(not other and most == map_replay.MOST_BANKS, tuple(ours), said, unknown=UNKNOWN)

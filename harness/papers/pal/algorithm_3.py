@@ -20,7 +20,7 @@ from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions, usable_cores
 from placerl.harness.measure.rows import summary_row
 from placerl.harness.measure.turns import Rounds, in_rounds
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.evidence import Paired, detail, paired, rows_of
 from placerl.harness.papers.number import from_text
@@ -120,54 +120,57 @@ def measure(
     ]
 
 
-def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that times both orders of locks, with and without a lock around sampling.
-
-    The quick tier has none.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
-    return [claim_cell("PAL-A3", 30.0, measure)] if tier.name in TIERS else []
-
-
-def scaling_as_printed(frame: pd.DataFrame) -> Finding:
-    """Check PAL's Algorithm 3 against PAL's Fig. 9: with the printed locks, sampling and updating scale with threads.
+class PrintedLocksScale(Claim):
+    """Checks PAL's Algorithm 3 against PAL's Fig. 9: with the printed locks, sampling and updating scale with threads.
 
     The rate has to grow linearly with the number of threads, up to PAL's 4 threads, as far as each has a core.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    (published,) = from_text("PAL.threads")
-    rows = {
-        (detail(row, "order"), int(detail(row, "threads")), bool(detail(row, "null"))): row
-        for row in rows_of(frame, EXPERIMENT, "time_per_call")
-    }
-    cores = min((int(detail(row, "cores")) for row in rows.values()), default=0)
-    most = max((count for count in THREADS if count <= min(cores, published.value)), default=0)
-    if cores == 1:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS_CORES)
-    if any(
-        (order, count, null) not in rows for order in ORDERS for count in (1, most) for null in (False, True)
-    ):
-        return Finding(Outcome.NOT_RUN, needs=NEEDS)
 
-    def over_one(order: str) -> Paired:
-        many, null, one = rows[order, most, False], rows[order, most, True], rows[order, 1, False]
-        return paired(f"{most} threads over 1, {order}", many, null, one, at_most=most)
+    key, place, position = "PAL-A3", "IV-D1, Algorithm 3; VI-D, Fig. 9", 5
+    statement = "Threads that sample and update scale linearly while sampling holds the global tree lock"
+    published = from_text("PAL.threads")
+    needs = NEEDS
 
-    printed, unlocked = over_one(PRINTED), over_one(UNLOCKED)
-    linear = LINEAR * most
-    explanation = (
-        f"Linear would be at least {linear:.3g} times one thread's rate for {most} threads, each on a core of its own "
-        f"(PAL has {published.value:g}). As printed, sampling and updating hold the global tree lock from start to "
-        "end; the second number is without a lock around sampling."
-    )
-    ours = (printed.gain, unlocked.gain)
-    if printed.beyond_noise is None:
-        return Finding(Outcome.NO_VERDICT, ours, explanation)
-    low, high = printed.beyond_noise
-    if low > linear:
-        return Finding(Outcome.IN_KIND, ours, explanation)
-    return Finding(Outcome.NOT_REPRODUCED if high < linear else Outcome.NO_VERDICT, ours, explanation)
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        """Return the cell (a piece of the plan) that times both orders of locks, with and without one around sampling.
+
+        The quick tier has none.
+        """
+        return [claim_cell("PAL-A3", 30.0, measure)] if tier.name in TIERS else []
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        (published,) = from_text("PAL.threads")
+        rows = {
+            (detail(row, "order"), int(detail(row, "threads")), bool(detail(row, "null"))): row
+            for row in rows_of(frame, EXPERIMENT, "time_per_call")
+        }
+        cores = min((int(detail(row, "cores")) for row in rows.values()), default=0)
+        most = max((count for count in THREADS if count <= min(cores, published.value)), default=0)
+        if cores == 1:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS_CORES)
+        if any(
+            (order, count, null) not in rows
+            for order in ORDERS
+            for count in (1, most)
+            for null in (False, True)
+        ):
+            return Finding(Outcome.NOT_RUN, needs=NEEDS)
+
+        def over_one(order: str) -> Paired:
+            many, null, one = rows[order, most, False], rows[order, most, True], rows[order, 1, False]
+            return paired(f"{most} threads over 1, {order}", many, null, one, at_most=most)
+
+        printed, unlocked = over_one(PRINTED), over_one(UNLOCKED)
+        linear = LINEAR * most
+        explanation = (
+            f"Linear would be at least {linear:.3g} times one thread's rate for {most} threads, each on a core of its "
+            f"own (PAL has {published.value:g}). As printed, sampling and updating hold the global tree lock from "
+            "start to end; the second number is without a lock around sampling."
+        )
+        ours = (printed.gain, unlocked.gain)
+        if printed.beyond_noise is None:
+            return Finding(Outcome.NO_VERDICT, ours, explanation)
+        low, high = printed.beyond_noise
+        if low > linear:
+            return Finding(Outcome.IN_KIND, ours, explanation)
+        return Finding(Outcome.NOT_REPRODUCED if high < linear else Outcome.NO_VERDICT, ours, explanation)

@@ -15,10 +15,12 @@ import pandas as pd
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping.strategies.actors_learners import CoreAllocation, allocate
 from placerl.harness.papers import charts, evidence
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
+from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.charts import Panel
 from placerl.harness.papers.evidence import detail, number
 from placerl.harness.papers.number import Number, checked_baseline, from_text, ratio
+from placerl.harness.papers.pal import figure_10_runs
 from placerl.harness.papers.pal.figure_10_runs import (
     COLLECTION,
     CONSUMPTION,
@@ -28,6 +30,7 @@ from placerl.harness.papers.pal.figure_10_runs import (
     WORKLOADS,
     curve,
 )
+from placerl.harness.store.cell import Cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -154,132 +157,134 @@ def _divides_in_proportion(frame: pd.DataFrame, workload: str, cores: int) -> bo
     return best * (1 / collected + 1 / consumed) >= LINEAR * cores
 
 
-def scaling(frame: pd.DataFrame) -> Finding:
-    """Check PAL Fig. 10: throughput is linear in the cores, and then saturates.
-
-    The reference is a training on one core, where actor and learner take turns. Saturation is judged by what more
-    cores than the published number bring over exactly that number. PAL's saturates because one GPU takes every
-    gradient; learners on cores have no such bottleneck, so throughput that goes on growing refutes nothing.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    linear_below, saturated_above = (
-        int(n.value) for n in from_text("PAL.linear_scaling_below", "PAL.saturation_above")
-    )
-    ours: list[Number] = []
-    linear: dict[str, list[Number]] = {}  # each compared with the share that counts as linear
-    last: dict[str, Number] = {}  # of the most cores over the number at which PAL's saturate
-    most = 0
-    for name in workloads_of(frame):
-        rows = {cores_of(row): row for row in rows_of(frame, name, TRAINING)}
-        alone = _checked_alone(frame, name, number(rows[0, 1], f"{name}, 1 core"))
-        rates = {1: alone}
-        linear[name] = []
-        most = max(most, *map(sum, rows))
-        for cores in (count for count in CORES if 1 < count <= max(map(sum, rows))):
-            split = found_split(frame, name, cores)
-            row = rows.get((split.actor_cores, split.learner_cores))
-            if row is None:
-                continue
-            words = f"{name}, {cores} cores ({split.actor_cores} for actors): throughput over 1 core"
-            rates[cores] = number(row, words)
-            gain = ratio(words, rates[cores], alone, at_most=cores)
-            ours.append(gain)
-            if cores < linear_below and _divides_in_proportion(frame, name, cores):
-                linear[name].append(ratio(f"{words}, over proportion", gain, _exactly(LINEAR * cores)))
-        ours += [
-            Number(
-                f"{name}, {one.actor_cores + one.learner_cores} cores ({one.actor_cores} for actors): throughput over "
-                "1 core",
-                one.gradient_steps_per_s / alone.value,
-                "ratio",
-                Provenance.MODELLED,
-                MODELLED,
-            )
-            for one in modelled(frame, name)
-        ]
-        if max(rates) > saturated_above and saturated_above in rates:
-            words = f"{name}: throughput on {max(rates)} cores over {saturated_above}"
-            before = rates[saturated_above]
-            last[name] = ratio(words, rates[max(rates)], before, at_most=max(rates) / saturated_above)
-    if not ours:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS_CURVES)
-    if not last:
-        needs = f"trainings on {saturated_above} and on more cores; the most here have {most}"
-        return Finding(Outcome.NOT_RUN, tuple(ours), needs=needs)
-    ours += last.values()
-    explanation = (
-        f"Linear: below {linear_below} cores at least {LINEAR:.0%} of proportion; saturated: above {saturated_above} "
-        f"cores less than {SATURATED:g} times as fast as on {saturated_above}. The learners are this machine's cores, "
-        "where PAL's gradients came from one GPU, its reason for the saturation: growth that goes on refutes nothing."
-    )
-    if uneven := [name for name, found in linear.items() if not found]:
-        explanation += (
-            f" For {', '.join(uneven)} fewer than {linear_below} whole cores cannot be divided so that actors and "
-            "learners are both busy: whether it is linear is not shown."
-        )
-    if any(n.below(1) for found in linear.values() for n in found):
-        return Finding(Outcome.NOT_REPRODUCED, tuple(ours), explanation)
-    holds = all(
-        linear[name]
-        and all(n.above(1) for n in linear[name])
-        and name in last
-        and last[name].below(SATURATED)
-        for name in linear
-    )
-    return Finding(Outcome.IN_KIND if holds else Outcome.NO_VERDICT, tuple(ours), explanation)
-
-
 def _exactly(value: float) -> Number:
     return Number("limit", value, "ratio", Provenance.MEASURED, low=value, high=value)
 
 
-def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw throughput over cores: of training with the split by Equation 5, of actors alone and of learners alone.
+class ThroughputIsLinearInCores(Claim):
+    """Checks PAL Fig. 10: throughput is linear in the cores, and then saturates.
 
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    The reference is a training on one core, where actor and learner take turns. Saturation is judged by what more
+    cores than the published number bring over exactly that number. PAL's saturates because one GPU takes every
+    gradient; learners on cores have no such bottleneck, so throughput that goes on growing refutes nothing.
     """
-    linear, saturated = (n.value for n in from_text("PAL.linear_scaling_below", "PAL.saturation_above"))
-    panels = []
-    for name in workloads_of(frame):
-        rows = {cores_of(row): row for row in rows_of(frame, name, TRAINING)}
-        beyond = [
-            (
-                one.actor_cores + one.learner_cores,
-                Number("modelled", one.gradient_steps_per_s, "1/s", Provenance.MODELLED, MODELLED),
-            )
-            for one in modelled(frame, name)
-        ]
-        trained = [(1, rows[0, 1])] if (0, 1) in rows else []
-        for cores in (count for count in CORES if 1 < count <= max(map(sum, rows))):
-            split = found_split(frame, name, cores)
-            if (row := rows.get((split.actor_cores, split.learner_cores))) is not None:
-                trained.append((cores, row))
-        curves = {
-            kind: sorted((sum(cores_of(row)), row) for row in rows_of(frame, name, kind))
-            for kind in (COLLECTION, CONSUMPTION)
-        }
-        panels.append(
-            Panel(
-                "cores",
-                "gradient or environment steps (1/s)",
-                [
-                    charts.line(label, [(cores, number(row, label)) for cores, row in some])
-                    for label, some in (
-                        ("training, gradient steps", trained),
-                        ("collection alone, environment steps", curves[COLLECTION]),
-                        ("consumption alone, gradient steps", curves[CONSUMPTION]),
-                    )
-                ]
-                + ([charts.line("training beyond this machine", beyond)] if beyond else []),
-                name,
-                log_y=True,
-                published_x=[
-                    ("linear below (published)", linear),
-                    ("saturated above (published)", saturated),
-                ],
-            )
+
+    key, place, position = "PAL-F10", "VI-E, Fig. 10", 8
+    statement = "Throughput is linear in the cores, then saturates"
+    published = from_text("PAL.linear_scaling_below", "PAL.saturation_above")
+    needs = NEEDS_CURVES
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        return figure_10_runs.cells(tier)
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        linear_below, saturated_above = (
+            int(n.value) for n in from_text("PAL.linear_scaling_below", "PAL.saturation_above")
         )
-    return charts.chart(*panels)
+        ours: list[Number] = []
+        linear: dict[str, list[Number]] = {}  # each compared with the share that counts as linear
+        last: dict[str, Number] = {}  # of the most cores over the number at which PAL's saturate
+        most = 0
+        for name in workloads_of(frame):
+            rows = {cores_of(row): row for row in rows_of(frame, name, TRAINING)}
+            alone = _checked_alone(frame, name, number(rows[0, 1], f"{name}, 1 core"))
+            rates = {1: alone}
+            linear[name] = []
+            most = max(most, *map(sum, rows))
+            for cores in (count for count in CORES if 1 < count <= max(map(sum, rows))):
+                split = found_split(frame, name, cores)
+                row = rows.get((split.actor_cores, split.learner_cores))
+                if row is None:
+                    continue
+                words = f"{name}, {cores} cores ({split.actor_cores} for actors): throughput over 1 core"
+                rates[cores] = number(row, words)
+                gain = ratio(words, rates[cores], alone, at_most=cores)
+                ours.append(gain)
+                if cores < linear_below and _divides_in_proportion(frame, name, cores):
+                    linear[name].append(ratio(f"{words}, over proportion", gain, _exactly(LINEAR * cores)))
+            ours += [
+                Number(
+                    f"{name}, {one.actor_cores + one.learner_cores} cores ({one.actor_cores} for actors): throughput "
+                    "over 1 core",
+                    one.gradient_steps_per_s / alone.value,
+                    "ratio",
+                    Provenance.MODELLED,
+                    MODELLED,
+                )
+                for one in modelled(frame, name)
+            ]
+            if max(rates) > saturated_above and saturated_above in rates:
+                words = f"{name}: throughput on {max(rates)} cores over {saturated_above}"
+                before = rates[saturated_above]
+                last[name] = ratio(words, rates[max(rates)], before, at_most=max(rates) / saturated_above)
+        if not ours:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS_CURVES)
+        if not last:
+            needs = f"trainings on {saturated_above} and on more cores; the most here have {most}"
+            return Finding(Outcome.NOT_RUN, tuple(ours), needs=needs)
+        ours += last.values()
+        explanation = (
+            f"Linear: below {linear_below} cores at least {LINEAR:.0%} of proportion; saturated: above "
+            f"{saturated_above} cores less than {SATURATED:g} times as fast as on {saturated_above}. The learners are "
+            "this machine's cores, where PAL's gradients came from one GPU, its reason for the saturation: growth that "
+            "goes on refutes nothing."
+        )
+        if uneven := [name for name, found in linear.items() if not found]:
+            explanation += (
+                f" For {', '.join(uneven)} fewer than {linear_below} whole cores cannot be divided so that actors and "
+                "learners are both busy: whether it is linear is not shown."
+            )
+        if any(n.below(1) for found in linear.values() for n in found):
+            return Finding(Outcome.NOT_REPRODUCED, tuple(ours), explanation)
+        holds = all(
+            linear[name]
+            and all(n.above(1) for n in linear[name])
+            and name in last
+            and last[name].below(SATURATED)
+            for name in linear
+        )
+        return Finding(Outcome.IN_KIND if holds else Outcome.NO_VERDICT, tuple(ours), explanation)
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        linear, saturated = (n.value for n in from_text("PAL.linear_scaling_below", "PAL.saturation_above"))
+        panels = []
+        for name in workloads_of(frame):
+            rows = {cores_of(row): row for row in rows_of(frame, name, TRAINING)}
+            beyond = [
+                (
+                    one.actor_cores + one.learner_cores,
+                    Number("modelled", one.gradient_steps_per_s, "1/s", Provenance.MODELLED, MODELLED),
+                )
+                for one in modelled(frame, name)
+            ]
+            trained = [(1, rows[0, 1])] if (0, 1) in rows else []
+            for cores in (count for count in CORES if 1 < count <= max(map(sum, rows))):
+                split = found_split(frame, name, cores)
+                if (row := rows.get((split.actor_cores, split.learner_cores))) is not None:
+                    trained.append((cores, row))
+            curves = {
+                kind: sorted((sum(cores_of(row)), row) for row in rows_of(frame, name, kind))
+                for kind in (COLLECTION, CONSUMPTION)
+            }
+            panels.append(
+                Panel(
+                    "cores",
+                    "gradient or environment steps (1/s)",
+                    [
+                        charts.line(label, [(cores, number(row, label)) for cores, row in some])
+                        for label, some in (
+                            ("training, gradient steps", trained),
+                            ("collection alone, environment steps", curves[COLLECTION]),
+                            ("consumption alone, gradient steps", curves[CONSUMPTION]),
+                        )
+                    ]
+                    + ([charts.line("training beyond this machine", beyond)] if beyond else []),
+                    name,
+                    log_y=True,
+                    published_x=[
+                        ("linear below (published)", linear),
+                        ("saturated above (published)", saturated),
+                    ],
+                )
+            )
+        return charts.chart(*panels)

@@ -6,7 +6,7 @@
 import pandas as pd
 
 from placerl.harness.compare import adapters
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.evidence import detail, number, records, select
 from placerl.harness.papers.number import from_text
 
@@ -18,76 +18,89 @@ UNIFORM = "sb3"
 LEAST_GAIN = "tianshou"  # its replay is compiled (PAL VI-F)
 
 
-def plugged_in(frame: pd.DataFrame) -> Finding:
-    """Check PAL Fig. 11: other libraries train faster with this project's replay than with their own.
+class ReplaySpeedsUpLibraries(Claim):
+    """Checks PAL Fig. 11: other libraries train faster with this project's replay than with their own.
 
     One training that is slower refutes the statement. It holds only if every training that is planned and counts was
     measured, and each of PAL's libraries among them.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    at_least, at_most = from_text("PAL.plugin_speedup_low", "PAL.plugin_speedup_high")
-    rows = records(select(frame, suite=adapters.SUITE, quantity=adapters.GAIN))
-    last = {row.workload: row for row in rows}
-    ours = [number(row, f"{name}: gain over its own replay") for name, row in last.items()]
-    counted = {name: row for name, row in last.items() if detail(row, "own_is_prioritised")}
-    missing = [pair.name for pair in adapters.PAIRS if pair.name not in last and not pair.missing]
-    if not counted:
-        lacking = f" ({', '.join(missing)})" if last else ""
-        return Finding(Outcome.NOT_RUN, tuple(ours), needs=f"{NEEDS_ADAPTERS}{lacking}")
-    uncounted = [name for name in missing if name.partition(" ")[0] != UNIFORM]
-    absent = [each for each in LIBRARIES if each not in {name.partition(" ")[0] for name in counted}]
-    verdicts = [detail(row, "verdict") for row in counted.values()]
-    faster, slower = verdicts.count("faster"), verdicts.count("slower")
-    explanation = (
-        f"Of {len(counted)} trainings with a prioritised replay of the library's own, {faster} are faster with this "
-        f"project's and {slower} slower, all of acting and learning included: {', '.join(counted)}."
-    )
-    if len(last) > len(counted):
-        explanation += (
-            " Stable-Baselines3 has a uniform replay alone, which does less: its gain does not count."
+
+    key, place, position = "PAL-F11", "VI-F, Fig. 11", 9
+    statement = "The replay buffer plugged into other libraries speeds them up"
+    published = from_text("PAL.plugin_speedup_low", "PAL.plugin_speedup_high")
+    needs = NEEDS_ADAPTERS
+    reads = (adapters.SUITE,)
+    commands = ("placerl bench adapters", "placerl report")
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        at_least, at_most = from_text("PAL.plugin_speedup_low", "PAL.plugin_speedup_high")
+        rows = records(select(frame, suite=adapters.SUITE, quantity=adapters.GAIN))
+        last = {row.workload: row for row in rows}
+        ours = [number(row, f"{name}: gain over its own replay") for name, row in last.items()]
+        counted = {name: row for name, row in last.items() if detail(row, "own_is_prioritised")}
+        missing = [pair.name for pair in adapters.PAIRS if pair.name not in last and not pair.missing]
+        if not counted:
+            lacking = f" ({', '.join(missing)})" if last else ""
+            return Finding(Outcome.NOT_RUN, tuple(ours), needs=f"{NEEDS_ADAPTERS}{lacking}")
+        uncounted = [name for name in missing if name.partition(" ")[0] != UNIFORM]
+        absent = [each for each in LIBRARIES if each not in {name.partition(" ")[0] for name in counted}]
+        verdicts = [detail(row, "verdict") for row in counted.values()]
+        faster, slower = verdicts.count("faster"), verdicts.count("slower")
+        explanation = (
+            f"Of {len(counted)} trainings with a prioritised replay of the library's own, {faster} are faster with "
+            f"this project's and {slower} slower, all of acting and learning included: {', '.join(counted)}."
         )
-    if missing:
-        explanation += f" Not measured: {', '.join(missing)}."
-    if absent:
-        explanation += f" Without a training here, of the libraries that PAL names: {', '.join(absent)}."
-    if faster == len(counted) and not uncounted and not absent:
-        as_published = all(
-            at_least.value <= row.low and row.high <= at_most.value for row in counted.values()
-        )
-        return Finding(Outcome.REPRODUCED if as_published else Outcome.IN_KIND, tuple(ours), explanation)
-    return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, tuple(ours), explanation)
+        if len(last) > len(counted):
+            explanation += (
+                " Stable-Baselines3 has a uniform replay alone, which does less: its gain does not count."
+            )
+        if missing:
+            explanation += f" Not measured: {', '.join(missing)}."
+        if absent:
+            explanation += f" Without a training here, of the libraries that PAL names: {', '.join(absent)}."
+        if faster == len(counted) and not uncounted and not absent:
+            as_published = all(
+                at_least.value <= row.low and row.high <= at_most.value for row in counted.values()
+            )
+            return Finding(Outcome.REPRODUCED if as_published else Outcome.IN_KIND, tuple(ours), explanation)
+        return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, tuple(ours), explanation)
 
 
-def order_of_gains(frame: pd.DataFrame) -> Finding:
-    """Check PAL VI-F: the gain of this project's replay is smaller if the algorithm computes more.
+class GainsFallWithComputation(Claim):
+    """Checks PAL VI-F: the gain of this project's replay is smaller if the algorithm computes more.
 
     Of the gains with discrete actions, all of DQN, that in tianshou also has to be the smallest.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    rows = records(select(frame, suite=adapters.SUITE, quantity=adapters.GAIN))
-    last = {row.workload: row for row in rows if detail(row, "own_is_prioritised")}
-    discrete, continuous = (
-        {
-            pair.library: last[pair.name]
-            for pair in adapters.PAIRS
-            if pair.name in last and pair.continuous is kind
-        }
-        for kind in (False, True)
-    )
-    # (larger gain, smaller gain): continuous actions need a second network.
-    wanted = [(row, continuous[library]) for library, row in discrete.items() if library in continuous]
-    if LEAST_GAIN in discrete:
-        wanted += [(row, discrete[LEAST_GAIN]) for library, row in discrete.items() if library != LEAST_GAIN]
-    if not wanted:
-        return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_ADAPTERS} (two algorithms, or two libraries)")
-    shown = sum(more.low > less.high for more, less in wanted)
-    refuted = sum(more.high < less.low for more, less in wanted)
-    ours = tuple(number(row, f"{name}: gain over its own replay") for name, row in last.items())
-    said = f"Of {len(wanted)} pairs of gains {shown} are in the stated order, {refuted} in the other."
-    if shown == len(wanted):
-        return Finding(Outcome.IN_KIND, ours, said)
-    return Finding(Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT, ours, said)
+
+    key, place, position = "PAL-F11-order", "VI-F", 10
+    statement = "The gain falls as the algorithm computes more, and is the least in tianshou, whose replay is compiled"
+    needs = NEEDS_ADAPTERS
+    reads = (adapters.SUITE,)
+    commands = ("placerl bench adapters", "placerl report")
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        rows = records(select(frame, suite=adapters.SUITE, quantity=adapters.GAIN))
+        last = {row.workload: row for row in rows if detail(row, "own_is_prioritised")}
+        discrete, continuous = (
+            {
+                pair.library: last[pair.name]
+                for pair in adapters.PAIRS
+                if pair.name in last and pair.continuous is kind
+            }
+            for kind in (False, True)
+        )
+        # (larger gain, smaller gain): continuous actions need a second network.
+        wanted = [(row, continuous[library]) for library, row in discrete.items() if library in continuous]
+        if LEAST_GAIN in discrete:
+            wanted += [
+                (row, discrete[LEAST_GAIN]) for library, row in discrete.items() if library != LEAST_GAIN
+            ]
+        if not wanted:
+            return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_ADAPTERS} (two algorithms, or two libraries)")
+        shown = sum(more.low > less.high for more, less in wanted)
+        refuted = sum(more.high < less.low for more, less in wanted)
+        ours = tuple(number(row, f"{name}: gain over its own replay") for name, row in last.items())
+        said = f"Of {len(wanted)} pairs of gains {shown} are in the stated order, {refuted} in the other."
+        if shown == len(wanted):
+            return Finding(Outcome.IN_KIND, ours, said)
+        return Finding(Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT, ours, said)

@@ -22,11 +22,11 @@ from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure.conditions import usable_cores
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.comparisons import RATIO, Gain, gains
 from placerl.harness.papers.evidence import detail, records, select
-from placerl.harness.papers.number import Number
+from placerl.harness.papers.number import Number, from_text
 from placerl.harness.runtime import native_threads
 from placerl.harness.store.cell import Cell
 
@@ -47,29 +47,6 @@ NEEDS_CONVERGENCE = (
 )
 NEEDS_ONE_THREAD = "RLlib with one thread on the same cores, which may be the faster form: the same command"
 NEEDS_CORES = "the same on other numbers of cores: those measured are one point of the figure"
-
-
-def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cells (pieces of the plan) that compare trainings: per workload, number of cores and library.
-
-    A library is left out where it cannot train the algorithm. There are no cells below the full tier.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
-    if tier.name not in TIERS:
-        return []
-    return [
-        claim_cell(
-            f"PAL-F8/{name}/{baseline}/{words}",
-            ROUNDS_S + RETURNS_S[name],
-            partial(measure, name, baseline, all_cores),
-        )
-        for name in WORKLOADS
-        for words, all_cores in (("one-core", False), ("all-cores", True))
-        for baseline in PEERS
-        if registry.trains(baseline, workloads.load(name).algorithm.name)
-    ]
 
 
 def measure(
@@ -141,54 +118,6 @@ def label_of(baseline: str, cores: int) -> str:
     return label(baseline, ours=OURS, cores=cores)
 
 
-def convergence(frame: pd.DataFrame) -> Finding:
-    """Check PAL Fig. 8: this project converges faster than RLlib, by a factor that increases with the cores.
-
-    A comparison is "faster" only if this project has the higher throughput and does not clearly learn less in the same
-    number of environment steps. Then the ratio of the throughputs is that of the times to the same return. Only
-    comparisons with RLlib are judged, as the statement is about it; those with other libraries are listed. A library
-    counts with the number of threads with which it is faster: one, or one per core. If either form is faster than this
-    project, so is the library.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    sides = [_Side(frame, peer, cores) for peer in PEERS for cores in _cores(frame)]
-    ours = tuple(gain.ratio for side in sides for gain in side.listed)
-    others = sorted(
-        label_of(side.peer, side.cores) for side in sides if side.slower and side.peer not in RLLIB
-    )
-    listed = "".join(f" Slower, and not judged: next to {label}." for label in others)
-    judged = [side for side in sides if side.peer in RLLIB]
-    if any(side.slower for side in judged):
-        words = f"C++ threads take longer than RLlib on the same cores.{listed}"
-        return Finding(Outcome.NOT_REPRODUCED, ours, words)
-    by_cores: dict[int, dict[str, Gain]] = {}
-    for side in judged:
-        if side.best:
-            by_cores.setdefault(side.cores, {}).update(side.best)
-    if len(by_cores) < 2:
-        needs = NEEDS_CORES if by_cores else NEEDS_CONVERGENCE
-        if any(side.forms[0] and not side.best for side in judged):
-            needs = NEEDS_ONE_THREAD
-        return Finding(Outcome.NOT_RUN, ours, listed.strip(), needs=needs)
-    fewest, most = min(by_cores), max(by_cores)
-    both = sorted(by_cores[fewest].keys() & by_cores[most].keys())
-    rises = sum(_above(by_cores[most][name].ratio, by_cores[fewest][name].ratio) for name in both)
-    falls = sum(_above(by_cores[fewest][name].ratio, by_cores[most][name].ratio) for name in both)
-    faster = sum(gain.verdict == "faster" for found in by_cores.values() for gain in found.values())
-    total = sum(map(len, by_cores.values()))
-    words = (
-        "Faster than RLlib, with whichever of one thread and a thread per core makes it faster, and with returns no "
-        f"lower after the same steps, in {faster} of {total} comparisons. From "
-        f"{fewest} to {most} cores the factor rises in {rises} of {len(both)} workloads and falls in {falls}. PAL has "
-        f"8 cores and a GPU.{listed}"
-    )
-    if faster == total and both and rises == len(both):
-        return Finding(Outcome.IN_KIND, ours, words)
-    return Finding(Outcome.NOT_REPRODUCED if falls else Outcome.NO_VERDICT, ours, words)
-
-
 class _Side:
     """Another library on some cores, next to this project on the same ones.
 
@@ -234,3 +163,74 @@ def _cores(frame: pd.DataFrame) -> list[int]:
 def _above(higher: Number, lower: Number) -> bool:
     """Return whether the whole interval of one number is above that of another."""
     return lower.high is not None and higher.above(lower.high)
+
+
+class ConvergesFasterThanRllib(Claim):
+    """Checks PAL Fig. 8: this project converges faster than RLlib, by a factor that increases with the cores.
+
+    A comparison is "faster" only if this project has the higher throughput and does not clearly learn less in the same
+    number of environment steps. Then the ratio of the throughputs is that of the times to the same return. Only
+    comparisons with RLlib are judged, as the statement is about it; those with other libraries are listed. A library
+    counts with the number of threads with which it is faster: one, or one per core. If either form is faster than this
+    project, so is the library.
+    """
+
+    key, place, position = "PAL-F8", "VI-C, Fig. 8", 1
+    statement = "Faster convergence than RLlib, more so with more cores"
+    published = from_text("PAL.convergence_speedup_low", "PAL.convergence_speedup_high")
+    needs = NEEDS_CONVERGENCE
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        """Return the cells (pieces of the plan) that compare trainings: per workload, number of cores and library.
+
+        A library is left out where it cannot train the algorithm. There are no cells below the full tier.
+        """
+        if tier.name not in TIERS:
+            return []
+        return [
+            claim_cell(
+                f"PAL-F8/{name}/{baseline}/{words}",
+                ROUNDS_S + RETURNS_S[name],
+                partial(measure, name, baseline, all_cores),
+            )
+            for name in WORKLOADS
+            for words, all_cores in (("one-core", False), ("all-cores", True))
+            for baseline in PEERS
+            if registry.trains(baseline, workloads.load(name).algorithm.name)
+        ]
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        sides = [_Side(frame, peer, cores) for peer in PEERS for cores in _cores(frame)]
+        ours = tuple(gain.ratio for side in sides for gain in side.listed)
+        others = sorted(
+            label_of(side.peer, side.cores) for side in sides if side.slower and side.peer not in RLLIB
+        )
+        listed = "".join(f" Slower, and not judged: next to {label}." for label in others)
+        judged = [side for side in sides if side.peer in RLLIB]
+        if any(side.slower for side in judged):
+            words = f"C++ threads take longer than RLlib on the same cores.{listed}"
+            return Finding(Outcome.NOT_REPRODUCED, ours, words)
+        by_cores: dict[int, dict[str, Gain]] = {}
+        for side in judged:
+            if side.best:
+                by_cores.setdefault(side.cores, {}).update(side.best)
+        if len(by_cores) < 2:
+            needs = NEEDS_CORES if by_cores else NEEDS_CONVERGENCE
+            if any(side.forms[0] and not side.best for side in judged):
+                needs = NEEDS_ONE_THREAD
+            return Finding(Outcome.NOT_RUN, ours, listed.strip(), needs=needs)
+        fewest, most = min(by_cores), max(by_cores)
+        both = sorted(by_cores[fewest].keys() & by_cores[most].keys())
+        rises = sum(_above(by_cores[most][name].ratio, by_cores[fewest][name].ratio) for name in both)
+        falls = sum(_above(by_cores[fewest][name].ratio, by_cores[most][name].ratio) for name in both)
+        faster = sum(gain.verdict == "faster" for found in by_cores.values() for gain in found.values())
+        total = sum(map(len, by_cores.values()))
+        words = (
+            "Faster than RLlib, with whichever of one thread and a thread per core makes it faster, and with returns "
+            f"no lower after the same steps, in {faster} of {total} comparisons. From "
+            f"{fewest} to {most} cores the factor rises in {rises} of {len(both)} workloads and falls in {falls}. PAL "
+            f"has 8 cores and a GPU.{listed}"
+        )
+        if faster == total and both and rises == len(both):
+            return Finding(Outcome.IN_KIND, ours, words)
+        return Finding(Outcome.NOT_REPRODUCED if falls else Outcome.NO_VERDICT, ours, words)

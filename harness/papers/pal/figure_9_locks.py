@@ -25,7 +25,7 @@ from placerl.harness.measure.conditions import conditions, usable_cores
 from placerl.harness.measure.rows import summary_row
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers import charts
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.charts import Panel
 from placerl.harness.papers.evidence import Paired, detail, paired, rate, rows_of
@@ -225,15 +225,6 @@ def experiment(budget_s: float, report: Report) -> list[Measurement]:
     return measure(BATCH_SIZES, rounds, budget_s, report)
 
 
-def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that times every way of sharing a replay with every number of threads.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
-    return [claim_cell("PAL-F9-locks", tier.experiment_s, partial(experiment, tier.experiment_s))]
-
-
 Turns = dict[tuple[str, int, bool], Any]
 """The rows of one batch size by way of sharing, threads, and whether it is the copy that shows the noise."""
 
@@ -244,60 +235,6 @@ def _turns(frame: pd.DataFrame) -> dict[int, Turns]:
         side = str(detail(row, "sharing")), int(detail(row, "threads")), bool(detail(row, "null"))
         found.setdefault(int(row.batch_size), {})[side] = row
     return found
-
-
-def two_locks(frame: pd.DataFrame) -> Finding:
-    """Check PAL Fig. 9: with two locks and lazy writing, threads that share a replay are faster than with one lock.
-
-    PAL has 4 threads; on fewer cores as many threads count as have a core each, and the outcome is at best in kind.
-    PAL states no batch size: what one batch size contradicts and another does not is no verdict.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    threads, at_least = from_text("PAL.threads", "PAL.tree_speedup_low")
-    found = _turns(frame)
-    cores = min((int(detail(row, "cores")) for rows in found.values() for row in rows.values()), default=0)
-    if cores == 1:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS_CORES)
-    most = max((count for count in THREADS if count <= min(cores, threads.value)), default=0)
-    wanted = [(sharing, count, False) for sharing in SHARINGS for count in (1, most)]
-    wanted.append((TWO_LOCKS, most, True))
-    turns = {size: rows for size, rows in found.items() if all(side in rows for side in wanted)}
-    if not turns:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS_LOCKS)
-    over_one, over_binary, over_owner = (
-        [_over(size, rows, other, most) for size, rows in turns.items()]
-        for other in (ONE_LOCK, BINARY, OWNER)
-    )
-    two_scale, one_scales = (
-        [_scaling(size, rows, sharing, most) for size, rows in turns.items()]
-        for sharing in (TWO_LOCKS, ONE_LOCK)
-    )
-    ours = [c.gain for c in (*over_one, *over_binary, *over_owner, *two_scale, *one_scales)]
-    explanation = (
-        "Beyond the noise (the difference between two timings of the same locks), "
-        f"at {most} threads two locks are faster than one at {_count(over_one, 'faster')} of {len(turns)} batch sizes, "
-        f"slower at {_count(over_one, 'slower')}; with two locks {most} threads do more than one at "
-        f"{_count(two_scale, 'faster')} and less at {_count(two_scale, 'slower')}, with one lock more at "
-        f"{_count(one_scales, 'faster')}. "
-        f"Every thread has a core of its own; PAL has {threads.value:g} threads."
-    )
-    faster = _count(over_one, "faster") == len(turns)
-    scales = _count(two_scale, "faster") == len(turns)
-    as_published = all(c.beyond_noise and c.beyond_noise[0] > at_least.value for c in over_binary)
-    if faster and scales and not _count(one_scales, "faster"):
-        reproduced = as_published and most == threads.value
-        return Finding(Outcome.REPRODUCED if reproduced else Outcome.IN_KIND, tuple(ours), explanation)
-    contradicted = [
-        "slower" in (over.outcome.verdict, two.outcome.verdict) or one.outcome.verdict == "faster"
-        for over, two, one in zip(over_one, two_scale, one_scales, strict=True)
-    ]
-    if all(contradicted):
-        return Finding(Outcome.NOT_REPRODUCED, tuple(ours), explanation)
-    if any(contradicted):
-        explanation += " Only some batch sizes contradict the paper, which does not state its own."
-    return Finding(Outcome.NO_VERDICT, tuple(ours), explanation)
 
 
 def _over(size: int, rows: Turns, other: str, threads: int) -> Paired:
@@ -316,33 +253,90 @@ def _count(comparisons: list[Paired], verdict: str) -> int:
     return sum(c.outcome.verdict == verdict for c in comparisons)
 
 
-def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw how often per second threads insert, sample and update, over the number of threads.
+class TwoLocksRunInParallel(Claim):
+    """Checks PAL Fig. 9: with two locks and lazy writing, threads that share a replay are faster than with one lock.
 
-    There is one line per way of sharing a replay.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    PAL has 4 threads; on fewer cores as many threads count as have a core each, and the outcome is at best in kind.
+    PAL states no batch size: what one batch size contradicts and another does not is no verdict.
     """
-    return charts.chart(
-        *(
-            Panel(
-                "threads",
-                "insert, sample and update (1/s)",
-                [
-                    charts.line(
-                        sharing,
-                        sorted(
-                            (threads, rate(row, f"{sharing}, {threads} threads"))
-                            for (shared, threads, null), row in rows.items()
-                            if shared == sharing and not null
-                        ),
-                    )
-                    for sharing in SHARINGS
-                ],
-                f"batch size {size}",
-                log_y=True,
-            )
-            for size, rows in sorted(_turns(frame).items())
+
+    key, place, position = "PAL-F9-locks", "VI-D, Fig. 9", 4
+    statement = "Two locks let 4 threads sample and update in parallel; one lock does not"
+    published = from_text("PAL.threads", "PAL.tree_speedup_low")
+    needs = NEEDS_LOCKS
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        """Return the cell (a piece of the plan) that times every way of sharing a replay with every number of "
+        "threads."""
+        return [claim_cell("PAL-F9-locks", tier.experiment_s, partial(experiment, tier.experiment_s))]
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        threads, at_least = from_text("PAL.threads", "PAL.tree_speedup_low")
+        found = _turns(frame)
+        cores = min(
+            (int(detail(row, "cores")) for rows in found.values() for row in rows.values()), default=0
         )
-    )
+        if cores == 1:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS_CORES)
+        most = max((count for count in THREADS if count <= min(cores, threads.value)), default=0)
+        wanted = [(sharing, count, False) for sharing in SHARINGS for count in (1, most)]
+        wanted.append((TWO_LOCKS, most, True))
+        turns = {size: rows for size, rows in found.items() if all(side in rows for side in wanted)}
+        if not turns:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS_LOCKS)
+        over_one, over_binary, over_owner = (
+            [_over(size, rows, other, most) for size, rows in turns.items()]
+            for other in (ONE_LOCK, BINARY, OWNER)
+        )
+        two_scale, one_scales = (
+            [_scaling(size, rows, sharing, most) for size, rows in turns.items()]
+            for sharing in (TWO_LOCKS, ONE_LOCK)
+        )
+        ours = [c.gain for c in (*over_one, *over_binary, *over_owner, *two_scale, *one_scales)]
+        explanation = (
+            "Beyond the noise (the difference between two timings of the same locks), "
+            f"at {most} threads two locks are faster than one at {_count(over_one, 'faster')} of {len(turns)} batch "
+            f"sizes, slower at {_count(over_one, 'slower')}; with two locks {most} threads do more than one at "
+            f"{_count(two_scale, 'faster')} and less at {_count(two_scale, 'slower')}, with one lock more at "
+            f"{_count(one_scales, 'faster')}. "
+            f"Every thread has a core of its own; PAL has {threads.value:g} threads."
+        )
+        faster = _count(over_one, "faster") == len(turns)
+        scales = _count(two_scale, "faster") == len(turns)
+        as_published = all(c.beyond_noise and c.beyond_noise[0] > at_least.value for c in over_binary)
+        if faster and scales and not _count(one_scales, "faster"):
+            reproduced = as_published and most == threads.value
+            return Finding(Outcome.REPRODUCED if reproduced else Outcome.IN_KIND, tuple(ours), explanation)
+        contradicted = [
+            "slower" in (over.outcome.verdict, two.outcome.verdict) or one.outcome.verdict == "faster"
+            for over, two, one in zip(over_one, two_scale, one_scales, strict=True)
+        ]
+        if all(contradicted):
+            return Finding(Outcome.NOT_REPRODUCED, tuple(ours), explanation)
+        if any(contradicted):
+            explanation += " Only some batch sizes contradict the paper, which does not state its own."
+        return Finding(Outcome.NO_VERDICT, tuple(ours), explanation)
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        return charts.chart(
+            *(
+                Panel(
+                    "threads",
+                    "insert, sample and update (1/s)",
+                    [
+                        charts.line(
+                            sharing,
+                            sorted(
+                                (threads, rate(row, f"{sharing}, {threads} threads"))
+                                for (shared, threads, null), row in rows.items()
+                                if shared == sharing and not null
+                            ),
+                        )
+                        for sharing in SHARINGS
+                    ],
+                    f"batch size {size}",
+                    log_y=True,
+                )
+                for size, rows in sorted(_turns(frame).items())
+            )
+        )

@@ -19,7 +19,7 @@ from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.measure.statistics import FEWEST_PAIRS, lower_quartile
 from placerl.harness.papers import charts
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.charts import Panel
 from placerl.harness.papers.evidence import Paired, detail, number, paired, rows_of
@@ -120,15 +120,6 @@ def fanout(budget_s: float, report: Report) -> list[Measurement]:
     return measure_trees(trees, FANOUTS_COMPARED, budget_s, report)
 
 
-def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that times PAL's sum tree with every fanout at every buffer size.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
-    return [claim_cell("PAL-F9", tier.experiment_s, partial(fanout, tier.experiment_s))]
-
-
 class MeasuredTree(NamedTuple):
     """Two stored measurements of one configuration of a sum tree, as named tuples.
 
@@ -172,106 +163,6 @@ def speedup(quantity: str, ours: MeasuredTree, theirs: MeasuredTree) -> Paired:
     return paired(quantity, ours.row, ours.null, theirs.row)
 
 
-def k_ary_speed(frame: pd.DataFrame) -> Finding:
-    """Check PAL Fig. 9: the K-ary tree is faster than a binary one at sampling and updating in turn.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    trees = trees_of(frame, FANOUTS_COMPARED)
-    found = [
-        speedup(f"buffer of {capacity:,}: K={FANOUT} over K=2", tree, trees[capacity, 2, True])
-        for (capacity, fanout, _), tree in trees.items()
-        if fanout == FANOUT and (capacity, 2, True) in trees
-    ]
-    if not found:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS_FANOUTS)
-    gains = tuple(comparison.gain for comparison in found)
-    faster, slower = (sum(c.outcome.verdict == word for c in found) for word in ("faster", "slower"))
-    explanation = (
-        f"Faster at {faster} of {len(gains)} buffer sizes, slower at {slower}. One thread, against the same tree "
-        "with K=2: the paper's factor also holds what its locks bring to 4 threads."
-    )
-    if faster == len(gains):
-        return Finding(Outcome.IN_KIND, gains, explanation)
-    return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, gains, explanation)
-
-
-def best_fanout(frame: pd.DataFrame) -> Finding:
-    """Check PAL VI-D: the fanout of the fastest sum tree falls as the buffer grows.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    trees = trees_of(frame, FANOUTS_COMPARED)
-    published = from_text("PAL.best_fanout_1k", "PAL.best_fanout_10k", "PAL.best_fanout_100k")
-    best: list[int] = []
-    ours: list[Number] = []
-    pairs = FEWEST_PAIRS
-    for capacity in CAPACITIES:
-        rows = {k: tree.row for (n, k, _), tree in trees.items() if n == capacity}
-        if len(rows) < 5:
-            return Finding(Outcome.NOT_RUN, needs=NEEDS_FANOUTS)
-        pairs = min(pairs, *(len(row.samples) for row in rows.values()))
-        best.append(min(rows, key=lambda k: lower_quartile(rows[k].samples)))
-        name = f"best fanout, buffer of {capacity:,}"
-        source = "smallest lower quartile of the time"
-        labels = tuple(sorted(int(row.Index) for row in rows.values()))
-        ours.append(Number(name, best[-1], "count", Provenance.MEASURED, source, rows=labels))
-    if pairs < FEWEST_PAIRS:
-        return Finding(
-            Outcome.NO_VERDICT, tuple(ours), f"Only {pairs} rounds, where {FEWEST_PAIRS} are the fewest."
-        )
-    perhaps = [_possibly_best(trees, capacity, k) for capacity, k in zip(CAPACITIES, best, strict=True)]
-    said = "; ".join(
-        f"buffer of {capacity:,}: {', '.join(map(str, sorted(some)))}"
-        for capacity, some in zip(CAPACITIES, perhaps, strict=True)
-    )
-    small, middle, large = perhaps
-    if perhaps == [{n.value} for n in published]:
-        outcome = Outcome.REPRODUCED
-    elif max(small) <= min(large) or max(small) < min(middle) or max(middle) < min(large):
-        outcome = Outcome.NOT_REPRODUCED
-    elif min(small) > max(large) and max(small) >= max(middle) and min(middle) >= min(large):
-        outcome = Outcome.IN_KIND
-    else:
-        outcome = Outcome.NO_VERDICT
-    said = f"The best, and what is not told apart from it: {said}."
-    if outcome is Outcome.NOT_REPRODUCED:
-        said = f"The best fanout does not fall as the buffer grows. {said}"
-    return Finding(outcome, tuple(ours), said)
-
-
-def minimum_over_fanouts(frame: pd.DataFrame) -> Finding:
-    """Check PAL IV-C5 and VI-D: the sum tree is fastest at a fanout K between the smallest and the largest one.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    trees = trees_of(frame, FANOUTS_COMPARED)
-    inside, at_an_end, ours = 0, 0, []
-    for capacity in CAPACITIES:
-        mine = {k: tree for (n, k, _), tree in trees.items() if n == capacity}
-        if len(mine) < 5:
-            return Finding(Outcome.NOT_RUN, needs=NEEDS_FANOUTS)
-        best = min(mine, key=lambda k: lower_quartile(mine[k].row.samples))
-        ends = [k for k in (min(mine), max(mine)) if k != best]
-        over = [speedup(f"buffer of {capacity:,}: K={best} over K={k}", mine[best], mine[k]) for k in ends]
-        ours += [comparison.gain for comparison in over]
-        known = all(comparison.outcome.verdict == "faster" for comparison in over)
-        inside += known and len(ends) == 2
-        at_an_end += len(ends) == 1 and _possibly_best(trees, capacity, best) == {best}
-    explanation = (
-        f"The least time is between the smallest and the largest K, and both are slower, at {inside} of "
-        f"{len(CAPACITIES)} buffer sizes; at {at_an_end} the smallest or the largest K is the fastest."
-    )
-    if at_an_end:
-        return Finding(Outcome.NOT_REPRODUCED, tuple(ours), explanation)
-    return Finding(
-        Outcome.IN_KIND if inside == len(CAPACITIES) else Outcome.NO_VERDICT, tuple(ours), explanation
-    )
-
-
 def _possibly_best(trees: Trees, capacity: int, best: int) -> set[int]:
     """Return the fanouts whose times do not differ, beyond the noise, from the smallest time."""
     mine = {k: tree for (n, k, _), tree in trees.items() if n == capacity}
@@ -279,28 +170,153 @@ def _possibly_best(trees: Trees, capacity: int, best: int) -> set[int]:
     return {best} | {k for k, faster in over.items() if faster.outcome.verdict != "faster"}
 
 
-def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the time of sampling and updating over the fanout, one line for each buffer size.
+class _OverFanouts(Claim):
+    """What the claims on the tree's fanout share."""
 
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    trees = trees_of(frame, FANOUTS_COMPARED)
-    best = from_text("PAL.best_fanout_1k", "PAL.best_fanout_10k", "PAL.best_fanout_100k")
-    lines = []
-    for capacity in CAPACITIES:
-        rows = sorted((k, tree.row) for (n, k, aligned), tree in trees.items() if n == capacity and aligned)
-        points = [(k, number(row, f"buffer of {capacity:,}, K={k}")) for k, row in rows]
-        lines.append(charts.line(f"buffer of {capacity:,}", points))
-    return charts.chart(
-        Panel(
-            "fanout K",
-            "sample and update (s)",
-            lines,
-            log_x=True,
-            log_y=True,
-            published_x=[
-                (f"best for {n:,} (published)", k.value) for n, k in zip(CAPACITIES, best, strict=True)
-            ],
+    needs = NEEDS_FANOUTS
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        """Return the cell (a piece of the plan) that times PAL's sum tree with every fanout at every buffer size."""
+        return [claim_cell("PAL-F9", tier.experiment_s, partial(fanout, tier.experiment_s))]
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        trees = trees_of(frame, FANOUTS_COMPARED)
+        best = from_text("PAL.best_fanout_1k", "PAL.best_fanout_10k", "PAL.best_fanout_100k")
+        lines = []
+        for capacity in CAPACITIES:
+            rows = sorted(
+                (k, tree.row) for (n, k, aligned), tree in trees.items() if n == capacity and aligned
+            )
+            points = [(k, number(row, f"buffer of {capacity:,}, K={k}")) for k, row in rows]
+            lines.append(charts.line(f"buffer of {capacity:,}", points))
+        return charts.chart(
+            Panel(
+                "fanout K",
+                "sample and update (s)",
+                lines,
+                log_x=True,
+                log_y=True,
+                published_x=[
+                    (f"best for {n:,} (published)", k.value) for n, k in zip(CAPACITIES, best, strict=True)
+                ],
+            )
         )
+
+
+class WideTreeIsFaster(_OverFanouts):
+    """Checks PAL Fig. 9: the K-ary tree is faster than a binary one at sampling and updating in turn."""
+
+    key, place, position = "PAL-F9", "VI-D, Fig. 9", 3
+    statement = "The K-ary sum tree is faster than a binary one"
+    published = from_text(
+        "PAL.tree_speedup_low",
+        "PAL.repository_speedup_1k",
+        "PAL.repository_speedup_10k",
+        "PAL.repository_speedup_100k",
     )
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        trees = trees_of(frame, FANOUTS_COMPARED)
+        found = [
+            speedup(f"buffer of {capacity:,}: K={FANOUT} over K=2", tree, trees[capacity, 2, True])
+            for (capacity, fanout, _), tree in trees.items()
+            if fanout == FANOUT and (capacity, 2, True) in trees
+        ]
+        if not found:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS_FANOUTS)
+        gains = tuple(comparison.gain for comparison in found)
+        faster, slower = (sum(c.outcome.verdict == word for c in found) for word in ("faster", "slower"))
+        explanation = (
+            f"Faster at {faster} of {len(gains)} buffer sizes, slower at {slower}. One thread, against the same tree "
+            "with K=2: the paper's factor also holds what its locks bring to 4 threads."
+        )
+        if faster == len(gains):
+            return Finding(Outcome.IN_KIND, gains, explanation)
+        return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, gains, explanation)
+
+
+class BestFanoutFalls(_OverFanouts):
+    """Checks PAL VI-D: the fanout of the fastest sum tree falls as the buffer grows."""
+
+    key, place, position = "PAL-F9-fanout", "VI-D", 6
+    statement = "The best fanout falls as the replay buffer grows"
+    published = from_text(
+        "PAL.best_fanout_1k",
+        "PAL.best_fanout_10k",
+        "PAL.best_fanout_100k",
+        "PAL.repository_best_fanout_1k",
+        "PAL.repository_best_fanout_10k",
+        "PAL.repository_best_fanout_100k",
+    )
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        trees = trees_of(frame, FANOUTS_COMPARED)
+        published = from_text("PAL.best_fanout_1k", "PAL.best_fanout_10k", "PAL.best_fanout_100k")
+        best: list[int] = []
+        ours: list[Number] = []
+        pairs = FEWEST_PAIRS
+        for capacity in CAPACITIES:
+            rows = {k: tree.row for (n, k, _), tree in trees.items() if n == capacity}
+            if len(rows) < 5:
+                return Finding(Outcome.NOT_RUN, needs=NEEDS_FANOUTS)
+            pairs = min(pairs, *(len(row.samples) for row in rows.values()))
+            best.append(min(rows, key=lambda k: lower_quartile(rows[k].samples)))
+            name = f"best fanout, buffer of {capacity:,}"
+            source = "smallest lower quartile of the time"
+            labels = tuple(sorted(int(row.Index) for row in rows.values()))
+            ours.append(Number(name, best[-1], "count", Provenance.MEASURED, source, rows=labels))
+        if pairs < FEWEST_PAIRS:
+            return Finding(
+                Outcome.NO_VERDICT, tuple(ours), f"Only {pairs} rounds, where {FEWEST_PAIRS} are the fewest."
+            )
+        perhaps = [_possibly_best(trees, capacity, k) for capacity, k in zip(CAPACITIES, best, strict=True)]
+        said = "; ".join(
+            f"buffer of {capacity:,}: {', '.join(map(str, sorted(some)))}"
+            for capacity, some in zip(CAPACITIES, perhaps, strict=True)
+        )
+        small, middle, large = perhaps
+        if perhaps == [{n.value} for n in published]:
+            outcome = Outcome.REPRODUCED
+        elif max(small) <= min(large) or max(small) < min(middle) or max(middle) < min(large):
+            outcome = Outcome.NOT_REPRODUCED
+        elif min(small) > max(large) and max(small) >= max(middle) and min(middle) >= min(large):
+            outcome = Outcome.IN_KIND
+        else:
+            outcome = Outcome.NO_VERDICT
+        said = f"The best, and what is not told apart from it: {said}."
+        if outcome is Outcome.NOT_REPRODUCED:
+            said = f"The best fanout does not fall as the buffer grows. {said}"
+        return Finding(outcome, tuple(ours), said)
+
+
+class CostHasMinimumOverFanouts(_OverFanouts):
+    """Checks PAL IV-C5 and VI-D: the sum tree is fastest at a fanout K between the smallest and the largest one."""
+
+    key, place, position = "PAL-F9-minimum", "IV-C5; VI-D", 7
+    statement = "The cost of sampling and updating has a minimum over K"
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        trees = trees_of(frame, FANOUTS_COMPARED)
+        inside, at_an_end, ours = 0, 0, []
+        for capacity in CAPACITIES:
+            mine = {k: tree for (n, k, _), tree in trees.items() if n == capacity}
+            if len(mine) < 5:
+                return Finding(Outcome.NOT_RUN, needs=NEEDS_FANOUTS)
+            best = min(mine, key=lambda k: lower_quartile(mine[k].row.samples))
+            ends = [k for k in (min(mine), max(mine)) if k != best]
+            over = [
+                speedup(f"buffer of {capacity:,}: K={best} over K={k}", mine[best], mine[k]) for k in ends
+            ]
+            ours += [comparison.gain for comparison in over]
+            known = all(comparison.outcome.verdict == "faster" for comparison in over)
+            inside += known and len(ends) == 2
+            at_an_end += len(ends) == 1 and _possibly_best(trees, capacity, best) == {best}
+        explanation = (
+            f"The least time is between the smallest and the largest K, and both are slower, at {inside} of "
+            f"{len(CAPACITIES)} buffer sizes; at {at_an_end} the smallest or the largest K is the fastest."
+        )
+        if at_an_end:
+            return Finding(Outcome.NOT_REPRODUCED, tuple(ours), explanation)
+        return Finding(
+            Outcome.IN_KIND if inside == len(CAPACITIES) else Outcome.NO_VERDICT, tuple(ours), explanation
+        )

@@ -26,7 +26,7 @@ from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions, pinned, usable_cores
 from placerl.harness.measure.rows import summary_row
 from placerl.harness.measure.turns import Rounds, in_rounds
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.evidence import Paired, detail, paired, rows_of
 from placerl.harness.runtime.native_threads import MAPPING, ThreadedTraining
@@ -133,39 +133,6 @@ def measure(
     return [summary_row(timed[split], **fields, details=shared | asdict(split)) for split in timed]
 
 
-def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cells (pieces of the plan) that time gradient steps, one per workload.
-
-    The quick tier has none, because it has no time left.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
-    if tier.name not in TIERS:
-        return []
-    return [claim_cell(f"PAL-V-B/{name}", 60.0, partial(measure, name)) for name in WORKLOADS]
-
-
-def two_learners(frame: pd.DataFrame) -> Finding:
-    """Check PAL V-B: two learner threads take more gradient steps per second than one.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    compared = [found for name in WORKLOADS if (found := _over_one(frame, name))]
-    if not compared:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS)
-    ours = tuple(one.gain for one in compared)
-    faster, slower = (sum(one.outcome.verdict == word for one in compared) for word in ("faster", "slower"))
-    explanation = (
-        f"Two learner threads, each with half of a batch, are faster than one in {faster} of {len(compared)} "
-        f"workloads, slower in {slower}. Each had one actor thread, and every thread a core of its own."
-    )
-    if faster == len(compared):
-        return Finding(Outcome.IN_KIND, ours, explanation)
-    return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, ours, explanation)
-
-
 def _over_one(frame: pd.DataFrame, name: str) -> Paired | None:
     """Return the gain of a second learner next to one actor; None without the rows, or if threads shared a core."""
     rows = {
@@ -176,3 +143,36 @@ def _over_one(frame: pd.DataFrame, name: str) -> Paired | None:
     if any((learners, null) not in rows for learners in (1, 2) for null in (False, True)):
         return None
     return paired(f"{name}: 2 learners over 1", rows[2, False], rows[2, True], rows[1, False], at_most=2)
+
+
+class TwoLearnersAreFaster(Claim):
+    """Checks PAL V-B: two learner threads take more gradient steps per second than one."""
+
+    key, place, position = "PAL-V-B", "V-B", 2
+    statement = "Two learners that each sample and differentiate a part of a batch are faster than one"
+    needs = NEEDS
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        """Return the cells (pieces of the plan) that time gradient steps, one per workload.
+
+        The quick tier has none, because it has no time left.
+        """
+        if tier.name not in TIERS:
+            return []
+        return [claim_cell(f"PAL-V-B/{name}", 60.0, partial(measure, name)) for name in WORKLOADS]
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        compared = [found for name in WORKLOADS if (found := _over_one(frame, name))]
+        if not compared:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS)
+        ours = tuple(one.gain for one in compared)
+        faster, slower = (
+            sum(one.outcome.verdict == word for one in compared) for word in ("faster", "slower")
+        )
+        explanation = (
+            f"Two learner threads, each with half of a batch, are faster than one in {faster} of {len(compared)} "
+            f"workloads, slower in {slower}. Each had one actor thread, and every thread a core of its own."
+        )
+        if faster == len(compared):
+            return Finding(Outcome.IN_KIND, ours, explanation)
+        return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, ours, explanation)

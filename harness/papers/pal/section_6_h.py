@@ -7,9 +7,9 @@ import pandas as pd
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Experiment
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.number import Number
+from placerl.harness.papers.number import Number, from_text
 from placerl.harness.papers.pal.figure_9_tree import measure_trees, speedup, trees_of
 from placerl.harness.papers.tree_layouts import TreeLayout
 from placerl.harness.store.cell import Cell
@@ -35,46 +35,46 @@ def layout(budget_s: float, report: Report) -> list[Measurement]:
     return measure_trees(trees, LAYOUTS_COMPARED, budget_s, report)
 
 
-def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that times a tree of a million leaves with and without aligned node groups.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
-    return [claim_cell("PAL-VI-H-layout", tier.experiment_s, partial(layout, tier.experiment_s))]
-
-
-def layout_gain(frame: pd.DataFrame) -> Finding:
-    """Check PAL VI-H: node groups that start on cache lines gain little, for a tree of a million leaves.
+class AlignedLayoutGainsLittle(Claim):
+    """Checks PAL VI-H: node groups that start on cache lines gain little, for a tree of a million leaves.
 
     The time may change by at most 5% (`SMALL_GAIN_PERCENT`) in either direction: a large loss is no small gain.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    trees = trees_of(frame, LAYOUTS_COMPARED)
-    pairs = [
-        (tree, trees[n, k, False])
-        for (n, k, aligned), tree in trees.items()
-        if aligned and (n, k, False) in trees
-    ]
-    if not pairs:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS_LAYOUTS)
-    (aligned, without), *_ = pairs
-    over = speedup("time without alignment over time with it", aligned, without)
-    percent = 100 * (over.gain.value - 1)
-    name, source = "gain of alignment", over.gain.source
-    if over.beyond_noise is None:
-        gain = Number(name, percent, "%", over.gain.provenance, source, rows=over.gain.rows)
-        return Finding(Outcome.NO_VERDICT, (gain,), "Too few pairs of samples.")
-    low, high = (100 * (bound - 1) for bound in over.beyond_noise)
-    gain = Number(name, percent, "%", over.gain.provenance, source, low, high, over.gain.rows)
-    small = f"{SMALL_GAIN_PERCENT:g}%"
-    if low > -SMALL_GAIN_PERCENT and high < SMALL_GAIN_PERCENT:
-        said = f"The whole interval is within {small} of none: a small gain, or none."
-        return Finding(Outcome.IN_KIND, (gain,), said)
-    if low > SMALL_GAIN_PERCENT or high < -SMALL_GAIN_PERCENT:
-        where = f"above {small}" if low > 0 else f"below -{small}, a loss"
-        return Finding(Outcome.NOT_REPRODUCED, (gain,), f"The whole interval is {where}: no small gain.")
-    said = f"The interval holds {small} or -{small}, the largest change called small here."
-    return Finding(Outcome.NO_VERDICT, (gain,), said)
+
+    key, place, position = "PAL-VI-H-layout", "VI-H", 12
+    statement = "The cache-aligned layout gains little with a million priorities"
+    published = from_text("PAL.aligned_layout_gain")
+    needs = NEEDS_LAYOUTS
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        """Return the cell (a piece of the plan) that times a tree of a million leaves with and without aligned node "
+        "groups."""
+        return [claim_cell("PAL-VI-H-layout", tier.experiment_s, partial(layout, tier.experiment_s))]
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        trees = trees_of(frame, LAYOUTS_COMPARED)
+        pairs = [
+            (tree, trees[n, k, False])
+            for (n, k, aligned), tree in trees.items()
+            if aligned and (n, k, False) in trees
+        ]
+        if not pairs:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS_LAYOUTS)
+        (aligned, without), *_ = pairs
+        over = speedup("time without alignment over time with it", aligned, without)
+        percent = 100 * (over.gain.value - 1)
+        name, source = "gain of alignment", over.gain.source
+        if over.beyond_noise is None:
+            gain = Number(name, percent, "%", over.gain.provenance, source, rows=over.gain.rows)
+            return Finding(Outcome.NO_VERDICT, (gain,), "Too few pairs of samples.")
+        low, high = (100 * (bound - 1) for bound in over.beyond_noise)
+        gain = Number(name, percent, "%", over.gain.provenance, source, low, high, over.gain.rows)
+        small = f"{SMALL_GAIN_PERCENT:g}%"
+        if low > -SMALL_GAIN_PERCENT and high < SMALL_GAIN_PERCENT:
+            said = f"The whole interval is within {small} of none: a small gain, or none."
+            return Finding(Outcome.IN_KIND, (gain,), said)
+        if low > SMALL_GAIN_PERCENT or high < -SMALL_GAIN_PERCENT:
+            where = f"above {small}" if low > 0 else f"below -{small}, a loss"
+            return Finding(Outcome.NOT_REPRODUCED, (gain,), f"The whole interval is {where}: no small gain.")
+        said = f"The interval holds {small} or -{small}, the largest change called small here."
+        return Finding(Outcome.NO_VERDICT, (gain,), said)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pandas as pd
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.papers.base import Finding, by_a_model
-from placerl.harness.papers.number import Number, from_cell
+from placerl.harness.papers.base import Claim, Finding, by_a_model
+from placerl.harness.papers.number import Number, from_cell, from_text
 from placerl.harness.papers.resources import FACTOR
 from placerl.primitives.fpga.cycles import gemm_float32, networks, ppo
 from placerl.primitives.fpga.devices import catalogue
@@ -37,37 +37,6 @@ def _counts(benchmark: str) -> Sequence[float]:
     return [block_rams(programs_for(benchmark.lower(), side=SIDE, batch=batch)) for batch in MINIBATCHES]
 
 
-def by_minibatch(_: pd.DataFrame) -> Finding:
-    """Check PPO 5.2: block RAMs grow with the mini-batch and with the network, and are about as many as printed."""
-    counts = {benchmark: _counts(benchmark) for benchmark in BENCHMARKS}
-    ours = tuple(
-        Number(
-            f"{benchmark}, P = {SIDE}, M = {batch}: block RAMs", value, "count", Provenance.MODELLED, SOURCE
-        )
-        for benchmark, values in counts.items()
-        for batch, value in zip(MINIBATCHES, values, strict=True)
-    )
-    printed_larger = all(b > a for a, b in zip(*_printed(), strict=True))
-    grows = all(list(values) == sorted(values) and values[-1] > values[0] for values in counts.values())
-    larger = all(b >= a for a, b in zip(counts["Hopper"], counts["Humanoid"], strict=True))
-    ratios = [mine.value / printed.value for mine, printed in zip(ours, published(), strict=True)]
-    alike = all(1 / FACTOR <= each <= FACTOR for each in ratios)
-    said = (
-        f"Ours over the printed ones: {min(ratios):.2g} to {max(ratios):.2g} times. Each of four memories a unit "
-        "(weights, activations with deltas, deltas, products) has P x P banks, and a bank takes at least half of a "
-        "block RAM, so small mini-batches take no fewer."
-    )
-    unknown = "The paper does not say which of its memories are in block RAM, or how wide their banks are."
-    if not printed_larger:
-        fewer = ", ".join(
-            f"{b:g} where Hopper takes {a:g} (M = {batch})"
-            for batch, a, b in zip(MINIBATCHES, *_printed(), strict=True)
-            if b <= a
-        )
-        unknown += f" By its Table 1 the larger network does not always take more: Humanoid takes {fewer}."
-    return by_a_model(printed_larger and grows and larger and alike, ours, said, unknown=unknown)
-
-
 def _printed() -> list[list[float]]:
     """Return the block RAMs that PPO Table 1 prints, by mini-batch, for each benchmark."""
     values = [number.value for number in published()]
@@ -86,24 +55,77 @@ def _designs(benchmark: str) -> list[Design]:
     )
 
 
-def explored_side(_: pd.DataFrame) -> Finding:
-    """Check PPO 4 and 5.2: the exploration chooses an array of 16 x 16 for MuJoCo on the U200."""
-    ours, chosen = [], []
-    for benchmark in BENCHMARKS:
-        best, *others = _designs(benchmark)
-        designs = {design.side: design for design in (best, *others)}
-        chosen.append(best.side if best.fits else 0)
-        title = f"{benchmark}: side of the fastest array that fits"
-        ours.append(Number(title, float(chosen[-1]), "count", Provenance.MODELLED, EXPLORED))
-        twice = designs[2 * SIDE]
-        for resource, value in (("DSPs", twice.dsps), ("block RAMs", twice.block_rams)):
-            title = f"{benchmark}, P = {2 * SIDE}: {resource}"
-            ours.append(Number(title, float(value), "count", Provenance.MODELLED, EXPLORED))
-    device = catalogue.device(DEVICE)
-    said = (
-        f"The U200 has {device.dsps:,} DSPs and {device.block_rams:,} block RAMs; sides are powers of two, as in the "
-        "paper. At 32 x 32 the banks keep the design from fitting, if each of the P x P banks of four memories in two "
-        "units takes at least half of a block RAM: this is the assumption on which the choice rests."
-    )
-    unknown = "The paper states neither its DSPs for an element nor its exploration's result for other sides."
-    return by_a_model(chosen == [SIDE] * len(BENCHMARKS), tuple(ours), said, unknown=unknown)
+class BlockRamsGrow(Claim):
+    """Checks PPO 5.2: block RAMs grow with the mini-batch and with the network, and are about as many as printed."""
+
+    key, place, position = "PPO-T1-memory", "5.2, Table 1", 2
+    statement = "Block RAMs grow with the mini-batch and with the network: MuJoCo"
+    published = published()
+
+    def judge(self, _: pd.DataFrame) -> Finding:
+        counts = {benchmark: _counts(benchmark) for benchmark in BENCHMARKS}
+        ours = tuple(
+            Number(
+                f"{benchmark}, P = {SIDE}, M = {batch}: block RAMs",
+                value,
+                "count",
+                Provenance.MODELLED,
+                SOURCE,
+            )
+            for benchmark, values in counts.items()
+            for batch, value in zip(MINIBATCHES, values, strict=True)
+        )
+        printed_larger = all(b > a for a, b in zip(*_printed(), strict=True))
+        grows = all(list(values) == sorted(values) and values[-1] > values[0] for values in counts.values())
+        larger = all(b >= a for a, b in zip(counts["Hopper"], counts["Humanoid"], strict=True))
+        ratios = [mine.value / printed.value for mine, printed in zip(ours, published(), strict=True)]
+        alike = all(1 / FACTOR <= each <= FACTOR for each in ratios)
+        said = (
+            f"Ours over the printed ones: {min(ratios):.2g} to {max(ratios):.2g} times. Each of four memories a unit "
+            "(weights, activations with deltas, deltas, products) has P x P banks, and a bank takes at least half of a "
+            "block RAM, so small mini-batches take no fewer."
+        )
+        unknown = (
+            "The paper does not say which of its memories are in block RAM, or how wide their banks are."
+        )
+        if not printed_larger:
+            fewer = ", ".join(
+                f"{b:g} where Hopper takes {a:g} (M = {batch})"
+                for batch, a, b in zip(MINIBATCHES, *_printed(), strict=True)
+                if b <= a
+            )
+            unknown += (
+                f" By its Table 1 the larger network does not always take more: Humanoid takes {fewer}."
+            )
+        return by_a_model(printed_larger and grows and larger and alike, ours, said, unknown=unknown)
+
+
+class SideIsExplored(Claim):
+    """Checks PPO 4 and 5.2: the exploration chooses an array of 16 x 16 for MuJoCo on the U200."""
+
+    key, place, position = "PPO-5.2-choice", "4, 5.2", 6
+    statement = "The exploration chooses an array of 16 x 16 for MuJoCo on an Alveo U200"
+    published = from_text("PPO.systolic_mujoco")
+
+    def judge(self, _: pd.DataFrame) -> Finding:
+        ours, chosen = [], []
+        for benchmark in BENCHMARKS:
+            best, *others = _designs(benchmark)
+            designs = {design.side: design for design in (best, *others)}
+            chosen.append(best.side if best.fits else 0)
+            title = f"{benchmark}: side of the fastest array that fits"
+            ours.append(Number(title, float(chosen[-1]), "count", Provenance.MODELLED, EXPLORED))
+            twice = designs[2 * SIDE]
+            for resource, value in (("DSPs", twice.dsps), ("block RAMs", twice.block_rams)):
+                title = f"{benchmark}, P = {2 * SIDE}: {resource}"
+                ours.append(Number(title, float(value), "count", Provenance.MODELLED, EXPLORED))
+        device = catalogue.device(DEVICE)
+        said = (
+            f"The U200 has {device.dsps:,} DSPs and {device.block_rams:,} block RAMs; sides are powers of two, as in "
+            "the paper. At 32 x 32 the banks keep the design from fitting, if each of the P x P banks of four memories "
+            "in two units takes at least half of a block RAM: this is the assumption on which the choice rests."
+        )
+        unknown = (
+            "The paper states neither its DSPs for an element nor its exploration's result for other sides."
+        )
+        return by_a_model(chosen == [SIDE] * len(BENCHMARKS), tuple(ours), said, unknown=unknown)

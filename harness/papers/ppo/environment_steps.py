@@ -23,7 +23,7 @@ from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.papers.assumptions import both_outcomes
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.evidence import detail, paired, rows_of
 from placerl.harness.papers.number import from_text
@@ -145,20 +145,6 @@ def measured(budget_s: float, report: Report) -> list[Measurement]:
     return rows
 
 
-def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that times environment steps.
-
-    The quick tier has none, because it would take too long.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
-    if tier.name not in TIERS:
-        return []
-    budget_s = TIERS[tier.name]
-    return [claim_cell(EXPERIMENT, len(WORKLOADS) * budget_s, partial(measured, budget_s))]
-
-
 FEWEST_AGENTS = 4
 """Fewest environments that step together in PPO Table 2; with fewer a time is listed and not judged."""
 
@@ -169,43 +155,60 @@ def _per_environment(row: Any, agents: int) -> Any:
     return row._replace(value=row.value / agents, low=None, high=None, samples=samples)
 
 
-def environment_step(frame: pd.DataFrame) -> Finding:
-    """Check PPO 5.3.1: an environment step in separate processes takes about 8 times as long as in the calling process.
+class EnvironmentStepsDiffer(Claim):
+    """Checks PPO 5.3.1: an environment step in separate processes takes about 8 times as long as in the caller's.
 
     Here that is a call that steps the environments of all agents, or its share for one of them: the paper does not say
     which. The outcome is the one that both readings give.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    found: dict[tuple[str, int, bool], Any] = {}
-    for row in rows_of(frame, EXPERIMENT, "time_per_call"):
-        found[row.workload, int(detail(row, "agents")), bool(detail(row, "null"))] = row
-    listed, calls, shares = [], [], []
-    for (name, agents, _), row in sorted(found.items(), key=lambda item: item[0]):
-        if agents and {(name, 0, False), (name, 0, True)} <= found.keys():
-            here = found[name, 0, False], found[name, 0, True]
-            where = f"{agents} in processes of their own, over one here"
-            share = paired(f"{name}: a step of an environment, {where}", *here, _per_environment(row, agents))
-            listed.append(share.gain)
-            if agents < FEWEST_AGENTS:
-                continue
-            shares.append(share)
-            calls.append(paired(f"{name}: a call that steps {where}", *here, row))
-            listed.append(calls[-1].gain)
-    if not listed:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS_STEPS)
-    if not shares:
-        said = f"The paper steps at least {FEWEST_AGENTS} environments together."
-        return Finding(Outcome.NOT_RUN, tuple(listed), said, needs=NEEDS_STEPS)
-    (published,) = from_text("PPO.subproc_step_slowdown")
-    stated = published.value
-    said = (
-        f"Reproduced: within a factor of {NEAR:g} of {stated:g}; in kind: at least {IN_KIND * stated:g} times as long, "
-        "everywhere. Gymnasium's AsyncVectorEnv stands in for OpenAI Baselines' SubprocVecEnv, and the step in one's "
-        "own process for Spinning Up's: neither installs on Python 3.11. The paper says neither how many environments "
-        "shared a core nor whether a step is the call that steps all of them, or its share for one: the outcome is "
-        f"what both give. A single environment is listed alone: the paper steps {FEWEST_AGENTS} and more."
-    )
-    outcome = both_outcomes(factor_outcome(calls, stated), factor_outcome(shares, stated))
-    return Finding(outcome, tuple(listed), said)
+
+    key, place, position = "PPO-5.3.1-environment", "5.3.1", 9
+    statement = "An environment step of Baselines takes about 8 times as long as one of Spinning Up"
+    published = from_text("PPO.subproc_step_slowdown")
+    needs = NEEDS_STEPS
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        """Return the cell (a piece of the plan) that times environment steps.
+
+        The quick tier has none, because it would take too long.
+        """
+        if tier.name not in TIERS:
+            return []
+        budget_s = TIERS[tier.name]
+        return [claim_cell(EXPERIMENT, len(WORKLOADS) * budget_s, partial(measured, budget_s))]
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        found: dict[tuple[str, int, bool], Any] = {}
+        for row in rows_of(frame, EXPERIMENT, "time_per_call"):
+            found[row.workload, int(detail(row, "agents")), bool(detail(row, "null"))] = row
+        listed, calls, shares = [], [], []
+        for (name, agents, _), row in sorted(found.items(), key=lambda item: item[0]):
+            if agents and {(name, 0, False), (name, 0, True)} <= found.keys():
+                here = found[name, 0, False], found[name, 0, True]
+                where = f"{agents} in processes of their own, over one here"
+                share = paired(
+                    f"{name}: a step of an environment, {where}", *here, _per_environment(row, agents)
+                )
+                listed.append(share.gain)
+                if agents < FEWEST_AGENTS:
+                    continue
+                shares.append(share)
+                calls.append(paired(f"{name}: a call that steps {where}", *here, row))
+                listed.append(calls[-1].gain)
+        if not listed:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS_STEPS)
+        if not shares:
+            said = f"The paper steps at least {FEWEST_AGENTS} environments together."
+            return Finding(Outcome.NOT_RUN, tuple(listed), said, needs=NEEDS_STEPS)
+        (published,) = from_text("PPO.subproc_step_slowdown")
+        stated = published.value
+        said = (
+            f"Reproduced: within a factor of {NEAR:g} of {stated:g}; in kind: at least {IN_KIND * stated:g} times as "
+            "long, everywhere. Gymnasium's AsyncVectorEnv stands in for OpenAI Baselines' SubprocVecEnv, and the step "
+            "in one's own process for Spinning Up's: neither installs on Python 3.11. The paper says neither how many "
+            "environments shared a core nor whether a step is the call that steps all of them, or its share for one: "
+            f"the outcome is what both give. A single environment is listed alone: the paper steps {FEWEST_AGENTS} and "
+            "more."
+        )
+        outcome = both_outcomes(factor_outcome(calls, stated), factor_outcome(shares, stated))
+        return Finding(outcome, tuple(listed), said)

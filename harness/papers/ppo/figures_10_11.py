@@ -11,9 +11,12 @@ import pandas as pd
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping.predict import slow_link
 from placerl.harness.papers import charts
-from placerl.harness.papers.base import Draw, Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
+from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.clocks import at_both_clocks
 from placerl.harness.papers.number import Number
+from placerl.harness.papers.ppo import table_2, table_2_iterations
 from placerl.harness.papers.ppo.judged_iterations import (
     PARTS,
     Gains,
@@ -41,6 +44,7 @@ from placerl.harness.papers.ppo.table_2 import (
     outcome_of_bounds,
     upper_end,
 )
+from placerl.harness.store.cell import Cell
 from placerl.primitives.fpga.cycles.ppo import PpoIteration
 
 if TYPE_CHECKING:
@@ -83,39 +87,6 @@ def _slowdowns(benchmark: str, items: dict[PpoIteration, Found]) -> list[tuple[N
     return made
 
 
-def mujoco_times(frame: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 10: on MuJoCo, training and inferences are faster on the accelerator than on the CPU.
-
-    Small mini-batches also have to slow down training less on the accelerator.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    ours: list[Number] = []
-    timed: list[Found] = []
-    refuted: list[bool] = []
-    for benchmark in MUJOCO:
-        items = found(frame, benchmark)
-        timed += items.values()
-        for gain in (each for part in _speed_ups(frame, benchmark, CPU, "CPU") for each in part):
-            ours.append(gain)
-            refuted.append(upper_end(gain) < 1)
-        for here, there in _slowdowns(benchmark, items):
-            ours += [here, there]
-            # What is left out takes no less time with small mini-batches, but may hide how much longer products
-            # take.
-            refuted.append(upper_end(here) < min(1, there.value))
-    if not ours:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS)
-    explanation = (
-        f"Of {len(refuted)} statements, that the accelerator is faster at training and at inferences and loses less "
-        f"by small mini-batches than the CPU, {sum(refuted)} are refuted. {BOUNDS} The figure's own factors are lost, "
-        f"and its bars of a GPU need one. {cores_used_in_words(timed)}"
-    )
-    bounds = Finding(outcome_of_bounds(refuted), tuple(ours), explanation)
-    return judged(bounds, _parts_in_virtual_time(frame))
-
-
 def _parts_in_virtual_time(frame: pd.DataFrame) -> Gains:
     """Return the gains of training and of inferences in virtual time, with transfers, objective and Adam.
 
@@ -143,46 +114,6 @@ def _parts_in_virtual_time(frame: pd.DataFrame) -> Gains:
             )
             pairs.append(gain_over(name, trained[small], trained[large]))
     return bands(gains, pairs)
-
-
-def pong_times(frame: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 11: on Pong the accelerator trains slightly slower than a GPU and infers faster.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    cpu = [gain for part in _speed_ups(frame, "Pong", CPU, "CPU") for gain in part]
-    training, inference = _speed_ups(frame, "Pong", GPU, "GPU")
-    if not cpu:
-        return Finding(Outcome.NOT_RUN, needs=f"{NEEDS}; {NEEDS_CUDA}")
-    if not training:
-        said = "Compared with the CPU only; the statement is about a GPU."
-        return Finding(Outcome.NOT_RUN, tuple(cpu), said, needs=NEEDS_CUDA)
-    items = found(frame, "Pong", GPU)
-    over = [gain_at_most("Pong", *item, "CPU and GPU") for item in items.items()]
-    refuted = [upper_end(gain) < 1 / SLIGHTLY for gain in training]
-    refuted += [upper_end(gain) < 1 for gain in (*inference, *over)]
-    said = (
-        f"Of {len(refuted)} statements {sum(refuted)} are refuted: training that takes over {SLIGHTLY:g} times as long "
-        f"as a GPU's is not slightly slower, and the rest must not be slower. {BOUNDS} "
-        f"{cores_used_in_words(items.values())}"
-    )
-    return Finding(outcome_of_bounds(refuted), (*training, *inference, *over, *cpu), said)
-
-
-def draw(*benchmarks: str) -> Draw:
-    """Return a function that draws the times of training and of inferences over the size of the mini-batch.
-
-    It draws iterations of PPO (collecting samples and training on them) that differ only in the mini-batch.
-
-    Args:
-        benchmarks: names of the benchmarks, such as "Hopper"; one panel each.
-    """
-
-    def drawn(frame: pd.DataFrame) -> "Figure | None":
-        return charts.chart(*(_panel(frame, benchmark) for benchmark in benchmarks))
-
-    return drawn
 
 
 def _panel(frame: pd.DataFrame, benchmark: str) -> Panel:
@@ -221,3 +152,81 @@ def _most_alike(items: dict[PpoIteration, Found]) -> list[tuple[PpoIteration, Fo
         alike.setdefault(key, []).append((iteration, item))
     most = max(alike.values(), key=len, default=[])
     return sorted(most, key=lambda pair: pair[0].minibatch)
+
+
+class MujocoTimes(table_2.OfRobots):
+    """Checks PPO Fig. 10: on MuJoCo, training and inferences are faster on the accelerator than on the CPU.
+
+    Small mini-batches also have to slow down training less on the accelerator.
+    """
+
+    key, place, position = "PPO-F10", "5.3.1, Fig. 10", 11
+    statement = (
+        "MuJoCo trains and infers faster on the FPGA, whose training slows down less with small mini-batches"
+    )
+    needs = table_2.NEEDS
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        ours: list[Number] = []
+        timed: list[Found] = []
+        refuted: list[bool] = []
+        for benchmark in MUJOCO:
+            items = found(frame, benchmark)
+            timed += items.values()
+            for gain in (each for part in _speed_ups(frame, benchmark, CPU, "CPU") for each in part):
+                ours.append(gain)
+                refuted.append(upper_end(gain) < 1)
+            for here, there in _slowdowns(benchmark, items):
+                ours += [here, there]
+                # What is left out takes no less time with small mini-batches, but may hide how much longer products
+                # take.
+                refuted.append(upper_end(here) < min(1, there.value))
+        if not ours:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS)
+        explanation = (
+            f"Of {len(refuted)} statements, that the accelerator is faster at training and at inferences and loses "
+            f"less by small mini-batches than the CPU, {sum(refuted)} are refuted. {BOUNDS} The figure's own factors "
+            f"are lost, and its bars of a GPU need one. {cores_used_in_words(timed)}"
+        )
+        bounds = Finding(outcome_of_bounds(refuted), tuple(ours), explanation)
+        return judged(bounds, _parts_in_virtual_time(frame))
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        return charts.chart(*(_panel(frame, benchmark) for benchmark in MUJOCO))
+
+
+class PongTimes(Claim):
+    """Checks PPO Fig. 11: on Pong the accelerator trains slightly slower than a GPU and infers faster."""
+
+    key, place, position = "PPO-F11", "5.3.1, Fig. 11", 12
+    statement = (
+        "Pong trains slightly slower on the FPGA than on the GPU and infers faster, for more inferences a "
+        "second"
+    )
+    needs = f"{table_2.NEEDS}; {table_2.NEEDS_CUDA}"
+    assumptions = (at_both_clocks,)
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        return table_2_iterations.cells(tier, "Pong")
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        cpu = [gain for part in _speed_ups(frame, "Pong", CPU, "CPU") for gain in part]
+        training, inference = _speed_ups(frame, "Pong", GPU, "GPU")
+        if not cpu:
+            return Finding(Outcome.NOT_RUN, needs=f"{NEEDS}; {NEEDS_CUDA}")
+        if not training:
+            said = "Compared with the CPU only; the statement is about a GPU."
+            return Finding(Outcome.NOT_RUN, tuple(cpu), said, needs=NEEDS_CUDA)
+        items = found(frame, "Pong", GPU)
+        over = [gain_at_most("Pong", *item, "CPU and GPU") for item in items.items()]
+        refuted = [upper_end(gain) < 1 / SLIGHTLY for gain in training]
+        refuted += [upper_end(gain) < 1 for gain in (*inference, *over)]
+        said = (
+            f"Of {len(refuted)} statements {sum(refuted)} are refuted: training that takes over {SLIGHTLY:g} times as "
+            f"long as a GPU's is not slightly slower, and the rest must not be slower. {BOUNDS} "
+            f"{cores_used_in_words(items.values())}"
+        )
+        return Finding(outcome_of_bounds(refuted), (*training, *inference, *over, *cpu), said)
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        return charts.chart(_panel(frame, "Pong"))

@@ -14,11 +14,13 @@ import pandas as pd
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Experiment
 from placerl.harness.papers import charts, gains_rule
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
+from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.charts import Panel
 from placerl.harness.papers.evidence import detail, last_attempts, rows_of
 from placerl.harness.papers.number import Number, bounded_speedup, from_text
 from placerl.harness.papers.ppo import cycle_models as modelled
+from placerl.harness.papers.ppo import figures_12_15_cycles
 from placerl.harness.papers.ppo.figures_12_15_cycles import (
     AT_ONCE,
     BALANCING,
@@ -30,6 +32,7 @@ from placerl.harness.papers.ppo.figures_12_15_cycles import (
     SPINNING_UP,
     UPDATES_AN_EPOCH,
 )
+from placerl.harness.store.cell import Cell
 from placerl.primitives.fpga.gemm.plan import blocks
 
 if TYPE_CHECKING:
@@ -105,67 +108,6 @@ SHORT_PASSES = (
 )
 
 
-def dataflow_mujoco(frame: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 12: the best dataflow's gain over NS on MuJoCo grows as agents become fewer.
-
-    A dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    rows = _rows(frame, DATAFLOWS_MUJOCO)
-    if not rows:
-        return modelled.dataflow_mujoco(frame)
-    found = [_dataflows(rows, benchmark, 16) for benchmark in ("Hopper", "Humanoid")]
-    numbers = tuple(number for numbers, _, _ in found for number in numbers)
-    if all(grows and least >= 0 for _, grows, least in found):
-        return Finding(Outcome.IN_KIND, numbers, f"{SHORT_PASSES} {modelled.NO_CLOCK}")
-    said = f"The gain does not grow, or the choice is slower than NS. {modelled.NO_CLOCK}"
-    return Finding(Outcome.NOT_REPRODUCED, numbers, said)
-
-
-def dataflow_pong(frame: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 13: on Pong the best dataflow's gain over NS grows as agents become fewer.
-
-    The arrays have 32 x 32 and 38 x 38 elements. The side 38 divides no layer, and its mean gain has to be larger. A
-    dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    rows = _rows(frame, DATAFLOWS_PONG)
-    if not rows:
-        return modelled.dataflow_pong(frame)
-    found = {side: _dataflows(rows, "Pong", side) for side in (32, 38)}
-    numbers = [number for numbers, _, _ in found.values() for number in numbers]
-    means = {}
-    for side in found:
-        of_agents = _inferences(rows, "Pong", side, AT_ONCE)
-        means[side] = sum(map(_gain, of_agents.values())) / len(of_agents)
-        title = f"Pong, P = {side}, {AT_ONCE}: mean gain over {min(of_agents)} to {max(of_agents)} agents"
-        numbers.append(_number(title, means[side], list(of_agents.values())))
-    holds = found[32][1] and all(least >= 0 for _, _, least in found.values())
-    if holds and means[38] > means[32]:
-        words = f"{SHORT_PASSES} On average over N an array of 38 x 38 gains more than one of 32 x 32."
-        return Finding(Outcome.IN_KIND, tuple(numbers), f"{words} {modelled.NO_CLOCK}")
-    words = f"Gains grow: {found[32][1]}; mean gain at 38 x 38 {means[38]:.1f}%, at 32 x 32 {means[32]:.1f}%."
-    return Finding(Outcome.NOT_REPRODUCED, tuple(numbers), f"{words} {modelled.NO_CLOCK}")
-
-
-def blocked_layout(frame: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 14: the blocked layout of operands in memory raises throughput over the plain one.
-
-    Simulated cycles with both layouts are compared, each with its best dataflow.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    rows = {detail(row, "benchmark"): row for row in _rows(frame, LAYOUTS)}
-    if len(rows) < len(LAYOUT_CASES):
-        return modelled.blocked_layout(frame)
-    return modelled.at_both_clocks(lambda clock_mhz: _blocked_layout(rows, clock_mhz))
-
-
 def _blocked_layout(rows: Mapping[str, Any], clock_mhz: float | None) -> Finding:
     numbers: list[Number] = []
     gains: list[Number] = []
@@ -193,23 +135,6 @@ def _blocked_layout(rows: Mapping[str, Any], clock_mhz: float | None) -> Finding
     )
     published = [(n.value, n.value) for n in from_text(*modelled.LAYOUT_GAINS)]
     return Finding(gains_rule.judged(gains, published), tuple(numbers), explanation)
-
-
-def balancing(frame: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 15: load balancing between two compute units raises throughput.
-
-    The paper does not say after which epoch the policy stops training, so the gains of all possible epochs form a
-    range.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    rows: dict[str, list[Any]] = {benchmark: [] for benchmark in modelled.BALANCE_GAINS}
-    for row in _rows(frame, BALANCING):
-        rows[detail(row, "benchmark")].append(row)
-    if not all(rows.values()):
-        return modelled.balancing(frame)
-    return modelled.at_both_clocks(lambda clock_mhz: _balancing(rows, clock_mhz))
 
 
 def _balancing(rows: Mapping[str, list[Any]], clock_mhz: float | None) -> Finding:
@@ -246,31 +171,6 @@ def _balancing(rows: Mapping[str, list[Any]], clock_mhz: float | None) -> Findin
     return Finding(gains_rule.judged(ranges, published), tuple(numbers), explanation)
 
 
-def draw_dataflows(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the gain in inferences of the best dataflow over NS, over the number of agents (Fig. 12: MuJoCo).
-
-    A dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    rows = _rows(frame, DATAFLOWS_MUJOCO)
-    return charts.chart(*(_gain_panel(rows, benchmark, 16) for benchmark in ("Hopper", "Humanoid")))
-
-
-def draw_dataflows_pong(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the gain of the best dataflow over NS for Pong on two arrays, over the number of agents (Fig. 13).
-
-    The sizes of the hidden layers are multiples of the first array's side, 32, and not of the second's, 38. A
-    dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    rows = _rows(frame, DATAFLOWS_PONG)
-    return charts.chart(*(_gain_panel(rows, "Pong", side) for side in (32, 38)))
-
-
 def _gain_panel(rows: list[Any], benchmark: str, side: int) -> Panel:
     lines = []
     for core in CORES:
@@ -281,46 +181,144 @@ def _gain_panel(rows: list[Any], benchmark: str, side: int) -> Panel:
     return Panel("agents N", "gain over NS (%)", lines, title, log_x=True)
 
 
-def draw_layouts(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the gain of the blocked layout of operands in memory by benchmark, with the published gains (PPO Fig. 14).
+class _OfAccelerator(Claim):
+    """What the claims on the accelerator alone share."""
 
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        return figures_12_15_cycles.cells(tier, self.key)
+
+
+class DataflowGainsMujoco(_OfAccelerator):
+    """Checks PPO Fig. 12: the best dataflow's gain over NS on MuJoCo grows as agents become fewer.
+
+    A dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
     """
-    rows = {detail(row, "benchmark"): row for row in _rows(frame, LAYOUTS)}
-    made = {
-        benchmark: 100 * (sum(cycles["plain"].values()) / sum(cycles["blocked"].values()) - 1)
-        for benchmark, row in rows.items()
-        if (cycles := detail(row, "cycles"))
-    }
-    published = from_text(*modelled.LAYOUT_GAINS)
-    names = [benchmark for benchmark, _, _ in LAYOUT_CASES]
-    ours = [(name, _number(name, made[name], [rows[name]])) for name in names if name in made]
-    lines = [
-        charts.line("BW and WU alone", ours),
-        charts.line("throughput", list(zip(names, published, strict=True))),
-    ]
-    return charts.chart(Panel("benchmark", "gain of the blocked layout (%)", lines))
+
+    key, place, position = "PPO-F12", "5.3.2, Fig. 12", 13
+    statement = "Choosing the dataflow gains most when the batch is smaller than the array: MuJoCo"
+    published = from_text("PPO.systolic_mujoco")
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        rows = _rows(frame, DATAFLOWS_MUJOCO)
+        if not rows:
+            return modelled.dataflow_mujoco(frame)
+        found = [_dataflows(rows, benchmark, 16) for benchmark in ("Hopper", "Humanoid")]
+        numbers = tuple(number for numbers, _, _ in found for number in numbers)
+        if all(grows and least >= 0 for _, grows, least in found):
+            return Finding(Outcome.IN_KIND, numbers, f"{SHORT_PASSES} {modelled.NO_CLOCK}")
+        said = f"The gain does not grow, or the choice is slower than NS. {modelled.NO_CLOCK}"
+        return Finding(Outcome.NOT_REPRODUCED, numbers, said)
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        rows = _rows(frame, DATAFLOWS_MUJOCO)
+        return charts.chart(*(_gain_panel(rows, benchmark, 16) for benchmark in ("Hopper", "Humanoid")))
 
 
-def draw_balancing(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the gain of load balancing between two compute units by benchmark, with the published gains (PPO Fig. 15).
+class DataflowGainsPong(_OfAccelerator):
+    """Checks PPO Fig. 13: on Pong the best dataflow's gain over NS grows as agents become fewer.
 
-    There is one series for each epoch after which the policy may stop training.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    The arrays have 32 x 32 and 38 x 38 elements. The side 38 divides no layer, and its mean gain has to be larger. A
+    dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
     """
-    lines: dict[str, list[tuple[str, Number]]] = {}
-    for benchmark in modelled.BALANCE_GAINS:
+
+    key, place, position = "PPO-F13", "5.3.2, Fig. 13", 14
+    statement = "The same for Pong, and more where the array divides no layer"
+    published = from_text("PPO.systolic_atari", "PPO.systolic_odd")
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        rows = _rows(frame, DATAFLOWS_PONG)
+        if not rows:
+            return modelled.dataflow_pong(frame)
+        found = {side: _dataflows(rows, "Pong", side) for side in (32, 38)}
+        numbers = [number for numbers, _, _ in found.values() for number in numbers]
+        means = {}
+        for side in found:
+            of_agents = _inferences(rows, "Pong", side, AT_ONCE)
+            means[side] = sum(map(_gain, of_agents.values())) / len(of_agents)
+            title = f"Pong, P = {side}, {AT_ONCE}: mean gain over {min(of_agents)} to {max(of_agents)} agents"
+            numbers.append(_number(title, means[side], list(of_agents.values())))
+        holds = found[32][1] and all(least >= 0 for _, _, least in found.values())
+        if holds and means[38] > means[32]:
+            words = f"{SHORT_PASSES} On average over N an array of 38 x 38 gains more than one of 32 x 32."
+            return Finding(Outcome.IN_KIND, tuple(numbers), f"{words} {modelled.NO_CLOCK}")
+        words = (
+            f"Gains grow: {found[32][1]}; mean gain at 38 x 38 {means[38]:.1f}%, at 32 x 32 {means[32]:.1f}%."
+        )
+        return Finding(Outcome.NOT_REPRODUCED, tuple(numbers), f"{words} {modelled.NO_CLOCK}")
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        rows = _rows(frame, DATAFLOWS_PONG)
+        return charts.chart(*(_gain_panel(rows, "Pong", side) for side in (32, 38)))
+
+
+class BlockedLayoutGains(_OfAccelerator):
+    """Checks PPO Fig. 14: the blocked layout of operands in memory raises throughput over the plain one.
+
+    Simulated cycles with both layouts are compared, each with its best dataflow.
+    """
+
+    key, place, position = "PPO-F14", "5.3.3, Fig. 14", 15
+    statement = "The blocked layout raises throughput"
+    published = from_text("PPO.layout_gain_hopper", "PPO.layout_gain_humanoid", "PPO.layout_gain_pong")
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        rows = {detail(row, "benchmark"): row for row in _rows(frame, LAYOUTS)}
+        if len(rows) < len(LAYOUT_CASES):
+            return modelled.blocked_layout(frame)
+        return modelled.at_both_clocks(lambda clock_mhz: _blocked_layout(rows, clock_mhz))
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        rows = {detail(row, "benchmark"): row for row in _rows(frame, LAYOUTS)}
+        made = {
+            benchmark: 100 * (sum(cycles["plain"].values()) / sum(cycles["blocked"].values()) - 1)
+            for benchmark, row in rows.items()
+            if (cycles := detail(row, "cycles"))
+        }
+        published = from_text(*modelled.LAYOUT_GAINS)
+        names = [benchmark for benchmark, _, _ in LAYOUT_CASES]
+        ours = [(name, _number(name, made[name], [rows[name]])) for name in names if name in made]
+        lines = [
+            charts.line("BW and WU alone", ours),
+            charts.line("throughput", list(zip(names, published, strict=True))),
+        ]
+        return charts.chart(Panel("benchmark", "gain of the blocked layout (%)", lines))
+
+
+class BalancingGains(_OfAccelerator):
+    """Checks PPO Fig. 15: load balancing between two compute units raises throughput.
+
+    The paper does not say after which epoch the policy stops training, so the gains of all possible epochs form a
+    range.
+    """
+
+    key, place, position = "PPO-F15", "5.3.4, Fig. 15", 16
+    statement = "Load balancing raises throughput in the first iterations"
+    published = from_text(
+        "PPO.balance_gain_hopper_high",
+        "PPO.balance_gain_hopper_low",
+        "PPO.balance_gain_humanoid_high",
+        "PPO.balance_gain_humanoid_low",
+    )
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        rows: dict[str, list[Any]] = {benchmark: [] for benchmark in modelled.BALANCE_GAINS}
         for row in _rows(frame, BALANCING):
-            if detail(row, "benchmark") == benchmark:
-                cycles, epochs = detail(row, "cycles"), int(detail(row, "policy_epochs"))
-                gain = 100 * (cycles["alone"] / cycles["balanced"] - 1)
-                label = f"training alone, policy stops after epoch {epochs}"
-                lines.setdefault(label, []).append((benchmark, _number(label, gain, [row])))
-    for index, word in enumerate(("least", "most")):
-        some = [(name, from_text(keys[index])[0]) for name, keys in modelled.BALANCE_GAINS.items()]
-        lines[f"throughput, {word}"] = some
-    made = [charts.line(label, points) for label, points in lines.items()]
-    return charts.chart(Panel("benchmark", "gain of load balancing (%)", made))
+            rows[detail(row, "benchmark")].append(row)
+        if not all(rows.values()):
+            return modelled.balancing(frame)
+        return modelled.at_both_clocks(lambda clock_mhz: _balancing(rows, clock_mhz))
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        lines: dict[str, list[tuple[str, Number]]] = {}
+        for benchmark in modelled.BALANCE_GAINS:
+            for row in _rows(frame, BALANCING):
+                if detail(row, "benchmark") == benchmark:
+                    cycles, epochs = detail(row, "cycles"), int(detail(row, "policy_epochs"))
+                    gain = 100 * (cycles["alone"] / cycles["balanced"] - 1)
+                    label = f"training alone, policy stops after epoch {epochs}"
+                    lines.setdefault(label, []).append((benchmark, _number(label, gain, [row])))
+        for index, word in enumerate(("least", "most")):
+            some = [(name, from_text(keys[index])[0]) for name, keys in modelled.BALANCE_GAINS.items()]
+            lines[f"throughput, {word}"] = some
+        made = [charts.line(label, points) for label, points in lines.items()]
+        return charts.chart(Panel("benchmark", "gain of load balancing (%)", made))

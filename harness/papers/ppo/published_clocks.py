@@ -1,6 +1,8 @@
 """Reads the clock frequencies of PPO's designs, as given in the paper (PPO 5.2)."""
 
 from placerl.harness.papers import published
+from placerl.harness.papers.base import Claim
+from placerl.harness.papers.number import from_text
 
 KEYS = {"Hopper": "PPO.clock_mujoco", "Humanoid": "PPO.clock_mujoco", "Pong": "PPO.clock_atari"}
 """Key of each benchmark's clock in `results/papers/text.csv`."""
@@ -13,3 +15,10 @@ def published_clock_mhz(benchmark: str) -> int:
         benchmark: "Hopper", "Humanoid" or "Pong".
     """
     return int(published.quantity(KEYS[benchmark]).value)
+
+
+class ClocksOfPlacedDesigns(Claim):
+    key, place, position = "PPO-5.2-clock", "5.2", 7
+    statement = "Clocks of the placed designs"
+    published = from_text("PPO.clock_mujoco", "PPO.clock_atari")
+    needs = "placement on an Alveo U200 (Vivado)"

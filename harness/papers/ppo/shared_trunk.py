@@ -21,7 +21,7 @@ from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.protocol import Case, Protocol, measure
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.evidence import detail, paired, rows_of
 from placerl.harness.papers.number import from_text
@@ -164,48 +164,48 @@ def measured(
     return rows
 
 
-def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that times shared and separate networks.
-
-    The quick tier has none, because it has no time for it.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
-    if tier.name not in TIERS:
-        return []
-    names, budget_s = TIERS[tier.name]
-    return [claim_cell(EXPERIMENT, len(names) * budget_s, partial(measured, names, ENDS, budget_s))]
-
-
-def shared_networks_train_faster(frame: pd.DataFrame) -> Finding:
-    """Check PPO 5.3.1: networks that share their layers train about twice as fast as separate ones.
+class SharedNetworksTrainFaster(Claim):
+    """Checks PPO 5.3.1: networks that share their layers train about twice as fast as separate ones.
 
     The check compares the times of a gradient step.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    found: dict[tuple[str, int], dict[tuple[bool, bool], Any]] = {}
-    for row in rows_of(frame, EXPERIMENT, "time_per_call"):
-        sides = found.setdefault((row.workload, int(row.batch_size)), {})
-        sides[bool(detail(row, "shared")), bool(detail(row, "null"))] = row
-    times = [
-        paired(
-            f"{name}, mini-batch {size}: a gradient step of separate networks over one of shared layers",
-            sides[True, False],
-            sides[True, True],
-            sides[False, False],
+
+    key, place, position = "PPO-5.3.1-shared", "5.3.1", 8
+    statement = "Networks that share their layers train about twice as fast"
+    published = from_text("PPO.shared_network_gain")
+    needs = NEEDS_NETWORKS
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        """Return the cell (a piece of the plan) that times shared and separate networks.
+
+        The quick tier has none, because it has no time for it.
+        """
+        if tier.name not in TIERS:
+            return []
+        names, budget_s = TIERS[tier.name]
+        return [claim_cell(EXPERIMENT, len(names) * budget_s, partial(measured, names, ENDS, budget_s))]
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        found: dict[tuple[str, int], dict[tuple[bool, bool], Any]] = {}
+        for row in rows_of(frame, EXPERIMENT, "time_per_call"):
+            sides = found.setdefault((row.workload, int(row.batch_size)), {})
+            sides[bool(detail(row, "shared")), bool(detail(row, "null"))] = row
+        times = [
+            paired(
+                f"{name}, mini-batch {size}: a gradient step of separate networks over one of shared layers",
+                sides[True, False],
+                sides[True, True],
+                sides[False, False],
+            )
+            for (name, size), sides in sorted(found.items())
+            if len(sides) == 3
+        ]
+        if not times:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS_NETWORKS)
+        (published,) = from_text("PPO.shared_network_gain")
+        stated = published.value
+        said = (
+            f"Reproduced: within a factor of {NEAR:g} of {stated:g} everywhere; in kind: shared layers are faster "
+            "everywhere. Both train on the native learner, where the paper compares two libraries."
         )
-        for (name, size), sides in sorted(found.items())
-        if len(sides) == 3
-    ]
-    if not times:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS_NETWORKS)
-    (published,) = from_text("PPO.shared_network_gain")
-    stated = published.value
-    said = (
-        f"Reproduced: within a factor of {NEAR:g} of {stated:g} everywhere; in kind: shared layers are faster "
-        "everywhere. Both train on the native learner, where the paper compares two libraries."
-    )
-    return Finding(factor_outcome(times, stated), tuple(each.gain for each in times), said)
+        return Finding(factor_outcome(times, stated), tuple(each.gain for each in times), said)

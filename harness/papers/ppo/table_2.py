@@ -20,10 +20,13 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.predict import slow_link
 from placerl.harness.measure import statistics
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
+from placerl.harness.papers.cells import TierLimits
+from placerl.harness.papers.clocks import at_both_clocks
 from placerl.harness.papers.comparisons import gains
 from placerl.harness.papers.evidence import detail, records, select
-from placerl.harness.papers.number import Number, checked_baseline, from_cell, ratio
+from placerl.harness.papers.number import Number, checked_baseline, from_cell, from_text, ratio
+from placerl.harness.papers.ppo import table_2_iterations, virtual_iterations
 from placerl.harness.papers.ppo.judged_iterations import (
     Gains,
     Joined,
@@ -35,6 +38,7 @@ from placerl.harness.papers.ppo.judged_iterations import (
     judged,
 )
 from placerl.harness.papers.ppo.table_2_iterations import BENCHMARKS, CYCLES, EXPERIMENT, TIME, table_columns
+from placerl.harness.store.cell import Cell
 from placerl.primitives.fpga.cycles.ppo import PpoIteration
 
 MUJOCO = ("Hopper", "Humanoid")
@@ -254,47 +258,6 @@ def _gain_of_small(few: Found, many: Found) -> float:
     return upper_end(of_samples("", samples, "ratio", few, Provenance.SIMULATED))
 
 
-def over_cpu(frame: pd.DataFrame) -> Finding:
-    """Check PPO Table 2: the accelerator is faster than the CPU alone, and most so with small mini-batches.
-
-    The accelerator's gains are upper bounds, which can refute the statement but not show it.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    ours: list[Number] = []
-    timed: list[Found] = []
-    lower, refuted, shares = [], [], []
-    for benchmark in MUJOCO:
-        items, published = found(frame, benchmark), published_gains(benchmark, "MNT")
-        gains_here = {
-            iteration: gain_at_most(benchmark, iteration, item, "CPU") for iteration, item in items.items()
-        }
-        for iteration, gain in gains_here.items():
-            lower.append(_below(gain, iteration, published))
-            refuted.append(upper_end(gain) < 1)
-        refuted += [
-            _gain_of_small(items[small], items[large]) < 1 for small, large in ends_of_minibatches(items)
-        ]
-        ours += gains_here.values()
-        timed += items.values()
-        shares += [np.median(1 - item.host_s / item.wall_s) for item in items.values()]
-    if not ours:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS)
-    host = 1 - max(shares)
-    at_most = f": one that takes no time at all would gain at most {1 / host:.2f}x" if host > 0 else ""
-    explanation = (
-        f"Of {len(refuted)} statements about direction and order {sum(refuted)} are refuted; {sum(lower)} of "
-        f"{len(lower)} upper bounds are below every gain that PPO publishes for their iteration; only all of them "
-        "together would refute the published gains. The published CPUs run TensorFlow under OpenAI Baselines or "
-        "Spinning Up, which no longer install; here it is this project's own learner. Inferences, preparing samples "
-        "and training, all that the accelerator can save, "
-        f"are {min(shares):.0%} to {max(shares):.0%} of the iterations{at_most}. {BOUNDS} {cores_used_in_words(timed)}"
-    )
-    bounds = Finding(outcome_of_bounds(refuted, lower), tuple(ours), explanation)
-    return judged(bounds, gains_in_virtual_time(frame))
-
-
 def joined_of(frame: pd.DataFrame, benchmark: str) -> dict[PpoIteration, tuple[Found, Joined]]:
     """Return the iterations that were timed on the CPU and run in virtual time, at the clock of the counted cycles.
 
@@ -335,45 +298,6 @@ def gains_in_virtual_time(frame: pd.DataFrame) -> Gains:
     return bands(made, pairs)
 
 
-def platforms(frame: pd.DataFrame) -> Finding:
-    """Check PPO Table 2, MuJoCo: CPU and accelerator have more inferences per second than CPU and GPU.
-
-    The finding also lists the inferences per second of every platform.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    ours: list[Number] = []
-    over_gpu: list[Number] = []
-    lower: list[bool] = []
-    timed: list[Found] = []
-    for benchmark in MUJOCO:
-        published = published_gains(benchmark, "MNT", "CPU-GPU")
-        for iteration, item in found(frame, benchmark).items():
-            timed.append(item)
-            ours += _rates(benchmark, iteration, item, "CPU")
-        for iteration, item in found(frame, benchmark, GPU).items():
-            timed.append(item)
-            ours.append(_rates(benchmark, iteration, item, "CPU and GPU")[0])
-            over_gpu.append(gain_at_most(benchmark, iteration, item, "CPU and GPU"))
-            lower.append(_below(over_gpu[-1], iteration, published))
-    mine = frame[frame["workload"].isin([BENCHMARKS[benchmark] for benchmark in MUJOCO])]
-    stand_ins = [gain.ratio for gain in gains(mine, "sb3")]
-    explanation = (
-        "Stable-Baselines3's PPO stands in for OpenAI Baselines and Spinning Up."
-        if stand_ins
-        else "Stable-Baselines3's PPO, which stands in for OpenAI Baselines and Spinning Up, was not run beside it "
-        "(`placerl compare hopper-ppo --baselines sb3`)."
-    )
-    if not ours:
-        return Finding(Outcome.NOT_RUN, tuple(stand_ins), explanation, needs=f"{NEEDS}; {NEEDS_CUDA}")
-    explanation = f"{explanation} {BOUNDS} {cores_used_in_words(timed)}"
-    if not over_gpu:
-        return Finding(Outcome.NOT_RUN, (*ours, *stand_ins), explanation, needs=NEEDS_CUDA)
-    outcome = outcome_of_bounds([upper_end(gain) < 1 for gain in over_gpu], lower)
-    return Finding(outcome, (*ours, *over_gpu, *stand_ins), explanation)
-
-
 def ends_of_minibatches(items: dict[PpoIteration, Found]) -> list[tuple[PpoIteration, PpoIteration]]:
     """Return pairs of iterations that differ only in the mini-batch: the smallest mini-batch and the largest one.
 
@@ -385,3 +309,109 @@ def ends_of_minibatches(items: dict[PpoIteration, Found]) -> list[tuple[PpoItera
         alike.setdefault((iteration.agents, iteration.steps, iteration.epochs), []).append(iteration)
     found = [sorted(some, key=lambda each: each.minibatch) for some in alike.values()]
     return [(some[0], some[-1]) for some in found if len(some) > 1]
+
+
+class OfRobots(Claim):
+    """What the claims on MuJoCo share: timed iterations, and those in virtual time."""
+
+    assumptions = (at_both_clocks,)
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        return [*table_2_iterations.cells(tier, *MUJOCO), *virtual_iterations.cells(tier)]
+
+
+class PlatformsCompared(OfRobots):
+    """Checks PPO Table 2, MuJoCo: CPU and accelerator have more inferences per second than CPU and GPU.
+
+    The finding also lists the inferences per second of every platform.
+    """
+
+    key, place, position = "PPO-T2", "5.3.1, Table 2", 3
+    statement = "Inferences per second of PPO on CPU, CPU-GPU and CPU-FPGA: MuJoCo"
+    published = from_text("PPO.robotics_speedup_low", "PPO.robotics_speedup_high")
+    needs = f"{NEEDS}; {NEEDS_CUDA}"
+    reads = (
+        "compare/hopper-ppo/sb3",
+        "compare/humanoid-ppo/sb3",
+    )
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        ours: list[Number] = []
+        over_gpu: list[Number] = []
+        lower: list[bool] = []
+        timed: list[Found] = []
+        for benchmark in MUJOCO:
+            published = published_gains(benchmark, "MNT", "CPU-GPU")
+            for iteration, item in found(frame, benchmark).items():
+                timed.append(item)
+                ours += _rates(benchmark, iteration, item, "CPU")
+            for iteration, item in found(frame, benchmark, GPU).items():
+                timed.append(item)
+                ours.append(_rates(benchmark, iteration, item, "CPU and GPU")[0])
+                over_gpu.append(gain_at_most(benchmark, iteration, item, "CPU and GPU"))
+                lower.append(_below(over_gpu[-1], iteration, published))
+        mine = frame[frame["workload"].isin([BENCHMARKS[benchmark] for benchmark in MUJOCO])]
+        stand_ins = [gain.ratio for gain in gains(mine, "sb3")]
+        explanation = (
+            "Stable-Baselines3's PPO stands in for OpenAI Baselines and Spinning Up."
+            if stand_ins
+            else "Stable-Baselines3's PPO, which stands in for OpenAI Baselines and Spinning Up, was not run beside it "
+            "(`placerl compare hopper-ppo --baselines sb3`)."
+        )
+        if not ours:
+            return Finding(Outcome.NOT_RUN, tuple(stand_ins), explanation, needs=f"{NEEDS}; {NEEDS_CUDA}")
+        explanation = f"{explanation} {BOUNDS} {cores_used_in_words(timed)}"
+        if not over_gpu:
+            return Finding(Outcome.NOT_RUN, (*ours, *stand_ins), explanation, needs=NEEDS_CUDA)
+        outcome = outcome_of_bounds([upper_end(gain) < 1 for gain in over_gpu], lower)
+        return Finding(outcome, (*ours, *over_gpu, *stand_ins), explanation)
+
+
+class GainsOverCpu(OfRobots):
+    """Checks PPO Table 2: the accelerator is faster than the CPU alone, and most so with small mini-batches.
+
+    The accelerator's gains are upper bounds, which can refute the statement but not show it.
+    """
+
+    key, place, position = "PPO-T2-CPU", "5.3.1, Table 2, rows C and C-F", 4
+    statement = (
+        "1.39 to 27.1 times as many inferences a second with the accelerator as on the CPU alone, most with the "
+        "smallest mini-batches"
+    )
+    published = tuple(number for benchmark in MUJOCO for _, number in published_gains(benchmark, "M"))
+    needs = NEEDS
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        ours: list[Number] = []
+        timed: list[Found] = []
+        lower, refuted, shares = [], [], []
+        for benchmark in MUJOCO:
+            items, published = found(frame, benchmark), published_gains(benchmark, "MNT")
+            gains_here = {
+                iteration: gain_at_most(benchmark, iteration, item, "CPU")
+                for iteration, item in items.items()
+            }
+            for iteration, gain in gains_here.items():
+                lower.append(_below(gain, iteration, published))
+                refuted.append(upper_end(gain) < 1)
+            refuted += [
+                _gain_of_small(items[small], items[large]) < 1 for small, large in ends_of_minibatches(items)
+            ]
+            ours += gains_here.values()
+            timed += items.values()
+            shares += [np.median(1 - item.host_s / item.wall_s) for item in items.values()]
+        if not ours:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS)
+        host = 1 - max(shares)
+        at_most = f": one that takes no time at all would gain at most {1 / host:.2f}x" if host > 0 else ""
+        explanation = (
+            f"Of {len(refuted)} statements about direction and order {sum(refuted)} are refuted; {sum(lower)} of "
+            f"{len(lower)} upper bounds are below every gain that PPO publishes for their iteration; only all of them "
+            "together would refute the published gains. The published CPUs run TensorFlow under OpenAI Baselines or "
+            "Spinning Up, which no longer install; here it is this project's own learner. Inferences, preparing "
+            "samples and training, all that the accelerator can save, "
+            f"are {min(shares):.0%} to {max(shares):.0%} of the iterations{at_most}. {BOUNDS} "
+            f"{cores_used_in_words(timed)}"
+        )
+        bounds = Finding(outcome_of_bounds(refuted, lower), tuple(ours), explanation)
+        return judged(bounds, gains_in_virtual_time(frame))

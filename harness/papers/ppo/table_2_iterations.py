@@ -288,16 +288,19 @@ def iterations_of(tier: TierLimits) -> dict[str, list[PpoIteration]]:
     return {"Hopper": [iteration for iteration in hopper if iteration.agents == fewest]}
 
 
-def cells(tier: TierLimits) -> list[Cell]:
+def cells(tier: TierLimits, *benchmarks: str) -> list[Cell]:
     """Return the cells (pieces of the plan) that time iterations of PPO or count their cycles.
 
     There is one per benchmark and device, the FPGA among them, and none in a tier that a command made itself.
 
     Args:
         tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
+        benchmarks: the benchmarks, such as "Hopper".
     """
     made: list[Cell] = []
     for benchmark, wanted in iterations_of(tier).items():
+        if benchmark not in benchmarks:
+            continue
         _, budget_s, build_s = TIERS[tier.name]
         key = f"{EXPERIMENT}/{benchmark.lower()}"
         for device in DEVICES if torch.cuda.is_available() else ("cpu",):

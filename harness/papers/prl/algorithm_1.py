@@ -31,9 +31,10 @@ from placerl.harness.mapping.assignments import CPU, Assignment
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.turns import Rounds, in_rounds
-from placerl.harness.papers.base import Finding, Outcome, by_a_model
+from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.evidence import detail, number, rows_of
+from placerl.harness.papers.number import from_text
 from placerl.harness.papers.prl.section_6_4 import FEWEST_CORES
 from placerl.harness.papers.slow_links import NOT_COUNTED
 from placerl.harness.runtime.reallocation import Allocation
@@ -56,24 +57,6 @@ ALL_ACT, HALF_TRAINS = "all act", "half trains"
 FIXED = (ALL_ACT, HALF_TRAINS)
 TIERS = {"full": {"hopper-ddpg": 1024}}
 """Batch size of each workload, by tier. PRL gains where the learner has large batches (6.4)."""
-
-
-def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cells (pieces of the plan) that time the trainings, one per workload and mapping; only in a full tier.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
-    return [
-        claim_cell(
-            f"{EXPERIMENT}/{name}/{mapping}",
-            tier.experiment_s,
-            partial(measure, workloads.load(name), Mapping.parse(mapping), size, tier.experiment_s),
-            Provenance.SIMULATED if mapping.startswith("fpga") else Provenance.MEASURED,
-        )
-        for name, size in TIERS.get(tier.name, {}).items()
-        for mapping in MAPPINGS
-    ]
 
 
 def measure(
@@ -170,42 +153,6 @@ def _training(name: str, item: Workload, mapping: Mapping, batch_size: int) -> T
     return made
 
 
-def gains(frame: pd.DataFrame) -> Finding:
-    """Check PRL 3.3.1, 6.4: re-allocation brings throughput over the allocation in which all threads act.
-
-    The fixed division in halves is shown, and not judged: the paper compares with none. Neither are trainings in real
-    time without a core for each thread, or whose OpenCL device is the CPU.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    rows = [row for row in rows_of(frame, EXPERIMENT, GAIN) if row.status == "ok"]
-    judged = [row for row in rows if detail(row, "fixed") == ALL_ACT and _counts(row)]
-    ours = tuple(
-        number(
-            row,
-            f"{row.workload}, batch size {int(row.batch_size)}, {row.device}: throughput with re-allocation over "
-            f"that where {_WORDS[str(detail(row, 'fixed'))]}",
-        )
-        for row in rows
-    )
-    if not judged:
-        return Finding(Outcome.NOT_RUN, ours, needs=NEEDS)
-    real = [row for row in judged if row.provenance == Provenance.MEASURED]
-    verdicts = [detail(row, "verdict") for row in real or judged]
-    faster, slower = verdicts.count("faster"), verdicts.count("slower")
-    kind = "measured" if real else "in virtual time"
-    said = f"Trainings {kind}: {len(verdicts)}; faster with re-allocation: {faster}; slower: {slower}. "
-    said += f"At the end {'; '.join(map(_reached, judged))}."
-    if not real:
-        said += f" {NOT_COUNTED}"
-        unknown = "The threads' cores are assumed, and the learner's device is simulated."
-        return by_a_model(faster == len(verdicts), ours, said, unknown=unknown)
-    if faster == len(verdicts):
-        return Finding(Outcome.IN_KIND, ours, said)
-    return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, ours, said)
-
-
 _WORDS = {ALL_ACT: "all threads act", HALF_TRAINS: "a thread trains on half of each batch"}
 
 
@@ -221,3 +168,58 @@ def _reached(row: object) -> str:
     actors, trainers, beside = detail(row, "reached")
     threads = f"{actors} thread{'s' * (actors != 1)}"
     return f"{threads} acted and {trainers} trained on {beside} samples of a batch ({row.device})"  # type: ignore[attr-defined]
+
+
+class MovingActorsGains(Claim):
+    """Checks PRL 3.3.1, 6.4: re-allocation brings throughput over the allocation in which all threads act.
+
+    The fixed division in halves is shown, and not judged: the paper compares with none. Neither are trainings in real
+    time without a core for each thread, or whose OpenCL device is the CPU.
+    """
+
+    key, place, position = "PRL-3.3.1", "3.3.1, Algorithm 1; 6.4", 1
+    statement = "Re-allocating actor threads to training next to an accelerator raises throughput"
+    published = from_text("PRL.reallocation_gain_low", "PRL.reallocation_gain_high")
+    needs = NEEDS
+    commands = COMMANDS
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        """Return the cells (pieces of the plan) that time the trainings, one per workload and mapping; only in a full "
+        "tier."""
+        return [
+            claim_cell(
+                f"{EXPERIMENT}/{name}/{mapping}",
+                tier.experiment_s,
+                partial(measure, workloads.load(name), Mapping.parse(mapping), size, tier.experiment_s),
+                Provenance.SIMULATED if mapping.startswith("fpga") else Provenance.MEASURED,
+            )
+            for name, size in TIERS.get(tier.name, {}).items()
+            for mapping in MAPPINGS
+        ]
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        rows = [row for row in rows_of(frame, EXPERIMENT, GAIN) if row.status == "ok"]
+        judged = [row for row in rows if detail(row, "fixed") == ALL_ACT and _counts(row)]
+        ours = tuple(
+            number(
+                row,
+                f"{row.workload}, batch size {int(row.batch_size)}, {row.device}: throughput with re-allocation over "
+                f"that where {_WORDS[str(detail(row, 'fixed'))]}",
+            )
+            for row in rows
+        )
+        if not judged:
+            return Finding(Outcome.NOT_RUN, ours, needs=NEEDS)
+        real = [row for row in judged if row.provenance == Provenance.MEASURED]
+        verdicts = [detail(row, "verdict") for row in real or judged]
+        faster, slower = verdicts.count("faster"), verdicts.count("slower")
+        kind = "measured" if real else "in virtual time"
+        said = f"Trainings {kind}: {len(verdicts)}; faster with re-allocation: {faster}; slower: {slower}. "
+        said += f"At the end {'; '.join(map(_reached, judged))}."
+        if not real:
+            said += f" {NOT_COUNTED}"
+            unknown = "The threads' cores are assumed, and the learner's device is simulated."
+            return by_a_model(faster == len(verdicts), ours, said, unknown=unknown)
+        if faster == len(verdicts):
+            return Finding(Outcome.IN_KIND, ours, said)
+        return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, ours, said)

@@ -12,11 +12,12 @@ from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Target
 from placerl.harness.mapping.assignments import CPU, OPENCL, Assignment
 from placerl.harness.papers import charts
-from placerl.harness.papers.base import Finding, Outcome, by_a_model
+from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
 from placerl.harness.papers.charts import Panel
 from placerl.harness.papers.evidence import detail, mapping_of, number, races_lost, records
-from placerl.harness.papers.number import Number, ratio
+from placerl.harness.papers.number import Number, from_text, ratio
 from placerl.harness.papers.prl.benchmarks import LARGE, SMALL, WORKLOADS
+from placerl.harness.papers.slow_links import at_both_latencies
 from placerl.primitives.fpga.devices import catalogue
 
 if TYPE_CHECKING:
@@ -109,57 +110,6 @@ def _spread(reached: dict[Assignment, Number], axis: str, name: str) -> Number |
     return None
 
 
-def composition(frame: pd.DataFrame) -> Finding:
-    """Check PRL Fig. 8: the device of replay management decides at small batches, the learner's at large ones.
-
-    The device of one of the two decides if choosing it changes throughput more than choosing the device of the other.
-    PRL's own benchmarks are judged. A pair with a modelled rate decides nothing next to measured pairs; without
-    measured pairs at both sizes, the statement is only compared with the formula.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    ours: list[Number] = []
-    found: dict[str, list[tuple[bool | None, bool]]] = {"small": [], "large": []}  # (decides, modelled)
-    for (workload, size), mappings in sorted(_reached(frame).items()):
-        which = "small" if size <= SMALL else "large" if size >= LARGE else ""
-        learner, replay = (
-            _spread(mappings, axis, f"{workload}, batch size {size}: best over worst device of {what}")
-            for axis, what in (("learner", "the learner"), ("replay", "replay management"))
-        )
-        if workload in WORKLOADS and which and learner and replay:
-            ours += [learner, replay]
-            first, second = (replay, learner) if which == "small" else (learner, replay)
-            modelled = Provenance.MODELLED in (first.provenance, second.provenance)
-            found[which].append((_more(first, second), modelled))
-    if not all(found.values()):
-        sizes = {"small": f"up to batch size {SMALL}", "large": f"from batch size {LARGE} on"}
-        missing = " and ".join(sizes[which] for which, some in found.items() if not some)
-        benchmarks = f"{', '.join(WORKLOADS[:-1])} or {WORKLOADS[-1]}"
-        needs = f"every mapping of {benchmarks} run {missing}, on the CPU and the simulated FPGA or {SECOND_DEVICE}"
-        return Finding(Outcome.NOT_RUN, tuple(ours), needs=needs)
-    judged = {which: [decides for decides, _ in some] for which, some in found.items()}
-    said = (
-        f"Replay management decides in {judged['small'].count(True)} of {len(judged['small'])} cases up to batch "
-        f"size {SMALL}, the learner in {judged['large'].count(True)} of {len(judged['large'])} from {LARGE} on, "
-        "each device with the fastest of its backends."
-    )
-    if any(n.provenance is not Provenance.MEASURED for n in ours):
-        clock_mhz = catalogue.device("u200").clock_hz / 1e6
-        said += f" The FPGA is simulated at {clock_mhz:g} MHz; at another clock it has to be run again."
-    shown = {which: [decides for decides, modelled in some if not modelled] for which, some in found.items()}
-    every = [decides for some in shown.values() for decides in some]
-    if False in every:
-        return Finding(Outcome.NOT_REPRODUCED, tuple(ours), said)
-    if not all(shown.values()):
-        unknown = "The formula does not know what else the accelerator's units wait for."
-        agrees = all(decides for some in judged.values() for decides in some)
-        return by_a_model(agrees, tuple(ours), said, unknown=unknown)
-    if any(modelled for some in found.values() for _, modelled in some):
-        said += " Cases with a modelled rate decide nothing next to measured ones."
-    return Finding(Outcome.IN_KIND if all(every) else Outcome.NO_VERDICT, tuple(ours), said)
-
-
 def _more(one: Number, other: Number) -> bool | None:
     """Whether a number is above another with whole intervals; None if they overlap, or if one has none.
 
@@ -170,33 +120,87 @@ def _more(one: Number, other: Number) -> bool | None:
     return True if one.low > other.high else False if one.high < other.low else None
 
 
-def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the training throughput over the batch size, one line per device assignment.
+class BatchDecidesWhichDeviceMatters(Claim):
+    """Checks PRL Fig. 8: the device of replay management decides at small batches, the learner's at large ones.
 
-    A device assignment names the device of the learner and that of replay management. Its line shows the fastest
-    mapping (backends and place of the storage).
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
+    The device of one of the two decides if choosing it changes throughput more than choosing the device of the other.
+    PRL's own benchmarks are judged. A pair with a modelled rate decides nothing next to measured pairs; without
+    measured pairs at both sizes, the statement is only compared with the formula.
     """
-    by_workload: dict[str, dict[Assignment, list[tuple[int, Number]]]] = {}
-    for (workload, size), found in sorted(_reached(frame).items()):
-        for choice, reached in found.items():
-            by_workload.setdefault(workload, {}).setdefault(choice, []).append((size, reached))
-    return charts.chart(
-        *(
-            Panel(
-                "batch size",
-                "gradient steps (1/s)",
-                [charts.line(f"learner and replay on {choice}", points) for choice, points in found.items()],
-                workload,
-                log_x=True,
-                log_y=True,
-                published_x=[
-                    ("the replay's device decides up to (published)", SMALL),
-                    ("the learner's from (published)", LARGE),
-                ],
+
+    key, place, position = "PRL-F8", "6.3, Fig. 8", 5
+    statement = "At small batches the replay manager's device decides, at large ones the learner's"
+    published = from_text("PRL.small_batch", "PRL.large_batch")
+    needs = NEEDS_MAPPINGS
+    reads = ("validation",)
+    commands = BOTH_SIZES
+    assumptions = (at_both_latencies,)
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        ours: list[Number] = []
+        found: dict[str, list[tuple[bool | None, bool]]] = {"small": [], "large": []}  # (decides, modelled)
+        for (workload, size), mappings in sorted(_reached(frame).items()):
+            which = "small" if size <= SMALL else "large" if size >= LARGE else ""
+            learner, replay = (
+                _spread(mappings, axis, f"{workload}, batch size {size}: best over worst device of {what}")
+                for axis, what in (("learner", "the learner"), ("replay", "replay management"))
             )
-            for workload, found in by_workload.items()
+            if workload in WORKLOADS and which and learner and replay:
+                ours += [learner, replay]
+                first, second = (replay, learner) if which == "small" else (learner, replay)
+                modelled = Provenance.MODELLED in (first.provenance, second.provenance)
+                found[which].append((_more(first, second), modelled))
+        if not all(found.values()):
+            sizes = {"small": f"up to batch size {SMALL}", "large": f"from batch size {LARGE} on"}
+            missing = " and ".join(sizes[which] for which, some in found.items() if not some)
+            benchmarks = f"{', '.join(WORKLOADS[:-1])} or {WORKLOADS[-1]}"
+            needs = f"every mapping of {benchmarks} run {missing}, on the CPU and the simulated FPGA or {SECOND_DEVICE}"
+            return Finding(Outcome.NOT_RUN, tuple(ours), needs=needs)
+        judged = {which: [decides for decides, _ in some] for which, some in found.items()}
+        said = (
+            f"Replay management decides in {judged['small'].count(True)} of {len(judged['small'])} cases up to batch "
+            f"size {SMALL}, the learner in {judged['large'].count(True)} of {len(judged['large'])} from {LARGE} on, "
+            "each device with the fastest of its backends."
         )
-    )
+        if any(n.provenance is not Provenance.MEASURED for n in ours):
+            clock_mhz = catalogue.device("u200").clock_hz / 1e6
+            said += f" The FPGA is simulated at {clock_mhz:g} MHz; at another clock it has to be run again."
+        shown = {
+            which: [decides for decides, modelled in some if not modelled] for which, some in found.items()
+        }
+        every = [decides for some in shown.values() for decides in some]
+        if False in every:
+            return Finding(Outcome.NOT_REPRODUCED, tuple(ours), said)
+        if not all(shown.values()):
+            unknown = "The formula does not know what else the accelerator's units wait for."
+            agrees = all(decides for some in judged.values() for decides in some)
+            return by_a_model(agrees, tuple(ours), said, unknown=unknown)
+        if any(modelled for some in found.values() for _, modelled in some):
+            said += " Cases with a modelled rate decide nothing next to measured ones."
+        return Finding(Outcome.IN_KIND if all(every) else Outcome.NO_VERDICT, tuple(ours), said)
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        by_workload: dict[str, dict[Assignment, list[tuple[int, Number]]]] = {}
+        for (workload, size), found in sorted(_reached(frame).items()):
+            for choice, reached in found.items():
+                by_workload.setdefault(workload, {}).setdefault(choice, []).append((size, reached))
+        return charts.chart(
+            *(
+                Panel(
+                    "batch size",
+                    "gradient steps (1/s)",
+                    [
+                        charts.line(f"learner and replay on {choice}", points)
+                        for choice, points in found.items()
+                    ],
+                    workload,
+                    log_x=True,
+                    log_y=True,
+                    published_x=[
+                        ("the replay's device decides up to (published)", SMALL),
+                        ("the learner's from (published)", LARGE),
+                    ],
+                )
+                for workload, found in by_workload.items()
+            )
+        )

@@ -13,11 +13,11 @@ import pandas as pd
 from placerl.harness.compare.equal_steps import LEARNS_LESS
 from placerl.harness.core.suites import Experiment
 from placerl.harness.papers import charts, relaxed_training
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.comparisons import gains
 from placerl.harness.papers.evidence import detail, records
-from placerl.harness.papers.prl.table_3 import LIBRARIES, NAMES
+from placerl.harness.papers.prl.table_3 import BESIDE_LIBRARIES, LIBRARIES, NAMES
 from placerl.harness.papers.relaxed_training import Curve, Relaxation, RelaxedTask, keeps, runs_of, shares
 from placerl.harness.store.cell import Cell
 
@@ -53,62 +53,57 @@ The quick tier has none: starting the actors' processes takes longer than the ru
 """
 
 
-def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cells (pieces of the plan) that train, one per training run; none in a tier without such trainings.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
-    return relaxed_training.cells(TASKS.get(tier.name, ()))
-
-
-def convergence(frame: pd.DataFrame) -> Finding:
-    """Check PRL Fig. 9: throughput improves without a loss of reward, so that training converges faster.
+class ConvergesFasterAtEqualReward(Claim):
+    """Checks PRL Fig. 9: throughput improves without a loss of reward, so that training converges faster.
 
     Every training has to be faster than each library's while it does not clearly learn less in the same steps, and
     re-allocating actors to training has to keep the reward. One that is slower, learns less or loses reward refutes the
     statement; only comparisons with both libraries of the figure show it.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    kept = [
-        share
-        for name, runs in runs_of(frame, REALLOCATED).items()
-        for share in shares(name, runs, REALLOCATED.curves[0].name).values()
-        if share
-    ]
-    found = gains(frame, *LIBRARIES)
-    ours = (*(gain.ratio for gain in found), *kept)
-    if not found:
-        return Finding(Outcome.NOT_RUN, ours, needs=NEEDS)
-    faster, slower = (sum(gain.verdict == word for gain in found) for word in ("faster", "slower"))
-    compared = [row for gain in found for row in records(frame.loc[list(gain.ratio.rows)])]
-    less = sum(row.status == "ok" and detail(row, "verdict") == LEARNS_LESS for row in compared)
-    missing = set(NAMES.values()) - {NAMES[str(detail(row, "baseline"))] for row in compared}
-    said = (
-        f"Of {len(found)} comparisons {faster} are faster and do not clearly learn less in the same steps, "
-        f"{slower} are slower, and {less} are faster and learn less. "
-    )
-    loses = [keeps(share) for share in kept]
-    said += (
-        f"Re-allocating actors keeps the reward in {loses.count(True)} of {len(loses)} workloads and costs some in "
-        f"{loses.count(False)}."
-        if loses
-        else "What re-allocating actors costs in reward was not trained (claim/PRL-F9, tier standard)."
-    )
-    if missing:
-        said += f" Not compared: {', '.join(sorted(missing))}."
-    if slower or less or False in loses:
-        return Finding(Outcome.NOT_REPRODUCED, ours, said)
-    holds = faster == len(found) and not missing and loses and all(loses)
-    return Finding(Outcome.IN_KIND if holds else Outcome.NO_VERDICT, ours, said)
 
+    key, place, position = "PRL-F9", "6.4, Fig. 9", 6
+    statement = "Faster convergence at the same reward"
+    needs = NEEDS
+    reads = (*BESIDE_LIBRARIES,)
+    commands = ("placerl reproduce --only PRL-F9 --tier standard", "placerl report")
 
-def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the mean return over environment steps, with and without re-allocation of actors to training (PRL Fig. 9).
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        """Return the cells (pieces of the plan) that train, one per training run; none in a tier without such "
+        "trainings."""
+        return relaxed_training.cells(TASKS.get(tier.name, ()))
 
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    return charts.chart(*relaxed_training.panels(frame, REALLOCATED))
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        kept = [
+            share
+            for name, runs in runs_of(frame, REALLOCATED).items()
+            for share in shares(name, runs, REALLOCATED.curves[0].name).values()
+            if share
+        ]
+        found = gains(frame, *LIBRARIES)
+        ours = (*(gain.ratio for gain in found), *kept)
+        if not found:
+            return Finding(Outcome.NOT_RUN, ours, needs=NEEDS)
+        faster, slower = (sum(gain.verdict == word for gain in found) for word in ("faster", "slower"))
+        compared = [row for gain in found for row in records(frame.loc[list(gain.ratio.rows)])]
+        less = sum(row.status == "ok" and detail(row, "verdict") == LEARNS_LESS for row in compared)
+        missing = set(NAMES.values()) - {NAMES[str(detail(row, "baseline"))] for row in compared}
+        said = (
+            f"Of {len(found)} comparisons {faster} are faster and do not clearly learn less in the same steps, "
+            f"{slower} are slower, and {less} are faster and learn less. "
+        )
+        loses = [keeps(share) for share in kept]
+        said += (
+            f"Re-allocating actors keeps the reward in {loses.count(True)} of {len(loses)} workloads and costs some in "
+            f"{loses.count(False)}."
+            if loses
+            else "What re-allocating actors costs in reward was not trained (claim/PRL-F9, tier standard)."
+        )
+        if missing:
+            said += f" Not compared: {', '.join(sorted(missing))}."
+        if slower or less or False in loses:
+            return Finding(Outcome.NOT_REPRODUCED, ours, said)
+        holds = faster == len(found) and not missing and loses and all(loses)
+        return Finding(Outcome.IN_KIND if holds else Outcome.NO_VERDICT, ours, said)
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        return charts.chart(*relaxed_training.panels(frame, REALLOCATED))

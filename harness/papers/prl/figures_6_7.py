@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from placerl.harness.papers import charts
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers import charts, device_times
+from placerl.harness.papers.base import Claim, Finding, Outcome
+from placerl.harness.papers.clocks import at_both_clocks
 from placerl.harness.papers.device_order import exact, first_at, outcome_of, who_is_first
 from placerl.harness.papers.device_times import (
     CPU,
@@ -31,98 +32,101 @@ CALLS = {"sum_tree.sample": "sampling", "sum_tree.update": "priority update"}
 """Names of the replay operations, as readers see them."""
 
 
-def gpu_over_cpu(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
-    """Check PRL Fig. 7: a gradient step is faster on the GPU than on the CPU, and on the FPGA if it is small.
+class ReplayScalesOnDevices(Claim):
+    """Checks PRL Fig. 6: on GPU and FPGA, the time of replay operations grows less with the batch than on the CPU.
+
+    The growth is the time at the largest batch size that all three devices have, divided by that at the smallest. The
+    sizes have to reach from a small batch to a large one (`missing_sizes`).
+    """
+
+    key, place, position = "PRL-F6", "6.2, Fig. 6", 3
+    statement = "Replay operations scale better with the batch on GPU and FPGA than on the CPU"
+    needs = "a CUDA device and FPGA primitives (simulated), at small and large batch sizes"
+    reads = device_times.reads("cartpole-dqn")
+    commands = ("placerl reproduce --only PRL-F6 --tier standard", "placerl report")
+    assumptions = (at_both_clocks,)
+
+    def judge(self, frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
+        rows = times(frame, workload, *CALLS)
+        grown: dict[str, dict[str, Number]] = {}
+        unreached = ""
+        for primitive, some in rows.groupby("primitive"):
+            found = fastest(some)
+            sizes = shared_sizes(found)
+            if len(sizes) < 2:
+                continue
+            unreached = unreached or missing_sizes(sizes)
+            low, high = sizes[0], sizes[-1]
+            for kind in (each for each in (CPU, GPU, FPGA) if each in found):
+                name = f"{CALLS[str(primitive)]} on {NAMES[kind]}: batch size {high} over {low}"
+                made = ratio(name, exact(found[kind][high]), exact(found[kind][low]))
+                grown.setdefault(kind, {})[str(primitive)] = made
+        ours = tuple(n for numbers in grown.values() for n in numbers.values())
+        if needs := lacking({kind: {} for kind in rows["kind"]}, CPU, GPU, FPGA):
+            return Finding(Outcome.NOT_RUN, ours, needs=needs)
+        worst = {kind: max(n.value for n in numbers.values()) for kind, numbers in grown.items()}
+        judged = [
+            (first_at({kind: {0: of_kind}, CPU: {0: grown[CPU][primitive]}}, 0), kind)
+            for kind in (GPU, FPGA)
+            for primitive, of_kind in grown.get(kind, {}).items()
+            if primitive in grown.get(CPU, {})
+        ]
+        if {kind for _, kind in judged} != {GPU, FPGA}:
+            return Finding(Outcome.NOT_RUN, ours, needs="two batch sizes on every device")
+        if unreached:
+            return Finding(Outcome.NOT_RUN, ours, needs=f"{unreached}; the tier standard has both")
+        said = "; ".join(
+            f"{NAMES[kind]} up to {value:.3g} times as long" for kind, value in sorted(worst.items())
+        )
+        return Finding(
+            outcome_of(judged),
+            ours,
+            f"From the smallest batch to the largest: {said}.",
+        )
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        return charts.chart(
+            *(panel(times(frame, WORKLOAD, call), f"{WORKLOAD}: {name}") for call, name in CALLS.items())
+        )
+
+
+class LearnerIsFastestOnDevices(Claim):
+    """Checks PRL Fig. 7: a gradient step is faster on the GPU than on the CPU, and on the FPGA if it is small.
 
     The FPGA has to be fastest at the smallest batch size, and the GPU at the largest. The sizes have to reach from a
     small batch to a large one (`missing_sizes`): between 32 and 256 alone nothing is shown of large ones. PRL's learner
     on the FPGA is copies of a pipeline with units for every layer (4.2.1), as MAP's is; of the simulated learners the
     faster one counts (`learner_times`).
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-        workload: name of the workload whose gradient step is compared.
     """
-    rows = learner_times(frame, workload)
-    found = fastest(rows)
-    ours = listed(found)
-    if needs := lacking(found, CPU, GPU, FPGA):
-        return Finding(Outcome.NOT_RUN, ours, needs=needs)
-    sizes = shared_sizes(found)
-    if needs := missing_sizes(sizes):
-        return Finding(Outcome.NOT_RUN, ours, needs=f"{needs}; the tier standard has both")
-    first = {size: first_at(found, size) for size in sizes}
-    two = {kind: found[kind] for kind in (CPU, GPU)}
-    over_cpu = [first_at(two, size) for size in sizes]
-    judged = [(first[sizes[0]], FPGA), (first[sizes[-1]], GPU), *((one, GPU) for one in over_cpu)]
-    said = f"The GPU is faster than the CPU at {over_cpu.count(GPU)} of {len(sizes)} batch sizes. {who_is_first(first)}"
-    return Finding(outcome_of(judged), ours, said)
 
+    key, place, position = "PRL-F7", "6.2, Fig. 7", 4
+    statement = (
+        "A gradient step is faster on the GPU than on the CPU, and fastest on the FPGA when it is small"
+    )
+    needs = "a CUDA device and an FPGA learner (simulated), at small and large batch sizes"
+    reads = device_times.reads("cartpole-dqn")
+    commands = ("placerl reproduce --only PRL-F7 --tier standard", "placerl report")
+    assumptions = (at_both_clocks,)
 
-def growth(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
-    """Check PRL Fig. 6: on GPU and FPGA, the time of replay operations grows less with the batch than on the CPU.
-
-    The growth is the time at the largest batch size that all three devices have, divided by that at the smallest. The
-    sizes have to reach from a small batch to a large one (`missing_sizes`).
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-        workload: name of the workload whose replay operations are compared.
-    """
-    rows = times(frame, workload, *CALLS)
-    grown: dict[str, dict[str, Number]] = {}
-    unreached = ""
-    for primitive, some in rows.groupby("primitive"):
-        found = fastest(some)
+    def judge(self, frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
+        rows = learner_times(frame, workload)
+        found = fastest(rows)
+        ours = listed(found)
+        if needs := lacking(found, CPU, GPU, FPGA):
+            return Finding(Outcome.NOT_RUN, ours, needs=needs)
         sizes = shared_sizes(found)
-        if len(sizes) < 2:
-            continue
-        unreached = unreached or missing_sizes(sizes)
-        low, high = sizes[0], sizes[-1]
-        for kind in (each for each in (CPU, GPU, FPGA) if each in found):
-            name = f"{CALLS[str(primitive)]} on {NAMES[kind]}: batch size {high} over {low}"
-            made = ratio(name, exact(found[kind][high]), exact(found[kind][low]))
-            grown.setdefault(kind, {})[str(primitive)] = made
-    ours = tuple(n for numbers in grown.values() for n in numbers.values())
-    if needs := lacking({kind: {} for kind in rows["kind"]}, CPU, GPU, FPGA):
-        return Finding(Outcome.NOT_RUN, ours, needs=needs)
-    worst = {kind: max(n.value for n in numbers.values()) for kind, numbers in grown.items()}
-    judged = [
-        (first_at({kind: {0: of_kind}, CPU: {0: grown[CPU][primitive]}}, 0), kind)
-        for kind in (GPU, FPGA)
-        for primitive, of_kind in grown.get(kind, {}).items()
-        if primitive in grown.get(CPU, {})
-    ]
-    if {kind for _, kind in judged} != {GPU, FPGA}:
-        return Finding(Outcome.NOT_RUN, ours, needs="two batch sizes on every device")
-    if unreached:
-        return Finding(Outcome.NOT_RUN, ours, needs=f"{unreached}; the tier standard has both")
-    said = "; ".join(
-        f"{NAMES[kind]} up to {value:.3g} times as long" for kind, value in sorted(worst.items())
-    )
-    return Finding(
-        outcome_of(judged),
-        ours,
-        f"From the smallest batch to the largest: {said}.",
-    )
+        if needs := missing_sizes(sizes):
+            return Finding(Outcome.NOT_RUN, ours, needs=f"{needs}; the tier standard has both")
+        first = {size: first_at(found, size) for size in sizes}
+        two = {kind: found[kind] for kind in (CPU, GPU)}
+        over_cpu = [first_at(two, size) for size in sizes]
+        judged = [(first[sizes[0]], FPGA), (first[sizes[-1]], GPU), *((one, GPU) for one in over_cpu)]
+        said = (
+            f"The GPU is faster than the CPU at {over_cpu.count(GPU)} of {len(sizes)} batch sizes. "
+            f"{who_is_first(first)}"
+        )
+        return Finding(outcome_of(judged), ours, said)
 
-
-def draw_replay(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the time of sampling and of the priority update over the batch size (Fig. 6).
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    return charts.chart(
-        *(panel(times(frame, WORKLOAD, call), f"{WORKLOAD}: {name}") for call, name in CALLS.items())
-    )
-
-
-def draw_learner(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the time of a gradient step over the batch size (Fig. 7).
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    rows = learner_times(frame, WORKLOAD)
-    return charts.chart(panel(rows, f"{WORKLOAD}: gradient step"))
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        rows = learner_times(frame, WORKLOAD)
+        return charts.chart(panel(rows, f"{WORKLOAD}: gradient step"))

@@ -29,7 +29,7 @@ from placerl.harness.mapping import Mapping
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.turns import Rounds, in_rounds
-from placerl.harness.papers.base import Finding, Outcome, by_a_model
+from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.evidence import detail, number, rows_of
 from placerl.harness.papers.slow_links import NOT_COUNTED
@@ -55,23 +55,6 @@ SIDES = {"": ON, NULL: ON, **OFF, STREAMED: replace(ON, streamed=True)}
 """Schedule of each training that is timed, by what differs from the one named ""."""
 TIERS = {"standard": {"cartpole-dqn": 32}, "full": {"cartpole-dqn": 32, "cartpole-ddpg": 256}}
 """Batch size of each workload, by tier."""
-
-
-def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cells (pieces of the plan) that time the trainings, one per workload; none in the quick tier.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
-    return [
-        claim_cell(
-            f"{EXPERIMENT}/{name}",
-            tier.experiment_s,
-            partial(measure, workloads.load(name), size, tier.experiment_s),
-            Provenance.SIMULATED,
-        )
-        for name, size in TIERS.get(tier.name, {}).items()
-    ]
 
 
 def measure(
@@ -139,37 +122,53 @@ def measure(
     return rows
 
 
-def hidden(frame: pd.DataFrame) -> Finding:
-    """Check PRL 3.2.1 and 3.3.2: deferred insertion and double-buffered weights hide time that training waits for.
+class OverlapHidesTime(Claim):
+    """Checks PRL 3.2.1 and 3.3.2: deferred insertion and double-buffered weights hide time that training waits for."""
 
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    rows = [row for row in rows_of(frame, EXPERIMENT, GAIN) if row.status == "ok"]
-    if not rows:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS)
-    ours = tuple(
-        number(row, f"{row.workload}, batch size {int(row.batch_size)}: gain of {detail(row, 'part')}")
-        for row in rows
-    )
-    judged = [detail(row, "verdict") for row in rows if detail(row, "part") in OFF]
-    faster, slower = judged.count("faster"), judged.count("slower")
-    shares = [
-        detail(row, "hidden_s") / median(detail(row, "seconds_with"))
-        for row in rows
-        if detail(row, "hidden_s") is not None
-    ]
-    said = (
-        f"Of {len(judged)} comparisons with a part switched off, the part brings throughput in {faster} and costs some "
-        f"in {slower}, beyond the noise. What it hides takes at most {max(shares, default=0):.2%} of an iteration. "
-        f"{NOT_COUNTED} Streaming is modelled and not judged. The paper states no gain of its own for any of them."
-    )
-    everywhere = bool(judged) and faster == len(judged)
-    if all(
-        number.provenance is Provenance.MODELLED for number in ours
-    ):  # with the learner on the FPGA, as here
-        unknown = "The model does not know what else the accelerator's units wait for."
-        return by_a_model(everywhere, ours, said, unknown=unknown)
-    if everywhere:
-        return Finding(Outcome.IN_KIND, ours, said)
-    return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, ours, said)
+    key, place, position = "PRL-3.3.2", "3.2.1, 3.3.2", 2
+    statement = "Deferred insertion and double-buffered weights hide their time behind other work"
+    needs = NEEDS
+    commands = COMMANDS
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        """Return the cells (pieces of the plan) that time the trainings, one per workload; none in the quick tier."""
+        return [
+            claim_cell(
+                f"{EXPERIMENT}/{name}",
+                tier.experiment_s,
+                partial(measure, workloads.load(name), size, tier.experiment_s),
+                Provenance.SIMULATED,
+            )
+            for name, size in TIERS.get(tier.name, {}).items()
+        ]
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        rows = [row for row in rows_of(frame, EXPERIMENT, GAIN) if row.status == "ok"]
+        if not rows:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS)
+        ours = tuple(
+            number(row, f"{row.workload}, batch size {int(row.batch_size)}: gain of {detail(row, 'part')}")
+            for row in rows
+        )
+        judged = [detail(row, "verdict") for row in rows if detail(row, "part") in OFF]
+        faster, slower = judged.count("faster"), judged.count("slower")
+        shares = [
+            detail(row, "hidden_s") / median(detail(row, "seconds_with"))
+            for row in rows
+            if detail(row, "hidden_s") is not None
+        ]
+        said = (
+            f"Of {len(judged)} comparisons with a part switched off, the part brings throughput in {faster} and costs "
+            f"some in {slower}, beyond the noise. What it hides takes at most {max(shares, default=0):.2%} of an "
+            f"iteration. {NOT_COUNTED} Streaming is modelled and not judged. The paper states no gain of its own for "
+            "any of them."
+        )
+        everywhere = bool(judged) and faster == len(judged)
+        if all(
+            number.provenance is Provenance.MODELLED for number in ours
+        ):  # with the learner on the FPGA, as here
+            unknown = "The model does not know what else the accelerator's units wait for."
+            return by_a_model(everywhere, ours, said, unknown=unknown)
+        if everywhere:
+            return Finding(Outcome.IN_KIND, ours, said)
+        return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, ours, said)

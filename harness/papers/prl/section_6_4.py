@@ -12,12 +12,13 @@ from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.assignments import CPU
 from placerl.harness.mapping.metrics import experiences_per_s
 from placerl.harness.measure import statistics
-from placerl.harness.papers.base import Finding, Outcome, by_a_model
+from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
 from placerl.harness.papers.clocks import merged, placed_clock
 from placerl.harness.papers.evidence import detail, mapping_of, number, races_lost, records, select
 from placerl.harness.papers.number import Number, from_text, merge_rows, ratio, scaled
 from placerl.harness.papers.prl.benchmarks import LARGE, LARGE_MODEL, WORKLOADS
 from placerl.harness.papers.prl.figure_8 import assignment_of
+from placerl.harness.papers.slow_links import at_both_latencies
 from placerl.harness.profile import simulated
 from placerl.primitives.fpga.devices import catalogue
 
@@ -49,53 +50,6 @@ def _judged(found: list[Number], limit: float) -> Outcome:
     if any(n.below(limit) for n in found):
         return Outcome.NOT_REPRODUCED
     return Outcome.IN_KIND if all(n.above(limit) for n in found) else Outcome.NO_VERDICT
-
-
-def reallocation(frame: pd.DataFrame) -> Finding:
-    """Check PRL 6.4: dynamic re-allocation of actors to training (Algorithm 1) raises throughput.
-
-    PRL moves threads of the CPU to help a learner on an accelerator, where batches or the model are large. Pairs of
-    runs, with and without re-allocation, are equal in everything else, also in the seed. Other pairs are listed and not
-    judged: those whose learner is on the CPU or in virtual time (PRL-3.3.1 judges the latter), or with too few cores.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    found: dict[tuple[str, int, str, str], dict[int, dict[bool, Any]]] = {}
-    for row in records(select(frame, suite=Suite.RUN, quantity="gradient_steps_per_s")):
-        options = dict(detail(row, "options") or {})
-        moves = bool(options.pop("reallocate", False))
-        alike = json.dumps([options, (detail(row, "conditions") or {}).get("cores", ())], sort_keys=True)
-        place = row.workload, int(row.batch_size), mapping_of(row), alike
-        found.setdefault(place, {}).setdefault(int(detail(row, "seed") or 0), {})[moves] = row
-    gains: list[Number] = []
-    others: list[Number] = []
-    for (workload, size, mapping, _), by_seed in sorted(found.items()):
-        pairs = [(sides[True], sides[False]) for sides in by_seed.values() if len(sides) == 2]
-        if pairs:
-            title = (
-                f"{workload}, batch size {size}, {mapping}: throughput with re-allocation over that without"
-            )
-            large = workload in WORKLOADS and (size >= LARGE or workload == LARGE_MODEL)
-            meant = large and all(_next_to_an_accelerator(row) for pair in pairs for row in pair)
-            (gains if meant else others).append(_over_seeds(title, pairs))
-    ours = (*gains, *others)
-    if not gains:
-        return Finding(Outcome.NOT_RUN, ours, needs=NEEDS_REALLOCATION)
-    low, high = (
-        1 + n.value / 100 for n in from_text("PRL.reallocation_gain_low", "PRL.reallocation_gain_high")
-    )
-    outcome = _judged(gains, 1.0)
-    published = all(gain.above(low) and gain.below(high) for gain in gains)
-    if outcome is Outcome.IN_KIND and published:
-        outcome = Outcome.REPRODUCED
-    said = (
-        f"Above 1 re-allocation gains. A gain has an interval only with {SEEDS} seeds or more, and only if runs with "
-        "and without re-allocation took turns: otherwise a change of the machine's speed could explain it."
-    )
-    if others:
-        said += f" Listed and not judged, as PRL's statement is not about them: {len(others)}."
-    return Finding(outcome, ours, said)
 
 
 def _next_to_an_accelerator(row: Any) -> bool:
@@ -165,79 +119,6 @@ def _peak(frame: pd.DataFrame) -> Number | None:
     )
 
 
-def earlier_work(frame: pd.DataFrame) -> Finding:
-    """Check PRL 6.4: this project reaches more experiences per second for its peak than the earlier FPGA work.
-
-    The paper compares "effective utilization", the throughput given the peak of all devices, for CartPole's DQN. So
-    what is judged is the experiences per second of each TFLOPS of peak, on the simulated FPGA, of the fastest mapping
-    there that was left in its race, or of the fastest one if the races dropped all of them. The earlier work is
-    MAP, and its peak that of MAP's U200 and processor (Table IV); the board that is simulated here is also a U200, so
-    that a peak that is not lower than its own refutes nothing.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    eps, peak, other_eps, other_peak, less, more = from_text(
-        "PRL.cartpole_eps",
-        "PRL.cartpole_peak",
-        "PRL.other_work_eps",
-        "PRL.other_work_peak",
-        "PRL.peak_deficit",
-        "PRL.eps_gain",
-    )
-    ours = (
-        ratio("experiences per second over the earlier work's, from the text", eps, other_eps),
-        ratio("peak over the earlier work's, from the text", peak, other_peak),
-    )
-    agree = (
-        abs(ours[0].value - 1 - more.value / 100) < 0.01 and abs(1 - ours[1].value - less.value / 100) < 0.01
-    )
-    ran = select(
-        frame,
-        suite=Suite.VALIDATION,
-        quantity="gradient_steps_per_s",
-        workload=WORKLOAD,
-        batch_size=BATCH_SIZE,
-    )
-    on_board = [row for row in records(ran) if mapping_of(row).startswith("fpga-fpga-")]
-    here = _peak(frame)
-    if not on_board or here is None:
-        said = "The paper's own numbers agree." if agree else "The paper's own numbers do not agree."
-        return Finding(Outcome.NOT_RUN, ours, said, needs=NEEDS_FPGA)
-    best = min(on_board, key=lambda row: (races_lost(row), -row.value))
-    steps = number(best, "gradient steps a second")
-    low, value, high = (
-        None if n is None else experiences_per_s(n, BATCH_SIZE) for n in (steps.low, steps.value, steps.high)
-    )
-    title = f"{WORKLOAD}, batch size {BATCH_SIZE}, {mapping_of(best)}, {detail(best, 'loop')} loop"
-    source = "batch size x gradient steps a second"
-    reached = Number(title, value or 0.0, "EPS", steps.provenance, source, low, high, steps.rows)
-    published, theirs = eps.value / peak.value, other_eps.value / other_peak.value
-    used = _for_its_peak(reached, here)
-    lower = "lower than" if here.value < other_peak.value else "not lower than"
-    said = (
-        f"The earlier work reached {other_eps} with {other_peak}, {theirs:,.0f} EPS a TFLOPS; the paper "
-        f"{published:,.0f}. The peak here is {lower} the earlier work's, whose board (MAP Table IV) is simulated here, "
-        "at the clock that PPO states for its design on an Alveo U200 (5.2); PRL and MAP give none for theirs. At the "
-        "placed clock all of the run's time is taken to be the FPGA's, and the peak to stay: the least that it could "
-        "reach."
-    )
-
-    outcome = _judged([used], theirs)
-    if outcome is Outcome.NOT_REPRODUCED and any(row.value > best.value for row in on_board):
-        outcome = Outcome.NO_VERDICT
-        said += (
-            " A mapping that its race dropped may be faster, so that the rate of this one refutes nothing."
-        )
-    placed, assumed_mhz = placed_clock(), 1e-6 * catalogue.device("u200").clock_hz
-    least = scaled(reached, placed.mhz / assumed_mhz)
-    least_used = _for_its_peak(least, here)
-    # A lower bound can show that a rate is high enough, but cannot refute one.
-    sure = outcome is not Outcome.IN_KIND or least_used.above(theirs)
-    slower = _shown(outcome if sure else Outcome.NO_VERDICT, (least, here, least_used), said)
-    return merged(_shown(outcome, (reached, here, used), said), slower, f"{assumed_mhz:g} MHz", placed)
-
-
 def _for_its_peak(reached: Number, peak: Number) -> Number:
     """Return the experiences per second of each TFLOPS of peak, with the interval of the former."""
     low, high = (None if bound is None else bound / peak.value for bound in (reached.low, reached.high))
@@ -259,3 +140,134 @@ def _shown(outcome: Outcome, ours: tuple[Number, ...], said: str) -> Finding:
         return Finding(outcome, ours, said)
     unknown = "The formula does not know what else the accelerator's units wait for."
     return by_a_model(outcome is Outcome.IN_KIND, ours, said, unknown=unknown)
+
+
+class ReallocationRaisesThroughput(Claim):
+    """Checks PRL 6.4: dynamic re-allocation of actors to training (Algorithm 1) raises throughput.
+
+    PRL moves threads of the CPU to help a learner on an accelerator, where batches or the model are large. Pairs of
+    runs, with and without re-allocation, are equal in everything else, also in the seed. Other pairs are listed and not
+    judged: those whose learner is on the CPU or in virtual time (PRL-3.3.1 judges the latter), or with too few cores.
+    """
+
+    key, place, position = "PRL-T3-reallocation", "6.4", 9
+    statement = "Dynamic re-allocation of actor threads to training raises throughput"
+    published = from_text("PRL.reallocation_gain_low", "PRL.reallocation_gain_high")
+    needs = NEEDS_REALLOCATION
+    reads = ("run/*/seed*/*",)
+    commands = REALLOCATION
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        found: dict[tuple[str, int, str, str], dict[int, dict[bool, Any]]] = {}
+        for row in records(select(frame, suite=Suite.RUN, quantity="gradient_steps_per_s")):
+            options = dict(detail(row, "options") or {})
+            moves = bool(options.pop("reallocate", False))
+            alike = json.dumps([options, (detail(row, "conditions") or {}).get("cores", ())], sort_keys=True)
+            place = row.workload, int(row.batch_size), mapping_of(row), alike
+            found.setdefault(place, {}).setdefault(int(detail(row, "seed") or 0), {})[moves] = row
+        gains: list[Number] = []
+        others: list[Number] = []
+        for (workload, size, mapping, _), by_seed in sorted(found.items()):
+            pairs = [(sides[True], sides[False]) for sides in by_seed.values() if len(sides) == 2]
+            if pairs:
+                title = f"{workload}, batch size {size}, {mapping}: throughput with re-allocation over that without"
+                large = workload in WORKLOADS and (size >= LARGE or workload == LARGE_MODEL)
+                meant = large and all(_next_to_an_accelerator(row) for pair in pairs for row in pair)
+                (gains if meant else others).append(_over_seeds(title, pairs))
+        ours = (*gains, *others)
+        if not gains:
+            return Finding(Outcome.NOT_RUN, ours, needs=NEEDS_REALLOCATION)
+        low, high = (
+            1 + n.value / 100 for n in from_text("PRL.reallocation_gain_low", "PRL.reallocation_gain_high")
+        )
+        outcome = _judged(gains, 1.0)
+        published = all(gain.above(low) and gain.below(high) for gain in gains)
+        if outcome is Outcome.IN_KIND and published:
+            outcome = Outcome.REPRODUCED
+        said = (
+            f"Above 1 re-allocation gains. A gain has an interval only with {SEEDS} seeds or more, and only if runs "
+            "with and without re-allocation took turns: otherwise a change of the machine's speed could explain it."
+        )
+        if others:
+            said += f" Listed and not judged, as PRL's statement is not about them: {len(others)}."
+        return Finding(outcome, ours, said)
+
+
+class MoreExperiencesForItsPeak(Claim):
+    """Checks PRL 6.4: this project reaches more experiences per second for its peak than the earlier FPGA work.
+
+    The paper compares "effective utilization", the throughput given the peak of all devices, for CartPole's DQN. So
+    what is judged is the experiences per second of each TFLOPS of peak, on the simulated FPGA, of the fastest mapping
+    there that was left in its race, or of the fastest one if the races dropped all of them. The earlier work is
+    MAP, and its peak that of MAP's U200 and processor (Table IV); the board that is simulated here is also a U200, so
+    that a peak that is not lower than its own refutes nothing.
+    """
+
+    key, place, position = "PRL-6.4-earlier-work", "6.4", 12
+    statement = "More experiences per second for its peak than the earlier FPGA work: 11% more from 36% less"
+    published = from_text("PRL.peak_deficit", "PRL.eps_gain")
+    needs = NEEDS_FPGA
+    reads = ("validation/cartpole-dqn/32", Suite.MACHINE_PEAKS)
+    commands = ("placerl validate --only cartpole-dqn/32", "placerl reproduce --only PRL-6.4-earlier-work")
+    assumptions = (at_both_latencies,)
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        eps, peak, other_eps, other_peak, less, more = from_text(
+            "PRL.cartpole_eps",
+            "PRL.cartpole_peak",
+            "PRL.other_work_eps",
+            "PRL.other_work_peak",
+            "PRL.peak_deficit",
+            "PRL.eps_gain",
+        )
+        ours = (
+            ratio("experiences per second over the earlier work's, from the text", eps, other_eps),
+            ratio("peak over the earlier work's, from the text", peak, other_peak),
+        )
+        agree = (
+            abs(ours[0].value - 1 - more.value / 100) < 0.01
+            and abs(1 - ours[1].value - less.value / 100) < 0.01
+        )
+        ran = select(
+            frame,
+            suite=Suite.VALIDATION,
+            quantity="gradient_steps_per_s",
+            workload=WORKLOAD,
+            batch_size=BATCH_SIZE,
+        )
+        on_board = [row for row in records(ran) if mapping_of(row).startswith("fpga-fpga-")]
+        here = _peak(frame)
+        if not on_board or here is None:
+            said = "The paper's own numbers agree." if agree else "The paper's own numbers do not agree."
+            return Finding(Outcome.NOT_RUN, ours, said, needs=NEEDS_FPGA)
+        best = min(on_board, key=lambda row: (races_lost(row), -row.value))
+        steps = number(best, "gradient steps a second")
+        low, value, high = (
+            None if n is None else experiences_per_s(n, BATCH_SIZE)
+            for n in (steps.low, steps.value, steps.high)
+        )
+        title = f"{WORKLOAD}, batch size {BATCH_SIZE}, {mapping_of(best)}, {detail(best, 'loop')} loop"
+        source = "batch size x gradient steps a second"
+        reached = Number(title, value or 0.0, "EPS", steps.provenance, source, low, high, steps.rows)
+        published, theirs = eps.value / peak.value, other_eps.value / other_peak.value
+        used = _for_its_peak(reached, here)
+        lower = "lower than" if here.value < other_peak.value else "not lower than"
+        said = (
+            f"The earlier work reached {other_eps} with {other_peak}, {theirs:,.0f} EPS a TFLOPS; the paper "
+            f"{published:,.0f}. The peak here is {lower} the earlier work's, whose board (MAP Table IV) is simulated "
+            "here, at the clock that PPO states for its design on an Alveo U200 (5.2); PRL and MAP give none for "
+            "theirs. At the placed clock all of the run's time is taken to be the FPGA's, and the peak to stay: the "
+            "least that it could reach."
+        )
+
+        outcome = _judged([used], theirs)
+        if outcome is Outcome.NOT_REPRODUCED and any(row.value > best.value for row in on_board):
+            outcome = Outcome.NO_VERDICT
+            said += " A mapping that its race dropped may be faster, so that the rate of this one refutes nothing."
+        placed, assumed_mhz = placed_clock(), 1e-6 * catalogue.device("u200").clock_hz
+        least = scaled(reached, placed.mhz / assumed_mhz)
+        least_used = _for_its_peak(least, here)
+        # A lower bound can show that a rate is high enough, but cannot refute one.
+        sure = outcome is not Outcome.IN_KIND or least_used.above(theirs)
+        slower = _shown(outcome if sure else Outcome.NO_VERDICT, (least, here, least_used), said)
+        return merged(_shown(outcome, (reached, here, used), said), slower, f"{assumed_mhz:g} MHz", placed)

@@ -10,12 +10,13 @@ from placerl.harness.compare.registry import JUDGED_FOR_PORTABILITY, RLLIB
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.assignments import Assignment, baseline_supports
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.comparisons import Gain, beside, gains, gains_on_gpu
 from placerl.harness.papers.evidence import detail, records, select
 from placerl.harness.papers.gains_rule import interval
 from placerl.harness.papers.number import Number, from_text, ratio
 from placerl.harness.papers.portability import beside_baselines, experiences, harmonic_mean
+from placerl.harness.papers.prl import figure_8
 from placerl.harness.papers.prl.benchmarks import WORKLOADS
 from placerl.harness.papers.prl.figure_8 import NEEDS_MAPPINGS, SECOND_DEVICE, tried_mappings
 
@@ -84,68 +85,6 @@ def _over_both(
     return Finding(holds if shown else Outcome.NO_VERDICT, ours, said)
 
 
-def same_hardware(frame: pd.DataFrame) -> Finding:
-    """Check PRL 6.4: this project's throughput is higher than that of both libraries on the same CPU and GPU.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    found = gains_on_gpu(frame, *LIBRARIES)
-    low, high = (
-        1 + n.value / 100 for n in from_text("PRL.same_hardware_gain_low", "PRL.same_hardware_gain_high")
-    )
-    judged = [interval(gain.ratio) for some in _on_benchmarks(frame, found).values() for gain in some]
-    as_published = all(low <= least and most <= high for least, most in judged)
-    holds = Outcome.REPRODUCED if as_published else Outcome.IN_KIND
-    needs = (
-        "a CUDA device; SB3 and RLlib, whose worker here is of the CPU alone, compared with a mapping with a learner "
-        f"on it, on {', '.join(WORKLOADS)}"
-    )
-    return _over_both(frame, found, holds, "Both sides have their networks on a CUDA device.", needs)
-
-
-def over_devices(frame: pd.DataFrame) -> Finding:
-    """Check PRL Table 3: this project runs under every device assignment of one machine, and other libraries do not.
-
-    A device assignment names the device of the learner and that of replay management. A library's portability of 0
-    follows from the devices that it supports. The test is whether this project runs under every assignment: on real
-    devices, or on the simulated FPGA.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    tried = tried_mappings(frame)
-    here = {place: {c: row for c, row in found.items() if not c.simulated} for place, found in tried.items()}
-    measured = {place: found for place, found in here.items() if len(found) > 1}
-    judged = measured or {place: found for place, found in tried.items() if len(found) > 1}
-    # Over the same assignments as this project's: not over a simulated device where others are judged.
-    libraries = _libraries(frame, tried | judged)
-    ours = tuple(
-        _portability(f"placerl, {workload}, batch size {size}", found)
-        for (workload, size), found in sorted(judged.items())
-    )
-    if not tried or not libraries:
-        return Finding(Outcome.NOT_RUN, ours, needs=NEEDS_MAPPINGS)
-    if not judged:
-        alone = "On one device every system is portable, with as many backends as there are."
-        return Finding(Outcome.NOT_RUN, explanation=alone, needs=f"a second device: {SECOND_DEVICE}")
-    numbers = (*ours, *(n for place, found in libraries.items() if place in judged for n in found))
-    choices = sorted({str(choice) for found in judged.values() for choice in found})
-    said = (
-        "Experiences a second, the harmonic mean over the devices of learner and replay management: "
-        f"{', '.join(choices)}. A library that lacks one has 0: Stable-Baselines3 and RLlib keep their replay on the "
-        "CPU and train on the CPU or with CUDA. A library counts where it was run."
-    )
-    if not all(n.value > 0 for n in ours):
-        return Finding(Outcome.NOT_REPRODUCED, numbers, f"{said} Under some of them nothing ran here either.")
-    if any(n.value > 0 for n in numbers[len(ours) :]):
-        return Finding(Outcome.NOT_REPRODUCED, numbers, f"{said} A library has them all.")
-    counted = "What a library lacks is known without a run: this counts what systems support, and reproduces nothing."
-    if not measured:
-        counted = f"{counted} The second device is simulated; a measurement would need {SECOND_DEVICE}."
-    return Finding(Outcome.CONSISTENT, numbers, f"{said} {counted}")
-
-
 def _portability(system: str, found: Mapping[Assignment, Any]) -> Number:
     """Return this project's portability, from the row of each assignment."""
     each = [None if pd.isna(row.value) else experiences(row) for row in found.values()]
@@ -185,52 +124,147 @@ def _libraries(
     return made
 
 
-def over_platforms(everywhere: pd.DataFrame) -> Finding:
-    """Check PRL Table 3: this project's portability over several machines is higher than both libraries'.
+class FasterThanLibraries(Claim):
+    """Checks PRL 6.4: throughput is higher than RLlib's and Stable-Baselines3's on the same machine."""
+
+    key, place, position = "PRL-T3", "6.4, Table 3", 7
+    statement = "More throughput than RLlib and SB3"
+    published = from_text(
+        "PRL.speedup_first_benchmark", "PRL.speedup_second_benchmark", "PRL.speedup_third_benchmark"
+    )
+    needs = "the baselines Stable-Baselines3 and RLlib compared with this project on PRL's benchmarks"
+    reads = BESIDE_LIBRARIES
+    commands = ("placerl reproduce --only PRL-T3 --tier full", "placerl report")
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        said = (
+            "Other machine than the paper's, and SB3 has no prioritised replay: the factors are not comparable, the "
+            "ordering is."
+        )
+        needs = f"Stable-Baselines3 and RLlib compared with this project on {', '.join(WORKLOADS)}"
+        return _over_both(frame, gains(frame, *LIBRARIES), Outcome.IN_KIND, said, needs)
+
+
+class FasterOnSameHardware(Claim):
+    """Checks PRL 6.4: this project's throughput is higher than that of both libraries on the same CPU and GPU."""
+
+    key, place, position = "PRL-T3-same-hardware", "6.4", 8
+    statement = "More throughput also on the same CPU and GPU"
+    published = from_text("PRL.same_hardware_gain_low", "PRL.same_hardware_gain_high")
+    needs = "a CUDA device, the baselines Stable-Baselines3 and RLlib on it"
+    reads = BESIDE_LIBRARIES
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        found = gains_on_gpu(frame, *LIBRARIES)
+        low, high = (
+            1 + n.value / 100 for n in from_text("PRL.same_hardware_gain_low", "PRL.same_hardware_gain_high")
+        )
+        judged = [interval(gain.ratio) for some in _on_benchmarks(frame, found).values() for gain in some]
+        as_published = all(low <= least and most <= high for least, most in judged)
+        holds = Outcome.REPRODUCED if as_published else Outcome.IN_KIND
+        needs = (
+            "a CUDA device; SB3 and RLlib, whose worker here is of the CPU alone, compared with a mapping with a "
+            f"learner on it, on {', '.join(WORKLOADS)}"
+        )
+        return _over_both(frame, found, holds, "Both sides have their networks on a CUDA device.", needs)
+
+
+class LibrariesLackDevices(Claim):
+    """Checks PRL Table 3: this project runs under every device assignment of one machine, and other libraries do not.
+
+    A device assignment names the device of the learner and that of replay management. A library's portability of 0
+    follows from the devices that it supports. The test is whether this project runs under every assignment: on real
+    devices, or on the simulated FPGA.
+    """
+
+    key, place, position = "PRL-T3-device-portability", "6.4, Table 3", 10
+    statement = "RLlib and SB3 cannot use every device, so that their device portability is 0"
+    published = from_text("PRL.library_device_portability")
+    needs = figure_8.NEEDS_MAPPINGS
+    reads = ("validation", *BESIDE_LIBRARIES)
+    commands = figure_8.VALIDATE
+
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        tried = tried_mappings(frame)
+        here = {
+            place: {c: row for c, row in found.items() if not c.simulated} for place, found in tried.items()
+        }
+        measured = {place: found for place, found in here.items() if len(found) > 1}
+        judged = measured or {place: found for place, found in tried.items() if len(found) > 1}
+        # Over the same assignments as this project's: not over a simulated device where others are judged.
+        libraries = _libraries(frame, tried | judged)
+        ours = tuple(
+            _portability(f"placerl, {workload}, batch size {size}", found)
+            for (workload, size), found in sorted(judged.items())
+        )
+        if not tried or not libraries:
+            return Finding(Outcome.NOT_RUN, ours, needs=NEEDS_MAPPINGS)
+        if not judged:
+            alone = "On one device every system is portable, with as many backends as there are."
+            return Finding(Outcome.NOT_RUN, explanation=alone, needs=f"a second device: {SECOND_DEVICE}")
+        numbers = (*ours, *(n for place, found in libraries.items() if place in judged for n in found))
+        choices = sorted({str(choice) for found in judged.values() for choice in found})
+        said = (
+            "Experiences a second, the harmonic mean over the devices of learner and replay management: "
+            f"{', '.join(choices)}. A library that lacks one has 0: Stable-Baselines3 and RLlib keep their replay on "
+            "the CPU and train on the CPU or with CUDA. A library counts where it was run."
+        )
+        if not all(n.value > 0 for n in ours):
+            return Finding(
+                Outcome.NOT_REPRODUCED, numbers, f"{said} Under some of them nothing ran here either."
+            )
+        if any(n.value > 0 for n in numbers[len(ours) :]):
+            return Finding(Outcome.NOT_REPRODUCED, numbers, f"{said} A library has them all.")
+        counted = (
+            "What a library lacks is known without a run: this counts what systems support, and reproduces "
+            "nothing."
+        )
+        if not measured:
+            counted = f"{counted} The second device is simulated; a measurement would need {SECOND_DEVICE}."
+        return Finding(Outcome.CONSISTENT, numbers, f"{said} {counted}")
+
+
+class PortableOverPlatforms(Claim):
+    """Checks PRL Table 3: this project's portability over several machines is higher than both libraries'.
 
     Portability is the harmonic mean over the machines of the best throughput on each. It is judged on PRL's three
     benchmarks: one of them can refute the statement, and only all of them can show it.
-
-    Args:
-        everywhere: the last measurements of every machine in a merged store, one per row.
     """
-    ours: list[Number] = []
-    judged: list[Number] = []
-    pairs: set[tuple[str, str]] = set()
-    for one in beside_baselines(everywhere):
-        gain = ratio(
-            f"{one.workload}, batch size {one.batch_size}: portability over {one.machines} machines, over "
-            f"{one.baseline}'s",
-            one.ours,
-            one.theirs,
+
+    key, place, position = "PRL-T3-platform-portability", "6.4, Table 3", 11
+    statement = "Portability over platforms is up to 2.4 times the libraries'"
+    published = from_text("PRL.portability_gain")
+    needs = NEEDS_PLATFORMS
+    reads = BESIDE_LIBRARIES
+    commands = MERGE
+    everywhere = True
+
+    def judge(self, everywhere: pd.DataFrame) -> Finding:
+        ours: list[Number] = []
+        judged: list[Number] = []
+        pairs: set[tuple[str, str]] = set()
+        for one in beside_baselines(everywhere):
+            gain = ratio(
+                f"{one.workload}, batch size {one.batch_size}: portability over {one.machines} machines, over "
+                f"{one.baseline}'s",
+                one.ours,
+                one.theirs,
+            )
+            ours.append(gain)
+            if one.baseline in NAMES and one.workload in WORKLOADS:
+                judged.append(gain)
+                pairs.add((NAMES[one.baseline], one.workload))
+        if not judged:
+            return Finding(Outcome.NOT_RUN, tuple(ours), needs=NEEDS_PLATFORMS)
+        higher, lower = (
+            sum(holds) for holds in zip(*((n.above(1), n.below(1)) for n in judged), strict=True)
         )
-        ours.append(gain)
-        if one.baseline in NAMES and one.workload in WORKLOADS:
-            judged.append(gain)
-            pairs.add((NAMES[one.baseline], one.workload))
-    if not judged:
-        return Finding(Outcome.NOT_RUN, tuple(ours), needs=NEEDS_PLATFORMS)
-    higher, lower = (sum(holds) for holds in zip(*((n.above(1), n.below(1)) for n in judged), strict=True))
-    missing = _missing(pairs)
-    said = (
-        f"On PRL's benchmarks higher than the library's in {higher} of {len(judged)} beyond the noise, lower in "
-        f"{lower}. Other machines than the paper's.{missing}"
-    )
-    if lower:
-        return Finding(Outcome.NOT_REPRODUCED, tuple(ours), said)
-    shown = higher == len(judged) and not missing
-    return Finding(Outcome.IN_KIND if shown else Outcome.NO_VERDICT, tuple(ours), said)
-
-
-def libraries(frame: pd.DataFrame) -> Finding:
-    """Check PRL 6.4: this project's throughput is higher than RLlib's and Stable-Baselines3's on the same machine.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
-    said = (
-        "Other machine than the paper's, and SB3 has no prioritised replay: the factors are not comparable, the "
-        "ordering is."
-    )
-    needs = f"Stable-Baselines3 and RLlib compared with this project on {', '.join(WORKLOADS)}"
-    return _over_both(frame, gains(frame, *LIBRARIES), Outcome.IN_KIND, said, needs)
+        missing = _missing(pairs)
+        said = (
+            f"On PRL's benchmarks higher than the library's in {higher} of {len(judged)} beyond the noise, lower in "
+            f"{lower}. Other machines than the paper's.{missing}"
+        )
+        if lower:
+            return Finding(Outcome.NOT_REPRODUCED, tuple(ours), said)
+        shown = higher == len(judged) and not missing
+        return Finding(Outcome.IN_KIND if shown else Outcome.NO_VERDICT, tuple(ours), said)

@@ -1,11 +1,10 @@
-"""Which outcomes a claim's check can give: as its code says, and as tests made it give them.
+"""Which outcomes a claim can give: as its code says, and as tests made it give them.
 
-As a plugin of pytest (`-p tests.harness.papers.outcomes`) it writes the outcomes that every claim's check gave into the
-file named by `PLACERL_OUTCOMES`, as JSON.
+As a plugin of pytest (`-p tests.harness.papers.outcomes`) it writes the outcomes that every claim gave into the file
+named by `PLACERL_OUTCOMES`, as JSON.
 """
 
 import ast
-import importlib
 import inspect
 import json
 import os
@@ -27,15 +26,16 @@ _SHARED = {"assumptions", "base", "clocks"}
 
 
 def in_code(claim: Claim) -> set[Outcome]:
-    """Return the outcomes that the functions behind a check name, directly or through those that they call.
+    """Return the outcomes that a claim's `judge` names, directly or through the functions that it calls.
 
     More may be possible: clocks and suspect numbers turn others into no verdict.
     """
-    if claim.check is None:
+    judge = type(claim).judge
+    if judge is Claim.judge:
         return {Outcome.NOT_RUN}
-    assert isinstance(claim.check, FunctionType)
+    assert isinstance(judge, FunctionType)
     found: set[FunctionType] = set()
-    _reach(claim.check, found)
+    _reach(judge, found)
     return {outcome for function in found for outcome in _named(function)}
 
 
@@ -95,7 +95,7 @@ def _recorded(key: str, check: Any) -> Any:
 
 
 def pytest_configure() -> None:
-    """Record what claims give, and their checks where a test calls the function itself."""
+    """Record what claims give, and what `judge` gives where a test calls it itself."""
     if FILE not in os.environ:
         return
     evaluate, every = Claim.evaluate, papers.claims()
@@ -108,9 +108,7 @@ def pytest_configure() -> None:
 
     Claim.evaluate = recording  # type: ignore[method-assign]
     for claim in every:
-        check = claim.check
-        if isinstance(check, FunctionType) and check.__qualname__.isidentifier():
-            setattr(importlib.import_module(check.__module__), check.__name__, _recorded(claim.key, check))
+        type(claim).judge = _recorded(claim.key, type(claim).judge)  # type: ignore[method-assign]
 
 
 def pytest_sessionfinish() -> None:

@@ -1,21 +1,27 @@
 """Claims, findings and verdicts: what holds for every one of them."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.papers.base import Claim, Finding, Outcome, Verdict, by_a_model
+from placerl.harness.papers.base import Check, Claim, Finding, Outcome, Verdict, by_a_model
 from placerl.harness.papers.number import Number
+from placerl.harness.plan.tiers import TIERS
+from placerl.harness.store.cell import Cell
 
 MEASURED = Number("time", 2.0, "s", Provenance.MEASURED, rows=(4, 2))
 PUBLISHED = Number("gain", 3.0, "ratio", Provenance.PUBLISHED, rows=(2,))
 
 
-def claim(**fields: Any) -> Claim:
-    base = {"key": "MAP-T5", "place": "VII-D", "statement": "says", "published": (), "needs": "a GPU"}
-    return Claim(**(base | fields))
+def claim(check: Check | None = None, **fields: Any) -> Claim:
+    base = {"key": "MAP-T5", "place": "VII-D", "position": 1, "statement": "says", "needs": "a GPU"}
+    judge = {} if check is None else {"judge": lambda _, frame: check(frame)}
+    kind: type[Claim] = type("Stated", (Claim,), base | fields | judge)
+    return kind()
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))
@@ -68,7 +74,35 @@ def test_a_claim_without_a_check_was_not_run() -> None:
     ],
 )
 def test_a_claim_reads_the_cells_under_what_it_names(reads: tuple[str, ...], key: str, read: bool) -> None:
-    assert claim(reads=reads).needs_cell(key) is read
+    assert claim(reads=reads).needs_cells([key], TIERS["quick"]) == ({key} if read else set())
+
+
+def test_a_claim_needs_its_own_cells_and_no_others() -> None:
+    own = Cell("claim/MAP-T5", 1.0, lambda *_: [])
+    stated = claim(cells=lambda _, tier: [own] if tier.name == "quick" else [])
+    keys = ["claim/MAP-T5", "claim/MAP-T5-gains", "profile"]
+    assert stated.needs_cells(keys, TIERS["quick"]) == {"claim/MAP-T5"}
+    assert stated.needs_cells(keys, TIERS["full"]) == set()
+    assert stated.is_measured
+    assert claim(reads=("profile",)).is_measured
+    assert not claim().is_measured
+
+
+def test_a_claim_is_judged_under_its_assumptions_in_turn() -> None:
+    def saying(word: str) -> Callable[[Check], Check]:
+        def under(check: Check) -> Check:
+            return lambda frame: replace(found := check(frame), explanation=f"{found.explanation} {word}")
+
+        return under
+
+    judged = claim(
+        lambda _: Finding(Outcome.NO_VERDICT, explanation="Said"), assumptions=(saying("one"), saying("two"))
+    )
+    assert judged.evaluate(pd.DataFrame()).finding.explanation == "Said one two"
+
+
+def test_what_is_not_drawn_has_no_figure() -> None:
+    assert claim().draw(pd.DataFrame()) is None
 
 
 def test_a_verdict_shows_the_weakest_provenance_and_the_rows_of_all_numbers() -> None:

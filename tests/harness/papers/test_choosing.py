@@ -44,14 +44,17 @@ def test_a_claim_about_machines_is_given_the_rows_of_all_and_others_those_of_the
     here = frame[frame["fingerprint"] == "here"]
     given: dict[str, list[float]] = {}
 
-    def made(key: str, **fields: bool) -> Claim:
-        def check(rows: pd.DataFrame) -> Finding:
-            given[key] = sorted(rows["value"])
+    class Here(Claim):
+        key = "MAP-X"
+
+        def judge(self, frame: pd.DataFrame) -> Finding:
+            given[self.key] = sorted(frame["value"])
             return Finding(Outcome.NO_VERDICT)
 
-        return Claim(key, "IV", "says", (), "nothing", check, **fields)
+    class Everywhere(Here):
+        key, everywhere = "MAP-Y", True
 
-    monkeypatch.setattr(claims, "claims", lambda _: [made("MAP-X"), made("MAP-Y", everywhere=True)])
+    monkeypatch.setattr(claims, "claims", lambda _: [Here(), Everywhere()])
     assert [verdict.key for verdict in claims.evaluate(here, everywhere=frame)] == ["MAP-X", "MAP-Y"]
     assert given == {"MAP-X": [3.0], "MAP-Y": [3.0, 9.0]}
     claims.evaluate(here)

@@ -75,7 +75,7 @@ READERS = {
 def test_the_small_tier_makes_what_each_claim_reads(key: str, name: str) -> None:
     """A claim that asks for cells of another name than the plan's would find no rows and ask for none."""
     (claim,) = papers.claims(key)[:1]
-    keys = [cell.key for cell in plan.needed(plan.plan(tiers.tier("quick")), [claim])]
+    keys = [cell.key for cell in plan.needed(plan.plan(tiers.tier("quick")), [claim], tiers.tier("quick"))]
     simulated = [k for k in keys if k.startswith(f"{simulated_profile.CELL}/{name}/")]
     assert len(simulated) >= 3
     assert all(k in simulated or k.startswith(f"profile/{name}/") for k in keys)
@@ -88,7 +88,7 @@ def test_rows_under_the_plans_own_keys_carry_a_verdict(tmp_path: Path) -> None:
     run = store.begin_run("quick", "revision", MACHINE)
     (claim,) = papers.claims("MAP-F12-linear")
     sizes = []
-    for cell in plan.needed(plan.plan(tiers.tier("quick")), [claim]):
+    for cell in plan.needed(plan.plan(tiers.tier("quick")), [claim], tiers.tier("quick")):
         _, name, size, device, *_ = cell.key.split("/")
         make = plan.simulated_replay_cell if cell.key.endswith("/replay") else plan.simulated_cell
         assert cell.key == make(workloads.load(name), int(size), device).key

@@ -28,17 +28,18 @@ def test_the_plan_names_no_paper() -> None:
 
 
 def test_each_claim_and_cell_is_of_its_paper_s_folder() -> None:
-    for function in discovery.functions("cells"):
-        key = function.__module__.split(".")[3].upper()
+    for claim in discovery.claims():
+        folder = type(claim).__module__.split(".")[-2].upper()
+        assert claim.paper == folder
         for tier in TIERS.values():
-            assert all(cell.key.startswith(f"claim/{key}-") for cell in function(tier)), function.__module__
+            assert all(cell.key.startswith(f"claim/{folder}-") for cell in claim.cells(tier)), claim.key
 
 
-def test_a_function_counts_where_it_is_defined_alone() -> None:
-    modules = [function.__module__ for function in discovery.functions("cells")]
-    assert len(set(modules)) == len(modules) > 10
-    assert "placerl.harness.papers.fix.throughput" in modules
-    assert list(discovery.functions("no such function")) == []
+def test_a_claim_counts_once_and_has_a_key_and_a_position_of_its_own() -> None:
+    every = discovery.claims()
+    assert len({claim.key for claim in every}) == len({type(claim) for claim in every}) == len(every) > 50
+    assert len({(claim.paper, claim.position) for claim in every}) == len(every)
+    assert all(one is again for one, again in zip(every, discovery.claims(), strict=True))
 
 
 def test_papers_without_a_position_follow_by_their_keys(
@@ -47,7 +48,6 @@ def test_papers_without_a_position_follow_by_their_keys(
     monkeypatch.setattr(papers, "__path__", [*papers.__path__, str(tmp_path)])
     for name in ("later_b", "later_a"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "claims.py").write_text("CLAIMS = ()\n")
         source = f'from placerl.harness.papers.discovery import Paper\n\nPAPER = Paper("{name.upper()}", "Untitled")\n'
         (tmp_path / name / "__init__.py").write_text(source)
     (tmp_path / "no_paper").mkdir()
@@ -60,31 +60,27 @@ def test_a_folder_that_does_not_say_which_paper_it_is_is_refused(
 ) -> None:
     monkeypatch.setattr(papers, "__path__", [*papers.__path__, str(tmp_path)])
     (tmp_path / "nameless").mkdir()
-    (tmp_path / "nameless" / "claims.py").write_text("CLAIMS = ()\n")
     (tmp_path / "nameless" / "__init__.py").write_text("")
     with pytest.raises(TypeError, match=r"nameless.*PAPER: found none; allowed: a Paper"):
         discovery.packages()
 
 
-@pytest.mark.parametrize(
-    "source",
-    ["import functools\ncells = functools.partial(list)\n", "class cells:\n    pass\n", "cells = []\n"],
-    ids=["partial", "class", "list"],
-)
-def test_cells_that_are_no_function_are_refused(
-    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_claims_are_found_in_any_module_and_shared_parts_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(papers, "__path__", [*papers.__path__, str(tmp_path)])
     folder = tmp_path / "odd"
     folder.mkdir()
-    (folder / "__init__.py").write_text(
-        'from placerl.harness.papers.discovery import Paper\n\nPAPER = Paper("ODD", "Odd")\n'
-    )
-    (folder / "claims.py").write_text("CLAIMS = ()\n")
-    (folder / "figure_1.py").write_text(source)
+    sources = {
+        "__init__": 'from placerl.harness.papers.discovery import Paper\n\nPAPER = Paper("ODD", "Odd")\n',
+        "a": "from .b import First, Shared\n\n\nclass Second(Shared):\n    key, position = 'ODD-2', 2\n",
+        "b": "from placerl.harness.papers.base import Claim\n\n\nclass Shared(Claim):\n    needs = 'a GPU'\n\n\n"
+        "class First(Shared):\n    key, position = 'ODD-1', 1\n",
+    }
+    for name, source in sources.items():
+        (folder / f"{name}.py").write_text(source)
     try:
-        with pytest.raises(TypeError, match=r"odd/figure_1\.py: cells: found a .*; allowed: a function"):
-            list(discovery.functions("cells"))
+        assert [claim.key for claim in discovery.claims()][-2:] == ["ODD-1", "ODD-2"]
     finally:
         for name in [name for name in sys.modules if name.startswith("placerl.harness.papers.odd")]:
             del sys.modules[name]
@@ -92,5 +88,5 @@ def test_cells_that_are_no_function_are_refused(
 
 
 def test_a_tuple_of_something_else_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"claims\.py: CLAIMS: found .*; allowed: a tuple of str"):
-        list(discovery.tuples("CLAIMS", str))
+    with pytest.raises(TypeError, match=r"table_\d\.py: COUNTERPARTS: found .*; allowed: a tuple of str"):
+        list(discovery.tuples("COUNTERPARTS", str))

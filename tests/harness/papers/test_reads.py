@@ -121,7 +121,7 @@ def test_the_quick_run_has_every_cell_of_its_plan(quick: pd.DataFrame, plans: Pl
 def test_the_cells_that_a_claim_reads_decide_its_verdict(
     claim: Claim, quick: pd.DataFrame, verdicts: Verdicts, plans: Plans
 ) -> None:
-    cells = reproduce.needed(plans["quick"], [claim])
+    cells = reproduce.needed(plans["quick"], [claim], TIERS["quick"])
     alone = quick[quick["cell"].isin([cell.key for cell in cells])]
     assert claim.evaluate(alone).finding == verdicts[claim.key].finding
 
@@ -137,28 +137,27 @@ def test_a_claim_that_measures_nothing_asks_for_nothing(
     """One whose verdict is the same without any row reads none, or awaits more than those."""
     every, plan = papers.claims(), plans["quick"]
     same = {claim.key for claim in every if verdicts[claim.key].finding == claim.evaluate(quick[:0]).finding}
-    assert {claim.key for claim in every if reproduce.needed(plan, [claim])} & same == AWAITING
-    assert all(claim.check or not claim.reads for claim in every)
+    assert {
+        claim.key for claim in every if reproduce.needed(plan, [claim], TIERS["quick"])
+    } & same == AWAITING
+    assert all(type(claim).judge is not Claim.judge or not claim.is_measured for claim in every)
 
 
 def test_each_experiment_is_read_by_some_claim(plans: Plans) -> None:
     """What no claim reads is measured in vain."""
     every = papers.claims()
     for name, plan in plans.items():
-        unread = [
-            cell.key
-            for cell in plan
-            if cell.key.startswith("claim/") and not any(claim.needs_cell(cell.key) for claim in every)
-        ]
-        assert not unread, name
+        keys = [cell.key for cell in plan if cell.key.startswith("claim/")]
+        read = set[str]().union(*(claim.needs_cells(keys, TIERS[name]) for claim in every))
+        assert read == set(keys), name
 
 
 def test_a_run_under_options_is_read_for_reallocation_and_a_tier_s_own_is_not() -> None:
     item, extent = workloads.load("cartpole-ddpg"), Extent(1.0)
     claim, mapping = claim_of("PRL-T3-reallocation"), Mapping.parse("torch-native-cpu")
     moving = reproduce.run_cell(item, 32, 0, extent, mapping, Schedule(reallocate=True))
-    assert claim.needs_cell(moving.key)
-    assert not claim.needs_cell(reproduce.run_cell(item, 32, 0, extent, None, STRICT).key)
+    own = reproduce.run_cell(item, 32, 0, extent, None, STRICT)
+    assert claim.needs_cells([moving.key, own.key], TIERS["quick"]) == {moving.key}
 
 
 def test_rllib_s_last_line_with_ddpg_counts_as_rllib(tmp_path: Path) -> None:
@@ -166,7 +165,7 @@ def test_rllib_s_last_line_with_ddpg_counts_as_rllib(tmp_path: Path) -> None:
     frame = frame_of(tmp_path, compared(50.0, "faster", "rllib_2_6_3"))
     for key in ("MAP-F14", "PRL-T3"):
         assert [number.value for number in claim_of(key).evaluate(frame).finding.ours] == [50.0], key
-        assert claim_of(key).needs_cell("compare/cartpole-ddpg/rllib_2_6_3"), key
+        assert claim_of(key).needs_cells(["compare/cartpole-ddpg/rllib_2_6_3"], TIERS["quick"]), key
 
 
 def test_cartpole_s_gain_is_of_cartpole_alone(tmp_path: Path) -> None:
@@ -199,7 +198,7 @@ def test_a_page_s_command_measures_something(
     for claim in papers.claims():
         shown = re.search(r"<pre><code>([^<]+)</code>", written[claim.key])
         assert shown, claim.key
-        if claim.commands or not claim.reads:
+        if claim.commands or not claim.is_measured:
             assert html.unescape(shown[1]).splitlines() == list(claim.commands or ["placerl report"]), (
                 claim.key
             )
@@ -207,5 +206,5 @@ def test_a_page_s_command_measures_something(
         found = re.fullmatch(r"placerl reproduce --only (\S+) --tier (\w+)", shown[1])
         assert found, claim.key
         assert found[1] == claim.key
-        assert reproduce.needed(plans[found[2]], [claim]), claim.key
-        assert found[2] == "quick" or not reproduce.needed(plans["quick"], [claim]), claim.key
+        assert reproduce.needed(plans[found[2]], [claim], TIERS[found[2]]), claim.key
+        assert found[2] == "quick" or not reproduce.needed(plans["quick"], [claim], TIERS["quick"]), claim.key

@@ -6,12 +6,10 @@ import pytest
 from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers import relaxed_training
-from placerl.harness.papers.map import figure_10
 from placerl.harness.papers.map.figure_10 import PRESAMPLED
-from placerl.harness.papers.prl import figure_9
 from placerl.harness.papers.prl.figure_9 import REALLOCATED
 from placerl.harness.plan.tiers import TIERS
-from tests.harness.papers.rows import final_return, frame_of
+from tests.harness.papers.rows import claim_of, final_return, frame_of
 
 EXPERIMENTS = [PRESAMPLED, REALLOCATED]
 
@@ -32,7 +30,7 @@ def test_a_run_tells_its_curve():
     ("tier", "curves", "workloads"), [("quick", 5, 1), ("standard", 7, 2), ("full", 7, 3)]
 )
 def test_every_tier_has_five_seeds_of_every_curve_on_every_workload(tier, curves, workloads):
-    keys = [cell.key for module in (figure_10, figure_9) for cell in module.cells(TIERS[tier])]
+    keys = [cell.key for key in ("MAP-F10", "PRL-F9") for cell in claim_of(key).cells(TIERS[tier])]
     assert len(keys) == len(set(keys)) == 5 * curves * workloads
 
 

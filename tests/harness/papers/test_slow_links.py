@@ -10,7 +10,6 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
 from placerl.harness.mapping.choices import HERE, WITH_SIMULATED
 from placerl.harness.mapping.strategies.composed_loop import NAMES
-from placerl.harness.papers import slow_links
 from placerl.harness.papers.base import Finding, Outcome
 from placerl.harness.papers.evidence import detail, number, records
 from placerl.harness.papers.slow_links import at_both_latencies, at_slow_links, latency_us
@@ -105,9 +104,5 @@ def test_a_finding_on_which_no_link_has_an_influence_is_kept(tmp_path: Path) -> 
 def test_the_claims_about_runs_in_virtual_time_have_the_band() -> None:
     from placerl.harness import papers
 
-    wrapped = {
-        claim.key
-        for claim in papers.claims()
-        if getattr(claim.check, "__qualname__", "").startswith(slow_links.at_both_latencies.__name__)
-    }
+    wrapped = {claim.key for claim in papers.claims() if at_both_latencies in claim.assumptions}
     assert wrapped == {"MAP-VI-B", "MAP-F13", "PRL-F8", "PRL-6.4-earlier-work"}

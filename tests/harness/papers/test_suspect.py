@@ -71,8 +71,12 @@ def test_a_baseline_far_below_its_own_parts_is_suspect() -> None:
 @pytest.mark.parametrize("outcome", [Outcome.REPRODUCED, Outcome.IN_KIND, Outcome.NOT_REPRODUCED])
 def test_a_claim_with_a_suspect_number_gets_no_verdict(outcome: Outcome) -> None:
     sure, odd = measured(2.0), replace(measured(3.0), quantity="speedup", suspect="too much")
-    claim = Claim("MAP-X", "Fig. 0", "says", (), "rows", lambda _: Finding(outcome, (sure, odd), "It holds."))
-    found = claim.evaluate(pd.DataFrame()).finding
+
+    class Odd(Claim):
+        def judge(self, frame: pd.DataFrame) -> Finding:
+            return Finding(outcome, (sure, odd), "It holds.")
+
+    found = Odd().evaluate(pd.DataFrame()).finding
     assert found.outcome is Outcome.NO_VERDICT
     assert found.explanation == "It holds. Suspect: speedup: too much."
     assert found.ours == (sure, odd)

@@ -21,25 +21,6 @@ from placerl.harness.papers.discovery import Paper
 
 PAPER = Paper("TOY", "A Toy (2026)")
 """
-CLAIMS = """
-from placerl.harness.core.provenance import Provenance
-from placerl.harness.papers.base import Claim
-from placerl.harness.papers.number import Number
-from placerl.harness.papers.toy import figure_1
-
-CLAIMS = (
-    Claim(
-        "TOY-F1",
-        "3, Fig. 1",
-        "Twice the batch takes twice the time",
-        (Number("gain", 2.0, "ratio", Provenance.PUBLISHED, "TOY 3, Fig. 1"),),
-        "the experiment TOY-F1",
-        figure_1.judge,
-        ("claim/TOY-F1",),
-        draw=figure_1.draw,
-    ),
-)
-"""
 FIGURE_1 = """
 from functools import partial
 
@@ -47,10 +28,10 @@ from matplotlib.figure import Figure
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
-from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import claim_cell
 from placerl.harness.papers.evidence import number, records, select
-from placerl.harness.papers.number import ratio
+from placerl.harness.papers.number import Number, ratio
 
 
 def measure(budget_s, report):
@@ -60,30 +41,34 @@ def measure(budget_s, report):
     return [row(batch_size=size, value=time_s) for size, time_s in ((1, 0.5), (2, 1.0))]
 
 
-def cells(tier):
-    return [claim_cell("TOY-F1", tier.experiment_s, partial(measure, tier.experiment_s))]
-
-
 def times(frame):
     rows = records(select(frame, suite="claim", primitive="toy"))
     return [number(row, f"batch size {row.batch_size}") for row in rows]
 
 
-def judge(frame):
-    found = times(frame)
-    if len(found) < 2:
-        return Finding(Outcome.NOT_RUN, needs="the experiment TOY-F1")
-    gain = ratio("gain", found[1], found[0])
-    return Finding(Outcome.REPRODUCED if gain.value == 2 else Outcome.NOT_REPRODUCED, (gain,), "As printed.")
+class TwiceTheBatch(Claim):
+    key, place, position = "TOY-F1", "3, Fig. 1", 1
+    statement = "Twice the batch takes twice the time"
+    published = (Number("gain", 2.0, "ratio", Provenance.PUBLISHED, "TOY 3, Fig. 1"),)
+    needs = "the experiment TOY-F1"
 
+    def cells(self, tier):
+        return [claim_cell(self.key, tier.experiment_s, partial(measure, tier.experiment_s))]
 
-def draw(frame):
-    found = times(frame)
-    if not found:
-        return None
-    figure = Figure()
-    figure.subplots(subplot_kw={"xlabel": "the axis of the toy"}).plot([n.value for n in found])
-    return figure
+    def judge(self, frame):
+        found = times(frame)
+        if len(found) < 2:
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
+        gain = ratio("gain", found[1], found[0])
+        return Finding(Outcome.REPRODUCED if gain.value == 2 else Outcome.NOT_REPRODUCED, (gain,), "As printed.")
+
+    def draw(self, frame):
+        found = times(frame)
+        if not found:
+            return None
+        figure = Figure()
+        figure.subplots(subplot_kw={"xlabel": "the axis of the toy"}).plot([n.value for n in found])
+        return figure
 """
 
 
@@ -92,7 +77,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The folder of a paper, where the package looks for papers."""
     folder = tmp_path / "papers" / "toy"
     folder.mkdir(parents=True)
-    for name, source in {"__init__": PACKAGE, "claims": CLAIMS, "figure_1": FIGURE_1}.items():
+    for name, source in {"__init__": PACKAGE, "figure_1": FIGURE_1}.items():
         (folder / f"{name}.py").write_text(source)
     monkeypatch.setattr(papers, "__path__", [*papers.__path__, str(folder.parent)])
     plan._keys.cache_clear()
@@ -107,7 +92,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_folder_is_all_that_a_paper_takes(tmp_path: Path) -> None:
     path, tier = tmp_path / "store.sqlite", TIERS["quick"]
     (claim,) = papers.claims("TOY")
-    cells = plan.needed(plan.plan(tier), [claim])
+    cells = plan.needed(plan.plan(tier), [claim], tier)
     assert [(cell.key, cell.estimate_s) for cell in cells] == [("claim/TOY-F1", tier.experiment_s)]
 
     with Store.open(path) as store:

@@ -40,8 +40,8 @@ def test_the_plan_profiles_before_it_predicts_and_predicts_before_it_trains() ->
         "compare/cartpole-dqn/sb3",
         "claim/MAP-F12-threads",
         "claim/MAP-T5",
-        "claim/PAL-F9-locks",
         "claim/PAL-F9",
+        "claim/PAL-F9-locks",
         "claim/PAL-VI-H-layout",
         "claim/FIX-F10",
     ]
@@ -51,7 +51,7 @@ def test_one_paper_or_claim_asks_for_the_cells_that_it_reads_alone() -> None:
     cells = plan.plan(TIERS["quick"])
 
     def keys(only: str) -> list[str]:
-        return [cell.key for cell in plan.needed(cells, papers.claims(only))]
+        return [cell.key for cell in plan.needed(cells, papers.claims(only), TIERS["quick"])]
 
     assert all(key.startswith("claim/FIX-") for key in keys("FIX"))
     assert {key.split("/")[1] for key in keys("FIX")} == {"FIX-F8", "FIX-F10"}
@@ -82,8 +82,13 @@ def test_a_run_brings_the_prediction_that_names_its_mapping_and_no_other() -> No
     (chosen,) = (cell.key for cell in cells if cell.key.startswith("run/"))
     size = chosen.split("/")[2]
     before = [f"profile/hopper-ddpg/{size}", f"prediction/hopper-ddpg/{size}"]
-    assert [cell.key for cell in plan.needed(cells, papers.claims("MAP-T7"))] == [*before, chosen]
-    assert [cell.key for cell in plan.needed(cells, papers.claims("PRL-T3-same-hardware"))] == [
+    assert [cell.key for cell in plan.needed(cells, papers.claims("MAP-T7"), TIERS["quick"])] == [
+        *before,
+        chosen,
+    ]
+    assert [
+        cell.key for cell in plan.needed(cells, papers.claims("PRL-T3-same-hardware"), TIERS["quick"])
+    ] == [
         *before,
         "compare/hopper-ddpg/sb3",
     ]

@@ -293,8 +293,8 @@ def test_killed_at_any_moment_it_goes_on_where_it_stopped(tmp_path: Path) -> Non
         "run/cartpole-dqn/32/seed1",
         "claim/MAP-F12-threads",
         "claim/MAP-T5",
-        "claim/PAL-F9-locks",
         "claim/PAL-F9",
+        "claim/PAL-F9-locks",
         "claim/PAL-VI-H-layout",
     ]
     # What a machine may lack: a meter, instructions, or a second core for two threads and for PAL's split.

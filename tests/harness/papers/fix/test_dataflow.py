@@ -30,8 +30,8 @@ def test_what_each_reading_contradicts(flow: FixarDataflow, against: tuple[str, 
 
 
 def test_without_a_reading_that_fits_there_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = dataflow.dataflow(pd.DataFrame())
+    found = dataflow.OneDataflowExplains().judge(pd.DataFrame())
     assert found.outcome is Outcome.NO_VERDICT
     assert len(found.ours) == 3 * len(DATAFLOWS)
     monkeypatch.setattr(dataflow, "conflicts", lambda flow: ("rate",) if flow.vectors else ())
-    assert dataflow.dataflow(pd.DataFrame()).outcome is Outcome.CONSISTENT
+    assert dataflow.OneDataflowExplains().judge(pd.DataFrame()).outcome is Outcome.CONSISTENT

@@ -50,7 +50,7 @@ Verdict = Callable[[list[Measurement]], Finding]
 
 @pytest.fixture
 def verdict(tmp_path: Path) -> Verdict:
-    return lambda rows: figure_7.reward(frame_of(tmp_path, *rows))
+    return lambda rows: figure_7.DelayKeepsReward().judge(frame_of(tmp_path, *rows))
 
 
 def test_without_the_runs_there_is_no_verdict_on_the_reward(verdict: Verdict) -> None:
@@ -293,7 +293,7 @@ def test_the_delay_makes_up_for_16_bits_only_where_these_fail(
     tmp_path: Path, late: list[float], fixed_16: list[float], outcome: Outcome
 ) -> None:
     rows = swept({FIXED_32: LEARNS, FIXED_16: fixed_16, EARLY: LEARNS, LATE: late})
-    finding = figure_7.sweep(frame_of(tmp_path, *rows))
+    finding = figure_7.DelayMakesUpForHalf().judge(frame_of(tmp_path, *rows))
     assert finding.outcome is outcome
     assert ("nothing to make up for" in finding.explanation) == (fixed_16 is LEARNS)
 
@@ -304,13 +304,13 @@ def test_the_delay_makes_up_for_16_bits_only_where_these_fail(
 def test_delays_that_all_fail_make_up_for_nothing(tmp_path: Path, last: float, outcome: Outcome) -> None:
     """At 51% of the reward one may do, at 49% none does."""
     rows = swept({FIXED_32: LEARNS, FIXED_16: FLAT, EARLY: FLAT, LATE: [*LEARNS[:-1], last]})
-    assert figure_7.sweep(frame_of(tmp_path, *rows)).outcome is outcome
+    assert figure_7.DelayMakesUpForHalf().judge(frame_of(tmp_path, *rows)).outcome is outcome
 
 
 def test_one_seed_of_the_sweep_carries_no_verdict(tmp_path: Path) -> None:
     split = f"{FIXED_32}, weights Q(32, 16)"
     rows = swept({FIXED_32: LEARNS, FIXED_16: FLAT, EARLY: FLAT, split: FLAT}, seeds=1)
-    finding = figure_7.sweep(frame_of(tmp_path, *rows))
+    finding = figure_7.DelayMakesUpForHalf().judge(frame_of(tmp_path, *rows))
     assert finding.outcome is Outcome.NO_VERDICT
     assert "one seed" in finding.explanation
     assert "every tier trains one" in finding.explanation
@@ -325,20 +325,22 @@ def test_five_seeds_of_the_sweep_or_more_carry_a_verdict(
     seeds: int, outcome: Outcome, tmp_path: Path
 ) -> None:
     rows = swept({FIXED_32: LEARNS, FIXED_16: FLAT, EARLY: LEARNS, LATE: LEARNS}, seeds)
-    finding = figure_7.sweep(frame_of(tmp_path, *rows))
+    finding = figure_7.DelayMakesUpForHalf().judge(frame_of(tmp_path, *rows))
     assert finding.outcome is outcome
     assert ("No interval, and no verdict, of fewer than 5 seeds" in finding.explanation) == (seeds < 5)
 
 
 def test_a_sweep_whose_base_learns_nothing_tells_nothing(tmp_path: Path) -> None:
     rows = swept({FIXED_32: FLAT, FIXED_16: FLAT, EARLY: LEARNS})
-    finding = figure_7.sweep(frame_of(tmp_path, *rows))
+    finding = figure_7.DelayMakesUpForHalf().judge(frame_of(tmp_path, *rows))
     assert finding.outcome is Outcome.NO_VERDICT
     assert "gains too little" in finding.explanation
 
 
 def test_a_sweep_without_16_bits_from_the_start_carries_no_verdict(tmp_path: Path) -> None:
-    finding = figure_7.sweep(frame_of(tmp_path, *swept({FIXED_32: LEARNS, EARLY: FLAT})))
+    finding = figure_7.DelayMakesUpForHalf().judge(
+        frame_of(tmp_path, *swept({FIXED_32: LEARNS, EARLY: FLAT}))
+    )
     assert finding.outcome is Outcome.NO_VERDICT
     assert "16 bits from the start were not trained" in finding.explanation
 
@@ -351,16 +353,22 @@ def test_a_sweep_without_its_base_or_of_another_length_is_none(tmp_path: Path) -
     ):
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         folder.mkdir()
-        assert figure_7.sweep(frame_of(folder, *rows)).outcome is Outcome.NOT_RUN
+        assert figure_7.DelayMakesUpForHalf().judge(frame_of(folder, *rows)).outcome is Outcome.NOT_RUN
 
 
 def test_the_curves_are_drawn_with_those_of_the_paper(tmp_path: Path) -> None:
-    figure = figure_7.draw(frame_of(tmp_path, *curves(DIPS, FLAT, name="halfcheetah-ddpg")))
+    figure = figure_7.DelayKeepsReward().draw(
+        frame_of(tmp_path, *curves(DIPS, FLAT, name="halfcheetah-ddpg"))
+    )
     found = points(figure)
     assert {name: found[name] for name in (FLOAT, FIXED_32, FIXED_16, DYNAMIC)} == dict.fromkeys(
         (FLOAT, FIXED_32, FIXED_16, DYNAMIC), len(DIPS)
     )
     assert found[f"{FLOAT} (published)"] == 8
     assert found[f"{DYNAMIC} (published)"] == 9
-    other = points(figure_7.draw(frame_of(tmp_path / "other", *curves(DIPS, FLAT, name="pendulum-ddpg"))))
+    other = points(
+        figure_7.DelayKeepsReward().draw(
+            frame_of(tmp_path / "other", *curves(DIPS, FLAT, name="pendulum-ddpg"))
+        )
+    )
     assert not any("published" in name for name in other), "Fig. 7 is of HalfCheetah"

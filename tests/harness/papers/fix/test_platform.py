@@ -214,7 +214,7 @@ def test_the_bottleneck_moves_to_the_learner_or_not(
     tmp_path: Path, learner_s: dict[int, float], environment_s: float, outcome: Outcome
 ) -> None:
     rows = host(environment_s, learner_s=learner_s)
-    finding = platform.breakdown(frame_of(tmp_path, *rows))
+    finding = platform.EnvironmentTimeIsConstant().judge(frame_of(tmp_path, *rows))
     assert finding.outcome is outcome
     from_the_start = "whether the bottleneck moves cannot be seen here" in finding.explanation
     assert from_the_start == (min(learner_s.values()) > environment_s)
@@ -252,12 +252,12 @@ def test_an_environments_time_is_constant_with_its_whole_interval(
         return replace(row, value=value, low=value * (1 - spread), high=value * (1 + spread))
 
     rows = [changed(row) for row in host(1e-3, learner_s=GROWS)]
-    finding = platform.breakdown(frame_of(tmp_path / "grows", *rows))
+    finding = platform.EnvironmentTimeIsConstant().judge(frame_of(tmp_path / "grows", *rows))
     assert finding.outcome is outcome
     varies = spread == 0.01 and not 0.65 < factor < 1.53
     assert ("shares the processor and its caches" in finding.explanation) == varies
     shrinks = [changed(row) for row in host(1e-3, learner_s={64: 4e-3, 512: 5e-4})]
-    finding = platform.breakdown(frame_of(tmp_path / "shrinks", *shrinks))
+    finding = platform.EnvironmentTimeIsConstant().judge(frame_of(tmp_path / "shrinks", *shrinks))
     assert finding.outcome is Outcome.NOT_REPRODUCED, "whatever the environment takes"
 
 
@@ -273,12 +273,18 @@ def test_a_bottleneck_that_noise_could_move_is_no_verdict(
 ) -> None:
     """The environment takes 1 ms: by its values alone the learner is the bottleneck at the largest batch only."""
     rows = host(1e-3, learner_s=learner_s)
-    assert platform.breakdown(frame_of(tmp_path / "sure", *rows)).outcome is Outcome.IN_KIND
+    assert (
+        platform.EnvironmentTimeIsConstant().judge(frame_of(tmp_path / "sure", *rows)).outcome
+        is Outcome.IN_KIND
+    )
     unsure = [
         replace(row, low=low, high=high) if (row.quantity, row.batch_size) == ("learner_time", size) else row
         for row in rows
     ]
-    assert platform.breakdown(frame_of(tmp_path / "unsure", *unsure)).outcome is Outcome.NO_VERDICT
+    assert (
+        platform.EnvironmentTimeIsConstant().judge(frame_of(tmp_path / "unsure", *unsure)).outcome
+        is Outcome.NO_VERDICT
+    )
 
 
 def test_what_the_paper_draws_over_the_batch_is_drawn(tmp_path: Path) -> None:
@@ -297,7 +303,17 @@ def test_what_the_paper_draws_over_the_batch_is_drawn(tmp_path: Path) -> None:
         "GPU (published)": sizes,
     }
     parts = ("Python environment", "PCIe communication", "accelerator")
-    assert points(platform.draw_breakdown(frame)) == {
+    assert points(platform.EnvironmentTimeIsConstant().draw(frame)) == {
         **dict.fromkeys(TERMS, sizes),
         **dict.fromkeys((f"{part} (published)" for part in parts), sizes),
     }
+
+
+def test_a_step_s_shares_are_those_of_the_smallest_and_the_largest_batch() -> None:
+    published = platform.EnvironmentTimeIsConstant.published[1:]
+    assert [(number.quantity, number.value) for number in published] == [
+        ("B = 64: Python environment, share", 0.414),
+        ("B = 64: accelerator, share", 0.242),
+        ("B = 512: Python environment, share", 0.161),
+        ("B = 512: accelerator, share", 0.692),
+    ]

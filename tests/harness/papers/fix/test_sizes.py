@@ -18,7 +18,7 @@ def test_making_the_environments_writes_and_prints_nothing(
     """MuJoCo's own handler of warnings prints them and logs them in the working directory."""
     pytest.importorskip("mujoco").set_mju_user_warning(None)
     monkeypatch.chdir(tmp_path)
-    assert fixar_sizes.environment_sizes(pd.DataFrame()).outcome in set(Outcome)
+    assert fixar_sizes.SizesOfEnvironments().judge(pd.DataFrame()).outcome in set(Outcome)
     assert not list(tmp_path.iterdir())
     assert capfd.readouterr() == ("", "")
 
@@ -33,7 +33,9 @@ def stating(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
     )
 
 
-@pytest.mark.parametrize("check", [fixar_sizes.weight_memory, fixar_sizes.activation_memory])
+@pytest.mark.parametrize(
+    "check", [fixar_sizes.WeightsFillMemory().judge, fixar_sizes.ActivationsFillMemory().judge]
+)
 def test_sizes_that_can_be_counted_are_consistent_and_others_no_verdict(
     check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -47,11 +49,11 @@ def test_sizes_that_can_be_counted_are_consistent_and_others_no_verdict(
 
 
 def test_sizes_are_those_of_the_networks_that_the_text_gives() -> None:
-    weights = fixar_sizes.weight_memory(pd.DataFrame())
+    weights = fixar_sizes.WeightsFillMemory().judge(pd.DataFrame())
     actor, critic = 18 * 400 + 401 * 300 + 301 * 6, 24 * 400 + 401 * 300 + 301
     assert [number.value for number in weights.ours] == pytest.approx([4e-6 * (actor + critic)])
     assert weights.explanation == "They fit, and fill it."
-    activations = fixar_sizes.activation_memory(pd.DataFrame())
+    activations = fixar_sizes.ActivationsFillMemory().judge(pd.DataFrame())
     # 400, 300 and 6 activations in 25, 19 and 1 vectors of 16, 17 inputs in 2.
     assert [number.value for number in activations.ours] == [0.064 * 45, 0.064 * 46]
     assert "the printed size is that of what goes into them" in activations.explanation
@@ -82,9 +84,9 @@ def printing(monkeypatch: pytest.MonkeyPatch, key: str, value: float) -> None:
 def test_weights_that_fill_a_memory_take_nearly_all_of_it(
     share: float, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    size = fixar_sizes.weight_memory(pd.DataFrame()).ours[0].value
+    size = fixar_sizes.WeightsFillMemory().judge(pd.DataFrame()).ours[0].value
     printing(monkeypatch, "FIX.weight_memory", size / share)
-    found = fixar_sizes.weight_memory(pd.DataFrame())
+    found = fixar_sizes.WeightsFillMemory().judge(pd.DataFrame())
     assert found.outcome is outcome
     assert ("They fit, and fill it." in found.explanation) == (outcome is Outcome.CONSISTENT)
 
@@ -103,7 +105,7 @@ def test_a_printed_memory_is_known_to_two_decimals(
     printed: float, outcome: Outcome, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printing(monkeypatch, "FIX.activation_memory", printed)
-    found = fixar_sizes.activation_memory(pd.DataFrame())
+    found = fixar_sizes.ActivationsFillMemory().judge(pd.DataFrame())
     assert found.outcome is outcome
     assert words in found.explanation
 
@@ -118,15 +120,15 @@ def test_a_memory_of_what_comes_out_of_the_layers_would_be_consistent(
         "from_text",
         lambda *keys: (memory,) if keys == ("FIX.activation_memory",) else found(*keys),
     )
-    finding = fixar_sizes.activation_memory(pd.DataFrame())
+    finding = fixar_sizes.ActivationsFillMemory().judge(pd.DataFrame())
     assert finding.outcome is Outcome.CONSISTENT
     assert "comes out of the layers" in finding.explanation
 
 
 def test_sizes_of_environments_are_read_and_reproduce_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mujoco")
-    sizes = fixar_sizes.environment_sizes(pd.DataFrame())
+    sizes = fixar_sizes.SizesOfEnvironments().judge(pd.DataFrame())
     assert sizes.outcome is Outcome.CONSISTENT
     assert [number.value for number in sizes.ours] == [17, 6, 11, 8, 2]
     stating(monkeypatch, 0.5)
-    assert fixar_sizes.environment_sizes(pd.DataFrame()).outcome is Outcome.NO_VERDICT
+    assert fixar_sizes.SizesOfEnvironments().judge(pd.DataFrame()).outcome is Outcome.NO_VERDICT

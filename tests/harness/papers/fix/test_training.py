@@ -87,7 +87,8 @@ def test_the_tiers_have_the_papers_environments_and_four_curves() -> None:
         names = {task.workload for task in training.TASKS[tier]}
         assert {workloads.load(name).environment.id for name in names} == ids
         assert {workloads.load(name).network.hidden for name in names} == {(400, 300)}
-    keys = [cell.key for cell in training.cells(TIERS["full"])]
+    full = TIERS["full"]
+    keys = [cell.key for cell in (*training.cells(full), *training.sweep_cells(full))]
     sweep = training.sweep(training.SWEPT)
     assert len(set(keys)) == len(keys) == 3 * 5 * len(CURVES) + len(sweep)
 
@@ -102,6 +103,7 @@ def test_the_sweep_has_what_it_is_compared_with() -> None:
 
 def test_a_tier_without_time_for_seeds_has_no_trainings() -> None:
     assert not training.cells(TIERS["quick"])
+    assert not training.sweep_cells(TIERS["quick"])
 
 
 def test_throughput_has_every_term_of_every_side() -> None:

@@ -19,9 +19,9 @@ from placerl.harness.papers.map.algorithm_2 import (
     LEVELS,
     ROOTLESS,
     UPDATE,
-    as_printed,
+    RootAdditionsLimitUpdates,
+    UpdateLeavesSumsRight,
     sides,
-    unavoidable,
 )
 from tests.harness.papers.rows import frame_of
 from tests.marks import needs_opencl
@@ -73,7 +73,7 @@ def test_the_experiment_as_a_whole(tmp_path: Path) -> None:
     devices = len(printed_tree.device_names())
     assert len(errors) == devices * len(FORMS) * 4
     assert len(made) - len(errors) == devices * len(FANOUTS) * len(BATCH_SIZES) * 4
-    finding = as_printed(frame_of(tmp_path, *made))
+    finding = UpdateLeavesSumsRight().judge(frame_of(tmp_path, *made))
     # Whether items with the same index read the same old priority depends on the device.
     corrected = [each.value or 0.0 for each in errors if each.details["form"] == "with both"]
     wrong = max(corrected) > algorithm_2.RIGHT
@@ -114,7 +114,7 @@ def test_errors_of_one_update() -> None:
 def test_the_verdict_on_the_tree(
     wrong: set[str], repeated_wrong: set[str], outcome: Outcome, tmp_path: Path
 ) -> None:
-    finding = as_printed(frame_of(tmp_path, *error_rows(wrong, repeated_wrong)))
+    finding = UpdateLeavesSumsRight().judge(frame_of(tmp_path, *error_rows(wrong, repeated_wrong)))
     assert finding.outcome is outcome
     assert len(finding.ours) == 4 * len(FORMS)
 
@@ -129,7 +129,7 @@ def test_the_verdict_on_the_tree(
 def test_what_both_corrections_give_is_said(
     wrong: set[str], distinct: str, repeated: str, tmp_path: Path
 ) -> None:
-    said = as_printed(frame_of(tmp_path, *error_rows(wrong, wrong))).explanation
+    said = UpdateLeavesSumsRight().judge(frame_of(tmp_path, *error_rows(wrong, wrong))).explanation
     assert distinct in said
     assert repeated in said
     assert "whose operator the available copy has lost" in said
@@ -142,12 +142,15 @@ def test_of_the_timed_forms_one_lacks_the_root_s_additions_alone() -> None:
 
 def test_additions_that_take_no_time_are_no_negative_share(tmp_path: Path) -> None:
     made = timed_rows("cuda", {LEVELS: 20, ATOMIC: 10, ROOTLESS: 11})
-    assert "take at least 0% of its time" in unavoidable(frame_of(tmp_path, *made)).explanation
+    assert (
+        "take at least 0% of its time"
+        in RootAdditionsLimitUpdates().judge(frame_of(tmp_path, *made)).explanation
+    )
 
 
 def test_without_errors_the_tree_is_not_judged(tmp_path: Path) -> None:
     frame = frame_of(tmp_path, *timed_rows("opencl", {LEVELS: 1, ATOMIC: 1, ROOTLESS: 1}))
-    assert as_printed(frame).needs == algorithm_2.NEEDS
+    assert UpdateLeavesSumsRight().judge(frame).needs == algorithm_2.NEEDS
 
 
 @pytest.mark.parametrize(
@@ -164,7 +167,7 @@ def test_the_verdict_on_atomic_additions(
     levels: float, atomic: float, rootless: float, outcome: Outcome, tmp_path: Path
 ) -> None:
     made = timed_rows("cuda", {LEVELS: levels, ATOMIC: atomic, ROOTLESS: rootless})
-    finding = unavoidable(frame_of(tmp_path, *made))
+    finding = RootAdditionsLimitUpdates().judge(frame_of(tmp_path, *made))
     assert finding.outcome is outcome
     each = len(FANOUTS) * len(BATCH_SIZES)
     values = [number.value for number in finding.ours]
@@ -172,14 +175,19 @@ def test_the_verdict_on_atomic_additions(
 
 
 def test_another_device_only_stands_in(tmp_path: Path) -> None:
-    finding = unavoidable(frame_of(tmp_path, *timed_rows("opencl", {LEVELS: 5, ATOMIC: 10, ROOTLESS: 5})))
+    finding = RootAdditionsLimitUpdates().judge(
+        frame_of(tmp_path, *timed_rows("opencl", {LEVELS: 5, ATOMIC: 10, ROOTLESS: 5}))
+    )
     assert (finding.outcome, finding.needs) == (Outcome.NOT_RUN, "a CUDA device")
     assert len(finding.ours) == 2 * len(FANOUTS) * len(BATCH_SIZES)
     assert "stand in" in finding.explanation
-    assert unavoidable(frame_of(tmp_path / "none")).ours == ()
+    assert RootAdditionsLimitUpdates().judge(frame_of(tmp_path / "none")).ours == ()
 
 
 def test_a_size_without_one_of_its_sides_is_left_out(tmp_path: Path) -> None:
     made = timed_rows("cuda", {LEVELS: 20, ATOMIC: 10, ROOTLESS: 5})
     del made[1]  # the null of K = 2 at the smallest batch
-    assert len(unavoidable(frame_of(tmp_path, *made)).ours) == 2 * len(FANOUTS) * len(BATCH_SIZES) - 2
+    assert (
+        len(RootAdditionsLimitUpdates().judge(frame_of(tmp_path, *made)).ours)
+        == 2 * len(FANOUTS) * len(BATCH_SIZES) - 2
+    )

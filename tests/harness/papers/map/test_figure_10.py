@@ -22,7 +22,7 @@ def finding(
         for curve, final in curves.items()
         for seed in range(seeds)
     ]
-    return figure_10.presampled(frame_of(folder, *rows))
+    return figure_10.SamplingAheadCostsNoReward().judge(frame_of(folder, *rows))
 
 
 def curves(d0: float, d50: float, d200: float) -> dict[str, float]:
@@ -102,7 +102,7 @@ def test_rows_of_other_experiments_and_other_quantities_are_left_out(tmp_path: P
         for curve in curves(0, 0, 0)
         for seed in range(5)
     ]
-    assert figure_10.presampled(frame_of(tmp_path, *rows)).outcome is Outcome.NOT_RUN
+    assert figure_10.SamplingAheadCostsNoReward().judge(frame_of(tmp_path, *rows)).outcome is Outcome.NOT_RUN
 
 
 def test_seeds_that_a_curve_lacks_count_for_none(tmp_path: Path) -> None:
@@ -112,10 +112,10 @@ def test_seeds_that_a_curve_lacks_count_for_none(tmp_path: Path) -> None:
         for seed in range(6 if curve == "D=1" else 5)
     ]
     frame = frame_of(tmp_path, *rows)
-    found = figure_10.presampled(frame)
+    found = figure_10.SamplingAheadCostsNoReward().judge(frame)
     assert {len(number.rows) for number in found.ours} == {10}
     missing = frame[~((frame["backend"] == "D=10") & (frame["value"] == 400.0))]
-    assert figure_10.presampled(missing).outcome is Outcome.NOT_RUN
+    assert figure_10.SamplingAheadCostsNoReward().judge(missing).outcome is Outcome.NOT_RUN
 
 
 def test_a_score_is_the_mean_of_the_middle_half(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_score_is_the_mean_of_the_middle_half(tmp_path: Path) -> None:
         for curve, final in finals.items()
         for seed in range(5)
     ]
-    found = figure_10.presampled(frame_of(tmp_path, *rows))
+    found = figure_10.SamplingAheadCostsNoReward().judge(frame_of(tmp_path, *rows))
     half = next(number for number in found.ours if "D=50" in number.quantity)
     assert half.value == pytest.approx(0.5)
     assert "interquartile means of 5 seeds" in half.source
@@ -141,9 +141,11 @@ def test_a_point_is_a_stretch_in_which_every_seed_ended_an_episode(tmp_path: Pat
         for seed in range(5)
     ]
     made = [replace(row, details=row.details | {"environment_steps": [10, 20, 30]}) for row in rows]
-    figure = figure_10.draw(frame_of(tmp_path / "a", *made))
+    figure = figure_10.SamplingAheadCostsNoReward().draw(frame_of(tmp_path / "a", *made))
     assert points(figure) == dict.fromkeys(curves(0, 0, 0), 4)
     assert figure is not None
     assert list(figure.axes[0].containers[0][0].get_xdata()) == [20, 30]
     assert list(figure.axes[0].containers[0][0].get_ydata()) == [12, 400]
-    assert figure_10.draw(frame_of(tmp_path / "b", *rows)) is None, "rows without steps have no place"
+    assert figure_10.SamplingAheadCostsNoReward().draw(frame_of(tmp_path / "b", *rows)) is None, (
+        "rows without steps have no place"
+    )

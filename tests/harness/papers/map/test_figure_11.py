@@ -23,12 +23,12 @@ def test_the_fastest_backend_of_each_device_is_drawn(tmp_path: Path) -> None:
             ("reference", "cpu", 1e-6),
         )
     ]
-    figure = figure_11.draw("hopper-ddpg", "hopper")(frame_of(tmp_path, *rows))
+    figure = figure_11.HopperCrossesOver().draw(frame_of(tmp_path, *rows))
     assert points(figure) == {"CPU": 2, "GPU": 2}
     assert figure is not None
     assert list(figure.axes[0].containers[0][0].get_ydata()) == [1e-3, 1e-3]
     assert "published" in figure.legends[0].get_texts()[0].get_text()
-    assert figure_11.draw("cartpole-ddpg")(frame_of(tmp_path / "other", *rows)) is None
+    assert figure_11.CartPoleIsFastestOnFpga().draw(frame_of(tmp_path / "other", *rows)) is None
 
 
 def test_the_fpga_first_then_the_gpu(tmp_path: Path) -> None:
@@ -85,3 +85,18 @@ def test_the_smallest_network_trains_fastest_on_the_fpga(
         replace(row, **more) if row.device == "cuda" else row for row in steps("cartpole-ddpg", fpga_s=fpga_s)
     ]
     assert verdict("MAP-F11-CartPole", tmp_path, *rows).finding.outcome is outcome
+
+
+def test_pong_s_curves_are_made_at_a_small_and_a_large_batch() -> None:
+    assert figure_11.PongCrossesOver.commands == tuple(
+        f"placerl profile pong-dqn --batch-size {size}{device}"
+        for size in (8, 64)
+        for device in ("", " --device fpga:u200")
+    )
+
+
+def test_cartpole_s_times_are_those_of_all_devices() -> None:
+    assert figure_11.CartPoleIsFastestOnFpga.reads == (
+        "profile/cartpole-ddpg",
+        "simulated_profile/cartpole-ddpg",
+    )

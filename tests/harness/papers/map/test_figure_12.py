@@ -311,3 +311,7 @@ def test_the_replay_with_several_sub_trees_counts_where_it_is_faster(tmp_path: P
     both = [row for row in several if (row.batch_size or 0) > 32]
     found = verdict("MAP-F12-linear", tmp_path / "both", *few, *both).finding
     assert (found.outcome, "Ours has S = 1 and 8 by" in found.explanation) == (Outcome.IN_KIND, True)
+
+
+def test_a_claim_about_the_simulated_fpga_alone_reads_no_timed_rows() -> None:
+    assert figure_12.FpgaTimesAreLinear.reads == ("simulated_profile/hopper-ddpg",)

@@ -59,7 +59,7 @@ def test_what_is_measured_leads_to_a_verdict(monkeypatch: pytest.MonkeyPatch, tm
         plan.execute(run, [cell], silent)
         frame = store.frame()
     claim = claim_of("MAP-F12-threads")
-    assert claim.needs_cell(cell.key)
+    assert claim.needs_cells([cell.key], no_time) == {cell.key}
     finding = claim.evaluate(frame).finding
     assert finding.outcome is Outcome.NO_VERDICT, "one round is too few"
     assert len(finding.ours) == 4

@@ -8,6 +8,7 @@ import pytest
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
 from placerl.harness.papers import Outcome
+from placerl.harness.papers.map import figure_13
 from tests.harness.papers.device_rows import on, steps
 from tests.harness.papers.map.test_predictions import run
 from tests.harness.papers.rows import TOO_FEW, profiled, verdict
@@ -225,3 +226,7 @@ def test_a_size_with_one_modelled_operation_is_modelled(tmp_path: Path) -> None:
         rows = with_shares(16384, 9e-4)
         rows[at] = replace(rows[at], provenance=Provenance.MODELLED)
         assert verdict("MAP-F13-CartPole", tmp_path / name, *rows).finding.outcome is Outcome.NO_VERDICT
+
+
+def test_a_claim_about_the_simulated_fpga_alone_reads_no_timed_rows() -> None:
+    assert figure_13.CartPoleReplayIsHidden.reads == ("simulated_profile/cartpole-ddpg",)

@@ -105,5 +105,5 @@ def test_gains_over_each_version_of_rllib_are_drawn(tmp_path: Path) -> None:
         compared(40.0, "faster", baseline="rllib_2_6_3", workload="hopper-ddpg"),
         compared(3.0, "faster", baseline="sb3"),
     ]
-    figure = figure_14.draw(frame_of(tmp_path, *rows))
+    figure = figure_14.GainOverRllib().draw(frame_of(tmp_path, *rows))
     assert points(figure) == {"over rllib": 2, "over rllib_2_6_3": 1}

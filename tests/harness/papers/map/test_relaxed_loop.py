@@ -85,6 +85,6 @@ def test_the_cost_in_reward_stands_next_to_it(tmp_path: Path) -> None:
         for curve, final in curves(412, 212, 412).items()
         for seed in range(5)
     ]
-    found = relaxed_loop.throughput(frame_of(tmp_path, *both(150, 100), *trained))
+    found = relaxed_loop.SamplingAheadBringsThroughput().judge(frame_of(tmp_path, *both(150, 100), *trained))
     assert [number.value for number in found.ours] == pytest.approx([1.5, 0.5])
     assert "(Fig. 10)" in found.explanation

@@ -69,7 +69,7 @@ def test_both_must_be_as_printed(
         return replace(explored(*arguments), banks=banks)
 
     monkeypatch.setattr(map_replay, "replay_design", with_banks)
-    assert table_6_parameters.parameters(NOTHING).outcome is outcome
+    assert table_6_parameters.ParametersAreExplored().judge(NOTHING).outcome is outcome
 
 
 @pytest.mark.parametrize(
@@ -80,5 +80,5 @@ def test_what_the_printed_choice_costs(
 ) -> None:
     learner = table_6_parameters.ExploredLearner(4, 100, printed_cycles, "DSPs")
     monkeypatch.setattr(table_6_parameters, "explored", lambda *_: learner)
-    explanation = table_6_parameters.parameters(NOTHING).explanation
+    explanation = table_6_parameters.ParametersAreExplored().judge(NOTHING).explanation
     assert f"Hopper at batch size 32 has DP = 4, bound by DSPs; DP = 2 {said}" in explanation

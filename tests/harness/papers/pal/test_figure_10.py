@@ -45,7 +45,7 @@ def curves(cores: int) -> list[Measurement]:
 
 def test_two_cores_are_too_few_for_a_verdict_but_give_numbers(tmp_path: Path) -> None:
     frame = frame_of(tmp_path, *curves(2), row(TRAINING, 0, 1, 80), row(TRAINING, 1, 1, 100))
-    scaling = figure_10.scaling(frame)
+    scaling = figure_10.ThroughputIsLinearInCores().judge(frame)
     assert scaling.outcome is Outcome.NOT_RUN
     assert scaling.needs == "trainings on 6 and on more cores; the most here have 2"
     # Of 3, 4, 6 and 8 cores 1, 1, 2 and 2 for the actors, whose rate is three times as high: linear, the rest learn.
@@ -53,7 +53,7 @@ def test_two_cores_are_too_few_for_a_verdict_but_give_numbers(tmp_path: Path) ->
     assert (measured.value, measured.provenance) == (pytest.approx(1.25), Provenance.MEASURED)
     assert [number.value for number in beyond] == pytest.approx([200 / 80, 300 / 80, 400 / 80, 600 / 80])
     assert {number.provenance for number in beyond} == {Provenance.MODELLED}
-    split = figure_12.split_of_cores(frame)
+    split = figure_12.EquationSplitsCores().judge(frame)
     assert split.outcome is Outcome.NOT_RUN
     assert [number.value for number in split.ours] == pytest.approx(
         [100.0, 100.0, 200.0, 300.0, 400.0, 600.0]
@@ -91,7 +91,7 @@ def scaled(folder: Path, changed: dict[tuple[int, int], float], **fields: object
     """The finding of `RUNS` on eight cores, some of them at other rates; 0 leaves one out."""
     rates = {(a, b): rate for a, b, rate in RUNS} | changed
     runs = [replace(row(TRAINING, *split, rate), **fields) for split, rate in rates.items() if rate]
-    return unless_suspect(figure_10.scaling(frame_of(folder, *curves(8), *runs)))
+    return unless_suspect(figure_10.ThroughputIsLinearInCores().judge(frame_of(folder, *curves(8), *runs)))
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_cores_that_cannot_be_divided_in_proportion_refute_nothing(tmp_path: Pat
     runs = {(0, 1): 99.0, (1, 1): 100.0, (1, 2): 195.0, (1, 3): 290.0, (1, 4): 400.0, (1, 6): 410.0}
     rows += [row(TRAINING, *split, rate) for split, rate in runs.items()]
     rows += [row(TRAINING, *split, 1.0) for split in ((2, 6), (4, 4))]
-    found = figure_10.scaling(frame_of(tmp_path / "idle", *rows))
+    found = figure_10.ThroughputIsLinearInCores().judge(frame_of(tmp_path / "idle", *rows))
     assert found.outcome is Outcome.NO_VERDICT
     assert "For ant-ddpg fewer than 4 whole cores cannot be divided" in found.explanation
 
@@ -166,19 +166,19 @@ def test_every_workload_has_to_saturate(tmp_path: Path) -> None:
     for others, outcome in ((both, Outcome.IN_KIND), ([*curves(8), *runs[:-1]], Outcome.NO_VERDICT)):
         more = [replace(each, workload="cartpole-dqn") for each in others]
         frame = frame_of(tmp_path / str(outcome), *both, *more)
-        assert figure_10.scaling(frame).outcome is outcome
+        assert figure_10.ThroughputIsLinearInCores().judge(frame).outcome is outcome
 
 
 def test_a_split_that_was_not_run_stands_for_none(tmp_path: Path) -> None:
     """Of four cores equation 5 gives one to the actors."""
     runs = [(0, 1, 80.0), (1, 1, 100.0), (2, 2, 280.0)]
     rows = [*curves(4), *(row(TRAINING, a, b, rate) for a, b, rate in runs)]
-    found = figure_10.scaling(frame_of(tmp_path, *rows))
+    found = figure_10.ThroughputIsLinearInCores().judge(frame_of(tmp_path, *rows))
     assert [number.value for number in found.ours] == pytest.approx(
         [100 / 80]
     )  # nor is anything modelled on it
     assert found.needs == "trainings on 6 and on more cores; the most here have 4"
-    split = figure_12.split_of_cores(frame_of(tmp_path / "split", *rows))
+    split = figure_12.EquationSplitsCores().judge(frame_of(tmp_path / "split", *rows))
     assert split.needs == "more than 2 cores, of which several splits were run"
     assert [number.value for number in split.ours] == [pytest.approx(300.0)]  # of 300 a core collected
 
@@ -187,7 +187,7 @@ def test_a_baseline_is_checked_only_where_both_of_its_parts_were_measured(tmp_pa
     rows = [row(TRAINING, 0, 1, 25), row(TRAINING, 1, 1, 45)]
     for kind in (COLLECTION, CONSUMPTION):
         some = [*(each for each in curves(2) if each.backend == kind or sum_of(each) > 1), *rows]
-        gain = figure_10.scaling(frame_of(tmp_path / kind, *some)).ours[0]
+        gain = figure_10.ThroughputIsLinearInCores().judge(frame_of(tmp_path / kind, *some)).ours[0]
         assert not gain.suspect
 
 
@@ -199,19 +199,19 @@ def sum_of(made: Measurement) -> int:
 def test_a_baseline_that_takes_a_third_of_what_its_parts_imply_is_suspect(tmp_path: Path) -> None:
     """On one core an environment step takes 1/300 s and a gradient step 1/100 s: 75 of both a second."""
     frame = frame_of(tmp_path, *curves(2), row(TRAINING, 0, 1, 25), row(TRAINING, 1, 1, 60))
-    gain = figure_10.scaling(frame).ours[0]
+    gain = figure_10.ThroughputIsLinearInCores().judge(frame).ours[0]
     assert gain.suspect.startswith("33.67% of the 75 per second")
     runs = [(0, 1, 25.0), (1, 2, 70.0), (1, 3, 90.0), (2, 4, 130.0), (2, 6, 135.0)]
     frame = frame_of(tmp_path / "eight", *curves(8), *(row(TRAINING, a, b, rate) for a, b, rate in runs))
-    assert unless_suspect(figure_10.scaling(frame)).outcome is Outcome.NO_VERDICT
+    assert unless_suspect(figure_10.ThroughputIsLinearInCores().judge(frame)).outcome is Outcome.NO_VERDICT
 
 
 def test_without_rows_nothing_is_found(tmp_path: Path) -> None:
     frame = frame_of(tmp_path, compared(5.0, "faster", baseline="sb3"))
     for check in (
-        figure_8.convergence,
-        figure_10.scaling,
-        figure_12.split_of_cores,
+        figure_8.ConvergesFasterThanRllib().judge,
+        figure_10.ThroughputIsLinearInCores().judge,
+        figure_12.EquationSplitsCores().judge,
     ):
         assert check(frame).outcome is Outcome.NOT_RUN
         assert not check(frame).ours
@@ -219,7 +219,7 @@ def test_without_rows_nothing_is_found(tmp_path: Path) -> None:
 
 def test_training_and_both_curves_are_drawn_over_the_cores(tmp_path: Path) -> None:
     frame = frame_of(tmp_path, *curves(2), row(TRAINING, 0, 1, 80), row(TRAINING, 1, 1, 100))
-    assert points(figure_10.draw(frame)) == {
+    assert points(figure_10.ThroughputIsLinearInCores().draw(frame)) == {
         "training, gradient steps": 2,
         "collection alone, environment steps": 2,
         "consumption alone, gradient steps": 2,

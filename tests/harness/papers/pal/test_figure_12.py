@@ -15,7 +15,7 @@ from tests.harness.papers.rows import TOO_FEW, frame_of
 
 def test_a_training_in_turns_on_one_core_is_no_split(tmp_path: Path) -> None:
     frame = frame_of(tmp_path, *curves(1), row(TRAINING, 0, 1, 80))
-    found = figure_12.split_of_cores(frame)
+    found = figure_12.EquationSplitsCores().judge(frame)
     assert (found.outcome, found.needs, found.ours) == (
         Outcome.NOT_RUN,
         figure_10.NEEDS_CURVES,
@@ -27,7 +27,7 @@ def test_noise_hides_which_split_is_the_fastest(tmp_path: Path) -> None:
     runs = [(0, 1, 80.0), (1, 3, 280.0), (2, 2, 250.0)]
     rows = [*curves(4), *(row(TRAINING, a, b, rate) for a, b, rate in runs)]
     rows[-1] = replace(rows[-1], **TOO_FEW)
-    assert figure_12.split_of_cores(frame_of(tmp_path, *rows)).outcome is Outcome.NO_VERDICT
+    assert figure_12.EquationSplitsCores().judge(frame_of(tmp_path, *rows)).outcome is Outcome.NO_VERDICT
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,15 @@ def test_noise_hides_which_split_is_the_fastest(tmp_path: Path) -> None:
 def test_equation_5_is_judged_by_the_fastest_split(tmp_path: Path, other: float, outcome: Outcome) -> None:
     runs = [(0, 1, 80.0), (1, 3, 280.0), (2, 2, other), (3, 1, 90.0)]
     frame = frame_of(tmp_path, *curves(4), *(row(TRAINING, a, b, rate) for a, b, rate in runs))
-    found = figure_12.split_of_cores(frame)
+    found = figure_12.EquationSplitsCores().judge(frame)
     assert found.outcome is outcome
     assert found.ours[-1].value == pytest.approx(100 * (1 - 280 / other))
     unsure = replace(row(TRAINING, 2, 2, other), low=None, high=None)
     rows = [*curves(4), unsure, *(row(TRAINING, a, b, rate) for a, b, rate in runs if (a, b) != (2, 2))]
-    assert figure_12.split_of_cores(frame_of(tmp_path / "unsure", *rows)).outcome is Outcome.NO_VERDICT
+    assert (
+        figure_12.EquationSplitsCores().judge(frame_of(tmp_path / "unsure", *rows)).outcome
+        is Outcome.NO_VERDICT
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,18 +67,21 @@ def test_a_choice_among_splits_that_are_all_as_fast_shows_nothing(
 ) -> None:
     runs = [(0, 1, 80.0), (1, 3, 280.0), (2, 2, others[0]), (3, 1, others[1])]
     rows = [*curves(4), *(row(TRAINING, a, b, rate) for a, b, rate in runs)]
-    found = figure_12.split_of_cores(frame_of(tmp_path / "one", *rows))
+    found = figure_12.EquationSplitsCores().judge(frame_of(tmp_path / "one", *rows))
     assert found.outcome is outcome
     assert "Other splits of as many cores: ant-ddpg 2." in found.explanation
     assert ("the choice could not have been wrong" in found.explanation) == (outcome is Outcome.NO_VERDICT)
     # Another workload of which Equation 5's split was not run is not shown.
     more = [replace(each, workload="cartpole-dqn") for each in rows if each.value != 280.0]
-    assert figure_12.split_of_cores(frame_of(tmp_path / "two", *rows, *more)).outcome is Outcome.NO_VERDICT
+    assert (
+        figure_12.EquationSplitsCores().judge(frame_of(tmp_path / "two", *rows, *more)).outcome
+        is Outcome.NO_VERDICT
+    )
 
 
 def test_every_split_of_all_cores_is_drawn_with_the_prediction(tmp_path: Path) -> None:
     runs = [(0, 1, 80.0), (1, 1, 90.0), (1, 3, 280.0), (2, 2, 250.0), (3, 1, 90.0)]
     frame = frame_of(tmp_path, *curves(4), *(row(TRAINING, a, b, rate) for a, b, rate in runs))
-    assert points(figure_12.draw(frame)) == {"run": 3, "equation 5 (modelled)": 1}
+    assert points(figure_12.EquationSplitsCores().draw(frame)) == {"run": 3, "equation 5 (modelled)": 1}
     alone = frame_of(tmp_path / "one", *curves(1), row(TRAINING, 0, 1, 80.0))
-    assert figure_12.draw(alone) is None, "one core cannot be split"
+    assert figure_12.EquationSplitsCores().draw(alone) is None, "one core cannot be split"

@@ -43,7 +43,9 @@ def timed(ratio: float, cores: int, verdict: str, name: str, library: str) -> Me
 
 
 def test_throughput_next_to_rllib_alone_is_no_convergence(tmp_path: Path) -> None:
-    found = figure_8.convergence(frame_of(tmp_path, compared(50.0, "faster", baseline="rllib")))
+    found = figure_8.ConvergesFasterThanRllib().judge(
+        frame_of(tmp_path, compared(50.0, "faster", baseline="rllib"))
+    )
     assert not found.ours  # the threads are not in it
     assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_8.NEEDS_CONVERGENCE)
 
@@ -61,7 +63,7 @@ def test_one_number_of_cores_refutes_and_does_not_show(
     tmp_path: Path, verdict: str, outcome: Outcome
 ) -> None:
     rows = [*threaded(2.0, 2), *threaded(0.5, 2, verdict, name="ant-ddpg")]
-    found = figure_8.convergence(frame_of(tmp_path, *rows))
+    found = figure_8.ConvergesFasterThanRllib().judge(frame_of(tmp_path, *rows))
     assert found.outcome is outcome
     assert sorted(number.value for number in found.ours) == [0.5, 2.0]
     if outcome is Outcome.NOT_RUN:
@@ -71,12 +73,12 @@ def test_one_number_of_cores_refutes_and_does_not_show(
 def test_a_library_that_the_statement_does_not_name_refutes_nothing(tmp_path: Path) -> None:
     slower = threaded(0.5, 2, "slower", baseline="tianshou")
     rows = [*threaded(2.0, 2), *slower]
-    found = figure_8.convergence(frame_of(tmp_path, *rows))
+    found = figure_8.ConvergesFasterThanRllib().judge(frame_of(tmp_path, *rows))
     assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_8.NEEDS_CORES)
     label = figure_8.label_of("tianshou", 2)
     assert found.explanation == f"Slower, and not judged: next to {label}."
     both = [*threaded(1.0, 1), *threaded(2.0, 2), *slower]
-    found = figure_8.convergence(frame_of(tmp_path / "both", *both))
+    found = figure_8.ConvergesFasterThanRllib().judge(frame_of(tmp_path / "both", *both))
     assert found.outcome is Outcome.IN_KIND
     assert found.explanation.endswith(f"8 cores and a GPU. Slower, and not judged: next to {label}.")
 
@@ -99,7 +101,7 @@ def test_two_numbers_of_cores_decide(
         *threaded(on_two[0], 2, name=WORKLOADS[0]),
         *threaded(on_two[1], 2, verdict, name=WORKLOADS[1]),
     ]
-    found = figure_8.convergence(frame_of(tmp_path, *rows))
+    found = figure_8.ConvergesFasterThanRllib().judge(frame_of(tmp_path, *rows))
     assert found.outcome is outcome
     if outcome is Outcome.IN_KIND:
         assert "in 4 of 4 comparisons. From 1 to 2 cores the factor rises in 2 of 2" in found.explanation
@@ -117,14 +119,14 @@ def test_a_library_counts_with_the_number_of_threads_with_which_it_is_faster(
     tmp_path: Path, on_two: float, one_thread: float, outcome: Outcome, shown: float
 ) -> None:
     rows = [*threaded(4.0, 1), *threaded(on_two, 2, one_thread=one_thread)]
-    found = figure_8.convergence(frame_of(tmp_path, *rows))
+    found = figure_8.ConvergesFasterThanRllib().judge(frame_of(tmp_path, *rows))
     assert found.outcome is outcome
     assert [number.value for number in found.ours] == [4.0, shown]
 
 
 def test_several_cores_are_not_judged_by_a_library_with_a_thread_on_each_alone(tmp_path: Path) -> None:
     plenty, _ = threaded(8.0, 2)
-    found = figure_8.convergence(frame_of(tmp_path, *threaded(4.0, 1), plenty))
+    found = figure_8.ConvergesFasterThanRllib().judge(frame_of(tmp_path, *threaded(4.0, 1), plenty))
     assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_8.NEEDS_ONE_THREAD)
     assert [number.value for number in found.ours] == [4.0]
 
@@ -133,14 +135,16 @@ def test_one_form_that_is_faster_than_this_project_refutes(tmp_path: Path) -> No
     plenty, single = threaded(0.5, 2, one_thread=0.4)
     for name, form, least in (("plenty", plenty, 0.5), ("single", single, 0.4)):
         slower = replace(form, details=form.details | {"verdict": "slower"})
-        found = figure_8.convergence(frame_of(tmp_path / name, *threaded(4.0, 1), slower))
+        found = figure_8.ConvergesFasterThanRllib().judge(
+            frame_of(tmp_path / name, *threaded(4.0, 1), slower)
+        )
         assert found.outcome is Outcome.NOT_REPRODUCED
         assert [number.value for number in found.ours] == [4.0, least]
 
 
 def test_tianshou_alone_says_nothing_of_rllib(tmp_path: Path) -> None:
     rows = [*threaded(4.0, 1, baseline="tianshou"), *threaded(8.0, 2, baseline="tianshou")]
-    found = figure_8.convergence(frame_of(tmp_path, *rows))
+    found = figure_8.ConvergesFasterThanRllib().judge(frame_of(tmp_path, *rows))
     assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_8.NEEDS_CONVERGENCE)
 
 
@@ -176,14 +180,14 @@ def test_both_sides_are_confined_to_the_same_cores(
 def test_ants_returns_are_compared_after_it_has_learned() -> None:
     """After 10,000 steps both sides are near random, so that "learns no less" would hold of anything."""
     assert figure_8.WORKLOADS["ant-ddpg"] >= 50_000
-    seconds = {cell.key: cell.estimate_s for cell in figure_8.cells(TIERS["full"])}
+    seconds = {cell.key: cell.estimate_s for cell in figure_8.ConvergesFasterThanRllib().cells(TIERS["full"])}
     assert seconds["claim/PAL-F8/ant-ddpg/rllib_2_6_3/one-core"] == 630
     assert seconds["claim/PAL-F8/cartpole-dqn/rllib/one-core"] == 270
 
 
 def test_the_full_tier_compares_with_what_trains_the_algorithm() -> None:
-    assert figure_8.cells(TIERS["standard"]) == []
-    assert [cell.key for cell in figure_8.cells(TIERS["full"])] == [
+    assert figure_8.ConvergesFasterThanRllib().cells(TIERS["standard"]) == []
+    assert [cell.key for cell in figure_8.ConvergesFasterThanRllib().cells(TIERS["full"])] == [
         f"claim/PAL-F8/{pair}/{words}"
         for name, libraries in (
             ("cartpole-dqn", ("rllib", "tianshou")),

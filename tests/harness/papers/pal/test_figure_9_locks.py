@@ -132,18 +132,18 @@ def test_what_one_of_two_batch_sizes_contradicts_is_no_verdict(tmp_path: Path) -
     """PAL states no batch size."""
     good = {(TWO_LOCKS, 4): 5, (ONE_LOCK, 4): 11, (BINARY, 4): 30, (OWNER, 4): 20}
     bad = good | {(TWO_LOCKS, 4): 14}
-    found = figure_9_locks.two_locks(frame_at(tmp_path / "one", {64: bad, 1024: good}))
+    found = figure_9_locks.TwoLocksRunInParallel().judge(frame_at(tmp_path / "one", {64: bad, 1024: good}))
     assert found.outcome is Outcome.NO_VERDICT
     assert "more than one at 1 and less at 1, with one lock more at 0." in found.explanation
     assert "Only some batch sizes contradict the paper, which does not state its own." in found.explanation
-    both = figure_9_locks.two_locks(frame_at(tmp_path / "both", {64: bad, 1024: bad}))
+    both = figure_9_locks.TwoLocksRunInParallel().judge(frame_at(tmp_path / "both", {64: bad, 1024: bad}))
     assert both.outcome is Outcome.NOT_REPRODUCED
 
 
 def test_threads_that_differ_from_their_copy_by_as_much_do_not_scale(tmp_path: Path) -> None:
     four = {(TWO_LOCKS, 4): 8, (ONE_LOCK, 4): 11, (BINARY, 4): 30, (OWNER, 4): 20}
     rows = frame_at(tmp_path / "alike", {64: four})
-    assert figure_9_locks.two_locks(rows).outcome is Outcome.IN_KIND
+    assert figure_9_locks.TwoLocksRunInParallel().judge(rows).outcome is Outcome.IN_KIND
     copies = [
         replace(row, samples=tuple(1.28 * sample for sample in row.samples))
         if row.details["null"] and row.details["threads"] == 4
@@ -151,7 +151,7 @@ def test_threads_that_differ_from_their_copy_by_as_much_do_not_scale(tmp_path: P
         for row in turns(ONE_THREAD | four)
     ]
     copies = [replace(row, details={**row.details, "cores": 4}) for row in copies]
-    found = figure_9_locks.two_locks(frame_of(tmp_path / "apart", *copies))
+    found = figure_9_locks.TwoLocksRunInParallel().judge(frame_of(tmp_path / "apart", *copies))
     assert found.outcome is Outcome.NO_VERDICT
     assert "with two locks 4 threads do more than one at 0" in found.explanation
 
@@ -159,7 +159,7 @@ def test_threads_that_differ_from_their_copy_by_as_much_do_not_scale(tmp_path: P
 def test_on_one_core_it_is_not_run(tmp_path: Path) -> None:
     four_threads = {(TWO_LOCKS, 4): 12, (ONE_LOCK, 4): 13, (BINARY, 4): 40, (OWNER, 4): 20}
     rows = [replace(row, details={**row.details, "cores": 1}) for row in turns(ONE_THREAD | four_threads)]
-    found = figure_9_locks.two_locks(frame_of(tmp_path, *rows))
+    found = figure_9_locks.TwoLocksRunInParallel().judge(frame_of(tmp_path, *rows))
     assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_9_locks.NEEDS_CORES)
 
 
@@ -178,7 +178,7 @@ def test_threads_take_whole_rounds_and_more_of_them_in_a_minute(
 
 def test_a_point_is_a_number_of_threads_of_a_way_to_share(tmp_path: Path) -> None:
     rows = turns({**ONE_THREAD, (TWO_LOCKS, 4): 5, (OWNER, 4): 40})
-    figure = figure_9_locks.draw(frame_of(tmp_path, *rows))
+    figure = figure_9_locks.TwoLocksRunInParallel().draw(frame_of(tmp_path, *rows))
     assert points(figure) == {TWO_LOCKS: 2, ONE_LOCK: 1, BINARY: 1, OWNER: 2}
     assert figure is not None
     assert figure.axes[0].containers[0][0].get_ydata()[0] == pytest.approx(1e5, rel=0.01)

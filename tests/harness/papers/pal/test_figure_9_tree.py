@@ -252,7 +252,7 @@ def test_rows_of_one_experiment_carry_no_other(tmp_path: Path) -> None:
 def test_a_point_is_a_fanout_of_a_buffer_and_not_its_null(tmp_path: Path) -> None:
     rows = [row for n in (1000, 10_000) for k in (2, 16, 64) for row in tree_rows(n, k, 1e-6 * k)]
     frame = frame_of(tmp_path, *rows, *tree_rows(1000, 32, 1e-6, experiment="layout"))
-    figure = figure_9_tree.draw(frame)
+    figure = figure_9_tree.WideTreeIsFaster().draw(frame)
     assert points(figure) == {"buffer of 1,000": 3, "buffer of 10,000": 3}
     assert figure is not None
     assert list(figure.axes[0].containers[0][0].get_xdata()) == [2, 16, 64]

@@ -78,7 +78,7 @@ def environment_rows(agents: int, longer: float) -> list[Measurement]:
     ],
 )
 def test_a_step_is_a_call_or_its_share(longer: float, outcome: Outcome, tmp_path: Path) -> None:
-    found = environment_steps.environment_step(frame_of(tmp_path, *environment_rows(4, longer)))
+    found = environment_steps.EnvironmentStepsDiffer().judge(frame_of(tmp_path, *environment_rows(4, longer)))
     assert found.outcome is outcome
     assert [number.value for number in found.ours] == pytest.approx([longer, 4 * longer], rel=1e-3)
     assert "within a factor of 1.25 of 8; in kind: at least 4 times as long" in found.explanation
@@ -86,7 +86,7 @@ def test_a_step_is_a_call_or_its_share(longer: float, outcome: Outcome, tmp_path
 
 @pytest.mark.parametrize("longer", [8.0, 0.5])
 def test_a_single_environment_is_listed_and_not_judged(longer: float, tmp_path: Path) -> None:
-    found = environment_steps.environment_step(frame_of(tmp_path, *environment_rows(1, longer)))
+    found = environment_steps.EnvironmentStepsDiffer().judge(frame_of(tmp_path, *environment_rows(1, longer)))
     assert found.outcome is Outcome.NOT_RUN
     assert [number.value for number in found.ours] == pytest.approx([longer], rel=1e-3)
     assert "at least 4 environments" in found.explanation
@@ -97,5 +97,6 @@ def test_steps_are_not_judged_without_all_three_rows(lacking: int, tmp_path: Pat
     made = environment_rows(4, 8.0)
     del made[lacking]
     assert (
-        environment_steps.environment_step(frame_of(tmp_path, *made)).needs == environment_steps.NEEDS_STEPS
+        environment_steps.EnvironmentStepsDiffer().judge(frame_of(tmp_path, *made)).needs
+        == environment_steps.NEEDS_STEPS
     )

@@ -19,6 +19,6 @@ def test_rows_of_another_experiment_are_left_out(experiment: str, tmp_path: Path
         return [replace(row, details=row.details | {"experiment": experiment}) for row in rows]
 
     steps = frame_of(tmp_path / "steps", *environment_rows(4, 8.0), *other(environment_rows(4, 1.0)))
-    assert environment_steps.environment_step(steps).outcome is Outcome.IN_KIND
+    assert environment_steps.EnvironmentStepsDiffer().judge(steps).outcome is Outcome.IN_KIND
     networks = frame_of(tmp_path / "networks", *gradient_steps(2.0), *other(gradient_steps(0.5)))
-    assert shared_trunk.shared_networks_train_faster(networks).outcome is Outcome.REPRODUCED
+    assert shared_trunk.SharedNetworksTrainFaster().judge(networks).outcome is Outcome.REPRODUCED

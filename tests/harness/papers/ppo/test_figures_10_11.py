@@ -54,7 +54,7 @@ def test_parts_are_drawn_over_the_mini_batch(tmp_path: Path) -> None:
         for item in (SMALL, LARGE, PpoIteration(4, 512, 512, 10))
         for row in rows("Hopper", item, 1.0, 2.0, 4.0)
     ]
-    figure = figures_10_11.draw("Hopper", "Humanoid")(frame_of(tmp_path, *made))
+    figure = figures_10_11.MujocoTimes().draw(frame_of(tmp_path, *made))
     assert points(figure) == {
         "training on the CPU": 2,
         "inferences on the CPU": 2,

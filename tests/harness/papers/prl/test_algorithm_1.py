@@ -68,7 +68,7 @@ def gain(
 def test_re_allocation_must_bring_throughput_over_threads_that_all_act(
     tmp_path: Path, rows: list[Measurement], outcome: Outcome
 ) -> None:
-    found = algorithm_1.gains(frame_of(tmp_path, *rows))
+    found = algorithm_1.MovingActorsGains().judge(frame_of(tmp_path, *rows))
     assert found.outcome is outcome
     assert len(found.ours) == len(rows)
     if outcome is not Outcome.NOT_RUN:
@@ -78,7 +78,7 @@ def test_re_allocation_must_bring_throughput_over_threads_that_all_act(
 def test_verdicts_on_virtual_time_say_that_no_transfer_has_a_latency(tmp_path: Path) -> None:
     one = gain("faster")
     two = replace(one, details=one.details | {"reached": [2, 0, 0]})
-    found = algorithm_1.gains(frame_of(tmp_path, two))
+    found = algorithm_1.MovingActorsGains().judge(frame_of(tmp_path, two))
     assert found.explanation.startswith(
         "Trainings in virtual time: 1; faster with re-allocation: 1; slower: 0."
     )
@@ -87,7 +87,10 @@ def test_verdicts_on_virtual_time_say_that_no_transfer_has_a_latency(tmp_path: P
 
 
 def test_only_the_full_tier_measures_it() -> None:
-    keys = {name: [cell.key for cell in algorithm_1.cells(tier)] for name, tier in TIERS.items()}
+    keys = {
+        name: [cell.key for cell in algorithm_1.MovingActorsGains().cells(tier)]
+        for name, tier in TIERS.items()
+    }
     assert keys["quick"] == keys["standard"] == []
     assert keys["full"] == [f"claim/PRL-3.3.1/hopper-ddpg/{mapping}" for mapping in (FPGA, OPENCL)]
 

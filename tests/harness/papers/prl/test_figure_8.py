@@ -173,6 +173,6 @@ def test_a_replay_manager_on_the_learners_gpu(tmp_path: Path) -> None:
 
 def test_each_device_assignment_has_a_line(tmp_path: Path) -> None:
     frame = frame_of(tmp_path, *grid(32, 1.2, 3.0), *grid(2048, 3.0, 1.2))
-    found = points(figure_8.draw(frame))
+    found = points(figure_8.BatchDecidesWhichDeviceMatters().draw(frame))
     assert len(found) == 4
     assert set(found.values()) == {2}

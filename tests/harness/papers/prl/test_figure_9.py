@@ -65,4 +65,7 @@ def test_both_curves_are_drawn(tmp_path: Path) -> None:
         for seed in range(5)
     ]
     made = [replace(row, details=row.details | {"environment_steps": [10, 20, 30]}) for row in rows]
-    assert points(figure_9.draw(frame_of(tmp_path, *made))) == {"two actors": 2, "re-allocated": 2}
+    assert points(figure_9.ConvergesFasterAtEqualReward().draw(frame_of(tmp_path, *made))) == {
+        "two actors": 2,
+        "re-allocated": 2,
+    }

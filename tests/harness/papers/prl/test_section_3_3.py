@@ -50,14 +50,14 @@ def test_every_part_must_bring_throughput(
 ) -> None:
     rows = [gain(part, verdict) for part, verdict in zip(section_3_3.OFF, verdicts, strict=True)]
     streamed = gain(section_3_3.STREAMED, "slower")
-    found = section_3_3.hidden(frame_of(tmp_path, *rows, streamed))
+    found = section_3_3.OverlapHidesTime().judge(frame_of(tmp_path, *rows, streamed))
     assert found.outcome is outcome, "streaming, which is modelled, is not judged"
     assert len(found.ours) == 3
     assert "at most 10.00% of an iteration" in found.explanation
 
 
 def test_without_rows_nothing_is_judged(tmp_path: Path) -> None:
-    assert section_3_3.hidden(frame_of(tmp_path)).outcome is Outcome.NOT_RUN
+    assert section_3_3.OverlapHidesTime().judge(frame_of(tmp_path)).outcome is Outcome.NOT_RUN
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_modelled_gains_neither_reproduce_nor_refute(other: str, outcome: Outcom
     parts = zip(section_3_3.OFF, ("faster", other), strict=False)
     rows = [replace(gain(part, verdict), provenance=Provenance.MODELLED) for part, verdict in parts]
     assert len(rows) == 2
-    assert section_3_3.hidden(frame_of(tmp_path, *rows)).outcome is outcome
+    assert section_3_3.OverlapHidesTime().judge(frame_of(tmp_path, *rows)).outcome is outcome
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -10,10 +11,10 @@ import pytest
 from placerl.harness import papers
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
-from placerl.harness.papers import Outcome
+from placerl.harness.papers import Outcome, claims
+from placerl.harness.papers.prl.benchmarks import WORKLOADS
 from placerl.harness.report import site
 from placerl.harness.store.store import Store
-from tests.harness.papers.prl.test_claims import on_all
 from tests.harness.papers.prl.test_figure_8 import mapped
 from tests.harness.papers.rows import TOO_FEW, compared, trained, verdict
 
@@ -27,6 +28,16 @@ ON_BOARD = [
     mapped("fpga-fpga-cpu", 300.0, 64, **SIMULATED),  # the same assignment: storage is none
 ]
 ON_GPU = [mapped("torch:cuda-native-cpu", 150.0, 64), mapped("torch:cuda-cuda-cpu", 300.0, 64)]
+
+
+def on_all(value: float = 1.5, word: str = "faster", **fields: Any) -> list[Measurement]:
+    """Comparisons with both libraries on each of PRL's benchmarks; of RLlib the version that trains the algorithm."""
+    lines = {name: "rllib_2_6_3" if name.endswith("ddpg") else "rllib" for name in WORKLOADS}
+    return [
+        compared(value, word, baseline, workload=name, **fields)
+        for name, line in lines.items()
+        for baseline in ("sb3", line)
+    ]
 
 
 def library(gps: float = 10.0) -> Measurement:
@@ -218,3 +229,52 @@ def test_portability_over_machines_of_noisy_rates_gives_no_verdict(tmp_path: Pat
     frame = merged(tmp_path / "two.sqlite", rates(100, 50), second)
     (found,) = papers.evaluate(frame[frame["run"] == 1], "PRL-T3-platform-portability", everywhere=frame)
     assert found.finding.outcome is Outcome.NO_VERDICT
+
+
+@pytest.mark.parametrize(
+    ("last", "outcome"),
+    [
+        ((2.0, "faster"), Outcome.IN_KIND),
+        ((0.5, "slower"), Outcome.NOT_REPRODUCED),
+        ((1.001, "no verdict"), Outcome.NO_VERDICT),
+        ((2.0, "no verdict"), Outcome.NO_VERDICT),  # the interval leaves 1 out, the A/A null reaches as far
+        ((0.5, "no verdict"), Outcome.NO_VERDICT),
+    ],
+)
+def test_beside_the_libraries(last: tuple[float, str], outcome: Outcome, tmp_path: Path) -> None:
+    *rows, _ = on_all()
+    rows.append(compared(*last, "rllib", workload="pong-dqn"))
+    found = verdict("PRL-T3", tmp_path, *rows, compared(9.0, "faster", "cpprb"))
+    assert found.finding.outcome is outcome
+    assert "Missing" not in found.finding.explanation
+    assert sorted(number.value for number in found.finding.ours) == sorted([*[1.5] * 5, last[0]])
+    noisy = compared(
+        2.0, "faster", workload="pong-dqn", status="too_noisy", reason="the interval is 40% of the median"
+    )
+    assert verdict("PRL-T3", tmp_path / "noisy", *on_all(), noisy).finding.outcome is Outcome.NO_VERDICT
+
+
+@pytest.mark.parametrize("missing", range(6))
+def test_a_library_that_was_not_compared_is_named_and_nothing_shown(missing: int, tmp_path: Path) -> None:
+    rows = on_all()
+    row = rows.pop(missing)
+    library = "Stable-Baselines3" if missing % 2 == 0 else "RLlib"
+    found = verdict("PRL-T3", tmp_path, *rows).finding
+    assert found.outcome is Outcome.NO_VERDICT
+    assert found.explanation.endswith(f"all benchmarks: {library} on {row.workload}.")
+    rows[-1] = replace(rows[-1], details=rows[-1].details | {"verdict": "slower"})
+    slower = verdict("PRL-T3", tmp_path / "slower", *rows).finding
+    assert slower.outcome is Outcome.NOT_REPRODUCED, "one is enough to refute it"
+
+
+def test_other_papers_workloads_are_listed_and_not_judged(tmp_path: Path) -> None:
+    hopper = compared(0.5, "slower", workload="hopper-ddpg")
+    alone = verdict("PRL-T3", tmp_path / "alone", hopper).finding
+    assert alone.outcome is Outcome.NOT_RUN
+    assert [number.value for number in alone.ours] == [0.5]
+    assert alone.needs.endswith("on cartpole-dqn, mountaincar-ddpg, pong-dqn")
+    assert verdict("PRL-T3", tmp_path / "all", *on_all(), hopper).finding.outcome is Outcome.IN_KIND
+
+
+def test_only_portability_over_platforms_reads_every_machine() -> None:
+    assert [claim.key for claim in claims("PRL") if claim.everywhere] == ["PRL-T3-platform-portability"]
