@@ -1,7 +1,8 @@
 """The tests of `primitives` mirror its tree: a test file stands where its source does, with its name.
 
 `tests/primitives/F/test_X.py` tests `primitives/F/X.py`, a C++ file X or the package F/X; in a package's own folder
-`test_F.py` tests what the package itself offers. `X_test.cpp` tests X in C++.
+`test_F.py` tests what the package itself offers. `X_test.cpp` tests X in C++. A golden model that only tests need
+stands among them, with its test next to it.
 
     .venv/bin/python -P tests/test_mirror.py    # lists the files that do not
 """
@@ -38,6 +39,7 @@ def sources(test: Path) -> Iterator[Path]:
     for suffix in SUFFIXES:
         yield folder / f"{name}{suffix}"
         yield folder / "native" / f"{name}{suffix}"
+    yield Path("tests") / folder / f"{name}.py"
     yield folder / name / "__init__.py"
     if name == folder.name:
         yield folder / "__init__.py"
@@ -63,7 +65,15 @@ def test_a_file_without_a_source_is_found(tmp_path: Path) -> None:
         path = tmp_path / PACKAGE / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    for name in ("x/test_y.py", "x/native/z_test.cpp", "x/test_x.py", "x/test_w.py", "test_x.py"):
+    for name in (
+        "x/test_y.py",
+        "x/native/z_test.cpp",
+        "x/test_x.py",
+        "x/test_w.py",
+        "test_x.py",
+        "x/u.py",
+        "x/test_u.py",
+    ):
         path = tmp_path / "tests" / PACKAGE / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()

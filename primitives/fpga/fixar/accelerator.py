@@ -28,7 +28,8 @@ class FixarCommand(IntEnum):
 
 
 class Fixar(wiring.Component):
-    """Trains DDPG's actor and critic on groups of samples that the host streams. Golden model: `golden.GoldenFixar`.
+    """Trains DDPG's actor and critic on groups of samples that the host streams. Golden model: the tests'
+    `GoldenFixar`.
 
     It must be given its weights by `load` first, and again after a reset; this also clears the sums of gradients.
 

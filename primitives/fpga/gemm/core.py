@@ -1,6 +1,6 @@
 """The systolic GEMM core: controller, array and accumulators (PPO 3.2.2).
 
-The golden model of its result is `a @ b` in integers, or `float_golden.product` in float32; that of its timing is
+The golden model of its result is `a @ b` in integers, or the tests' `float_golden` in float32; that of its timing is
 `cycles.gemm.core_cycles`, or `cycles.gemm_float32.core_cycles`.
 """
 

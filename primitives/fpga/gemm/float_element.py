@@ -1,6 +1,6 @@
 """The systolic array's element and its accumulator in float32 (PPO 3.2.2, Fig. 5).
 
-Golden model: `gemm.float_golden`, which adds in the order of the hardware.
+Golden model: `float_golden` of the tests, which adds in the order of the hardware.
 """
 
 from amaranth.hdl import Module, Mux, Signal, signed

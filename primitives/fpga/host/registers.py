@@ -1,4 +1,4 @@
-"""The hardware of a register map: an AXI4-Lite subordinate. Golden model: `golden.GoldenRegisters`."""
+"""The hardware of a register map: an AXI4-Lite subordinate. Golden model: the tests' `GoldenRegisters`."""
 
 from typing import Any
 

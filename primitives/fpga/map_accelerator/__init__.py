@@ -12,6 +12,6 @@ With an actor, the learner is a `DdpgLearner`: the same batch is served once mor
 critic.
 
 Updates of priorities overlap with the learner. States, weights and errors are fixed point (`FORMAT`), sums are exact,
-and Adam, priorities and importance weights are float32. The golden model is `golden.GoldenAccelerator`; it draws the
-same random numbers, and is equal bit by bit. Gradients are not clipped (MAP does not mention it).
+and Adam, priorities and importance weights are float32. The golden model is the tests' `GoldenAccelerator`; it draws
+the same random numbers, and is equal bit by bit. Gradients are not clipped (MAP does not mention it).
 """

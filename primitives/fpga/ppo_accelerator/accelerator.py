@@ -4,7 +4,7 @@ Each unit trains its own network, or both work on one network with halves of the
 weights (PPO 3.3): the unit of that network reads the weights, and the other one gets the same words in the same cycles,
 because both run the same steps in lockstep. Their gradients are added before Adam (Fig. 9).
 
-Golden model: `golden.GoldenNetwork`. Cycles: `cycles.ppo_accelerator`.
+Golden model: the tests' `GoldenNetwork`. Cycles: `cycles.ppo_accelerator`.
 """
 
 from dataclasses import dataclass

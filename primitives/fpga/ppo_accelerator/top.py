@@ -1,6 +1,6 @@
 """PPO's accelerator with its host interface: AXI4-Lite registers, and AXI4-Streams of rows.
 
-Golden model: `golden.GoldenNetwork`; the host's part is `hosted_simulation.HostedAccelerator`.
+Golden model: the tests' `GoldenNetwork`; its host in a simulation is the tests' `HostedAccelerator`.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """One float32 compute unit of the accelerator: core, memories, and the paths of a product's rows (PPO Fig. 3).
 
-The weights' memory is outside, because two units may share it (PPO 3.3). Golden model: `golden.GoldenNetwork`. Cycles:
-`cycles.ppo_accelerator.step_cycles`.
+The weights' memory is outside, because two units may share it (PPO 3.3). Golden model: the tests' `GoldenNetwork`.
+Cycles: `cycles.ppo_accelerator.step_cycles`.
 """
 
 from dataclasses import dataclass

@@ -19,9 +19,9 @@ from placerl.primitives.fpga.convolution.simulation import SimulatedConvolution
 from placerl.primitives.fpga.convolution.unit import ConvolutionUnit
 from placerl.primitives.fpga.cycles import convolution as model
 from placerl.primitives.fpga.cycles import gemm
-from placerl.primitives.fpga.gemm import float_golden
 from placerl.primitives.fpga.gemm.core import GemmCore
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS
+from tests.primitives.fpga.gemm import float_golden
 
 Images = NDArray[np.int64]
 small = st.integers(1, 3)

@@ -3,8 +3,8 @@
 import numpy as np
 
 from placerl.primitives.fpga.fixar.adam import corrections
-from placerl.primitives.fpga.fixar.golden import RawBatch, UpdateSettings
 from placerl.primitives.fpga.fixar.shape import FixarShape
+from tests.primitives.fpga.fixar.golden import RawBatch, UpdateSettings
 
 # Layers with one, two and three blocks across, with biases inside a block and in one of their own.
 TINY = FixarShape(state=5, action=2, hidden=(8, 6), side=4)

@@ -10,12 +10,12 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.fixar.accelerator import Fixar, FixarCommand
 from placerl.primitives.fpga.fixar.cycles import step_cycles
-from placerl.primitives.fpga.fixar.golden import PARTS, GoldenFixar
 from placerl.primitives.fpga.fixar.shape import FixarShape, benchmark
-from placerl.primitives.fpga.fixar.simulation import SimulatedFixar, stream_of, words_of
 from placerl.primitives.fpga.simulation.base import SimulationStalledError
 from placerl.primitives.fpga.simulation.compiled_library import Library
 from placerl.primitives.fpga.vector.random_generator import GENERATORS, MEAN, seeds, xorshift_golden
+from tests.primitives.fpga.fixar.golden import PARTS, GoldenFixar
+from tests.primitives.fpga.fixar.simulation import SimulatedFixar, stream_of, words_of
 from tests.primitives.fpga.fixar.step_inputs import TINY, batch, settings
 from tests.primitives.fpga.resettable import Resettable, reset
 

@@ -9,9 +9,9 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives import algorithms, learner
 from placerl.primitives.fpga.fixar.adam import corrections
-from placerl.primitives.fpga.fixar.golden import GoldenFixar, RawBatch, UpdateSettings
 from placerl.primitives.fpga.fixar.shape import ACTIVATIONS, GRADIENTS, WEIGHTS, FixarShape
 from placerl.primitives.quantization import Affine
+from tests.primitives.fpga.fixar.golden import GoldenFixar, RawBatch, UpdateSettings
 
 SHAPE = FixarShape(state=5, action=3, hidden=(40, 33), side=16)
 SIZE = 12

@@ -8,8 +8,8 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.fixar.cycles import step_cycles
 from placerl.primitives.fpga.fixar.shape import benchmark
-from placerl.primitives.fpga.fixar.simulation import stream_of
 from placerl.primitives.fpga.fixar.timed import are_known, lines_read, simulated_cycles
+from tests.primitives.fpga.fixar.simulation import stream_of
 from tests.primitives.fpga.fixar.step_inputs import TINY, batch
 
 pytestmark = pytest.mark.skipif(

@@ -8,13 +8,13 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.fixar.accelerator import FixarCommand
 from placerl.primitives.fpga.fixar.cycles import step_cycles
-from placerl.primitives.fpga.fixar.golden import PARTS, GoldenFixar
 from placerl.primitives.fpga.fixar.parameters import state_word
 from placerl.primitives.fpga.fixar.shape import FixarShape
-from placerl.primitives.fpga.fixar.simulation import lines_of, stream_of, words_of
 from placerl.primitives.fpga.fixar.top import REGISTERS, FixarAccelerator
 from placerl.primitives.fpga.host import HostAccess
 from placerl.primitives.fpga.simulation.ports import pack, unpack
+from tests.primitives.fpga.fixar.golden import PARTS, GoldenFixar
+from tests.primitives.fpga.fixar.simulation import lines_of, stream_of, words_of
 from tests.primitives.fpga.fixar.step_inputs import batch, settings
 
 pytestmark = pytest.mark.skipif(

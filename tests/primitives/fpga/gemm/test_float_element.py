@@ -12,11 +12,11 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.compute_unit.simulation import SimulatedUnit
 from placerl.primitives.fpga.cycles import gemm_float32
-from placerl.primitives.fpga.gemm import float_golden
 from placerl.primitives.fpga.gemm.core import GemmCore
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, command_fields
 from placerl.primitives.fpga.gemm.timer import GemmTimer
 from placerl.primitives.fpga.simulation.ports import columns
+from tests.primitives.fpga.gemm import float_golden
 
 SIDE = 2
 SIZES = st.integers(1, 9)

@@ -2,8 +2,8 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga.host.golden import GoldenRegisters
 from placerl.primitives.fpga.host.register_map import COMMON, AxiResponse, Register, RegisterMap
+from tests.primitives.fpga.host.golden import GoldenRegisters
 
 OKAY, SLVERR = AxiResponse.OKAY, AxiResponse.SLVERR
 MAP = RegisterMap("unit", "A unit.", (*COMMON, Register("size", 0x10, "rw", 20, 5)))

@@ -10,7 +10,7 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.host import COMMON, Field, HostAccess, Register, RegisterFile, RegisterMap
-from placerl.primitives.fpga.host.golden import GoldenRegisters
+from tests.primitives.fpga.host.golden import GoldenRegisters
 
 REGISTERS = RegisterMap(
     "unit",

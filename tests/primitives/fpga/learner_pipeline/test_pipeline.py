@@ -16,10 +16,10 @@ from placerl.primitives.fpga.cycles.learner import (
     map_update_cycles,
     pipeline_cycles,
 )
-from placerl.primitives.fpga.learner_pipeline import golden as model
 from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
 from placerl.primitives.fpga.learner_pipeline.pipeline import LearnerPipeline
 from placerl.primitives.fpga.learner_pipeline.update_unit import corrections, update_latency
+from tests.primitives.fpga.learner_pipeline import golden as model
 
 TWO_LAYERS = (LayerShape(3, 3, 2), LayerShape(3, 2, 1))
 THREE_LAYERS = (LayerShape(3, 5, 2), LayerShape(5, 4, 3), LayerShape(4, 2, 1))

@@ -7,7 +7,6 @@ import torch
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga import simulation
-from placerl.primitives.fpga.learner_pipeline import golden as model
 from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
 from placerl.primitives.fpga.learner_pipeline.policy_units import (
     ONE,
@@ -20,6 +19,7 @@ from placerl.primitives.fpga.learner_pipeline.policy_units import (
     tanh_back,
 )
 from placerl.primitives.quantization.fixed_point import exact_matmul
+from tests.primitives.fpga.learner_pipeline import golden as model
 
 SAMPLES, STATES = 6, 3
 

@@ -11,11 +11,11 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.learner_pipeline.layer_shape import LayerShape
 from placerl.primitives.fpga.map_accelerator.accelerator import MapAccelerator
-from placerl.primitives.fpga.map_accelerator.golden import GoldenAccelerator, StepHyperparameters
 from placerl.primitives.fpga.map_accelerator.settings import ACTORS, NETWORKS, AcceleratorSettings, layers_of
-from placerl.primitives.fpga.map_accelerator.simulation import AcceleratorHost
 from placerl.primitives.fpga.map_accelerator.timer import RUN_CYCLES, step_cycles
 from tests.primitives.fpga.map_accelerator.accelerator_cases import first_weights, transitions
+from tests.primitives.fpga.map_accelerator.golden import GoldenAccelerator, StepHyperparameters
+from tests.primitives.fpga.map_accelerator.simulation import AcceleratorHost
 from tests.primitives.fpga.resettable import Resettable, reset
 
 CARTPOLE = AcceleratorSettings(layers_of(NETWORKS["cartpole"], 2))

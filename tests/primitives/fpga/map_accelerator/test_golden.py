@@ -12,10 +12,10 @@ from placerl.primitives.algorithms.dqn import DqnState
 from placerl.primitives.algorithms.networks import Parameters
 from placerl.primitives.algorithms.updates import PURE, AdamState
 from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION
-from placerl.primitives.fpga.map_accelerator.golden import GoldenAccelerator, StepHyperparameters
 from placerl.primitives.fpga.map_accelerator.settings import PRIORITY
 from placerl.primitives.replay.prioritized import importance_weights
 from tests.primitives.fpga.map_accelerator.accelerator_cases import CARTPOLE, DDPG, first_weights, transitions
+from tests.primitives.fpga.map_accelerator.golden import GoldenAccelerator, StepHyperparameters
 
 BATCH = 32
 STEP = 2**-16  # of the fixed-point format

@@ -9,7 +9,6 @@ from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.floating_point import golden
 from placerl.primitives.fpga.host import float_word
 from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION
-from placerl.primitives.fpga.map_accelerator.golden import GoldenAccelerator
 from placerl.primitives.fpga.map_accelerator.programs import priority_program, weight_program
 from placerl.primitives.fpga.map_accelerator.replay_manager import ReplayManager
 from placerl.primitives.fpga.map_accelerator.settings import (
@@ -19,6 +18,7 @@ from placerl.primitives.fpga.map_accelerator.settings import (
     layers_of,
 )
 from tests.primitives.fpga.map_accelerator.accelerator_cases import first_weights, transitions
+from tests.primitives.fpga.map_accelerator.golden import GoldenAccelerator
 
 ALPHA, BETA, EPSILON = 0.6, 0.4, 0.01
 

@@ -8,11 +8,11 @@ import pytest
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga.cycles import ppo_accelerator as model
-from placerl.primitives.fpga.ppo_accelerator.golden import GoldenNetwork
 from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
-from placerl.primitives.fpga.ppo_accelerator.simulation import SimulatedAccelerator, row_items
 from placerl.primitives.fpga.ppo_accelerator.top import sizes_for
 from placerl.primitives.fpga.simulation.ports import columns
+from tests.primitives.fpga.ppo_accelerator.golden import GoldenNetwork
+from tests.primitives.fpga.ppo_accelerator.simulation import SimulatedAccelerator, row_items
 from tests.primitives.fpga.ppo_accelerator.training_step import Trained, check_step, random_weights
 
 SIDE = 2

@@ -7,8 +7,8 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS
 from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
-from placerl.primitives.fpga.ppo_accelerator.golden import GoldenNetwork
 from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
+from tests.primitives.fpga.ppo_accelerator.golden import GoldenNetwork
 from tests.primitives.fpga.ppo_accelerator.hopper import NETWORKS, SIZES, HopperStep
 
 

@@ -8,11 +8,11 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from placerl.primitives.fpga.cycles import ppo_accelerator as model
 from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
 from placerl.primitives.fpga.ppo_accelerator.accelerator import HostMemory
-from placerl.primitives.fpga.ppo_accelerator.golden import GoldenNetwork
-from placerl.primitives.fpga.ppo_accelerator.hosted_simulation import HostedAccelerator
 from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
 from placerl.primitives.fpga.ppo_accelerator.top import sizes_for
+from tests.primitives.fpga.ppo_accelerator.golden import GoldenNetwork
 from tests.primitives.fpga.ppo_accelerator.hopper import NETWORKS, SIZES, HopperStep
+from tests.primitives.fpga.ppo_accelerator.hosted_simulation import HostedAccelerator
 from tests.primitives.fpga.ppo_accelerator.training_step import (
     Trained,
     assert_same_bits,

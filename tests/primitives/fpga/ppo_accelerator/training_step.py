@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
-from placerl.primitives.fpga.ppo_accelerator.golden import ForwardPass, GoldenNetwork
 from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
-from placerl.primitives.fpga.ppo_accelerator.simulation import SimulatedAccelerator
+from tests.primitives.fpga.ppo_accelerator.golden import ForwardPass, GoldenNetwork
+from tests.primitives.fpga.ppo_accelerator.simulation import SimulatedAccelerator
 
 Floats = NDArray[np.float32]
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from placerl.primitives.fpga.floating_point import golden as floating
-from placerl.primitives.fpga.gemm.float_golden import Floats, product
 from placerl.primitives.fpga.learner_pipeline.update_unit import adam_program
 from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
 from placerl.primitives.fpga.ppo_accelerator.row_programs import activation_program, derivative_program
+from tests.primitives.fpga.gemm.float_golden import Floats, product
 
 ONE_SAMPLE = adam_program(1)
 

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placerl.primitives.fpga.fixar.accelerator import FixarCommand
-from placerl.primitives.fpga.fixar.golden import PARTS, GoldenFixar, RawBatch, UpdateSettings
 from placerl.primitives.fpga.fixar.shape import SAMPLES, FixarShape, groups_of
 from placerl.primitives.fpga.simulation.base import Simulation
+from tests.primitives.fpga.fixar.golden import PARTS, GoldenFixar, RawBatch, UpdateSettings
 
 Integers = NDArray[np.int64]
 

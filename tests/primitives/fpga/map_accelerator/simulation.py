@@ -6,13 +6,13 @@ import numpy as np
 
 from placerl.primitives.fpga.floating_point.golden import Array
 from placerl.primitives.fpga.host import HostAccess, float_word
-from placerl.primitives.fpga.learner_pipeline.golden import words as memory_words
 from placerl.primitives.fpga.map_accelerator.accelerator import transition
-from placerl.primitives.fpga.map_accelerator.golden import StepHyperparameters
 from placerl.primitives.fpga.map_accelerator.registers import REGISTERS, fraction_word
 from placerl.primitives.fpga.map_accelerator.settings import AcceleratorSettings
 from placerl.primitives.fpga.simulation.base import Simulation, SimulationStalledError
 from placerl.primitives.fpga.simulation.ports import pack
+from tests.primitives.fpga.learner_pipeline.golden import words as memory_words
+from tests.primitives.fpga.map_accelerator.golden import StepHyperparameters
 
 
 class AcceleratorHost:

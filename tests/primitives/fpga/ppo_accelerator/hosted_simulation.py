@@ -6,19 +6,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placerl.primitives.fpga.gemm.float_golden import Floats
 from placerl.primitives.fpga.host import HostAccess
 from placerl.primitives.fpga.ppo_accelerator.accelerator import AcceleratorSizes
 from placerl.primitives.fpga.ppo_accelerator.host_registers import REGISTERS
-from placerl.primitives.fpga.ppo_accelerator.simulation import (
+from placerl.primitives.fpga.ppo_accelerator.step import Step
+from placerl.primitives.fpga.ppo_accelerator.top import PpoAcceleratorTop
+from placerl.primitives.fpga.simulation.ports import columns, pack
+from tests.primitives.fpga.gemm.float_golden import Floats
+from tests.primitives.fpga.ppo_accelerator.simulation import (
     Run,
     SimulatedAccelerator,
     row_floats,
     row_items,
 )
-from placerl.primitives.fpga.ppo_accelerator.step import Step
-from placerl.primitives.fpga.ppo_accelerator.top import PpoAcceleratorTop
-from placerl.primitives.fpga.simulation.ports import columns, pack
 
 
 class HostedAccelerator(SimulatedAccelerator):

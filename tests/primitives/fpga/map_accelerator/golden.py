@@ -7,7 +7,6 @@ import numpy as np
 
 from placerl.primitives.fpga.floating_point import golden
 from placerl.primitives.fpga.floating_point.golden import Array
-from placerl.primitives.fpga.learner_pipeline.golden import fixed, forward, gradients, input_errors
 from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION
 from placerl.primitives.fpga.learner_pipeline.policy_units import tanh, tanh_back
 from placerl.primitives.fpga.learner_pipeline.td_loss import TdLoss, td_loss
@@ -19,6 +18,7 @@ from placerl.primitives.fpga.map_accelerator.programs import (
 )
 from placerl.primitives.fpga.map_accelerator.settings import PRIORITY, AcceleratorSettings
 from placerl.primitives.fpga.vector.random_generator import WORD_BITS, seeds, xorshift_golden
+from tests.primitives.fpga.learner_pipeline.golden import fixed, forward, gradients, input_errors
 
 
 @dataclass(frozen=True)

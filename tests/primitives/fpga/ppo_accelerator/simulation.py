@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placerl.primitives.fpga import simulation
-from placerl.primitives.fpga.gemm.float_golden import Floats
 from placerl.primitives.fpga.gemm.plan import padded
 from placerl.primitives.fpga.host import float_word
 from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
 from placerl.primitives.fpga.ppo_accelerator.accelerator import AcceleratorSizes, HostMemory, PpoAccelerator
-from placerl.primitives.fpga.ppo_accelerator.golden import with_ones
 from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
 from placerl.primitives.fpga.simulation.ports import columns
+from tests.primitives.fpga.gemm.float_golden import Floats
+from tests.primitives.fpga.ppo_accelerator.golden import with_ones
 
 Run = tuple[int, int]
 """A run of a network's program: its first step, and the number of steps."""
