@@ -18,7 +18,7 @@ help:  ## list the targets
 $(VENV)/build-tools: constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "PlaceRL needs Python 3.11 or newer, found " + sys.version.split()[0] + "; set PYTHON=/path/to/python3.11")'
 	test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV)
-	$(PIP) torch==2.13.0 numpy scikit-build-core nanobind cmake ninja
+	$(PIP) torch numpy scikit-build-core nanobind cmake ninja
 	touch $@
 
 # An editable installation knows the modules by name: it is made again when one comes or goes.
@@ -27,7 +27,7 @@ $(VENV)/modules: $(VENV)/build-tools FORCE
 
 # torch is named again so that no resolver exchanges the installed build for another one.
 $(VENV)/installed: $(VENV)/build-tools $(VENV)/modules $(NATIVE_SOURCES)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-build-isolation torch==2.13.0 --editable '.[$(EXTRAS)]'
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-build-isolation torch --editable '.[$(EXTRAS)]'
 	touch $@
 
 install: $(VENV)/installed  ## set up .venv: pinned dependencies and the native build
@@ -119,7 +119,7 @@ check-arm: $(VENV)/build-tools  ## the C++ for ARM, cross-compiled, and its test
 	PATH="$(CURDIR)/$(BIN):$$PATH" ctest --test-dir $(ARM)/native --output-on-failure
 
 $(VENV)/bench-installed: $(VENV)/installed
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-build-isolation torch==2.13.0 --editable '.[$(EXTRAS),bench]'
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-build-isolation torch --editable '.[$(EXTRAS),bench]'
 	touch $@
 
 benchmark: $(VENV)/bench-installed  ## every primitive on every backend under pytest-benchmark
@@ -129,7 +129,7 @@ asv: $(VENV)/bench-installed  ## the last two commits compared; fails on a regre
 	$(BIN)/placerl bench asv
 
 $(VENV)/mutation-installed: $(VENV)/installed
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-build-isolation torch==2.13.0 --editable '.[$(EXTRAS),mutation]'
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-build-isolation torch --editable '.[$(EXTRAS),mutation]'
 	touch $@
 
 # Without FILES: the mapping strategies, the runtime and what else its script lists; hours of processor time.
