@@ -1,8 +1,8 @@
-"""The tests of `primitives` mirror its tree: a test file stands where its source does, with its name.
+"""The tests mirror the tree of `primitives` and `harness`: a test file stands where its source does, with its name.
 
-`tests/primitives/F/test_X.py` tests `primitives/F/X.py`, a C++ file X or the package F/X; in a package's own folder
-`test_F.py` tests what the package itself offers. `X_test.cpp` tests X in C++. A golden model that only tests need
-stands among them, with its test next to it.
+`tests/F/test_X.py` tests `F/X.py`, the command `F/X_command.py`, a C++ file X or the package F/X; in a package's own
+folder `test_F.py` tests what the package itself offers. `X_test.cpp` tests X in C++. A golden model that only tests
+need stands among them, with its test next to it.
 
     .venv/bin/python -P tests/test_mirror.py    # lists the files that do not
 """
@@ -12,8 +12,32 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PACKAGE = "primitives"
+PACKAGES = ("primitives", "harness")
 SUITES = {
+    "harness/cli/bench/test_primitives.py": "the cases of asv and of pytest-benchmark",
+    "harness/cli/test_completion.py": "every command",
+    "harness/cli/test_stores.py": "the commands that read finished stores",
+    "harness/cli/test_values.py": "every option and argument of every command",
+    "harness/measure/test_comparisons.py": "two cases in the same rounds",
+    "harness/measure/test_settling.py": "how long a measurement goes on",
+    "harness/papers/test_choosing.py": "every claim: how it is asked for",
+    "harness/papers/test_reads.py": "every claim: the rows that it reads",
+    "harness/papers/test_suspect.py": "every claim: impossible numbers",
+    "harness/papers/test_toy_paper.py": "what adding a paper takes",
+    "harness/papers/test_verdicts.py": "every paper's verdicts",
+    "harness/plan/test_plan_execution.py": "how a run measures its plan",
+    "harness/profile/test_simulated_learner.py": "the FPGA's learners",
+    "harness/profile/test_simulated_peaks.py": "the FPGA's units",
+    "harness/profile/test_simulated_replay.py": "the FPGA's replay managers",
+    "harness/report/test_browser.py": "the report in a browser",
+    "harness/report/test_layout.py": "every page of the report",
+    "harness/runtime/test_schedule_agrees.py": "the loop under a given and under a virtual clock",
+    "harness/runtime/test_virtual_time.py": "trainings under a virtual clock",
+    "harness/store/test_merge.py": "merging stores",
+    "harness/test_without_extras.py": "the package without its extras",
+    "harness/validate/test_mappings_run.py": "which mappings a validation runs",
+    "harness/validate/test_real_cell.py": "a validation's rows",
+    "harness/workloads/test_shipped.py": "every shipped workload",
     "primitives/algorithms/test_learning.py": "every algorithm learns",
     "primitives/learner/test_annealing.py": "every algorithm, in every backend of the learner",
     "primitives/learner/test_graph_conformance.py": "every backend of the learner",
@@ -40,15 +64,21 @@ def sources(test: Path) -> Iterator[Path]:
         yield folder / f"{name}{suffix}"
         yield folder / "native" / f"{name}{suffix}"
     yield Path("tests") / folder / f"{name}.py"
+    yield folder / f"{name}_command.py"
     yield folder / name / "__init__.py"
     if name == folder.name:
         yield folder / "__init__.py"
 
 
 def violations(root: Path) -> list[str]:
-    """Return the test files of the package that mirror no source and are no suite, and suites that are not there."""
+    """Return the test files that mirror no source and are no suite, and suites that are not there."""
     tests = root / "tests"
-    found = [*tests.glob(f"{PACKAGE}/**/test_*.py"), *tests.glob(f"{PACKAGE}/**/*_test.cpp")]
+    found = [
+        path
+        for package in PACKAGES
+        for pattern in ("test_*.py", "*_test.cpp")
+        for path in tests.glob(f"{package}/**/{pattern}")
+    ]
     relative = {path.relative_to(tests) for path in found}
     alone = (test for test in relative if not any((root / source).is_file() for source in sources(test)))
     names = {test.as_posix() for test in alone}
@@ -62,7 +92,7 @@ def test_every_test_file_mirrors_a_source() -> None:
 
 def test_a_file_without_a_source_is_found(tmp_path: Path) -> None:
     for name in ("x/y.py", "x/native/z.hpp", "x/__init__.py", "x/w/__init__.py"):
-        path = tmp_path / PACKAGE / name
+        path = tmp_path / "primitives" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     for name in (
@@ -74,12 +104,12 @@ def test_a_file_without_a_source_is_found(tmp_path: Path) -> None:
         "x/u.py",
         "x/test_u.py",
     ):
-        path = tmp_path / "tests" / PACKAGE / name
+        path = tmp_path / "tests" / "primitives" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     assert violations(tmp_path) == []
-    (tmp_path / "tests" / PACKAGE / "x" / "test_v.py").touch()
-    (tmp_path / "tests" / PACKAGE / "test_y.py").touch()
+    (tmp_path / "tests" / "primitives" / "x" / "test_v.py").touch()
+    (tmp_path / "tests" / "primitives" / "test_y.py").touch()
     assert violations(tmp_path) == ["primitives/test_y.py", "primitives/x/test_v.py"]
 
 

@@ -1,10 +1,7 @@
-"""The distribution has one top-level name, `placerl`, whose import is light; nothing takes the folders for packages."""
+"""The distribution has one top-level name, `placerl`, whose import is light."""
 
-import ast
-import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,9 +28,6 @@ print(len([name for name in sys.modules if name.startswith("placerl.")]))
 print(sorted(name for name in lacking if name.partition(".")[0] in {"placerl", "harness", "primitives"}))
 print(sorted(name for name in sys.modules if name.partition(".")[0] in {"harness", "primitives"}))
 """
-TEXT = re.compile(
-    r"^\s*(?:>>> )?(?:from|import) (?:harness|primitives)\b|-m (?:harness|primitives)\b", re.MULTILINE
-)
 
 
 def printed(script: str, *arguments: str, folder: Path = ROOT) -> str:
@@ -112,55 +106,3 @@ def test_a_command_loads_no_module_under_another_name() -> None:
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, "[]\n")
-
-
-def sources() -> Iterator[Path]:
-    """Yield the tracked files in which a person could write an import."""
-    command = ["git", "-C", str(ROOT), "ls-files", "-z"]
-    tracked = subprocess.run(command, capture_output=True, check=True).stdout.decode().split("\0")[:-1]
-    for name in tracked:
-        path = ROOT / name
-        if (
-            name.startswith("results/")
-            or name == "CHANGELOG.md"
-            or path.is_symlink()
-            or path == Path(__file__)
-        ):
-            continue
-        if (
-            path.suffix in {".py", ".md", ".cpp", ".hpp", ".toml", ".yml", ".yaml", ".json", ".j2"}
-            or not path.suffix
-        ):
-            yield path
-
-
-def wrong_imports(path: Path) -> list[str]:
-    """Return the imports, in code and in text, that take a folder of the working copy for a package."""
-    text = path.read_text(encoding="utf-8")
-    found = [match.group().strip() for match in TEXT.finditer(text)]
-    if path.suffix == ".py":
-        for node in ast.walk(ast.parse(text)):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and not node.level and node.module:
-                names = [node.module]
-            found += [name for name in names if name.partition(".")[0] in FOLDERS]
-    return found
-
-
-def test_nothing_imports_a_folder_by_its_name() -> None:
-    files = list(sources())
-    assert len(files) > 1000
-    assert {
-        path.relative_to(ROOT).as_posix(): wrong for path in files if (wrong := wrong_imports(path))
-    } == {}
-
-
-def test_such_an_import_is_found(tmp_path: Path) -> None:
-    for number, line in enumerate(
-        ("import harness", "from primitives.replay import base", 'S = """\nfrom harness import cli\n"""')
-    ):
-        path = tmp_path / f"{number}.py"
-        path.write_text(f"{line}\n")
-        assert wrong_imports(path)
-    path.write_text("from placerl.harness import cli\nfrom .harness import x\n")
-    assert not wrong_imports(path)
