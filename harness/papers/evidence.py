@@ -90,11 +90,7 @@ def last_attempts(frame: pd.DataFrame, *, of_any_code: bool = False) -> pd.DataF
 
 
 def records(frame: pd.DataFrame) -> list[Any]:
-    """Return the rows of stored measurements as named tuples; their field `Index` is the row's label.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
+    """Return the rows of stored measurements as named tuples; their field `Index` is the row's label."""
     return list(frame.itertuples())
 
 

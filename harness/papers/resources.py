@@ -10,7 +10,7 @@ import pandas as pd
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers import discovery, published
-from placerl.harness.papers.base import Check, Finding, Outcome, by_a_model
+from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
 from placerl.harness.papers.number import Number
 from placerl.primitives.fpga.tools import counted
 from placerl.primitives.fpga.tools.counted import Counted
@@ -166,22 +166,25 @@ def rows() -> Iterator[tuple[Counted, list[Counterpart]]]:
         yield found, [item for item in every if item.shares[0].subject == name]
 
 
-def check(*beside: Counterpart, could_be: str) -> Check:
-    """Return the check of some rows of a paper's table against the blocks of this project.
+class ResourcesClaim(Claim):
+    """What claims share that compare some rows of a paper's table with the blocks of this project.
 
     The outcome is "consistent" if every resource differs by at most a factor of 2 (`FACTOR`): cells are counted, not
     measured, before placement and in another design, so that they neither reproduce nor refute a table. There is no
     verdict otherwise, or if the paper leaves out what determines the resources (`Counterpart.unknown`).
 
-    Args:
+    Attributes:
         beside: the rows of the table, each with the blocks to compare it with.
         could_be: a sentence that says what could explain a larger difference.
     """
 
-    def compare(_: pd.DataFrame) -> Finding:
+    beside: tuple[Counterpart, ...]
+    could_be: str = ""
+
+    def judge(self, _: pd.DataFrame) -> Finding:
         ours: list[Number] = []
         said, alike, unknown = [], True, False
-        for item in beside:
+        for item in self.beside:
             if not item.is_counted:
                 return Finding(Outcome.NOT_RUN, needs=NEEDS)
             numbers, ratios = _compared(item)
@@ -194,9 +197,7 @@ def check(*beside: Counterpart, could_be: str) -> Check:
         if unknown:
             return Finding(Outcome.NO_VERDICT, tuple(ours), " ".join(said))
         said.append(f"A count within a factor of {FACTOR} of the printed one agrees.")
-        return by_a_model(alike, tuple(ours), " ".join(said), unknown=could_be)
-
-    return compare
+        return by_a_model(alike, tuple(ours), " ".join(said), unknown=self.could_be)
 
 
 def _compared(item: Counterpart) -> tuple[list[Number], dict[str, float]]:

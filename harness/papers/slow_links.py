@@ -28,11 +28,7 @@ Place = tuple[str, int, str, str]
 
 
 def latency_us(frame: pd.DataFrame) -> float | None:
-    """Return the latency that a validation's predictions assume for slow links, us; None if none states one.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
+    """Return the latency that a validation's predictions assume for slow links, us; None if none states one."""
     stated = {detail(row, "slow_links")["latency_us"] for row in _predictions(frame)}
     return max(stated, default=None)
 
@@ -52,9 +48,6 @@ def at_slow_links(frame: pd.DataFrame) -> pd.DataFrame:
     Of each run of a validation in virtual time, the rate is changed by the ratio of the predictions of the model that
     describes its loop. Predictions get their own rate with slow links, their choice, and their error against the
     changed run. Other rows are returned unchanged, and the same frame if nothing changes.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     predictions = _predictions(frame)
     own = {row.Index: detail(row, "slow_links")["gps"] / row.value for row in predictions}

@@ -134,11 +134,7 @@ def _counted(row: Measurement, batch_size: int, bits: int) -> Measurement:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that counts the cycles of FIX's accelerator over the batch size.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
+    """Return the cell (a piece of the plan) that counts the cycles of FIX's accelerator over the batch size."""
     if tier.name == "quick":
         return [claim_cell(EXPERIMENT, KNOWN_S, partial(measure, False), Provenance.MODELLED)]
     estimate_s = KNOWN_S if is_simulated() else BUILD_S
@@ -157,9 +153,6 @@ def is_simulated() -> bool:
 def array_rows(frame: pd.DataFrame) -> dict[str, dict[int, Any]]:
     """Return the stored rows with the simulated samples per second of FIX's accelerator.
 
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-
     Returns:
         Named tuples by width of the activations (the names in `BACKENDS`, such as "accelerator, 16-bit
         activations"), and then by batch size.
@@ -175,9 +168,6 @@ def array_rates(frame: pd.DataFrame) -> list[Number]:
     """Return the simulated samples per second of FIX's accelerator, for 32-bit and then for 16-bit activations.
 
     The rates of each width are in the order of their batch sizes.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     return [
         number(row, f"{name}, batch size {size}")

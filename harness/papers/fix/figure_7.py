@@ -23,8 +23,6 @@ from placerl.harness.store.cell import Cell
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NEEDS_CURVES = "training runs in floats and in fixed point (claim/FIX-F7)"
-NEEDS_SWEEP = "training runs with other delays and formats (claim/FIX-F7-sweep)"
 _FIGURE, _LEVEL = "fix_figure_7", "mean of evaluations 150 to 200"
 _EVALUATIONS = 200  # evaluations per run in the paper
 CURVES = (FLOAT, FIXED_32, FIXED_16, DYNAMIC)
@@ -235,7 +233,7 @@ class DelayKeepsReward(Claim):
     key, place, position = "FIX-F7", "VI-C, Fig. 7", 1
     statement = "16-bit activations after a delay reach the reward of 32 bits; 16 bits from the start do not"
     published = (*from_text("FIX.reward_level"), *published_levels())
-    needs = NEEDS_CURVES
+    needs = "training runs in floats and in fixed point (claim/FIX-F7)"
 
     def cells(self, tier: TierLimits) -> list[Cell]:
         return training.cells(tier)
@@ -243,7 +241,7 @@ class DelayKeepsReward(Claim):
     def judge(self, frame: pd.DataFrame) -> Finding:
         workloads = _runs(frame)
         if not workloads:
-            return Finding(Outcome.NOT_RUN, needs=NEEDS_CURVES)
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
         ours: list[Number] = []
         words: list[str] = []
         outcomes = [_judged(name, runs, ours, words) for name, runs in workloads.items()]
@@ -278,7 +276,7 @@ class DelayMakesUpForHalf(Claim):
         "Full precision during the delay makes up for 16-bit activations after it (neither d nor the split of integer "
         "and fraction bits is given)"
     )
-    needs = NEEDS_SWEEP
+    needs = "training runs with other delays and formats (claim/FIX-F7-sweep)"
 
     def cells(self, tier: TierLimits) -> list[Cell]:
         return training.sweep_cells(tier)
@@ -292,7 +290,7 @@ class DelayMakesUpForHalf(Claim):
         delays = [name for name in tried if name.startswith(DYNAMIC)]
         seeds = set(tried.get(FIXED_32, {})).intersection(*(tried[name] for name in delays))
         if not delays or not seeds:
-            return Finding(Outcome.NOT_RUN, needs=NEEDS_SWEEP)
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
         runs = {
             name: {seed: rows[seed] for seed in sorted(seeds & set(rows))}
             for name, rows in sorted(tried.items())

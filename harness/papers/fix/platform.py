@@ -184,9 +184,6 @@ def draw_platform(frame: pd.DataFrame) -> "Figure | None":
     """Draw the samples per second of a whole step over the batch size (FIX Fig. 8, HalfCheetah).
 
     A step is one environment step with one gradient step.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     lines = _side_lines(frame, "inferences_per_s", "this processor")
     for bits, name in BACKENDS.items():
@@ -198,11 +195,7 @@ def draw_platform(frame: pd.DataFrame) -> "Figure | None":
 
 
 def draw_accelerator(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the samples per second of a gradient step alone over the batch size (FIX Fig. 10, HalfCheetah).
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
+    """Draw the samples per second of a gradient step alone over the batch size (FIX Fig. 10, HalfCheetah)."""
     lines = _side_lines(frame, "learner_inferences_per_s", "this processor")
     for name, rows in array_rows(frame).items():
         lines.append(charts.line(name, [(size, number(row, name)) for size, row in sorted(rows.items())]))
@@ -309,7 +302,7 @@ class EnvironmentTimeIsConstant(Claim):
         terms = {term: _steps(frame, f"{term}_time").get(DYNAMIC, {}) for term in throughput.TERMS}
         sizes = sorted(set.intersection(*(set(rows) for rows in terms.values())))
         if len(sizes) < 2:
-            return Finding(Outcome.NOT_RUN, needs=NEEDS_STEPS)
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
         ours = {
             (term, size): number(terms[term][size], f"{DYNAMIC}, batch size {size}: {term}")
             for size in sizes

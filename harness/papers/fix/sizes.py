@@ -53,7 +53,7 @@ class WeightsFillMemory(Claim):
     def judge(self, _: pd.DataFrame) -> Finding:
         from placerl.primitives.algorithms.networks import MLP, parameter_count
 
-        stated = from_text("FIX.weight_memory")[0]
+        stated = self.published[0]
         state, action, first, second = (
             int(n.value)
             for n in from_text(
@@ -84,7 +84,7 @@ class ActivationsFillMemory(Claim):
     published = from_text("FIX.activation_memory")
 
     def judge(self, _: pd.DataFrame) -> Finding:
-        stated = from_text("FIX.activation_memory")[0]
+        stated = self.published[0]
         state, first, second, action = (
             int(n.value)
             for n in from_text(
@@ -129,13 +129,7 @@ class SizesOfEnvironments(Claim):
     needs = "Gymnasium's HalfCheetah-v5, Hopper-v5 and Swimmer-v5"
 
     def judge(self, _: pd.DataFrame) -> Finding:
-        stated = from_text(
-            "FIX.halfcheetah_state",
-            "FIX.halfcheetah_action",
-            "FIX.hopper_state",
-            "FIX.swimmer_state",
-            "FIX.swimmer_action",
-        )
+        stated = self.published
         ours = (*_spaces("HalfCheetah-v5"), _spaces("Hopper-v5")[0], *_spaces("Swimmer-v5"))
         agree = all(a.value == b.value for a, b in zip(ours, stated, strict=True))
         unknown = "The paper does not name the version of its environments, nor whether it changed them."

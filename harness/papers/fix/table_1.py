@@ -1,11 +1,7 @@
 """Defines which blocks of this project are compared with which rows of FIX Table I, by their logic cells."""
 
-import pandas as pd
-
-from placerl.harness.papers import resources
-from placerl.harness.papers.base import Claim, Finding
 from placerl.harness.papers.number import from_cell
-from placerl.harness.papers.resources import Counterpart, Share
+from placerl.harness.papers.resources import Counterpart, ResourcesClaim, Share
 
 ELEMENTS = Counterpart(
     "fix_table_1",
@@ -27,19 +23,16 @@ ADDERS = "FIX does not say whether the row holds the adders of the columns and t
 COUNTERPARTS = (ELEMENTS, ADAM)
 
 
-class ResourcesOfElements(Claim):
+class ResourcesOfElements(ResourcesClaim):
     key, place, position = "FIX-T1", "VI-A, Table I", 8
     statement = "FPGA resources of the processing elements"
     published = tuple(from_cell("fix_table_1", "PEs", name) for name in ("LUT", "FF", "DSP"))
+    beside = (ELEMENTS,)
+    could_be = ADDERS
 
-    def judge(self, frame: pd.DataFrame) -> Finding:
-        return resources.check(ELEMENTS, could_be=ADDERS)(frame)
 
-
-class ResourcesOfOptimiser(Claim):
+class ResourcesOfOptimiser(ResourcesClaim):
     key, place, position = "FIX-T1-adam", "VI-A, Table I", 9
     statement = "FPGA resources of the optimiser"
     published = tuple(from_cell("fix_table_1", "Adam optimizer", name) for name in ("LUT", "FF", "DSP"))
-
-    def judge(self, frame: pd.DataFrame) -> Finding:
-        return resources.check(ADAM, could_be="")(frame)
+    beside = (ADAM,)

@@ -156,11 +156,7 @@ def _rows(side: _Side, steps: Sequence[_Step], batch_size: int) -> list[Measurem
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that times training steps; none in a tier that a command made itself.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
+    """Return the cell (a piece of the plan) that times training steps; none in a tier that a command made itself."""
     if tier.name not in TIERS:
         return []
     return [claim_cell(EXPERIMENT, tier.experiment_s, partial(measure, tier.experiment_s))]

@@ -252,9 +252,6 @@ def cells(tier: TierLimits) -> list[Cell]:
     """Return the cells (pieces of the plan) that train, one per training of Fig. 7's curves.
 
     There are none in the quick tier, which has no time for enough seeds.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
     """
     made: list[Cell] = []
     for task in TASKS.get(tier.name, ()):
@@ -266,11 +263,7 @@ def cells(tier: TierLimits) -> list[Cell]:
 
 
 def sweep_cells(tier: TierLimits) -> list[Cell]:
-    """Return the cells (pieces of the plan) that train, one per training of the sweep; none in the quick tier.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
+    """Return the cells (pieces of the plan) that train, one per training of the sweep; none in the quick tier."""
     return [
         row_cell(
             _key(SWEEP, SWEPT, name, SWEPT_SEED),

@@ -36,7 +36,6 @@ TIERS = ("standard", "full")
 NEEDS = (
     "the experiment MAP-A2: MAP's priority update on a CUDA or OpenCL device (claim/MAP-A2, tier standard)"
 )
-NEEDS_GPU = "a CUDA device"
 UPDATE = "sum_tree.update"
 FORMS = {
     "as printed": Fixes.NONE,
@@ -304,7 +303,7 @@ class UpdateLeavesSumsRight(_OfAlgorithm2):
             found.setdefault((form, repeated), []).append(number(row, name))
         needed = {(form, repeated) for form in (PRINTED, CORRECTED, ATOMIC) for repeated in (False, True)}
         if not needed <= found.keys():
-            return Finding(Outcome.NOT_RUN, needs=NEEDS)
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
         ours = tuple(each for numbers in found.values() for each in numbers)
 
         def kept(form: str, repeated: bool) -> bool:
@@ -339,14 +338,14 @@ class RootAdditionsLimitUpdates(_OfAlgorithm2):
 
     key, place, position = "MAP-IV-D3", "IV-D3", 2
     statement = "Atomic additions at the root limit a GPU's priority update, and cannot be avoided"
-    needs = NEEDS_GPU
+    needs = "a CUDA device"
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         gains, costs = _gains(frame, "cuda")
         if not gains:
             others = [each.gain for some in _gains(frame, "opencl") for each in some]
             said = "On the OpenCL device, which is no GPU here, the numbers stand in." if others else ""
-            return Finding(Outcome.NOT_RUN, tuple(others), said, needs=NEEDS_GPU)
+            return Finding(Outcome.NOT_RUN, tuple(others), said, needs=self.needs)
         ours = tuple(each.gain for some in (gains, costs) for each in some)
         largest = gains[-len(FANOUTS) :], costs[-len(FANOUTS) :]
         verdicts = [each.outcome.verdict for each in largest[0]]

@@ -28,7 +28,6 @@ from placerl.harness.store.cell import Cell
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NEEDS = "learning curves of 5 seeds for each number of pre-sampled batches (claim/MAP-F10)"
 VISIBLE_AT = "hopper-ddpg"
 """The only workload in which MAP sees a loss of reward with D = 200, batches that are sampled ahead."""
 PUBLISHED = {"cartpole-ddpg", VISIBLE_AT, "pong-dqn"}
@@ -84,7 +83,7 @@ class SamplingAheadCostsNoReward(Claim):
     key, place, position = "MAP-F10", "VII-B, Fig. 10", 8
     statement = "50 pre-sampled batches cost no reward; 200 visibly do on Hopper"
     published = from_text("MAP.presampled_batches_chosen", "MAP.presampled_batches_visible", "MAP.seeds")
-    needs = NEEDS
+    needs = "learning curves of 5 seeds for each number of pre-sampled batches (claim/MAP-F10)"
 
     def cells(self, tier: TierLimits) -> list[Cell]:
         return relaxed_training.cells(TASKS.get(tier.name, ()))
@@ -92,7 +91,7 @@ class SamplingAheadCostsNoReward(Claim):
     def judge(self, frame: pd.DataFrame) -> Finding:
         workloads = runs_of(frame, PRESAMPLED)
         if not workloads:
-            return Finding(Outcome.NOT_RUN, needs=NEEDS)
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
         ours: list[Number] = []
         words: list[str] = []
         holds: list[bool | None] = []

@@ -113,11 +113,7 @@ def _straightness(primitive: str, found: dict[int, Number], sizes: list[int]) ->
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the time of the prefix sum index and of the priority update over the batch size.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
+    """Draw the time of the prefix sum index and of the priority update over the batch size."""
     linear = from_text("MAP.fpga_replay_linear_above")[0].value
     published = [("the FPGA is linear above (published)", linear)]
     return charts.chart(
@@ -214,7 +210,7 @@ class FpgaTimesAreLinear(Claim):
     assumptions = (at_both_clocks,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        limit = from_text("MAP.fpga_replay_linear_above")[0].value
+        limit = self.published[0].value
         below: list[Number] = []
         above: list[Number] = []
         straight: list[Number] = []

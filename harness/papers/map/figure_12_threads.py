@@ -221,7 +221,7 @@ class ThreadsSpeedUpSamplingAlone(Claim):
     def judge(self, frame: pd.DataFrame) -> Finding:
         finds, updates = _scaling(frame, FIND), _scaling(frame, UPDATE)
         if not finds or not updates:
-            return Finding(Outcome.NOT_RUN, needs=NEEDS)
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
         ours = tuple(each.gain for each in (*finds, *updates))
         gained, sped_up = (sum(map(_gains, some)) for some in (finds, updates))
         explanation = (

@@ -15,10 +15,6 @@ from placerl.harness.papers.evidence import agrees, detail, mapping_of, number, 
 from placerl.harness.papers.number import Number, from_text, merge_rows, ratio, shortfall
 
 HIDDEN_AT, EXPOSED_AT = (256, 2048), 16384  # MAP VII-A: the batch sizes of Hopper; VII-D: which are hidden
-NEEDS_HIDDEN = (
-    "Hopper's learner on a CUDA device and its sum tree on the CPU, both profiled at batch sizes "
-    f"{', '.join(map(str, HIDDEN_AT))} and {EXPOSED_AT}"
-)
 
 
 def _together(one: Number, other: Number) -> Number:
@@ -51,7 +47,10 @@ class ReplayOnCpuIsHidden(Claim):
         "16384"
     )
     published = from_text("MAP.hopper_learner_on_gpu_above", "MAP.hopper_replay_on_fpga_at")
-    needs = NEEDS_HIDDEN
+    needs = (
+        "Hopper's learner on a CUDA device and its sum tree on the CPU, both profiled at batch sizes "
+        f"{', '.join(map(str, HIDDEN_AT))} and {EXPOSED_AT}"
+    )
     reads = ("profile/hopper-ddpg",)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
@@ -82,7 +81,7 @@ class ReplayOnCpuIsHidden(Claim):
             said = (
                 "A learner on the CPU takes longer than MAP's GPU, and so hides more: it shows no crossover."
             )
-            return Finding(Outcome.NOT_RUN, ours, said if elsewhere else "", needs=NEEDS_HIDDEN)
+            return Finding(Outcome.NOT_RUN, ours, said if elsewhere else "", needs=self.needs)
         said = (
             f"Hidden where the share is below 1: published at {' and '.join(map(str, HIDDEN_AT))}, and no longer at "
             f"{EXPOSED_AT}."
@@ -110,7 +109,7 @@ class CartPoleReplayIsHidden(Claim):
     assumptions = (at_both_clocks,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        above = from_text("MAP.cartpole_replay_hidden_above")[0].value
+        above = self.published[0].value
         learner = fastest(learner_times(frame, "cartpole-ddpg")).get(FPGA, {})
         replay = [
             fastest(replay_times(frame, "cartpole-ddpg", part)).get(FPGA, {})
@@ -185,7 +184,7 @@ class SharedGpuCostsThroughput(Claim):
         costs, free = sum(loss.above(0) for loss in losses), sum(loss.below(0) for loss in losses)
         said = f"It costs throughput in {costs} of {len(losses)} cells and brings some in {free}, beyond the noise."
         if costs == len(losses):
-            published = from_text("MAP.shared_gpu_loss")[0].value
+            published = self.published[0].value
             as_published = all(agrees(n, published) for n in losses)
             return Finding(Outcome.REPRODUCED if as_published else Outcome.IN_KIND, tuple(losses), said)
         return Finding(Outcome.NOT_REPRODUCED if free else Outcome.NO_VERDICT, tuple(losses), said)

@@ -23,7 +23,6 @@ ALONE = tuple(
     for name in (CARTPOLE, *OTHERS)
     for line in RLLIB
 )
-NEEDS_RLLIB_ON_GPU = "RLlib with its networks on a CUDA device, for which its worker here is not set up"
 NEEDS_ALONE = (
     "gains over RLlib of learner and replay alone (`placerl compare WORKLOAD --alone`) of every workload. RLlib 2.6.3, "
     "the last with DDPG, has no Hopper-v5, and no network with convolutions is set up for RLlib here"
@@ -44,14 +43,14 @@ class GainOverRllib(Claim):
     key, place, position = "MAP-F14", "VII-E, Fig. 14", 25
     statement = "Gain over RLlib"
     published = from_text("MAP.rllib_speedup_low", "MAP.rllib_speedup_high")
-    needs = NEEDS_RLLIB_ON_GPU
+    needs = "RLlib with its networks on a CUDA device, for which its worker here is not set up"
     reads = beside(*RLLIB)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         found = gains_on_gpu(frame, *RLLIB)
         if not found:
             ours = tuple(gain.ratio for gain in gains(frame, *RLLIB))
-            return Finding(Outcome.NOT_RUN, ours, needs=NEEDS_RLLIB_ON_GPU)
+            return Finding(Outcome.NOT_RUN, ours, needs=self.needs)
         ours, words = tuple(gain.ratio for gain in found), [gain.verdict for gain in found]
         said = (
             f"On a CUDA device faster in {words.count('faster')} of {len(found)} comparisons, slower in "
@@ -62,7 +61,7 @@ class GainOverRllib(Claim):
         return Finding(Outcome.IN_KIND if set(words) == {"faster"} else Outcome.NO_VERDICT, ours, said)
 
     def draw(self, frame: pd.DataFrame) -> "Figure | None":
-        low, high = (n.value for n in from_text("MAP.rllib_speedup_low", "MAP.rllib_speedup_high"))
+        low, high = (n.value for n in self.published)
         found = {name: gains(frame, name) for name in RLLIB}
         return charts.chart(
             Panel(
@@ -108,7 +107,7 @@ class CartPoleGainsMost(Claim):
             missing = [] if mine else ["CartPole's with DDPG"]
             missing += [f"that of {name}" for name in lacking]
             return Finding(Outcome.NOT_RUN, ours, needs=f"{NEEDS_ALONE}; missing: {', '.join(missing)}")
-        published = from_text("MAP.rllib_speedup_high")[0].value
+        published = self.published[0].value
         best = max((gain.ratio for gain in mine), key=lambda ratio: ratio.value)
         rival = max((gain.ratio for gain in others), key=lambda ratio: ratio.value)
         said = (

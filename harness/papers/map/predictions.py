@@ -151,7 +151,7 @@ class ThroughputIsPredicted(Claim):
         limit = from_text("MAP.optimum_gap")[0].value
         chosen = _chosen(frame)
         if not chosen:
-            return Finding(Outcome.NOT_RUN, needs=NEEDS)
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
         errors = [error_of(prediction, run, _name(run, ERROR)) for prediction, run in chosen]
         ours = (*errors, *(number(run, _name(run, "achieved")) for _, run in chosen))
         of_judged, judged = _without_slow_actors(errors, chosen)
@@ -195,11 +195,11 @@ class ThroughputIsNearOptimum(Claim):
             timed.append((prediction, run))
             gaps.append(shortfall(_name(run, "gap to the optimum"), number(run, "achieved"), optimum))
         if not gaps:
-            return Finding(Outcome.NOT_RUN, needs=NEEDS)
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
         of_judged, judged = _without_slow_actors(gaps, timed)
         if not judged:
             return Finding(Outcome.NOT_RUN, tuple(gaps), _actors(timed), needs=NEEDS_FAST_ACTORS)
-        limit = from_text("MAP.optimum_gap")[0].value
+        limit = self.published[0].value
         outcome, said = _judged(of_judged, -np.inf, limit)
         said += f" of the optimum. {_actors(timed)}"
         if faster := [gap.quantity for gap in of_judged if gap.below(-limit)]:

@@ -77,7 +77,7 @@ class SamplingAheadBringsThroughput(Claim):
     def judge(self, frame: pd.DataFrame) -> Finding:
         gains = _gains(frame)
         if not gains:
-            return Finding(Outcome.NOT_RUN, needs=NEEDS)
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
         costs = _costs(frame)
         ours = (*(gain for gain, _ in gains), *costs)
         judged = [gain for gain, hidden in gains if not hidden]

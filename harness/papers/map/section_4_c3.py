@@ -8,9 +8,6 @@ from placerl.harness.papers.number import Number, ratio
 
 ONE_THREAD = "native"
 """The backend of the sum tree whose calls use one thread of the CPU."""
-NEEDS_SMALL_ON_GPU = (
-    "Hopper's sum tree on a CUDA device and natively on one thread, profiled at one batch size"
-)
 
 
 def _over_one_thread(rows: pd.DataFrame, kind: str) -> dict[int, Number]:
@@ -29,7 +26,7 @@ class SmallBatchesAreSlowerOnGpu(Claim):
 
     key, place, position = "MAP-IV-C3", "IV-C3", 7
     statement = "At small batches the prefix sum index takes longer on the GPU than on one CPU thread"
-    needs = NEEDS_SMALL_ON_GPU
+    needs = "Hopper's sum tree on a CUDA device and natively on one thread, profiled at one batch size"
     reads = ("profile/hopper-ddpg",)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
@@ -41,7 +38,7 @@ class SmallBatchesAreSlowerOnGpu(Claim):
                 "An OpenCL device, which may be this CPU, stands in: it shows what the calls of a device's runtime "
                 "cost at small batches, and decides nothing about a GPU."
             )
-            return Finding(Outcome.NOT_RUN, stand_in, said if stand_in else "", needs=NEEDS_SMALL_ON_GPU)
+            return Finding(Outcome.NOT_RUN, stand_in, said if stand_in else "", needs=self.needs)
         ours, least = tuple(found.values()), min(found)
         said = f"Judged at the smallest batch size, {least}; the paper does not say how small."
         if ours[0].above(1):

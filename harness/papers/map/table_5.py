@@ -27,7 +27,6 @@ OPTIMAL = Experiment("optimal mappings", "Table V computed again", "as_printed")
 GAINS = Experiment("gains over other mappings", "what the printed mappings gain", "gain")
 MODEL = "map-tpds23"  # the strategy that predicts as MAP does
 TABLE_5, GAIN_ROW = "map_table_5", "{} mapping: speed-up of the optimal one"
-NEEDS_TABLE_5 = "`placerl reproduce --only MAP-T5`"
 NOT_KNOWN = (
     "The model knows neither the share of its peak that a device reaches nor what replay management costs a learner on "
     "the same GPU beyond its own time, and the lost Fig. 11 to 13 showed both: nothing here refutes the table."
@@ -138,7 +137,7 @@ def _learner_devices(cells: list[Any], name: str) -> dict[str, list[str]]:
 class _OfTable5(Claim):
     """What the claims on Table V share."""
 
-    needs = NEEDS_TABLE_5
+    needs = "`placerl reproduce --only MAP-T5`"
 
     def cells(self, tier: TierLimits) -> list[Cell]:
         """Return the cell (a piece of the plan) that computes MAP Table V and its gains; it times nothing."""
@@ -157,7 +156,7 @@ class OptimalMappings(_OfTable5):
             select(frame, suite=Suite.CLAIM, primitive="mapping", quantity="as_printed", backend=MODEL)
         )
         if not cells:
-            return Finding(Outcome.NOT_RUN, needs=NEEDS_TABLE_5)
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
         agree = sum(row.value == 1 for row in cells)
         rows = tuple(int(row.Index) for row in cells)
         source = "Algorithm 3 on times modelled from the published numbers of MAP's platform"
@@ -197,7 +196,7 @@ class OptimalMappingsGain(_OfTable5):
     def judge(self, frame: pd.DataFrame) -> Finding:
         found = records(select(frame, suite=Suite.CLAIM, primitive="mapping", quantity="gain", backend=MODEL))
         if not found:
-            return Finding(Outcome.NOT_RUN, needs=NEEDS_TABLE_5)
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
         gains = []
         for row in found:
             named = f"{detail(row, 'optimal')} over {detail(row, 'other')}, {detail(row, 'place')}"

@@ -1,11 +1,7 @@
 """Defines which blocks of this project are compared with which rows of MAP Table VI, by their logic cells."""
 
-import pandas as pd
-
-from placerl.harness.papers import resources
-from placerl.harness.papers.base import Claim, Finding
 from placerl.harness.papers.number import from_cell
-from placerl.harness.papers.resources import Counterpart, Share
+from placerl.harness.papers.resources import Counterpart, ResourcesClaim, Share
 
 _CRITIC = "learner-pipeline inputs=5 hidden=8 outputs=1 lanes=8 pipelines=2"
 COUNTERPARTS = (
@@ -44,7 +40,7 @@ SIZES = (
 )
 
 
-class ResourcesOfReplayAndLearner(Claim):
+class ResourcesOfReplayAndLearner(ResourcesClaim):
     key, place, position = "MAP-T6-cells", "Table VI", 23
     statement = "FPGA resources of the replay manager and of the DDPG learner"
     published = tuple(
@@ -52,6 +48,5 @@ class ResourcesOfReplayAndLearner(Claim):
         for row in ("RMM (S=32)", "DDPG learner")
         for column in ("SRAM", "REG", "LUT", "DSP")
     )
-
-    def judge(self, frame: pd.DataFrame) -> Finding:
-        return resources.check(*COUNTERPARTS, could_be=SIZES)(frame)
+    beside = COUNTERPARTS
+    could_be = SIZES

@@ -34,4 +34,4 @@ class ThroughputPerWatt(Claim):
             for row in records(select(frame, suite=Suite.RUN, quantity="throughput_per_watt"))
         )
         explanation = "The text's gain is the table's largest."
-        return Finding(Outcome.NOT_RUN, (gain, *ours), explanation, needs=NEEDS_WATTS)
+        return Finding(Outcome.NOT_RUN, (gain, *ours), explanation, needs=self.needs)

@@ -36,7 +36,6 @@ CAPACITY = 100_000
 FANOUT = 64  # PAL VI-D, for that buffer
 LINEAR = 0.8
 """Threads on n cores scale linearly if they reach at least this share of n times one thread's rate."""
-NEEDS = "the experiment PAL-A3: threads on one sum tree with sampling under the global lock and without"
 NEEDS_CORES = "2 cores or more: threads that share a core scale neither way"
 
 
@@ -129,7 +128,7 @@ class PrintedLocksScale(Claim):
     key, place, position = "PAL-A3", "IV-D1, Algorithm 3; VI-D, Fig. 9", 5
     statement = "Threads that sample and update scale linearly while sampling holds the global tree lock"
     published = from_text("PAL.threads")
-    needs = NEEDS
+    needs = "the experiment PAL-A3: threads on one sum tree with sampling under the global lock and without"
 
     def cells(self, tier: TierLimits) -> list[Cell]:
         """Return the cell (a piece of the plan) that times both orders of locks, with and without one around sampling.
@@ -139,7 +138,7 @@ class PrintedLocksScale(Claim):
         return [claim_cell("PAL-A3", 30.0, measure)] if tier.name in TIERS else []
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        (published,) = from_text("PAL.threads")
+        (published,) = self.published
         rows = {
             (detail(row, "order"), int(detail(row, "threads")), bool(detail(row, "null"))): row
             for row in rows_of(frame, EXPERIMENT, "time_per_call")
@@ -154,7 +153,7 @@ class PrintedLocksScale(Claim):
             for count in (1, most)
             for null in (False, True)
         ):
-            return Finding(Outcome.NOT_RUN, needs=NEEDS)
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
 
         def over_one(order: str) -> Paired:
             many, null, one = rows[order, most, False], rows[order, most, True], rows[order, 1, False]

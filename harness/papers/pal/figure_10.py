@@ -178,9 +178,7 @@ class ThroughputIsLinearInCores(Claim):
         return figure_10_runs.cells(tier)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        linear_below, saturated_above = (
-            int(n.value) for n in from_text("PAL.linear_scaling_below", "PAL.saturation_above")
-        )
+        linear_below, saturated_above = (int(n.value) for n in self.published)
         ours: list[Number] = []
         linear: dict[str, list[Number]] = {}  # each compared with the share that counts as linear
         last: dict[str, Number] = {}  # of the most cores over the number at which PAL's saturate
@@ -218,7 +216,7 @@ class ThroughputIsLinearInCores(Claim):
                 before = rates[saturated_above]
                 last[name] = ratio(words, rates[max(rates)], before, at_most=max(rates) / saturated_above)
         if not ours:
-            return Finding(Outcome.NOT_RUN, needs=NEEDS_CURVES)
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
         if not last:
             needs = f"trainings on {saturated_above} and on more cores; the most here have {most}"
             return Finding(Outcome.NOT_RUN, tuple(ours), needs=needs)
@@ -246,7 +244,7 @@ class ThroughputIsLinearInCores(Claim):
         return Finding(Outcome.IN_KIND if holds else Outcome.NO_VERDICT, tuple(ours), explanation)
 
     def draw(self, frame: pd.DataFrame) -> "Figure | None":
-        linear, saturated = (n.value for n in from_text("PAL.linear_scaling_below", "PAL.saturation_above"))
+        linear, saturated = (n.value for n in self.published)
         panels = []
         for name in workloads_of(frame):
             rows = {cores_of(row): row for row in rows_of(frame, name, TRAINING)}

@@ -253,9 +253,6 @@ def cells(tier: TierLimits) -> list[Cell]:
     """Return the cells (pieces of the plan) that measure throughput over cores, one per workload.
 
     The quick tier has none, because they would take too long.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
     """
     if tier.name not in TIERS:
         return []

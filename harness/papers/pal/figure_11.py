@@ -33,7 +33,7 @@ class ReplaySpeedsUpLibraries(Claim):
     commands = ("placerl bench adapters", "placerl report")
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        at_least, at_most = from_text("PAL.plugin_speedup_low", "PAL.plugin_speedup_high")
+        at_least, at_most = self.published
         rows = records(select(frame, suite=adapters.SUITE, quantity=adapters.GAIN))
         last = {row.workload: row for row in rows}
         ours = [number(row, f"{name}: gain over its own replay") for name, row in last.items()]

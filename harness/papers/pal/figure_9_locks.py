@@ -57,9 +57,6 @@ CHECK_CAPACITY = 256
 CHECK_S = 0.2
 SHORTEST_TURN_S = 2e-3
 LONGEST_TURN_S = 0.1
-NEEDS_LOCKS = (
-    "the experiment PAL-F9-locks: threads on one replay with two locks, one lock and an owner thread"
-)
 NEEDS_CORES = "2 cores or more: threads that share a core never work at the same time"
 
 
@@ -263,7 +260,7 @@ class TwoLocksRunInParallel(Claim):
     key, place, position = "PAL-F9-locks", "VI-D, Fig. 9", 4
     statement = "Two locks let 4 threads sample and update in parallel; one lock does not"
     published = from_text("PAL.threads", "PAL.tree_speedup_low")
-    needs = NEEDS_LOCKS
+    needs = "the experiment PAL-F9-locks: threads on one replay with two locks, one lock and an owner thread"
 
     def cells(self, tier: TierLimits) -> list[Cell]:
         """Return the cell (a piece of the plan) that times every way of sharing a replay with every number of "
@@ -271,7 +268,7 @@ class TwoLocksRunInParallel(Claim):
         return [claim_cell("PAL-F9-locks", tier.experiment_s, partial(experiment, tier.experiment_s))]
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        threads, at_least = from_text("PAL.threads", "PAL.tree_speedup_low")
+        threads, at_least = self.published
         found = _turns(frame)
         cores = min(
             (int(detail(row, "cores")) for rows in found.values() for row in rows.values()), default=0
@@ -283,7 +280,7 @@ class TwoLocksRunInParallel(Claim):
         wanted.append((TWO_LOCKS, most, True))
         turns = {size: rows for size, rows in found.items() if all(side in rows for side in wanted)}
         if not turns:
-            return Finding(Outcome.NOT_RUN, needs=NEEDS_LOCKS)
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
         over_one, over_binary, over_owner = (
             [_over(size, rows, other, most) for size, rows in turns.items()]
             for other in (ONE_LOCK, BINARY, OWNER)

@@ -38,7 +38,6 @@ CAPACITIES = (1_000, 10_000, 100_000)  # PAL VI-D
 FANOUTS = (2, 4, 8, 16, 32, 64, 128, 256)
 THREADS = 1
 FANOUT = 16  # of float32, which fill a cache line
-NEEDS_FANOUTS = "the experiment PAL-F9: PAL's sum tree over fanouts and buffer sizes"
 
 
 def _name(tree: TreeLayout) -> str:
@@ -173,7 +172,7 @@ def _possibly_best(trees: Trees, capacity: int, best: int) -> set[int]:
 class _OverFanouts(Claim):
     """What the claims on the tree's fanout share."""
 
-    needs = NEEDS_FANOUTS
+    needs = "the experiment PAL-F9: PAL's sum tree over fanouts and buffer sizes"
 
     def cells(self, tier: TierLimits) -> list[Cell]:
         """Return the cell (a piece of the plan) that times PAL's sum tree with every fanout at every buffer size."""
@@ -223,7 +222,7 @@ class WideTreeIsFaster(_OverFanouts):
             if fanout == FANOUT and (capacity, 2, True) in trees
         ]
         if not found:
-            return Finding(Outcome.NOT_RUN, needs=NEEDS_FANOUTS)
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
         gains = tuple(comparison.gain for comparison in found)
         faster, slower = (sum(c.outcome.verdict == word for c in found) for word in ("faster", "slower"))
         explanation = (
@@ -258,7 +257,7 @@ class BestFanoutFalls(_OverFanouts):
         for capacity in CAPACITIES:
             rows = {k: tree.row for (n, k, _), tree in trees.items() if n == capacity}
             if len(rows) < 5:
-                return Finding(Outcome.NOT_RUN, needs=NEEDS_FANOUTS)
+                return Finding(Outcome.NOT_RUN, needs=self.needs)
             pairs = min(pairs, *(len(row.samples) for row in rows.values()))
             best.append(min(rows, key=lambda k: lower_quartile(rows[k].samples)))
             name = f"best fanout, buffer of {capacity:,}"
@@ -301,7 +300,7 @@ class CostHasMinimumOverFanouts(_OverFanouts):
         for capacity in CAPACITIES:
             mine = {k: tree for (n, k, _), tree in trees.items() if n == capacity}
             if len(mine) < 5:
-                return Finding(Outcome.NOT_RUN, needs=NEEDS_FANOUTS)
+                return Finding(Outcome.NOT_RUN, needs=self.needs)
             best = min(mine, key=lambda k: lower_quartile(mine[k].row.samples))
             ends = [k for k in (min(mine), max(mine)) if k != best]
             over = [

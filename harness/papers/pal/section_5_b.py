@@ -41,9 +41,6 @@ CAPACITY, LEARNING_STARTS = 20_000, 1_000
 STRETCH_STEPS = 100
 FEWEST_CORES = 3
 """One for the actor, and one for each of two learners."""
-NEEDS = (
-    f"{FEWEST_CORES} cores or more, one per thread, and the experiment PAL-V-B (claim/PAL-V-B, tier standard)"
-)
 
 
 @dataclass(frozen=True)
@@ -150,7 +147,7 @@ class TwoLearnersAreFaster(Claim):
 
     key, place, position = "PAL-V-B", "V-B", 2
     statement = "Two learners that each sample and differentiate a part of a batch are faster than one"
-    needs = NEEDS
+    needs = f"{FEWEST_CORES} cores or more, one per thread, and the experiment PAL-V-B (claim/PAL-V-B, tier standard)"
 
     def cells(self, tier: TierLimits) -> list[Cell]:
         """Return the cells (pieces of the plan) that time gradient steps, one per workload.
@@ -164,7 +161,7 @@ class TwoLearnersAreFaster(Claim):
     def judge(self, frame: pd.DataFrame) -> Finding:
         compared = [found for name in WORKLOADS if (found := _over_one(frame, name))]
         if not compared:
-            return Finding(Outcome.NOT_RUN, needs=NEEDS)
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
         ours = tuple(one.gain for one in compared)
         faster, slower = (
             sum(one.outcome.verdict == word for one in compared) for word in ("faster", "slower")

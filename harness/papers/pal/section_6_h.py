@@ -18,7 +18,6 @@ LAYOUTS_COMPARED = Experiment("layout", "PAL's sum tree with and without alignme
 LAYOUT_CAPACITY = 1_000_000  # PAL VI-H
 LAYOUT_FANOUT = 16
 SMALL_GAIN_PERCENT = 5.0
-NEEDS_LAYOUTS = "the experiment PAL-VI-H-layout: the tree with and without alignment"
 
 
 def layout(budget_s: float, report: Report) -> list[Measurement]:
@@ -44,7 +43,7 @@ class AlignedLayoutGainsLittle(Claim):
     key, place, position = "PAL-VI-H-layout", "VI-H", 12
     statement = "The cache-aligned layout gains little with a million priorities"
     published = from_text("PAL.aligned_layout_gain")
-    needs = NEEDS_LAYOUTS
+    needs = "the experiment PAL-VI-H-layout: the tree with and without alignment"
 
     def cells(self, tier: TierLimits) -> list[Cell]:
         """Return the cell (a piece of the plan) that times a tree of a million leaves with and without aligned node "
@@ -59,7 +58,7 @@ class AlignedLayoutGainsLittle(Claim):
             if aligned and (n, k, False) in trees
         ]
         if not pairs:
-            return Finding(Outcome.NOT_RUN, needs=NEEDS_LAYOUTS)
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
         (aligned, without), *_ = pairs
         over = speedup("time without alignment over time with it", aligned, without)
         percent = 100 * (over.gain.value - 1)

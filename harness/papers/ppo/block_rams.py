@@ -78,7 +78,7 @@ class BlockRamsGrow(Claim):
         printed_larger = all(b > a for a, b in zip(*_printed(), strict=True))
         grows = all(list(values) == sorted(values) and values[-1] > values[0] for values in counts.values())
         larger = all(b >= a for a, b in zip(counts["Hopper"], counts["Humanoid"], strict=True))
-        ratios = [mine.value / printed.value for mine, printed in zip(ours, published(), strict=True)]
+        ratios = [mine.value / printed.value for mine, printed in zip(ours, self.published, strict=True)]
         alike = all(1 / FACTOR <= each <= FACTOR for each in ratios)
         said = (
             f"Ours over the printed ones: {min(ratios):.2g} to {max(ratios):.2g} times. Each of four memories a unit "

@@ -196,11 +196,11 @@ class EnvironmentStepsDiffer(Claim):
                 calls.append(paired(f"{name}: a call that steps {where}", *here, row))
                 listed.append(calls[-1].gain)
         if not listed:
-            return Finding(Outcome.NOT_RUN, needs=NEEDS_STEPS)
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
         if not shares:
             said = f"The paper steps at least {FEWEST_AGENTS} environments together."
-            return Finding(Outcome.NOT_RUN, tuple(listed), said, needs=NEEDS_STEPS)
-        (published,) = from_text("PPO.subproc_step_slowdown")
+            return Finding(Outcome.NOT_RUN, tuple(listed), said, needs=self.needs)
+        (published,) = self.published
         stated = published.value
         said = (
             f"Reproduced: within a factor of {NEAR:g} of {stated:g}; in kind: at least {IN_KIND * stated:g} times as "

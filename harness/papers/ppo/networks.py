@@ -82,7 +82,7 @@ class MemoryOfNetworks(Claim):
     def judge(self, _: pd.DataFrame) -> Finding:
         from placerl.primitives.algorithms.networks import MLP, NatureCNN, parameter_count
 
-        mlp, cnn = from_text("PPO.largest_mlp", "PPO.cnn_policy")
+        mlp, cnn = self.published
         sizes = from_text(
             "PPO.humanoid_inputs", "PPO.humanoid_hidden_1", "PPO.humanoid_hidden_2", "PPO.humanoid_outputs"
         )

@@ -201,8 +201,8 @@ class SharedNetworksTrainFaster(Claim):
             if len(sides) == 3
         ]
         if not times:
-            return Finding(Outcome.NOT_RUN, needs=NEEDS_NETWORKS)
-        (published,) = from_text("PPO.shared_network_gain")
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
+        (published,) = self.published
         stated = published.value
         said = (
             f"Reproduced: within a factor of {NEAR:g} of {stated:g} everywhere; in kind: shared layers are faster "

@@ -1,11 +1,7 @@
 """Defines which blocks of this project are compared with which rows of PPO Table 1, by their logic cells."""
 
-import pandas as pd
-
-from placerl.harness.papers import resources
-from placerl.harness.papers.base import Claim, Finding
 from placerl.harness.papers.number import from_cell
-from placerl.harness.papers.resources import Counterpart, Share
+from placerl.harness.papers.resources import Counterpart, ResourcesClaim, Share
 
 COUNTERPARTS = (
     Counterpart(
@@ -22,12 +18,10 @@ COUNTERPARTS = (
 )
 
 
-class ResourcesOfTwoArrays(Claim):
+class ResourcesOfTwoArrays(ResourcesClaim):
     key, place, position = "PPO-T1-cells", "5.2, Table 1", 1
     statement = "FPGA resources of two arrays of 16 x 16 for MuJoCo"
     published = tuple(
         from_cell("ppo_table_1", "Hopper and Humanoid", column) for column in ("DSP", "logic", "flip-flop")
     )
-
-    def judge(self, frame: pd.DataFrame) -> Finding:
-        return resources.check(*COUNTERPARTS, could_be="")(frame)
+    beside = COUNTERPARTS

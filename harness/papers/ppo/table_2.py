@@ -277,9 +277,6 @@ def gains_in_virtual_time(frame: pd.DataFrame) -> Gains:
     """Return the gains of CPU and accelerator over the CPU in whole iterations in virtual time (`Gains`).
 
     A further statement for each pair of iterations that differ only in the mini-batch is that the small one gains more.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     made: list[VirtualGain] = []
     pairs: list[VirtualGain] = []

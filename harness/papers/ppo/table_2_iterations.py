@@ -273,11 +273,7 @@ def is_counted(benchmark: str, wanted: Sequence[PpoIteration]) -> bool:
 
 
 def iterations_of(tier: TierLimits) -> dict[str, list[PpoIteration]]:
-    """Return the iterations of PPO that a tier measures, by benchmark; none in a tier that a command made itself.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
+    """Return the iterations of PPO that a tier measures, by benchmark; none in a tier that a command made itself."""
     if tier.name not in TIERS:
         return {}
     found = {benchmark: iterations(benchmark, TIERS[tier.name][0]) for benchmark in BENCHMARKS}

@@ -158,9 +158,6 @@ def cells(tier: TierLimits) -> list[Cell]:
     """Return the cells (pieces of the plan) that run iterations of PPO in virtual time, one per robot.
 
     The quick tier, whose time is short, has none.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
     """
     if tier.name == "quick":
         return []

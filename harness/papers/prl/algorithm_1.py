@@ -42,10 +42,6 @@ from placerl.harness.runtime.training import Training
 from placerl.harness.store.cell import Cell
 from placerl.harness.workloads import Workload
 
-NEEDS = (
-    "trainings with fixed allocations and with re-allocation (`placerl reproduce --tier full`); those in real "
-    f"time count on {FEWEST_CORES} cores or more, with an OpenCL device that is not the CPU"
-)
 COMMANDS = ("placerl reproduce --only PRL-3.3.1 --tier full", "placerl report")
 GAIN = "throughput_ratio"
 EXPERIMENT = Experiment("PRL-3.3.1", "training with re-allocation next to an accelerator", GAIN)
@@ -180,7 +176,10 @@ class MovingActorsGains(Claim):
     key, place, position = "PRL-3.3.1", "3.3.1, Algorithm 1; 6.4", 1
     statement = "Re-allocating actor threads to training next to an accelerator raises throughput"
     published = from_text("PRL.reallocation_gain_low", "PRL.reallocation_gain_high")
-    needs = NEEDS
+    needs = (
+        "trainings with fixed allocations and with re-allocation (`placerl reproduce --tier full`); those in real "
+        f"time count on {FEWEST_CORES} cores or more, with an OpenCL device that is not the CPU"
+    )
     commands = COMMANDS
 
     def cells(self, tier: TierLimits) -> list[Cell]:
@@ -209,7 +208,7 @@ class MovingActorsGains(Claim):
             for row in rows
         )
         if not judged:
-            return Finding(Outcome.NOT_RUN, ours, needs=NEEDS)
+            return Finding(Outcome.NOT_RUN, ours, needs=self.needs)
         real = [row for row in judged if row.provenance == Provenance.MEASURED]
         verdicts = [detail(row, "verdict") for row in real or judged]
         faster, slower = verdicts.count("faster"), verdicts.count("slower")

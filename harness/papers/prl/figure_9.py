@@ -24,9 +24,6 @@ from placerl.harness.store.cell import Cell
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NEEDS = (
-    "Stable-Baselines3 or RLlib compared with this project, with returns at equal steps (`placerl compare`)"
-)
 REALLOCATED = Relaxation(
     Experiment("PRL-F9", "training with actors that are re-allocated", "final_return"),
     "torch-native-cpu",
@@ -63,7 +60,7 @@ class ConvergesFasterAtEqualReward(Claim):
 
     key, place, position = "PRL-F9", "6.4, Fig. 9", 6
     statement = "Faster convergence at the same reward"
-    needs = NEEDS
+    needs = "Stable-Baselines3 or RLlib compared with this project, with returns at equal steps (`placerl compare`)"
     reads = (*BESIDE_LIBRARIES,)
     commands = ("placerl reproduce --only PRL-F9 --tier standard", "placerl report")
 
@@ -82,7 +79,7 @@ class ConvergesFasterAtEqualReward(Claim):
         found = gains(frame, *LIBRARIES)
         ours = (*(gain.ratio for gain in found), *kept)
         if not found:
-            return Finding(Outcome.NOT_RUN, ours, needs=NEEDS)
+            return Finding(Outcome.NOT_RUN, ours, needs=self.needs)
         faster, slower = (sum(gain.verdict == word for gain in found) for word in ("faster", "slower"))
         compared = [row for gain in found for row in records(frame.loc[list(gain.ratio.rows)])]
         less = sum(row.status == "ok" and detail(row, "verdict") == LEARNS_LESS for row in compared)

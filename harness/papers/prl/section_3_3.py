@@ -37,7 +37,6 @@ from placerl.harness.runtime.training import Training
 from placerl.harness.store.cell import Cell
 from placerl.harness.workloads import Workload
 
-NEEDS = "trainings on the simulated FPGA with each part switched off (`placerl reproduce --tier standard`)"
 COMMANDS = ("placerl reproduce --only PRL-3.3.2", "placerl report")
 GAIN = "throughput_ratio"
 EXPERIMENT = Experiment("PRL-3.3.2", "training without a part of PRL's runtime", GAIN)
@@ -127,7 +126,9 @@ class OverlapHidesTime(Claim):
 
     key, place, position = "PRL-3.3.2", "3.2.1, 3.3.2", 2
     statement = "Deferred insertion and double-buffered weights hide their time behind other work"
-    needs = NEEDS
+    needs = (
+        "trainings on the simulated FPGA with each part switched off (`placerl reproduce --tier standard`)"
+    )
     commands = COMMANDS
 
     def cells(self, tier: TierLimits) -> list[Cell]:
@@ -145,7 +146,7 @@ class OverlapHidesTime(Claim):
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = [row for row in rows_of(frame, EXPERIMENT, GAIN) if row.status == "ok"]
         if not rows:
-            return Finding(Outcome.NOT_RUN, needs=NEEDS)
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
         ours = tuple(
             number(row, f"{row.workload}, batch size {int(row.batch_size)}: gain of {detail(row, 'part')}")
             for row in rows

@@ -25,10 +25,6 @@ from placerl.primitives.fpga.devices import catalogue
 FEWEST_CORES = 4  # a learner, the host and two actors that become trainers
 SEEDS = statistics.FEWEST_SAMPLES
 """Fewest seeds whose gains have an interval."""
-NEEDS_REALLOCATION = (
-    f"the same runs with and without --reallocate on {FEWEST_CORES} cores or more, next to a learner on an accelerator "
-    f"that is not simulated, of PRL's benchmarks from batch size {LARGE} on or of Pong (`placerl run --reallocate`)"
-)
 _RUN = (
     f"placerl run mountaincar-ddpg --batch-size {LARGE} --mapping opencl:0-native-cpu --actors 2 --processes 2 "
     "--overlap 16"
@@ -36,9 +32,6 @@ _RUN = (
 REALLOCATION = (
     *(f"{_RUN} --seed {seed}{moves}" for seed in range(SEEDS) for moves in ("", " --reallocate")),
     "placerl report",
-)
-NEEDS_FPGA = (
-    "CartPole's DQN on the simulated FPGA at batch size 32 (`placerl validate`), and the peaks of both"
 )
 WORKLOAD, BATCH_SIZE = "cartpole-dqn", 32  # PRL 6.4
 CORE = "learner.step"
@@ -153,7 +146,11 @@ class ReallocationRaisesThroughput(Claim):
     key, place, position = "PRL-T3-reallocation", "6.4", 9
     statement = "Dynamic re-allocation of actor threads to training raises throughput"
     published = from_text("PRL.reallocation_gain_low", "PRL.reallocation_gain_high")
-    needs = NEEDS_REALLOCATION
+    needs = (
+        f"the same runs with and without --reallocate on {FEWEST_CORES} cores or more, next to a learner on an "
+        f"accelerator that is not simulated, of PRL's benchmarks from batch size {LARGE} on or of Pong (`placerl run "
+        "--reallocate`)"
+    )
     reads = ("run/*/seed*/*",)
     commands = REALLOCATION
 
@@ -176,10 +173,8 @@ class ReallocationRaisesThroughput(Claim):
                 (gains if meant else others).append(_over_seeds(title, pairs))
         ours = (*gains, *others)
         if not gains:
-            return Finding(Outcome.NOT_RUN, ours, needs=NEEDS_REALLOCATION)
-        low, high = (
-            1 + n.value / 100 for n in from_text("PRL.reallocation_gain_low", "PRL.reallocation_gain_high")
-        )
+            return Finding(Outcome.NOT_RUN, ours, needs=self.needs)
+        low, high = (1 + n.value / 100 for n in self.published)
         outcome = _judged(gains, 1.0)
         published = all(gain.above(low) and gain.below(high) for gain in gains)
         if outcome is Outcome.IN_KIND and published:
@@ -206,7 +201,9 @@ class MoreExperiencesForItsPeak(Claim):
     key, place, position = "PRL-6.4-earlier-work", "6.4", 12
     statement = "More experiences per second for its peak than the earlier FPGA work: 11% more from 36% less"
     published = from_text("PRL.peak_deficit", "PRL.eps_gain")
-    needs = NEEDS_FPGA
+    needs = (
+        "CartPole's DQN on the simulated FPGA at batch size 32 (`placerl validate`), and the peaks of both"
+    )
     reads = ("validation/cartpole-dqn/32", Suite.MACHINE_PEAKS)
     commands = ("placerl validate --only cartpole-dqn/32", "placerl reproduce --only PRL-6.4-earlier-work")
     assumptions = (at_both_latencies,)
@@ -239,7 +236,7 @@ class MoreExperiencesForItsPeak(Claim):
         here = _peak(frame)
         if not on_board or here is None:
             said = "The paper's own numbers agree." if agree else "The paper's own numbers do not agree."
-            return Finding(Outcome.NOT_RUN, ours, said, needs=NEEDS_FPGA)
+            return Finding(Outcome.NOT_RUN, ours, said, needs=self.needs)
         best = min(on_board, key=lambda row: (races_lost(row), -row.value))
         steps = number(best, "gradient steps a second")
         low, value, high = (

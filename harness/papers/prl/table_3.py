@@ -24,10 +24,6 @@ LIBRARIES = ("sb3", *RLLIB)
 NAMES = {"sb3": "Stable-Baselines3", **dict.fromkeys(RLLIB, "RLlib")}
 """The library of each baseline: of RLlib two versions train different algorithms."""
 BESIDE_LIBRARIES = beside(*LIBRARIES)
-NEEDS_PLATFORMS = (
-    "runs of two machines in one store (`placerl merge`), each with SB3 and RLlib compared with this project on "
-    f"{', '.join(WORKLOADS)}"
-)
 MERGE = (
     "placerl merge laptop/results server/results --results both",
     "placerl report --results both",
@@ -156,9 +152,7 @@ class FasterOnSameHardware(Claim):
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         found = gains_on_gpu(frame, *LIBRARIES)
-        low, high = (
-            1 + n.value / 100 for n in from_text("PRL.same_hardware_gain_low", "PRL.same_hardware_gain_high")
-        )
+        low, high = (1 + n.value / 100 for n in self.published)
         judged = [interval(gain.ratio) for some in _on_benchmarks(frame, found).values() for gain in some]
         as_published = all(low <= least and most <= high for least, most in judged)
         holds = Outcome.REPRODUCED if as_published else Outcome.IN_KIND
@@ -234,7 +228,10 @@ class PortableOverPlatforms(Claim):
     key, place, position = "PRL-T3-platform-portability", "6.4, Table 3", 11
     statement = "Portability over platforms is up to 2.4 times the libraries'"
     published = from_text("PRL.portability_gain")
-    needs = NEEDS_PLATFORMS
+    needs = (
+        "runs of two machines in one store (`placerl merge`), each with SB3 and RLlib compared with this project on "
+        f"{', '.join(WORKLOADS)}"
+    )
     reads = BESIDE_LIBRARIES
     commands = MERGE
     everywhere = True
@@ -255,7 +252,7 @@ class PortableOverPlatforms(Claim):
                 judged.append(gain)
                 pairs.add((NAMES[one.baseline], one.workload))
         if not judged:
-            return Finding(Outcome.NOT_RUN, tuple(ours), needs=NEEDS_PLATFORMS)
+            return Finding(Outcome.NOT_RUN, tuple(ours), needs=self.needs)
         higher, lower = (
             sum(holds) for holds in zip(*((n.above(1), n.below(1)) for n in judged), strict=True)
         )

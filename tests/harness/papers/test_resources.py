@@ -41,9 +41,11 @@ def test_cells_that_were_never_counted_are_not_guessed(
 
 @pytest.mark.parametrize("wrong", [{"row": "PEEs"}, {"columns": {"luts": "LUTs"}}])
 def test_a_misspelt_cell_is_no_missing_count(wrong: dict[str, Any], tmp_path: Path) -> None:
-    check = resources.check(replace(fix_table_1.ELEMENTS, **wrong), could_be="")
+    class Misspelt(resources.ResourcesClaim):
+        beside = (replace(fix_table_1.ELEMENTS, **wrong),)
+
     with pytest.raises(KeyError):
-        check(frame_of(tmp_path))
+        Misspelt().judge(frame_of(tmp_path))
 
 
 @pytest.mark.parametrize(

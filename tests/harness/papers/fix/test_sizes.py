@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.papers.base import Check, Outcome
+from placerl.harness.papers.base import Claim, Outcome
 from placerl.harness.papers.fix import sizes as fixar_sizes
-from placerl.harness.papers.number import Number
 
 
 def test_making_the_environments_writes_and_prints_nothing(
@@ -23,27 +22,28 @@ def test_making_the_environments_writes_and_prints_nothing(
     assert capfd.readouterr() == ("", "")
 
 
-def stating(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
+def stating(monkeypatch: pytest.MonkeyPatch, factor: float, *claims: type[Claim]) -> None:
     """Has the paper's text give other numbers."""
-    found = fixar_sizes.from_text
+    text = fixar_sizes.from_text
+    for changed in claims:
+        published = tuple(replace(number, value=factor * number.value) for number in changed.published)
+        monkeypatch.setattr(changed, "published", published)
     monkeypatch.setattr(
         fixar_sizes,
         "from_text",
-        lambda *keys: tuple(replace(number, value=factor * number.value) for number in found(*keys)),
+        lambda *keys: tuple(replace(number, value=factor * number.value) for number in text(*keys)),
     )
 
 
-@pytest.mark.parametrize(
-    "check", [fixar_sizes.WeightsFillMemory().judge, fixar_sizes.ActivationsFillMemory().judge]
-)
+@pytest.mark.parametrize("claim", [fixar_sizes.WeightsFillMemory, fixar_sizes.ActivationsFillMemory])
 def test_sizes_that_can_be_counted_are_consistent_and_others_no_verdict(
-    check: Check, monkeypatch: pytest.MonkeyPatch
+    claim: type[Claim], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finding = check(pd.DataFrame())
+    finding = claim().judge(pd.DataFrame())
     assert finding.outcome is Outcome.CONSISTENT
     assert {number.provenance for number in finding.ours} == {Provenance.MODELLED}
-    stating(monkeypatch, 3)
-    apart = check(pd.DataFrame())
+    stating(monkeypatch, 3, claim)
+    apart = claim().judge(pd.DataFrame())
     assert apart.outcome is Outcome.NO_VERDICT
     assert finding.explanation != apart.explanation
 
@@ -59,17 +59,10 @@ def test_sizes_are_those_of_the_networks_that_the_text_gives() -> None:
     assert "the printed size is that of what goes into them" in activations.explanation
 
 
-def printing(monkeypatch: pytest.MonkeyPatch, key: str, value: float) -> None:
-    """Has the text give one number otherwise."""
-    found = fixar_sizes.from_text
-
-    def changed(*keys: str) -> tuple[Number, ...]:
-        return tuple(
-            replace(number, value=value) if name == key else number
-            for name, number in zip(keys, found(*keys), strict=True)
-        )
-
-    monkeypatch.setattr(fixar_sizes, "from_text", changed)
+def printing(monkeypatch: pytest.MonkeyPatch, claim: type[Claim], value: float) -> None:
+    """Has the text give another number for a claim."""
+    (number,) = claim.published
+    monkeypatch.setattr(claim, "published", (replace(number, value=value),))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +78,7 @@ def test_weights_that_fill_a_memory_take_nearly_all_of_it(
     share: float, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = fixar_sizes.WeightsFillMemory().judge(pd.DataFrame()).ours[0].value
-    printing(monkeypatch, "FIX.weight_memory", size / share)
+    printing(monkeypatch, fixar_sizes.WeightsFillMemory, size / share)
     found = fixar_sizes.WeightsFillMemory().judge(pd.DataFrame())
     assert found.outcome is outcome
     assert ("They fit, and fill it." in found.explanation) == (outcome is Outcome.CONSISTENT)
@@ -104,7 +97,7 @@ def test_weights_that_fill_a_memory_take_nearly_all_of_it(
 def test_a_printed_memory_is_known_to_two_decimals(
     printed: float, outcome: Outcome, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    printing(monkeypatch, "FIX.activation_memory", printed)
+    printing(monkeypatch, fixar_sizes.ActivationsFillMemory, printed)
     found = fixar_sizes.ActivationsFillMemory().judge(pd.DataFrame())
     assert found.outcome is outcome
     assert words in found.explanation
@@ -113,13 +106,7 @@ def test_a_printed_memory_is_known_to_two_decimals(
 def test_a_memory_of_what_comes_out_of_the_layers_would_be_consistent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = fixar_sizes.from_text
-    memory = replace(found("FIX.activation_memory")[0], value=2.88)
-    monkeypatch.setattr(
-        fixar_sizes,
-        "from_text",
-        lambda *keys: (memory,) if keys == ("FIX.activation_memory",) else found(*keys),
-    )
+    printing(monkeypatch, fixar_sizes.ActivationsFillMemory, 2.88)
     finding = fixar_sizes.ActivationsFillMemory().judge(pd.DataFrame())
     assert finding.outcome is Outcome.CONSISTENT
     assert "comes out of the layers" in finding.explanation
@@ -130,5 +117,5 @@ def test_sizes_of_environments_are_read_and_reproduce_nothing(monkeypatch: pytes
     sizes = fixar_sizes.SizesOfEnvironments().judge(pd.DataFrame())
     assert sizes.outcome is Outcome.CONSISTENT
     assert [number.value for number in sizes.ours] == [17, 6, 11, 8, 2]
-    stating(monkeypatch, 0.5)
+    stating(monkeypatch, 0.5, fixar_sizes.SizesOfEnvironments)
     assert fixar_sizes.SizesOfEnvironments().judge(pd.DataFrame()).outcome is Outcome.NO_VERDICT
