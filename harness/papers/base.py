@@ -110,7 +110,7 @@ class Claim:
     A subclass without a `key` of its own is no claim, and holds what several claims share.
 
     Attributes:
-        key: such as "MAP-T5" (a table), "MAP-F13" (a figure) or "PAL-VI-H" (a section).
+        key: such as "MAP-T5" (a table), "MAP-F13" (a figure) or "PAL-V-B" (a section).
         place: place in the paper, without the paper's key.
         position: position among the claims of its paper.
         statement: the statement, in short.

@@ -112,19 +112,21 @@ def _straightness(primitive: str, found: dict[int, Number], sizes: list[int]) ->
     )
 
 
-def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the time of the prefix sum index and of the priority update over the batch size."""
-    linear = from_text("MAP.fpga_replay_linear_above")[0].value
-    published = [("the FPGA is linear above (published)", linear)]
-    return charts.chart(
-        *(
-            panel(replay_times(frame, WORKLOAD, call), f"{WORKLOAD}: {name}", published)
-            for call, name in CALLS.items()
+class _OverBatches(Claim):
+    """What the claims on the figure share: the times of both replay operations over the batch size."""
+
+    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+        linear = from_text("MAP.fpga_replay_linear_above")[0].value
+        published = [("the FPGA is linear above (published)", linear)]
+        return charts.chart(
+            *(
+                panel(replay_times(frame, WORKLOAD, call), f"{WORKLOAD}: {name}", published)
+                for call, name in CALLS.items()
+            )
         )
-    )
 
 
-class SamplingCrossesOver(Claim):
+class SamplingCrossesOver(_OverBatches):
     """Checks MAP Fig. 12: the FPGA finds prefix sums faster than the GPU at small batches, more slowly at large ones.
 
     MAP does not state where the order turns. By its numbers (4.6 times as slow at the largest batch, linear above 1024)
@@ -143,11 +145,8 @@ class SamplingCrossesOver(Claim):
         keys = "MAP.prefix_sum_gpu_over_fpga_high", "MAP.prefix_sum_fpga_over_gpu_high"
         return _fpga_over_gpu(frame, "sum_tree.sample", *keys)
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
-        return draw(frame)
 
-
-class GpuTimesOverBatch(Claim):
+class GpuTimesOverBatch(_OverBatches):
     """Checks MAP Fig. 12: on the GPU, the prefix sum index takes constant time, and the update grows with the batch.
 
     From the smallest batch size to the largest, the index may take less than twice as long, and the update has to
@@ -186,11 +185,8 @@ class GpuTimesOverBatch(Claim):
             Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT, (sample, update, over), said
         )
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
-        return draw(frame)
 
-
-class FpgaTimesAreLinear(Claim):
+class FpgaTimesAreLinear(_OverBatches):
     """Checks MAP VII-C: the time of the FPGA's replay operations is linear in large batch sizes.
 
     Below a batch size that MAP states, the time has to grow less than in proportion; above it, in proportion or, with
@@ -251,11 +247,8 @@ class FpgaTimesAreLinear(Claim):
             )
         return Finding(Outcome.NO_VERDICT, ours, said)
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
-        return draw(frame)
 
-
-class UpdateIsFasterOnFpga(Claim):
+class UpdateIsFasterOnFpga(_OverBatches):
     """Checks MAP Fig. 12: the FPGA updates priorities faster than the GPU at every batch size."""
 
     key, place, position = "MAP-F12-update", "VII-C, Fig. 12", 15
@@ -269,6 +262,3 @@ class UpdateIsFasterOnFpga(Claim):
     def judge(self, frame: pd.DataFrame) -> Finding:
         keys = "MAP.priority_update_fpga_over_gpu_low", "MAP.priority_update_fpga_over_gpu_high"
         return _fpga_over_gpu(frame, "sum_tree.update", *keys)
-
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
-        return draw(frame)

@@ -127,7 +127,7 @@ def published_throughput(benchmark: str, clock_mhz: float | None = None) -> gain
 
 
 PRINTED_TWICE = {"Pong": ("N=8", "T=128")}
-"""Columns of PPO Table 2 that print the same iteration with different throughputs (`PPO-T2-twice`)."""
+"""Columns of PPO Table 2 that print the same iteration with different throughputs (the note `PPO-T2-twice`)."""
 
 
 def over_every_print(gain: Number, benchmark: str) -> Number:

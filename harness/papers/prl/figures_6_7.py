@@ -42,12 +42,12 @@ class ReplayScalesOnDevices(Claim):
     key, place, position = "PRL-F6", "6.2, Fig. 6", 3
     statement = "Replay operations scale better with the batch on GPU and FPGA than on the CPU"
     needs = "a CUDA device and FPGA primitives (simulated), at small and large batch sizes"
-    reads = device_times.reads("cartpole-dqn")
+    reads = device_times.reads(WORKLOAD)
     commands = ("placerl reproduce --only PRL-F6 --tier standard", "placerl report")
     assumptions = (at_both_clocks,)
 
-    def judge(self, frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
-        rows = times(frame, workload, *CALLS)
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        rows = times(frame, WORKLOAD, *CALLS)
         grown: dict[str, dict[str, Number]] = {}
         unreached = ""
         for primitive, some in rows.groupby("primitive"):
@@ -104,12 +104,12 @@ class LearnerIsFastestOnDevices(Claim):
         "A gradient step is faster on the GPU than on the CPU, and fastest on the FPGA when it is small"
     )
     needs = "a CUDA device and an FPGA learner (simulated), at small and large batch sizes"
-    reads = device_times.reads("cartpole-dqn")
+    reads = device_times.reads(WORKLOAD)
     commands = ("placerl reproduce --only PRL-F7 --tier standard", "placerl report")
     assumptions = (at_both_clocks,)
 
-    def judge(self, frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
-        rows = learner_times(frame, workload)
+    def judge(self, frame: pd.DataFrame) -> Finding:
+        rows = learner_times(frame, WORKLOAD)
         found = fastest(rows)
         ours = listed(found)
         if needs := lacking(found, CPU, GPU, FPGA):

@@ -236,11 +236,11 @@ class PortableOverPlatforms(Claim):
     commands = MERGE
     everywhere = True
 
-    def judge(self, everywhere: pd.DataFrame) -> Finding:
+    def judge(self, frame: pd.DataFrame) -> Finding:
         ours: list[Number] = []
         judged: list[Number] = []
         pairs: set[tuple[str, str]] = set()
-        for one in beside_baselines(everywhere):
+        for one in beside_baselines(frame):
             gain = ratio(
                 f"{one.workload}, batch size {one.batch_size}: portability over {one.machines} machines, over "
                 f"{one.baseline}'s",

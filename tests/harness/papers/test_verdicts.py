@@ -20,7 +20,7 @@ LISTED = (
     + [f"PAL-F{n}" for n in range(8, 13)]
     + ["PAL-VI-H-layout"]
     + [f"PRL-F{n}" for n in range(6, 10)]
-    + ["PRL-T3", "PRL-T4", "PPO-T1", "PPO-T2"]
+    + ["PRL-T3", "PRL-T4", "PPO-T1-cells", "PPO-T2"]
     + [f"PPO-F{n}" for n in range(10, 16)]
     + [f"FIX-F{n}" for n in range(7, 11)]
     + ["FIX-T1", "FIX-T2"]

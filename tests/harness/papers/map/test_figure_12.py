@@ -21,7 +21,7 @@ def test_both_calls_have_a_panel(tmp_path: Path) -> None:
         for size in (32, 256, 2048)
         for device in ("cpu", "cuda:0")
     ]
-    figure = figure_12.draw(frame_of(tmp_path, *rows))
+    figure = figure_12.GpuTimesOverBatch().draw(frame_of(tmp_path, *rows))
     assert points(figure) == {"CPU": 6, "GPU": 6}
     assert figure is not None
     assert len(figure.axes) == 2
