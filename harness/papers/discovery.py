@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TypeGuard, TypeVar
+from typing import TypeGuard
 
 from placerl.harness.papers.base import Claim
 
-T = TypeVar("T")
 _instances: dict[type[Claim], Claim] = {}
 
 
@@ -63,45 +62,18 @@ def papers() -> list[Paper]:
 def modules() -> Iterator[ModuleType]:
     """Yield every Python module in the papers' folders, paper by paper, sorted by name within a paper."""
     for package in packages():
-        yield from _modules_of(package)
-
-
-def _modules_of(package: ModuleType) -> Iterator[ModuleType]:
-    for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name):
-        yield importlib.import_module(f"{package.__name__}.{found.name}")
+        for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name):
+            yield importlib.import_module(f"{package.__name__}.{found.name}")
 
 
 def claims() -> list[Claim]:
     """Return every claim, paper by paper in the order of a report: the classes that the papers' modules define."""
-    found: list[Claim] = []
-    for package in packages():
-        kinds = {kind for module in _modules_of(package) for kind in vars(module).values() if _is_claim(kind)}
-        found += [
-            _instances.setdefault(kind, kind()) for kind in sorted(kinds, key=lambda kind: kind.position)
-        ]
-    return found
+    order = [paper.key for paper in papers()]
+    kinds = {kind for module in modules() for kind in vars(module).values() if _is_claim(kind)}
+    every = [_instances.setdefault(kind, kind()) for kind in kinds]
+    return sorted(every, key=lambda claim: (order.index(claim.paper), claim.position))
 
 
 def _is_claim(kind: object) -> TypeGuard[type[Claim]]:
     """Return whether a name of a module is a claim, and not what several claims share."""
     return isinstance(kind, type) and issubclass(kind, Claim) and "key" in vars(kind)
-
-
-def tuples(name: str, of: type[T]) -> Iterator[tuple[T, ...]]:
-    """Yield the tuples with a given name that the modules of the papers' folders define, paper by paper.
-
-    Args:
-        name: name of the tuples, such as "COUNTERPARTS".
-        of: class that every element of such a tuple has.
-
-    Raises:
-        TypeError: something else has this name; the message names the file.
-    """
-    for module in modules():
-        found = vars(module).get(name, ())
-        if not isinstance(found, tuple) or not all(isinstance(one, of) for one in found):
-            raise TypeError(
-                f"{module.__file__}: {name}: found {found!r}; allowed: a tuple of {of.__qualname__}"
-            )
-        if found:
-            yield found

@@ -1,6 +1,6 @@
 """Compares the logic cells that Yosys counted for this project's blocks with the papers' tables of FPGA resources.
 
-A paper's folder defines which rows of its tables are compared with which blocks (`COUNTERPARTS`).
+A claim on such a table states which of its rows are compared with which blocks (`ResourcesClaim`).
 """
 
 from collections.abc import Iterator
@@ -153,7 +153,8 @@ def tree_note() -> str:
 
 def counterparts() -> list[Counterpart]:
     """Return the rows of the papers' tables that are compared with blocks of this project, paper by paper."""
-    return [item for stated in discovery.tuples("COUNTERPARTS", Counterpart) for item in stated]
+    claims = (claim for claim in discovery.claims() if isinstance(claim, ResourcesClaim))
+    return [item for claim in claims for item in claim.beside]
 
 
 def rows() -> Iterator[tuple[Counted, list[Counterpart]]]:

@@ -20,7 +20,6 @@ ADAM = Counterpart(
     unknown="FIX names neither the format of its optimiser's numbers nor how many weights a cycle it updates",
 )
 ADDERS = "FIX does not say whether the row holds the adders of the columns and the accumulators."
-COUNTERPARTS = (ELEMENTS, ADAM)
 
 
 class ResourcesOfElements(ResourcesClaim):

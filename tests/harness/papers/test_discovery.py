@@ -85,8 +85,3 @@ def test_claims_are_found_in_any_module_and_shared_parts_are_none(
         for name in [name for name in sys.modules if name.startswith("placerl.harness.papers.odd")]:
             del sys.modules[name]
         vars(papers).pop("odd", None)
-
-
-def test_a_tuple_of_something_else_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"table_\d\.py: COUNTERPARTS: found .*; allowed: a tuple of str"):
-        list(discovery.tuples("COUNTERPARTS", str))
