@@ -36,7 +36,8 @@ def sized(name: str, hidden: object) -> workloads.Workload:
 def held_bytes(made: Learner) -> int:
     """Return the bytes of the state that a learner holds, and of the programs of its kinds of gradient step."""
     if not isinstance(made, GraphLearner):
-        return sum(leaf.untyped_storage().nbytes() for leaf in tree.flatten(made._state).values())
+        stores = [leaf.untyped_storage() for leaf in tree.flatten(made._state).values()]
+        return sum({store.data_ptr(): store.nbytes() for store in stores}.values())  # moments share one
     graphs = [step_graph(made.algorithm, made.batch_size, variant) for variant in made.algorithm.variants]
     structure = sum(leaf.untyped_storage().nbytes() for leaf in tree.flatten(made._structure).values())
     state = sum(array.nbytes for array in made.executable.state().values())
