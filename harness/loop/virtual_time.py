@@ -31,7 +31,8 @@ from placerl.harness.loop.real_time import RealTime
 from placerl.harness.measure.full_speed import own_time
 
 _NO_LINKS: Mapping[tuple[str, str], float] = {}
-_ALL_AT_ONCE: Mapping[str, int] = {}
+ALL_AT_ONCE: Mapping[str, int] = {}
+"""No unit whose inputs arrive in parts."""
 
 
 class Device(NamedTuple):
@@ -73,7 +74,7 @@ class VirtualTime(RealTime):
         latencies_s: Mapping[tuple[str, str], float] = _NO_LINKS,
         beside: Collection[str] = (),
         stored_s: Callable[[], float] = lambda: 0.0,
-        streams: Mapping[str, int] = _ALL_AT_ONCE,
+        streams: Mapping[str, int] = ALL_AT_ONCE,
     ) -> None:
         super().__init__()
         if any(parts < 1 for parts in streams.values()):

@@ -26,9 +26,9 @@ class Outcome(StrEnum):
     """The result of checking a claim, a statement of a paper; `docs/verdicts.md` defines what each result requires.
 
     `REPRODUCED`, `IN_KIND` (the paper's order and direction hold, but the factor differs) and `NOT_REPRODUCED` need a
-    number that this project measured or simulated. `CONSISTENT` follows from counting or
-    from a formula. `NO_VERDICT` means that noise exceeds the difference, or that a lost figure could explain it, and
-    `NOT_RUN` that measurements to which the statement applies are missing.
+    number that this project measured or simulated. `CONSISTENT` follows from counting or from a formula. `NO_VERDICT`
+    means that noise exceeds the difference, or that a lost figure could explain it, and `NOT_RUN` that measurements to
+    which the statement applies are missing.
     """
 
     REPRODUCED = "reproduced"

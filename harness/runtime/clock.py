@@ -7,13 +7,12 @@ from typing import Any
 from placerl.harness.core.provenance import Provenance, weakest
 from placerl.harness.loop.clock import HOST, LEARNER, RMM, STORAGE
 from placerl.harness.loop.real_time import RealTime
-from placerl.harness.loop.virtual_time import Device, VirtualTime
+from placerl.harness.loop.virtual_time import ALL_AT_ONCE, Device, VirtualTime
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.base import Platform
 from placerl.harness.runtime import time_provenance
 from placerl.primitives.learner import Learner
 
-_ALL_AT_ONCE: MappingABC[str, int] = {}
 _SENT = (
     (HOST, RMM),  # priorities of new items, and the items if the storage is there too
     (HOST, STORAGE),  # new items, if the storage is on a device without the replay management
@@ -33,7 +32,7 @@ def time_of(
     replay: Any,
     platform: Callable[[], Platform],
     beside: Collection[str] = (),
-    streams: MappingABC[str, int] = _ALL_AT_ONCE,
+    streams: MappingABC[str, int] = ALL_AT_ONCE,
 ) -> RealTime:
     """Return the clock of a training: virtual time if one of its parts is simulated, otherwise real time.
 

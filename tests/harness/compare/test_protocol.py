@@ -354,3 +354,8 @@ def test_environment_of_a_worker_is_its_own(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(WorkerFailure) as failure:
         worker.ask(JOB, LIMIT_S)
     assert failure.value.last_lines[-1] == f"None {{{cpu}}}"
+
+
+def test_pytorch_is_pinned_to_the_version_of_the_constraints() -> None:
+    constraints = registry.BASELINES.parent / "constraints.txt"
+    assert registry.TORCH in constraints.read_text().splitlines()
