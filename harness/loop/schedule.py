@@ -27,6 +27,10 @@ class Loop(StrEnum):
     RELAXED = "relaxed"  # overlapped, and the replay manager works at the same time as the learner (MAP V-A)
 
 
+IN_PARALLEL = (Loop.OVERLAPPED, Loop.RELAXED)
+"""The loops in which the actors run at the same time as the rest."""
+
+
 class Fusion(StrEnum):
     """The neighbouring calls of a training that are joined into one native call.
 

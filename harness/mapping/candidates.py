@@ -8,6 +8,8 @@ from placerl.harness.mapping.target import Mapping, Target, storage_on
 
 REFERENCE = "reference"
 """Name of the NumPy backend against which the others are checked; it is profiled, but no mapping uses it."""
+COMPARED_ONLY = ("binary", REFERENCE)
+"""Backends that exist only to be compared with, and take no part in a choice."""
 
 
 def candidates(table: PerformanceTable) -> list[Mapping]:

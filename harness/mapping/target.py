@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from placerl.harness.core.errors import UserError
 from placerl.primitives.quantization.precision import FLOAT_32
 from placerl.primitives.quantization.precision import NAMES as PRECISIONS
+from placerl.primitives.replay import device
 
 # Backends with a device of their own; every other backend runs on the CPU unless its location names a device.
 # OpenCL has its own memory even if its device is the CPU: its data is copied to and from it.
@@ -133,6 +134,12 @@ class Mapping:
 
     def __str__(self) -> str:
         return f"{self.learner}-{self.rmm}-{self.storage}"
+
+
+NATIVE, CPU = Target("native"), Target("cpu")
+"""The backend in C++, which learners and replay managements have, and the storage in the host's memory."""
+STORING_DEVICES = tuple(status.name for status in device.backends())
+"""Kinds of devices whose memory can hold the replay's transitions. Simulated devices keep them in the host's memory."""
 
 
 def storage_on(device: str) -> Target:

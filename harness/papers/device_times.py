@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 import pandas as pd
 
 from placerl.harness.core.suites import Suite
+from placerl.harness.mapping.candidates import REFERENCE
 from placerl.harness.papers import charts
 from placerl.harness.papers.charts import Panel
 from placerl.harness.papers.evidence import number, records, select
@@ -32,8 +33,6 @@ OPERATIONS = {
     simulated_profile.BANKED["sum_tree.update"]: "priority update with several sub-trees",
 }
 """Names of the timed operations, as readers see them."""
-REFERENCE = "reference"
-"""The backend whose rows are left out: it defines the correct results and represents no device."""
 
 
 def commands(workload: str, *batch_sizes: int) -> tuple[str, ...]:

@@ -19,8 +19,9 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.loop.schedule import STRICT, Schedule
 from placerl.harness.mapping import Entry, Mapping, PerformanceTable, Prediction, Problem, Target
 from placerl.harness.mapping.answer import MappingAnswer, PredictedRate
-from placerl.harness.mapping.candidates import REFERENCE, candidates
+from placerl.harness.mapping.candidates import COMPARED_ONLY, REFERENCE, candidates
 from placerl.harness.mapping.strategies.pearl24 import Pearl24
+from placerl.harness.mapping.target import CPU, NATIVE
 from placerl.harness.measure.protocol import Case, Protocol, Timing, measure
 from placerl.harness.platforms import of_this_machine
 from placerl.harness.runtime.learners.creation import learner_of
@@ -30,9 +31,6 @@ from placerl.primitives.learner import Learner
 from placerl.primitives.replay import Storage
 from placerl.primitives.sum_tree import SumTree
 
-BESIDE = ("binary", REFERENCE)
-"""Backends that exist only to be compared with, and take no part in the choice."""
-NATIVE, CPU = Target("native"), Target("cpu")
 ROUNDS, BUDGET_S = 15, 5.0
 ROWS = 4_096
 """Most transitions and leaves in the timed replays; to fill in a million of them would take too long."""
@@ -148,7 +146,7 @@ def _item_bytes(task: CustomTask) -> int:
 
 def _learners(task: CustomTask, schedule: Schedule) -> Iterator[tuple[str, Target, Case[Any]]]:
     names = [one.name for one in learner.backends() if one.available and not one.simulated]
-    targets = [Target(name) for name in names if name not in BESIDE]
+    targets = [Target(name) for name in names if name not in COMPARED_ONLY]
     if torch.cuda.is_available():
         targets.append(Target("torch", "cuda"))
     batch_size, columns = task.training.batch_size, task.columns()
@@ -215,7 +213,7 @@ def _trees(task: CustomTask) -> Iterator[tuple[str, Target, Case[Any]]]:
         np.testing.assert_allclose(share, priorities[first].sum() / sums[-1], atol=0.1, err_msg="sample")
 
     for status in sum_tree.backends():
-        if not status.available or status.simulated or status.name in BESIDE:
+        if not status.available or status.simulated or status.name in COMPARED_ONLY:
             continue
         target = Target(status.name)
 

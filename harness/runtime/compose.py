@@ -16,7 +16,8 @@ from placerl.harness.environments.env_pool import EnvironmentPool
 from placerl.harness.environments.native_pool import NativePool
 from placerl.harness.loop.schedule import STRICT, Fusion, InitialPriorities, Schedule
 from placerl.harness.loop.training_loop import TD_ERROR
-from placerl.harness.mapping import Mapping, Target
+from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.target import NATIVE, STORING_DEVICES
 from placerl.harness.runtime import simulated_tree, time_provenance
 from placerl.harness.runtime.actors.in_process import Actors, InlineActors, ThreadActors
 from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool
@@ -42,9 +43,6 @@ from placerl.primitives.replay import (
 )
 from placerl.primitives.replay.base import Replay
 from placerl.primitives.replay.device import RowMemory
-
-STORING_DEVICES = tuple(status.name for status in device.backends())
-"""Kinds of devices whose memory can hold the replay's transitions. Simulated devices keep them in the host's memory."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ def fusions(
     possible = [Fusion.NONE]
     if str(mapping.rmm) == "native" and str(mapping.storage) == "cpu" and workload.replay.prioritized:
         possible.append(Fusion.REPLAY)
-        if mapping.learner.in_floats == Target("native") and (presampled_batches == 0 or beside):
+        if mapping.learner.in_floats == NATIVE and (presampled_batches == 0 or beside):
             possible.append(Fusion.STEP)
     return tuple(possible)
 

@@ -5,7 +5,8 @@ import numpy as np
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.loop.schedule import STRICT, Fusion, Schedule
-from placerl.harness.mapping import Mapping, Target
+from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.target import NATIVE
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.compose import check_native_environments, environment_seeds
 from placerl.harness.runtime.on_policy_loop import OnPolicyLoop
@@ -13,8 +14,6 @@ from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import Task, algorithm_of
 from placerl.primitives.environments import make_native
 from placerl.primitives.training.on_policy import OnPolicyIterations, Sources, refusal
-
-NATIVE = Target("native")
 
 
 def fusions(task: Task, mapping: Mapping, schedule: Schedule) -> tuple[Fusion, ...]:

@@ -33,11 +33,12 @@ from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Suite
 from placerl.harness.loop.recorder import PIECE_S
 from placerl.harness.loop.schedule import Fusion
-from placerl.harness.mapping import VALIDATED, Loop, Platform, Problem, Target, predict
+from placerl.harness.mapping import VALIDATED, Loop, Platform, Problem, predict
 from placerl.harness.mapping import Mapping as Placement
-from placerl.harness.mapping.candidates import REFERENCE
+from placerl.harness.mapping.candidates import COMPARED_ONLY
 from placerl.harness.mapping.problem import WORD_BYTES, problem_of
 from placerl.harness.mapping.strategies.composed_loop import NAMES
+from placerl.harness.mapping.target import CPU, NATIVE
 from placerl.harness.measure import protocol as measure
 from placerl.harness.measure.conditions import default_core
 from placerl.harness.platforms import of_this_machine
@@ -66,7 +67,6 @@ from placerl.harness.workloads import Workload
 from placerl.primitives.quantization.precision import FLOAT_32
 
 PRECISION_SUITE = Suite.PRECISION_VALIDATION
-CPU, NATIVE = Target("cpu"), Target("native")
 BOARD = "fpga:u200"
 """The simulated FPGA's name in `harness.profile.simulated`. Mappings name it `fpga`, because there is only one."""
 BATCH_SIZES = (32, 256, 2048, 16384)
@@ -109,8 +109,6 @@ checks after 8 minutes.
 """
 PREDICTING_SHARE = 0.1
 """Share of a cell's seconds that is kept for its predictions, which follow the rounds."""
-BESIDE = ("binary", REFERENCE)
-"""Backends that exist only to be compared with, and take no part in mappings."""
 THREADS = 1  # of PyTorch; a mapping's other parts have cores of their own
 ROUNDS = 30
 WARM_UP_CALLS = 1
@@ -227,7 +225,7 @@ def unsupported(item: Workload, precisions: Sequence[str] = ()) -> list[Placemen
 
 def _of_this_machine(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
     on_policy = item.algorithm.name == "ppo"
-    rmms = [NATIVE] if on_policy else [rmm for rmm in managers(item) if rmm.backend not in BESIDE]
+    rmms = [NATIVE] if on_policy else [rmm for rmm in managers(item) if rmm.backend not in COMPARED_ONLY]
     learners = learner_targets((FLOAT_32, *precisions))
     found = [Placement(learner, rmm, CPU) for learner in learners for rmm in rmms]
     if on_policy:
@@ -308,7 +306,7 @@ def validate(
     chosen = mappings(item, precisions)
     if not problem.on_policy and item.replay.prioritized:
         pieces += validation_cases(small, problem, parts, every)
-    pieces = [one for one in pieces if one.target.backend not in BESIDE]
+    pieces = [one for one in pieces if one.target.backend not in COMPARED_ONLY]
     simulates = any(FPGA in (mapping.learner, mapping.rmm) for mapping in chosen)
     board = list(_board_rows(item, batch_size, problem)) if simulates else []
     runs: dict[str, TimedTraining] = {}

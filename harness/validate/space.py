@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
-from placerl.harness.loop.schedule import Fusion, is_on_policy
-from placerl.harness.mapping import Loop, Mapping, Target
+from placerl.harness.loop.schedule import IN_PARALLEL, Fusion, is_on_policy
+from placerl.harness.mapping import Loop, Mapping
 from placerl.harness.mapping.problem import problem_of
-from placerl.harness.profile.cases.training import BESIDE
+from placerl.harness.mapping.target import CPU, NATIVE
 from placerl.harness.runtime.compose import fusions
 from placerl.harness.validate import plan
 from placerl.harness.workloads import Workload
@@ -28,7 +28,6 @@ FEW_AHEAD = 2
 """The smaller D of the relaxed loop; the larger one is that of `problem_of`."""
 THREADED = ("native", "torch")
 """Learners whose number of threads is chosen; others have their own."""
-NATIVE, CPU = Target("native"), Target("cpu")
 
 
 class Setting(NamedTuple):
@@ -72,7 +71,7 @@ class Decision:
 
         Off-policy, both kinds of actors, in the learner's process and in another one, are timed in each setting.
         """
-        return Setting(self.threads, self.actors, self.processes if self.loop not in BESIDE else 0)
+        return Setting(self.threads, self.actors, self.processes if self.loop not in IN_PARALLEL else 0)
 
     def details(self) -> dict[str, Any]:
         """Return the parts of the decision as values for JSON, by their names, for the details of a row."""
@@ -85,7 +84,7 @@ class Decision:
             (self.actors, "actors"),
             (self.processes, "processes"),
         ):
-            if count > 1 or (count and name == "processes" and self.loop not in BESIDE):
+            if count > 1 or (count and name == "processes" and self.loop not in IN_PARALLEL):
                 more.append(f"{count} {name}")
         return ", ".join([f"{self.mapping} {self.loop}", *more])
 
@@ -110,7 +109,7 @@ def under(item: Workload, mapping: Mapping, loop: Loop, ahead: int) -> Decision:
         loop,
         ahead if loop is Loop.RELAXED else 0,
         actors=item.training.actors,
-        processes=int(loop in BESIDE),
+        processes=int(loop in IN_PARALLEL),
     )
 
 

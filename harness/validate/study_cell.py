@@ -16,6 +16,7 @@ from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.loop.recorder import PIECE_S
 from placerl.harness.mapping import VALIDATED, Entry, PerformanceTable, Platform, Prediction, Problem, Target
+from placerl.harness.mapping.candidates import COMPARED_ONLY
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.strategies.composed_loop import NAMES, ComposedLoop
 from placerl.harness.measure import protocol as measure
@@ -340,7 +341,7 @@ class MeasuredCell:
         return [
             self._in_setting(piece, setting)
             for piece in made
-            if piece.target.backend not in plan.BESIDE
+            if piece.target.backend not in COMPARED_ONLY
             and piece.target != FPGA
             and not piece.case.name.endswith(simulated)
         ]

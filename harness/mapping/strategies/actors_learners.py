@@ -15,9 +15,8 @@ from placerl.harness.mapping.base import Platform, Prediction
 from placerl.harness.mapping.candidates import rmm_targets
 from placerl.harness.mapping.problem import Problem
 from placerl.harness.mapping.table import Cell, PerformanceTable, inputs_provenance
-from placerl.harness.mapping.target import Mapping, Target
+from placerl.harness.mapping.target import CPU, Mapping
 
-CPU = Target("cpu")
 Curve = Callable[[int], float]
 """A function from a number of cores to a throughput, 1/s."""
 

@@ -11,9 +11,7 @@ from placerl.harness.mapping.base import Platform, Prediction
 from placerl.harness.mapping.exhaustive import Exhaustive
 from placerl.harness.mapping.problem import Problem
 from placerl.harness.mapping.table import PerformanceTable, inputs_provenance
-from placerl.harness.mapping.target import Mapping, Target
-
-CPU = Target("cpu")
+from placerl.harness.mapping.target import CPU, Mapping
 
 
 class PrimitiveSum:

@@ -15,7 +15,6 @@ from placerl.harness.profile.cases.work import Work
 from placerl.primitives.backend import BackendStatus
 from placerl.primitives.replay.storage import FieldSpec, Storage
 
-CPU = Target("cpu")
 LARGEST_BLOCK_BYTES = 2**23
 """Most bytes of transitions that are inserted at a time when a storage is filled."""
 

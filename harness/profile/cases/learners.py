@@ -10,6 +10,7 @@ import torch
 
 from placerl.harness.mapping import Target
 from placerl.harness.mapping.candidates import REFERENCE
+from placerl.harness.mapping.target import NATIVE
 from placerl.harness.measure.protocol import Case
 from placerl.harness.profile.cases.base import (
     PrimitiveCase,
@@ -35,7 +36,6 @@ from placerl.primitives.replay import FieldSpec
 
 FRESH_STEP = "fresh_learner.step"
 """Name of the primitive that is a step from a fresh state on random batches; `learner.step` is from a trained state."""
-NATIVE = "native"
 TRAINED, FRESH = "trained", "fresh"
 """Values of `state` in the details of a learner's row: the state that the timed steps start from."""
 STREAMS = (2, 4)
@@ -220,7 +220,7 @@ def created(
     """
     require_learner(workload, batch_size, target.backend)
     options = options_of(target) | {"precision": target.precision}
-    if threads > 1 and target.backend == NATIVE:
+    if threads > 1 and target.backend == NATIVE.backend:
         options["threads"] = threads
     if target.precision != DYNAMIC:
         made = learner.create(algorithm_of(workload), batch_size=batch_size, seed=0, **options)

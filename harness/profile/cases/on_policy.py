@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from placerl.harness.loop.recorder import Recorder
 from placerl.harness.mapping import Problem, Target
+from placerl.harness.mapping.target import CPU
 from placerl.harness.measure.pace import Piece
 from placerl.harness.measure.protocol import Case
-from placerl.harness.profile.cases.base import CPU, PrimitiveCase, expect_equal
+from placerl.harness.profile.cases.base import PrimitiveCase, expect_equal
 from placerl.harness.profile.cases.learners import check_step, learner_targets
 from placerl.harness.profile.cases.round_checks import check_collect
 from placerl.harness.profile.cases.rounds import NATIVE, actor_for

@@ -24,6 +24,7 @@ from placerl.harness.loop.recorder import Recorder
 from placerl.harness.loop.schedule import Fusion
 from placerl.harness.loop.training_loop import Shape, Traffic, TrainingLoop, Units
 from placerl.harness.mapping import Mapping, Problem, Target
+from placerl.harness.mapping.target import CPU, NATIVE
 from placerl.harness.measure.pace import Piece
 from placerl.harness.measure.protocol import Case
 from placerl.harness.profile.cases.base import PrimitiveCase
@@ -44,7 +45,6 @@ from placerl.primitives.learner import Learner
 from placerl.primitives.quantization.precision import FLOAT_32
 from placerl.primitives.replay import FieldSpec
 
-NATIVE, CPU = Target("native"), Target("cpu")
 _RUNTIME, _NO_PART = "runtime", ""
 
 SHORT_ROUND_S = 500e-6

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from placerl.harness.loop.nothing import Nothing
 from placerl.harness.loop.schedule import Fusion, Schedule
-from placerl.harness.mapping import Mapping, Problem, Target
+from placerl.harness.mapping import Mapping, Problem
+from placerl.harness.mapping.target import CPU, NATIVE
 from placerl.harness.runtime.compose import Parts
 from placerl.harness.runtime.on_policy import OnPolicyTraining
 from placerl.harness.runtime.training import Training
@@ -18,8 +19,7 @@ from placerl.harness.workloads import Workload
 from placerl.primitives.algorithms.ppo import PPO, Rollout
 
 IN_TURNS = Schedule(presampled_batches=0)
-_NATIVE = Target("native")
-_MAPPING = Mapping(_NATIVE, _NATIVE, Target("cpu"))
+_MAPPING = Mapping(NATIVE, NATIVE, CPU)
 
 
 def empty_training(

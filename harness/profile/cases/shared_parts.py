@@ -12,13 +12,14 @@ import numpy as np
 
 from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import Mapping, Problem, Target
+from placerl.harness.mapping.target import CPU, NATIVE, STORING_DEVICES
 from placerl.harness.profile.cases.base import block_rows, random_transitions, targets
 from placerl.harness.profile.cases.learners import created
 from placerl.harness.profile.cases.shared_actors import BorrowedActors, late_pool
 from placerl.harness.profile.cases.trained import TrainedStart, profiled_start
 from placerl.harness.runtime.actors.in_process import Actors
 from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool
-from placerl.harness.runtime.compose import STORING_DEVICES, fusions, is_simulated, replay_of, storage_of
+from placerl.harness.runtime.compose import fusions, is_simulated, replay_of, storage_of
 from placerl.harness.workloads import Workload
 from placerl.primitives import sum_tree
 from placerl.primitives.learner import Learner
@@ -26,8 +27,6 @@ from placerl.primitives.learner.fused import FusedSteps
 from placerl.primitives.quantization.precision import IN_FLOATS
 from placerl.primitives.replay import ConcurrentReplay, PrioritizedReplay
 from placerl.primitives.replay.base import Replay
-
-NATIVE, CPU = Target("native"), Target("cpu")
 
 
 def managers(workload: Workload) -> list[Target]:

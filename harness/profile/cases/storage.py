@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from placerl.harness.mapping import Target
+from placerl.harness.mapping.target import CPU
 from placerl.harness.measure.protocol import Case
 from placerl.harness.platforms import available_memory
 from placerl.harness.profile.cases.base import (
-    CPU,
     PrimitiveCase,
     block_rows,
     expect_equal,

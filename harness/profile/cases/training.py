@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.loop.schedule import Fusion, Schedule
+from placerl.harness.loop.schedule import IN_PARALLEL, Fusion, Schedule
 from placerl.harness.mapping import Loop, Mapping, Problem
 from placerl.harness.measure.protocol import Case
 from placerl.harness.profile.cases.base import PrimitiveCase
@@ -46,8 +46,6 @@ ahead hides as much as fifty would.
 """
 STRETCH_S = 10e-3
 """Length of a call, seconds: long enough that the call's own overhead is negligible."""
-BESIDE = (Loop.OVERLAPPED, Loop.RELAXED)
-"""Loops in which the actors run in parallel with the rest."""
 LONG_CALL_S = 0.1
 """Length of a call, seconds, from which on it does not matter what the caches hold before the call."""
 SURELY_LONG_CALL_S = 1.0
@@ -200,7 +198,7 @@ def case_name(mapping: Mapping | str, loop: Loop) -> str:
 
 def _least_steps(run: TimedTraining, problem: Problem, loop: Loop) -> int:
     """Return the gradient steps of the shortest call: of a round, or of all rounds that actors step at a time."""
-    rounds = problem.overlapped_rounds(run.simulated) if loop in BESIDE else 1
+    rounds = problem.overlapped_rounds(run.simulated) if loop in IN_PARALLEL else 1
     return problem.round_gradient_steps * rounds
 
 
@@ -275,7 +273,7 @@ def _off_policy(
     learner = shared.learner(mapping.learner)
     replay = shared.replay(mapping.rmm, fusion, mapping.storage, mapping.learner)
     overlap = 0
-    if loop in BESIDE:
+    if loop in IN_PARALLEL:
         overlap = problem.overlapped_rounds(simulated) * problem.round_gradient_steps
     environment_seed, exploration_seed, sampling_seed = np.random.SeedSequence(0).spawn(3)
     storage = cast(TimedStorage, replay.storage)

@@ -9,8 +9,9 @@ import numpy as np
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.mapping import Mapping, Problem, Target
+from placerl.harness.mapping.target import CPU
 from placerl.harness.measure.protocol import Case
-from placerl.harness.profile.cases.base import CPU, PrimitiveCase
+from placerl.harness.profile.cases.base import PrimitiveCase
 from placerl.harness.profile.cases.learners import learner_targets
 from placerl.harness.profile.cases.round_checks import check_steps
 from placerl.harness.profile.cases.rounds import (

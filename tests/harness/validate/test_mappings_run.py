@@ -13,6 +13,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
 from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import VALIDATED, Entry, Loop, Mapping, PerformanceTable, Target
+from placerl.harness.mapping.candidates import COMPARED_ONLY
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.strategies.composed_loop import ComposedLoop
 from placerl.harness.profile import simulated
@@ -116,7 +117,7 @@ def test_whatever_a_strategy_may_choose_is_run_under_its_loop(precisions: tuple[
         *piece_cases(item, 32, parts, every),
         *validation_rounds.validation_cases(item, problem, parts, every),
     ]
-    timed = [one for one in pieces if one.target.backend not in plan.BESIDE]
+    timed = [one for one in pieces if one.target.backend not in COMPARED_ONLY]
     cells = [(one.primitive, one.target, validation_rounds.provenance_of(one)) for one in timed]
     platform = platforms.of_this_machine()
     if not validation_rounds.fpga_unavailable_reason():

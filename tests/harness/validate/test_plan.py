@@ -12,6 +12,7 @@ from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
 from placerl.harness.mapping import VALIDATED, Problem, predict
+from placerl.harness.mapping.candidates import COMPARED_ONLY
 from placerl.harness.measure import protocol as measure
 from placerl.harness.measure.protocol import Case, Timing
 from placerl.harness.profile import simulated
@@ -205,7 +206,7 @@ def test_a_cell_measures_pieces_and_mappings_together_and_sets_predictions_besid
     assert {(row.suite, row.workload, row.batch_size) for row in rows} == {("validation", item.name, size)}
     by = {quantity: [r for r in rows if r.quantity == quantity] for quantity in {r.quantity for r in rows}}
     assert {row.value for row in by["time_per_call"]} == {1e-3}
-    assert not {row.backend for row in by["time_per_call"]} & set(plan.BESIDE)
+    assert not {row.backend for row in by["time_per_call"]} & set(COMPARED_ONLY)
     achieved = {(row.device, row.details["loop"]): row for row in by["gradient_steps_per_s"]}
     expected = {
         (str(mapping), str(loop)) for mapping in plan.mappings(item) for loop in plan.loops(item, mapping)

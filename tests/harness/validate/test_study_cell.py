@@ -6,6 +6,7 @@ import torch
 from placerl.harness import platforms, workloads
 from placerl.harness.core.progress import silent
 from placerl.harness.mapping import Loop, Mapping, Target
+from placerl.harness.mapping.candidates import COMPARED_ONLY
 from placerl.harness.measure.timed_case import Timing
 from placerl.harness.validate import plan, study_cell
 from placerl.harness.validate.space import MORE_ACTORS, Decision, Setting
@@ -221,7 +222,7 @@ def test_a_platform_of_fewer_cores_is_the_same_otherwise():
 def test_a_small_cell_is_studied_for_real(monkeypatch):
     """Some choices on one core: all run, all are predicted, and strategies that choose are judged."""
     monkeypatch.setattr(plan, "mappings", lambda *_: list(map(Mapping.parse, MAPPINGS)))
-    monkeypatch.setattr(plan, "BESIDE", (*plan.BESIDE, "flat", "opencl"))
+    monkeypatch.setattr(study_cell, "COMPARED_ONLY", (*COMPARED_ONLY, "flat", "opencl"))
     made = MeasuredCell(DQN, 32, 1, platforms.of_this_machine())
     kept = ("native-native-cpu", "torch-native-cpu")
     made.choices = [

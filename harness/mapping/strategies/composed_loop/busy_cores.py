@@ -10,9 +10,9 @@ A machine with fewer cores than busy threads does no more than its cores can (`l
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
 
-from placerl.harness.mapping.strategies.composed_loop.lookup import CPU, JOINT, fuses
+from placerl.harness.mapping.strategies.composed_loop.lookup import JOINT, fuses
 from placerl.harness.mapping.table import Cell, PerformanceTable
-from placerl.harness.mapping.target import Mapping
+from placerl.harness.mapping.target import CPU, Mapping
 
 LEAST_ACTING = 0.1
 """Least share of the steps' seconds that acting takes where it shows by how much two busy cores slow each other down.

@@ -1,8 +1,8 @@
 """The mappings whose calls in the loop were timed."""
 
-from placerl.harness.mapping.strategies.composed_loop.lookup import CPU, STORING_DEVICES, is_simulated
+from placerl.harness.mapping.strategies.composed_loop.lookup import is_simulated
 from placerl.harness.mapping.table import PerformanceTable
-from placerl.harness.mapping.target import Mapping, Target
+from placerl.harness.mapping.target import CPU, STORING_DEVICES, Mapping, Target
 
 
 def composed_candidates(table: PerformanceTable) -> list[Mapping]:

@@ -11,9 +11,9 @@ the same fraction of the warm-to-cold difference.
 
 from dataclasses import dataclass
 
-from placerl.harness.mapping.strategies.composed_loop.lookup import CPU, HOSTED, JOINT, NATIVE, rounds_of
+from placerl.harness.mapping.strategies.composed_loop.lookup import HOSTED, JOINT, rounds_of
 from placerl.harness.mapping.table import Cell, PerformanceTable
-from placerl.harness.mapping.target import Mapping
+from placerl.harness.mapping.target import CPU, NATIVE, Mapping
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,8 @@
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping.table import PerformanceTable
-from placerl.harness.mapping.target import Mapping, Target
-from placerl.primitives.replay import device
+from placerl.harness.mapping.target import CPU, STORING_DEVICES, Mapping, Target
 
-CPU, NATIVE = Target("cpu"), Target("native")
-STORING_DEVICES = tuple(status.name for status in device.backends())
-"""Kinds of devices whose memory can hold the replay's transitions. Simulated devices keep them in the host's memory."""
 JOINT = "sample and gather"
 """The term of sampling where the same call gathers."""
 HOSTED = "round"

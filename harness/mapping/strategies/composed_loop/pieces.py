@@ -53,13 +53,12 @@ from placerl.harness.mapping.strategies.composed_loop.lookup import (
     CPU,
     HOSTED,
     JOINT,
-    STORING_DEVICES,
     fuses,
     is_simulated,
     rounds_of,
 )
 from placerl.harness.mapping.table import Cell, PerformanceTable
-from placerl.harness.mapping.target import Mapping
+from placerl.harness.mapping.target import STORING_DEVICES, Mapping
 
 COPIES = "copies"
 """Copies that an insertion makes of batches that were sampled ahead, on their device; part of the term "insert"."""

@@ -12,10 +12,10 @@ from placerl.harness.mapping.problem import (
     Problem,
 )
 from placerl.harness.mapping.strategies.composed_loop.displaced_caches import DisturbedPart
-from placerl.harness.mapping.strategies.composed_loop.lookup import CPU, JOINT, is_simulated
+from placerl.harness.mapping.strategies.composed_loop.lookup import JOINT, is_simulated
 from placerl.harness.mapping.strategies.composed_loop.pieces import Calls, ComposedRound
 from placerl.harness.mapping.table import PerformanceTable
-from placerl.harness.mapping.target import Mapping, Target
+from placerl.harness.mapping.target import CPU, Mapping, Target
 
 
 def with_simulated(
