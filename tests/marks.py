@@ -2,7 +2,7 @@
 
 import pytest
 
-from placerl.primitives import opencl_runtime
+from placerl.primitives.device import opencl_runtime
 
 needs_opencl = pytest.mark.skipif(
     bool(opencl_runtime.unavailable_reason()), reason=opencl_runtime.unavailable_reason() or "available"

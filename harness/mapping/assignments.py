@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from placerl.harness.mapping.target import Mapping, Target
-from placerl.primitives import opencl_runtime
+from placerl.primitives.device import opencl_runtime
 
 CPU, CUDA, FPGA, OPENCL = "cpu", "cuda", "fpga", "opencl"
 

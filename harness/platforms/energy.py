@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from placerl.primitives import opencl_runtime
+from placerl.primitives.device import opencl_runtime
 
 SYS = Path("/sys")
 _OPENCL_CPU = 1 << 1  # CL_DEVICE_TYPE_CPU

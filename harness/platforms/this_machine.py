@@ -23,8 +23,8 @@ from placerl.harness.measure.conditions import usable_cores, versions
 from placerl.harness.measure.cpu_quota import CpuQuota, cpu_quota
 from placerl.harness.measure.noise import Noise, measure_noise
 from placerl.harness.platforms.energy import rapl_zones
-from placerl.primitives import opencl_runtime
 from placerl.primitives.backend import BackendStatus
+from placerl.primitives.device import opencl_runtime
 
 _SYS = Path("/sys")
 _PACKAGES_WITH_BACKENDS = ("placerl.primitives.sum_tree", "placerl.primitives.learner")

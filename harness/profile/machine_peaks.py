@@ -35,7 +35,7 @@ from placerl.harness.measure.conditions import default_core
 from placerl.harness.measure.protocol import Case, Protocol, Timing, measure
 from placerl.harness.platforms import available_memory, this_machine
 from placerl.harness.profile.cases.learners import EMULATED, bfloat16_products
-from placerl.primitives import opencl_runtime
+from placerl.primitives.device import opencl_runtime
 from placerl.primitives.quantization.precision import BFLOAT_16
 
 SUITE = Suite.MACHINE_PEAKS

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from placerl.primitives import opencl_runtime
+from placerl.primitives.device import opencl_runtime
 from placerl.primitives.sum_tree.base import SumTree
 from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree, kernel_source
 

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 import placerl.primitives
-from placerl.primitives import opencl_runtime, sum_tree
+from placerl.primitives import sum_tree
+from placerl.primitives.device import opencl_runtime
 from placerl.primitives.environments import mujoco_simulations
 from placerl.primitives.interrupts import whole_imports
 from placerl.primitives.learner.native import native_backend as native_learner

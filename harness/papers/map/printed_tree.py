@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from placerl.primitives import opencl_runtime
+from placerl.primitives.device import opencl_runtime
 from placerl.primitives.sum_tree import cuda_backend
 from placerl.primitives.sum_tree.base import checked_vector
 from placerl.primitives.sum_tree.cuda_backend import CudaDevice

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from placerl.primitives import opencl_runtime
 from placerl.primitives.algorithms import Algorithm
+from placerl.primitives.device import opencl_runtime
 from placerl.primitives.graph.executable import Array, Executable, require_supported, with_dense_outputs
 from placerl.primitives.graph.graph import ALIGNMENT_BYTES, ITEM_BYTES, Graph, plan
 from placerl.primitives.learner.base import Learner

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from placerl.primitives import opencl_runtime
+from placerl.primitives.device import opencl_runtime
 from placerl.primitives.replay.device.device_storage import Gather, RowMemory, memory_of
 from placerl.primitives.replay.device.packed_rows import kernel_source
 

@@ -6,7 +6,7 @@ import pytest
 
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.assignments import Assignment, baseline_supports
-from placerl.primitives import opencl_runtime
+from placerl.primitives.device import opencl_runtime
 
 
 @pytest.mark.parametrize(

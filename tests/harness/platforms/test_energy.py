@@ -10,7 +10,7 @@ import pytest
 from placerl.harness.mapping import Mapping
 from placerl.harness.platforms import energy
 from placerl.harness.platforms.energy import Counter, EnergyMeter
-from placerl.primitives import opencl_runtime
+from placerl.primitives.device import opencl_runtime
 
 NATIVE = Mapping.parse("native-native-cpu")
 

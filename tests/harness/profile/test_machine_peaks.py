@@ -14,7 +14,7 @@ from placerl.harness.measure.protocol import Timing
 from placerl.harness.platforms import available_memory, this_machine
 from placerl.harness.profile import machine_peaks
 from placerl.harness.profile.cases.work import copy_work, infer_work, step_work, tree_work
-from placerl.primitives import opencl_runtime
+from placerl.primitives.device import opencl_runtime
 from tests.harness.validate.achieved import unmoved
 
 

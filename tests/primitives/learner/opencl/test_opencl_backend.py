@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from placerl.primitives import algorithms, learner, opencl_runtime
+from placerl.primitives import algorithms, learner
+from placerl.primitives.device import opencl_runtime
 from placerl.primitives.replay import FieldSpec, Storage, device, transition_fields
 from placerl.primitives.replay.device import DeviceBatch, DeviceStorage
 

@@ -7,16 +7,16 @@ import sys
 
 import pytest
 
-from placerl.primitives import opencl_runtime
+from placerl.primitives.device import opencl_runtime
 from tests.marks import needs_opencl
 
 KILLED = """
 import os, signal
-from placerl.primitives import opencl_runtime
+from placerl.primitives.device import opencl_runtime
 print(len(opencl_runtime.devices()), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
-ASKED = "from placerl.primitives import opencl_runtime; print(opencl_runtime.unavailable_reason())"
+ASKED = "from placerl.primitives.device import opencl_runtime; print(opencl_runtime.unavailable_reason())"
 
 pytestmark = needs_opencl
 
