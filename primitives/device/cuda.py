@@ -1,0 +1,252 @@
+"""CUDA devices, through CuPy, whose run-time compiler (NVRTC) builds the kernels."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from placerl.primitives.device.base import (
+    Buffer,
+    Device,
+    Event,
+    Graph,
+    Groups,
+    Kernel,
+    Stream,
+    checked_size,
+    kernel_names,
+    prelude,
+)
+from placerl.primitives.interrupts import whole_imports
+
+THREADS_PER_BLOCK = 128
+"""Work items of a group where a kernel does not state them."""
+
+
+def options(flush_subnormals: bool = False) -> tuple[str, ...]:
+    """Return the options with which NVRTC compiles kernels."""
+    return ("--std=c++17", *(["--ftz=true"] if flush_subnormals else []))
+
+
+def unavailable_reason() -> str:
+    """Return why CUDA cannot be used here; empty if it can."""
+    try:
+        with whole_imports():
+            import cupy
+    except ImportError:
+        return "CuPy is not installed: pip install 'placerl[gpu]'"
+    try:
+        return "" if cupy.cuda.runtime.getDeviceCount() else "no CUDA device"
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"no CUDA device: {error}"
+
+
+def create(which: int | str = 0) -> "CudaDevice":
+    """Return a CUDA device, by its number."""
+    import cupy
+
+    return CudaDevice(cupy, int(which))
+
+
+class CudaEvent(Event):
+    """A point in the work of a CUDA stream.
+
+    Args:
+        cupy: the module `cupy`.
+        event: CuPy's event.
+    """
+
+    def __init__(self, cupy: Any, event: Any) -> None:
+        self._cupy, self._event = cupy, event
+
+    def wait(self) -> None:
+        self._event.synchronize()
+
+    def seconds_since(self, earlier: "CudaEvent") -> float:
+        earlier.wait()
+        self.wait()
+        return float(self._cupy.cuda.get_elapsed_time(earlier._event, self._event)) * 1e-3
+
+
+class CudaGraph(Graph):
+    """A CUDA graph, and the buffers that it reads and writes.
+
+    Args:
+        stream: the stream that recorded it.
+    """
+
+    def __init__(self, stream: "CudaStream") -> None:
+        super().__init__()
+        self.stream = stream
+        self.captured: Any = None
+        self.used: list[Any] = []
+
+    def replay(self) -> None:
+        with self.stream.current():
+            self.captured.launch()
+
+
+class CudaStream(Stream):
+    """A CUDA stream.
+
+    Args:
+        device: the device.
+        handle: CuPy's stream; None for the one that is CuPy's current stream at each call.
+    """
+
+    def __init__(self, device: "CudaDevice", handle: Any) -> None:
+        super().__init__(device)
+        self._cupy, self._number, self._handle = device.cupy, device.number, handle
+
+    @contextmanager
+    def current(self) -> Iterator[Any]:
+        """Make the stream CuPy's current one in a `with` block, and yield it."""
+        with self._cupy.cuda.Device(self._number):
+            if self._handle is None:
+                yield self._cupy.cuda.get_current_stream()
+            else:
+                with self._handle:
+                    yield self._handle
+
+    def zeros(self, size_bytes: int) -> Buffer:
+        with self.current():  # CuPy's pool keeps memory by stream
+            return super().zeros(size_bytes)
+
+    def uploaded(self, values: NDArray[Any]) -> Buffer:
+        self._require_no_recording("uploaded")
+        with self.current():
+            # Goes through pinned memory that CuPy holds until it is read, so that the host does not wait.
+            return self._cupy.asarray(_bytes(values) if values.size else np.zeros(1, np.uint8))
+
+    def upload(self, buffer: Buffer, values: NDArray[Any], offset_bytes: int = 0) -> None:
+        self._require_no_recording("upload")
+        if values.size:
+            flat = _bytes(values)
+            with self.current() as stream:
+                buffer[offset_bytes : offset_bytes + flat.size].set(flat)
+                stream.synchronize()
+
+    def download(
+        self, buffer: Buffer, shape: int | tuple[int, ...], dtype: DTypeLike, offset_bytes: int = 0
+    ) -> NDArray[Any]:
+        self._require_no_recording("download")
+        size_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        with self.current():
+            flat: NDArray[np.uint8] = self._cupy.asnumpy(buffer[offset_bytes : offset_bytes + size_bytes])
+        return flat.view(dtype).reshape(shape)
+
+    def clear(self, buffer: Buffer, size_bytes: int, offset_bytes: int = 0) -> None:
+        self._use(buffer)
+        with self.current():
+            buffer[offset_bytes : offset_bytes + size_bytes].fill(0)
+
+    def copy(
+        self,
+        target: Buffer,
+        source: Buffer,
+        size_bytes: int,
+        target_offset_bytes: int = 0,
+        source_offset_bytes: int = 0,
+    ) -> None:
+        self._use(target, source)
+        with self.current():
+            target[target_offset_bytes : target_offset_bytes + size_bytes] = source[
+                source_offset_bytes : source_offset_bytes + size_bytes
+            ]
+
+    def launch(self, kernel: Kernel, size: int | Groups, *arguments: Buffer | np.generic) -> None:
+        self._use(*arguments)
+        groups = checked_size(kernel, size)
+        with self.current():
+            if groups is None:
+                blocks = -(-size // THREADS_PER_BLOCK)  # type: ignore[operator]
+                kernel.handle((blocks,), (THREADS_PER_BLOCK,), arguments)
+            else:
+                kernel.handle(groups.count, (*groups.items, 1), arguments)
+
+    def event(self) -> Event:
+        self._require_no_recording("event")
+        with self.current() as stream:
+            return CudaEvent(self._cupy, stream.record())
+
+    def finish(self) -> None:
+        self._require_no_recording("finish")
+        with self.current() as stream:
+            stream.synchronize()
+
+    @contextmanager
+    def _recorded(self) -> Iterator[Graph]:
+        graph = CudaGraph(self)
+        with self.current() as stream:
+            stream.begin_capture()
+            self._recording = graph
+            try:
+                yield graph
+            finally:
+                self._recording = None
+                graph.captured = stream.end_capture()
+
+    def _use(self, *arguments: Any) -> None:
+        """Keep the buffers of a graph, of which CUDA holds only the addresses."""
+        if isinstance(self._recording, CudaGraph):
+            self._recording.used += arguments
+
+
+def _bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+
+
+class CudaDevice(Device):
+    """A CUDA device.
+
+    `place` is ("cuda", number). A buffer is a CuPy array of bytes.
+
+    Args:
+        cupy: the module `cupy`.
+        number: number of the device.
+
+    Attributes:
+        cupy: the module `cupy`.
+    """
+
+    kind = "cuda"
+    has_double = True
+
+    def __init__(self, cupy: Any, number: int) -> None:
+        self.cupy, self.number = cupy, number
+        self.name, self.place = f"cuda:{number}", ("cuda", number)
+
+    def allocate(self, size_bytes: int) -> Buffer:
+        with self.cupy.cuda.Device(self.number):
+            try:
+                return self.cupy.empty(size_bytes, np.uint8)
+            except self.cupy.cuda.memory.OutOfMemoryError as error:
+                raise MemoryError(f"CUDA device {self.number}: {error}") from error
+
+    def kernels(self, source: str, *, flush_subnormals: bool = False) -> dict[str, Kernel]:
+        with self.cupy.cuda.Device(self.number):
+            module = self.cupy.RawModule(code=prelude() + source, options=options(flush_subnormals))
+            return {
+                name: Kernel(name, module.get_function(name), is_group)
+                for name, is_group in kernel_names(source).items()
+            }
+
+    def stream(self) -> CudaStream:
+        with self.cupy.cuda.Device(self.number):
+            return CudaStream(self, self.cupy.cuda.Stream(non_blocking=True))
+
+    def usual_stream(self) -> CudaStream:
+        return CudaStream(self, None)
+
+    def stream_at(self, address: int) -> CudaStream:
+        return CudaStream(self, self.cupy.cuda.ExternalStream(address))
+
+    def finish(self) -> None:
+        """Wait until the work of all streams is done, also of those of other libraries."""
+        self.cupy.cuda.Device(self.number).synchronize()
+
+    def adopted(self, memory: Any) -> Buffer:
+        with self.cupy.cuda.Device(self.number):
+            return self.cupy.asarray(memory)

@@ -1,0 +1,201 @@
+"""OpenCL devices, through pyopencl."""
+
+import warnings
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from placerl.primitives.device import opencl_runtime
+from placerl.primitives.device.base import (
+    Buffer,
+    Device,
+    Event,
+    Groups,
+    Kernel,
+    Stream,
+    checked_size,
+    kernel_names,
+    prelude,
+)
+
+WORK_GROUP = 64
+"""Work items of a group where a kernel does not state them."""
+
+
+def unavailable_reason() -> str:
+    """Return why OpenCL cannot be used here; empty if it can."""
+    return opencl_runtime.unavailable_reason()
+
+
+def create(which: int | str = "") -> "OpenclDevice":
+    """Return an OpenCL device.
+
+    Args:
+        which: position in `opencl_runtime.devices()`, "cpu" for the first CPU, or a part of a device's name.
+
+    Raises:
+        ValueError: there is no such device.
+    """
+    return OpenclDevice(opencl_runtime.choose_for_learner(which))
+
+
+@lru_cache(maxsize=64)
+def _built(device: Any, source: str, flush_subnormals: bool) -> Any:
+    """Return the program of a source in the device's context."""
+    opencl = opencl_runtime.load()
+    options = ["-cl-denorms-are-zero"] if flush_subnormals else []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", opencl.CompilerWarning)  # some compilers warn that they succeeded
+        try:
+            return opencl.Program(opencl_runtime.context(device), prelude() + source).build(options)
+        except opencl.RuntimeError as error:
+            raise RuntimeError(str(error)) from error
+
+
+class OpenclEvent(Event):
+    """A point in the work of a command queue.
+
+    Args:
+        event: pyopencl's event.
+    """
+
+    def __init__(self, event: Any) -> None:
+        self._event = event
+
+    def wait(self) -> None:
+        self._event.wait()
+
+    def seconds_since(self, earlier: "OpenclEvent") -> float:
+        earlier.wait()
+        self.wait()
+        return float(self._event.profile.end - earlier._event.profile.end) * 1e-9
+
+
+class OpenclStream(Stream):
+    """A command queue that works in order, with profiling, so that its events have times."""
+
+    def __init__(self, device: "OpenclDevice") -> None:
+        super().__init__(device)
+        self._opencl = opencl_runtime.load()
+        profiling = self._opencl.command_queue_properties.PROFILING_ENABLE
+        self._context = device.context
+        self._queue = self._opencl.CommandQueue(self._context, properties=profiling)
+        self._enqueue = self._opencl.enqueue_nd_range_kernel
+
+    def _do(self, call: Any, *arguments: Any, **options: Any) -> None:
+        if self._recording is None:
+            call(self._queue, *arguments, **options)
+        else:
+            self._recording.operations.append(partial(call, self._queue, *arguments, **options))
+
+    def uploaded(self, values: NDArray[Any]) -> Buffer:
+        self._require_no_recording("uploaded")
+        if not values.size:
+            return self.device.allocate(1)
+        flags = self._opencl.mem_flags
+        return self._opencl.Buffer(
+            self._context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=np.ascontiguousarray(values)
+        )
+
+    def upload(self, buffer: Buffer, values: NDArray[Any], offset_bytes: int = 0) -> None:
+        self._require_no_recording("upload")
+        if values.size:
+            flat = np.ascontiguousarray(values)
+            self._opencl.enqueue_copy(self._queue, buffer, flat, dst_offset=offset_bytes)
+
+    def download(
+        self, buffer: Buffer, shape: int | tuple[int, ...], dtype: DTypeLike, offset_bytes: int = 0
+    ) -> NDArray[Any]:
+        self._require_no_recording("download")
+        values = np.empty(shape, dtype)
+        if values.size:
+            self._opencl.enqueue_copy(self._queue, values, buffer, src_offset=offset_bytes)
+        return values
+
+    def clear(self, buffer: Buffer, size_bytes: int, offset_bytes: int = 0) -> None:
+        self._do(self._opencl.enqueue_fill_buffer, buffer, np.uint8(0), offset_bytes, size_bytes)
+
+    def copy(
+        self,
+        target: Buffer,
+        source: Buffer,
+        size_bytes: int,
+        target_offset_bytes: int = 0,
+        source_offset_bytes: int = 0,
+    ) -> None:
+        self._do(
+            self._opencl.enqueue_copy,
+            target,
+            source,
+            byte_count=size_bytes,
+            dst_offset=target_offset_bytes,
+            src_offset=source_offset_bytes,
+        )
+
+    def launch(self, kernel: Kernel, size: int | Groups, *arguments: Buffer | np.generic) -> None:
+        program, handle = kernel.handle
+        items: tuple[int, ...]
+        group: tuple[int, ...]
+        groups = checked_size(kernel, size)
+        if groups is None:
+            items, group = (-(-size // WORK_GROUP) * WORK_GROUP,), (WORK_GROUP,)  # type: ignore[operator]
+        else:
+            group = (*groups.items, 1)
+            items = tuple(count * width for count, width in zip(groups.count, group, strict=True))
+        if self._recording is not None:  # a kernel object keeps its arguments: a recorded launch has its own
+            handle = self._opencl.Kernel(program, kernel.name)
+        handle.set_args(*arguments)
+        self._do(self._enqueue, handle, items, group)
+
+    def event(self) -> Event:
+        self._require_no_recording("event")
+        return OpenclEvent(self._opencl.enqueue_marker(self._queue))
+
+    def finish(self) -> None:
+        self._require_no_recording("finish")
+        self._queue.finish()
+
+
+class OpenclDevice(Device):
+    """An OpenCL device.
+
+    Args:
+        device: the device, as pyopencl lists it.
+
+    Attributes:
+        opencl: the same.
+        context: its context.
+    """
+
+    kind = "opencl"
+
+    def __init__(self, device: Any) -> None:
+        self._opencl = opencl_runtime.load()
+        self.opencl, self.context = device, opencl_runtime.context(device)
+        self.name = device.name.strip()
+        self.place = ("opencl", device)
+        self.has_double = bool(device.double_fp_config)
+        self._largest_bytes = device.max_mem_alloc_size
+
+    @property
+    def number(self) -> int:  # type: ignore[override]
+        return opencl_runtime.devices().index(self.opencl)
+
+    def allocate(self, size_bytes: int) -> Buffer:
+        if size_bytes > self._largest_bytes:
+            raise MemoryError(
+                f"{self.name}: found a buffer of {size_bytes} bytes; allowed: {self._largest_bytes}"
+            )
+        return self._opencl.Buffer(self.context, self._opencl.mem_flags.READ_WRITE, size_bytes)
+
+    def kernels(self, source: str, *, flush_subnormals: bool = False) -> dict[str, Kernel]:
+        program = _built(self.opencl, source, flush_subnormals)
+        return {
+            name: Kernel(name, (program, self._opencl.Kernel(program, name)), is_group)
+            for name, is_group in kernel_names(source).items()
+        }
+
+    def stream(self) -> OpenclStream:
+        return OpenclStream(self)
