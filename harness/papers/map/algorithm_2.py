@@ -26,8 +26,9 @@ from placerl.harness.papers.map.printed_tree import Fixes, PrintedSumTree, devic
 from placerl.harness.papers.number import Number
 from placerl.harness.papers.tree_layouts import check, priorities
 from placerl.harness.store.cell import Cell
+from placerl.primitives.device import Device
 from placerl.primitives.sum_tree import SumTree
-from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree, TreeDevice
+from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
 
 EXPERIMENT = Experiment(
     "Algorithm 2", "MAP's priority update with atomic additions", "time_per_call relative_error"
@@ -83,7 +84,7 @@ def errors(
     return float(nearest[indices].max() / new.max()), abs(float(root[0]) - held) / max(abs(held), 1.0)
 
 
-def error_rows(name: str, made: TreeDevice) -> Iterator[Measurement]:
+def error_rows(name: str, made: Device) -> Iterator[Measurement]:
     """Yield the errors of the leaves and of the root after one update, for each form of MAP's Algorithm 2.
 
     The forms are the algorithm as printed and with each combination of corrections (`FORMS`). Each is tried with a
@@ -171,7 +172,7 @@ def cases(devices: tuple[str, ...], capacity: int) -> dict[Side, Case[SumTree]]:
     """
 
     @cache
-    def made(name: str) -> TreeDevice:
+    def made(name: str) -> Device:
         return device(name)
 
     @cache

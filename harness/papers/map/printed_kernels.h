@@ -1,6 +1,6 @@
-// MAP's Algorithms 1 and 2 for one work item per query, on the layout of `device_kernels.h`, whose macros
-// they use, and ATOMIC_ADD(pointer, value) and ATOMIC_EXCHANGE(pointer, value) on REAL. For MAP's claims
-// alone: Algorithm 2 as printed keeps no sum tree.
+// MAP's Algorithms 1 and 2 for one work item per query, on the layout and with REAL of the sum tree's
+// kernels, in the language of `primitives/device/prelude.h`. For MAP's claims alone: Algorithm 2 as printed
+// keeps no sum tree.
 //
 // nodes[d]: nodes that exist at level d; 0 are the root's children.
 

@@ -9,38 +9,16 @@ was rounded up. Updates add differences to the sums, which therefore drift, so t
 
 from enum import IntFlag
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from placerl.primitives.device import opencl_runtime
-from placerl.primitives.sum_tree import cuda_backend
+from placerl.primitives.device import Buffer, Device, Stream, create, unavailable_reason
 from placerl.primitives.sum_tree.base import checked_vector
-from placerl.primitives.sum_tree.cuda_backend import CudaDevice
-from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree, TreeDevice
-from placerl.primitives.sum_tree.opencl_backend import OpenclDevice
+from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
 
 REAL = np.dtype(np.float32)
-_CUDA_ATOMICS = """
-#define ATOMIC_ADD(pointer, value) atomicAdd(pointer, value)
-#define ATOMIC_EXCHANGE(pointer, value) atomicExch(pointer, value)
-"""
-# OpenCL 1.2 has no atomic addition of floats.
-_OPENCL_ATOMICS = """
-#define ATOMIC_ADD(pointer, value) add_atomically(pointer, value)
-#define ATOMIC_EXCHANGE(pointer, value) atomic_xchg(pointer, value)
-void add_atomically(volatile __global float *pointer, float value) {
-    volatile __global int *bits = (volatile __global int *)pointer;
-    int seen = *bits;
-    for (;;) {
-        const int found = atomic_cmpxchg(bits, seen, as_int(as_float(seen) + value));
-        if (found == seen)
-            return;
-        seen = found;
-    }
-}
-"""
+_KINDS = ("cuda", "opencl")
 
 
 class Fixes(IntFlag):
@@ -58,38 +36,18 @@ class Fixes(IntFlag):
 
 
 def kernel_source() -> str:
-    """Return the source of the kernels of MAP's Algorithms 1 and 2, in the language that OpenCL, CUDA and C++ share.
-
-    The atomic operations, which differ between the three, are not included.
-    """
+    """Return the source of the kernels of MAP's Algorithms 1 and 2, which follow the sum tree's."""
     return files(__package__).joinpath("printed_kernels.h").read_text()
-
-
-def cuda_source() -> str:
-    """Return the CUDA source of MAP's Algorithms 1 and 2, with atomics, to compile after the sum tree's kernels."""
-    return _CUDA_ATOMICS + kernel_source()
-
-
-def opencl_source() -> str:
-    """Return the OpenCL source of MAP's Algorithms 1 and 2, with atomics, to compile after the sum tree's kernels."""
-    return _OPENCL_ATOMICS + kernel_source()
 
 
 def device_names() -> tuple[str, ...]:
     """Return the names of this machine's devices for the trees: "cuda", and "opencl" for its first OpenCL device."""
-    reasons = {"cuda": cuda_backend.unavailable_reason(), "opencl": opencl_runtime.unavailable_reason()}
-    return tuple(name for name, reason in reasons.items() if not reason)
+    return tuple(name for name in _KINDS if not unavailable_reason(name))
 
 
-def device(name: str) -> TreeDevice:
-    """Return a device with the kernels of the sum tree and of MAP's Algorithms 1 and 2.
-
-    Args:
-        name: name of the device, one of `device_names`: "cuda" or "opencl".
-    """
-    if name == "cuda":
-        return CudaDevice(0, REAL, cuda_source())
-    return OpenclDevice(opencl_runtime.choose(""), REAL, opencl_source())
+def device(name: str) -> Device:
+    """Return this machine's first device of a name in `device_names`."""
+    return create(name)
 
 
 class PrintedSumTree(DeviceSumTree):
@@ -98,19 +56,20 @@ class PrintedSumTree(DeviceSumTree):
     Args:
         capacity: number of leaves.
         fanout: K, children of a node.
-        device: a device with the kernels of both algorithms (`device`).
+        device: the device that stores the tree.
         fixes: corrections of Algorithm 2; by default none, as printed.
     """
 
     backend = "printed"
 
-    def __init__(self, capacity: int, fanout: int, device: TreeDevice, fixes: Fixes = Fixes.NONE) -> None:
-        super().__init__(capacity, fanout, REAL, device)
+    def __init__(self, capacity: int, fanout: int, device: Device, fixes: Fixes = Fixes.NONE) -> None:
+        super().__init__(capacity, fanout, REAL, device, kernel_source())
         self.fixes = fixes
         counts = [self.capacity]
         while len(counts) < len(self._nodes):
             counts.insert(0, -(-counts[0] // self.fanout))
-        self._counts = device.upload(np.array(counts, np.int64))
+        self._level_counts = np.array(counts, np.int64)
+        self._counts = self._stream.uploaded(self._level_counts)
 
     def fill(self, priorities: ArrayLike) -> None:
         """Set all priorities, with the project's update level by level: the printed one could not fill an empty tree.
@@ -118,23 +77,26 @@ class PrintedSumTree(DeviceSumTree):
         Args:
             priorities: (capacity,) real, each in [0, priority_max].
         """
-        values = self._device.upload(checked_vector("priorities", priorities).astype(self.dtype))
-        every = self._device.upload(np.arange(self.capacity))
-        super()._launch_update(every, values, self.capacity, checked=True)
+        stream = self._stream
+        values = stream.uploaded(checked_vector("priorities", priorities).astype(self.dtype))
+        every = stream.uploaded(np.arange(self.capacity))
+        super()._launch_update(stream, every, values, self.capacity)
 
     def levels(self) -> list[NDArray[np.floating]]:
         """Return the values of every level of the tree, from the root to the leaves, one array per level."""
-        values = self._device.download(self._values)
-        counts = self._device.download(self._counts)
-        begin = zip(self._offsets, counts, strict=True)
+        values = self._stream.download(self._values, self._size, self.dtype)
+        begin = zip(self._offsets, self._level_counts, strict=True)
         return [values[:1], *(values[first : first + count] for first, count in begin)]
 
-    def _launch_find(self, prefix: Any, rounded_off: Any, indices: Any, count: int) -> None:
+    def _launch_find(
+        self, stream: Stream, prefix: Buffer, rounded_off: Buffer, indices: Buffer, count: int
+    ) -> None:
         tree = (self._values, self._device_offsets, self._counts)
         sizes = np.int32(len(self._nodes)), np.int32(self.fanout)
-        self._device.launch("printed_find", count, *tree, *sizes, prefix, indices, np.int64(count))
+        kernel = self._kernels["printed_find"]
+        stream.launch(kernel, count, *tree, *sizes, prefix, indices, np.int64(count))
 
-    def _launch_update(self, indices: Any, priorities: Any, count: int, *, checked: bool) -> None:
+    def _launch_update(self, stream: Stream, indices: Buffer, priorities: Buffer, count: int) -> None:
         tree = (self._values, self._device_offsets, np.int32(len(self._nodes)), np.int32(self.fanout))
         last = np.int32(self.fixes), np.int64(count)
-        self._device.launch("printed_update", count, *tree, indices, priorities, *last)
+        stream.launch(self._kernels["printed_update"], count, *tree, indices, priorities, *last)

@@ -1,7 +1,5 @@
-// The sum tree's kernels for OpenCL, CUDA and, in the tests, C++: one source in what the three have in
-// common. A prelude put before it defines REAL (float or double), LONG (64 bits, signed), GLOBAL (pointer to
-// device memory), KERNEL(name), WORK_ITEM (this item's index, LONG) and ATOMIC_MAX(int pointer, int). No
-// barriers, no templates; every index is 64 bits wide; items past `count` do nothing.
+// The sum tree's kernels, in the language of `primitives/device/prelude.h`. REAL is float or double; every
+// index has 64 bits; items past `count` do nothing.
 //
 // values: the root's sum, then each level from the root's children to the leaves, in whole nodes.
 // offsets[d]: where level d begins in values.
@@ -42,11 +40,6 @@ KERNEL(find)
 
 // wrong[0]: whether this update has a wrong index or priority;
 // wrong[1]: whether any had, until the host asks.
-KERNEL(begin)(GLOBAL int *wrong, LONG count) {
-    if (WORK_ITEM >= count)
-        return;
-    wrong[0] = 0;
-}
 
 // Sets both where an index or a priority is not allowed; the kernels below then change nothing.
 KERNEL(check)
@@ -114,18 +107,3 @@ KERNEL(get)
         return;
     priorities[b] = values[leaves + indices[b]];
 }
-
-#ifdef WITH_DOUBLE
-// prefix + rounded_off = uniform * total, below the total; uniform is in [0, 1).
-KERNEL(scale)
-(GLOBAL const double *uniform, GLOBAL const REAL *values, GLOBAL REAL *prefix, GLOBAL REAL *rounded_off,
- LONG count) {
-    const LONG b = WORK_ITEM;
-    if (b >= count)
-        return;
-    const double wanted = uniform[b] * (double)values[0];
-    const REAL rounded = (REAL)wanted;
-    prefix[b] = rounded;
-    rounded_off[b] = (REAL)(wanted - (double)rounded);
-}
-#endif

@@ -1,48 +1,38 @@
-"""The sum tree that the OpenCL and CUDA backends share: its layout in memory, and the kernels of each operation.
-
-The kernels are in `device_kernels.h`. A `TreeDevice` holds the arrays and launches the kernels.
-"""
+"""The sum tree on any device: its layout in memory, and the kernels of each operation (`device_kernels.h`)."""
 
 from importlib.resources import files
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from placerl.primitives.device import Buffer, Device, Stream
 from placerl.primitives.sum_tree.own_process import OwnProcessSumTree
 
 # The largest batch: positions in a batch are kept in 32-bit integers.
 BATCH_MAX = 2**31 - 2
 # A float32 distinguishes about 2^24 prefixes, which is enough in a node with this many leaves below it.
 REFINED_LEAVES = 4096
+WRONG = np.dtype(np.int32)
+"""Type of the two marks of a wrong update."""
 
 
-def kernel_source() -> str:
-    """Return the source of the kernels, in the subset shared by OpenCL, CUDA and C++.
+def kernel_source(dtype: DTypeLike, *, with_double: bool = True) -> str:
+    """Return the source of the kernels, in the language that all devices share.
 
-    Each backend puts its own definitions (`PRELUDE`) before it.
+    Args:
+        dtype: floating-point type of the priorities, float32 or float64.
+        with_double: whether the device has double precision.
     """
-    return files(__package__).joinpath("device_kernels.h").read_text()
-
-
-class TreeDevice(Protocol):
-    """The memory and the kernels of one device. Kernels run in the order in which they are launched."""
-
-    def zeros(self, shape: int, dtype: DTypeLike) -> Any:
-        """Return a new device array of zeros."""
-
-    def upload(self, values: NDArray[Any]) -> Any:
-        """Return a new device array with a copy of `values`."""
-
-    def download(self, array: Any) -> NDArray[Any]:
-        """Return a host copy of a device array, after all earlier launches have finished."""
-
-    def launch(self, name: str, size: int, *arguments: Any) -> None:
-        """Start kernel `name` for work items 0 to `size` - 1; arguments are device arrays or NumPy scalars."""
+    real = "float" if np.dtype(dtype) == np.float32 else "double"
+    names = ("device_kernels.h", *(["double_kernels.h"] if with_double else []))
+    return f"#define REAL {real}\n" + "\n".join(
+        files(__package__).joinpath(name).read_text() for name in names
+    )
 
 
 class DeviceSumTree(OwnProcessSumTree):
-    """A K-ary sum tree in one device array (MAP IV-C3, IV-D3), with one work item per query.
+    """A K-ary sum tree in one buffer of a device (MAP IV-C3, IV-D3), with one work item per query.
 
     It belongs to the process that created it.
 
@@ -51,80 +41,93 @@ class DeviceSumTree(OwnProcessSumTree):
         fanout: children of a node (K), 2 to 256.
         dtype: floating-point type of priorities and sums.
         device: the device that stores the tree.
+        more: source of further kernels, for a subclass.
+
+    Raises:
+        ValueError: the device has no double precision and `dtype` is float64.
     """
 
     backend: ClassVar[str] = "device"
 
-    def __init__(self, capacity: int, fanout: int, dtype: DTypeLike, device: TreeDevice) -> None:
+    def __init__(self, capacity: int, fanout: int, dtype: DTypeLike, device: Device, more: str = "") -> None:
         super().__init__(capacity, fanout, dtype)
-        self._device = device
+        if self.dtype == np.float64 and not device.has_double:
+            raise ValueError(
+                f"dtype: found float64; allowed: float32, as {device.name} has no double precision"
+            )
+        self._device, self._stream = device, device.usual_stream()
+        source = kernel_source(self.dtype, with_double=device.has_double)
+        self._kernels = device.kernels(source + more)
         nodes = [-(-self.capacity // self.fanout)]
         while nodes[0] > 1:
             nodes.insert(0, -(-nodes[0] // self.fanout))
         ends = 1 + np.cumsum([count * self.fanout for count in nodes])
         self._offsets = np.array([1, *ends[:-1]], dtype=np.int64)
-        self._nodes = nodes
+        self._nodes, self._size = nodes, int(ends[-1])
         below = self.capacity
         self._refined_level = 0
         while below > REFINED_LEAVES and self._refined_level + 1 < len(nodes):
             below = -(-below // self.fanout)
             self._refined_level += 1
-        self._values = device.zeros(int(ends[-1]), self.dtype)
-        self._winner = device.zeros(self.capacity, np.int32)
-        self._wrong = device.zeros(2, np.int32)
-        self._device_offsets = device.upload(self._offsets)
+        self._values = self._stream.zeros(self._size * self.dtype.itemsize)
+        self._winner = self._stream.zeros(self.capacity * WRONG.itemsize)
+        self._wrong = self._stream.zeros(2 * WRONG.itemsize)
+        self._device_offsets = self._stream.uploaded(self._offsets)
+        self._stream.finish()  # calls on other streams do not wait for this one
 
     def synchronise(self) -> None:
         self._check_process()
-        self._total()  # a download waits for all earlier launches
+        self._stream.finish()
 
     def _total(self) -> float:
-        return float(self._device.download(self._values[:1])[0])
+        return float(self._stream.download(self._values, (), self.dtype))
 
     def _find(self, prefix: NDArray[np.float64]) -> NDArray[np.int64]:
         if not prefix.size:
             return np.zeros(0, dtype=np.int64)
         rounded = prefix.astype(self.dtype)
         rounded_off = (prefix - rounded).astype(self.dtype)
-        indices = self._device.zeros(len(prefix), np.int64)
+        stream = self._stream
+        indices = self._device.allocate(prefix.nbytes)
         self._launch_find(
-            self._device.upload(rounded), self._device.upload(rounded_off), indices, len(prefix)
+            stream, stream.uploaded(rounded), stream.uploaded(rounded_off), indices, len(prefix)
         )
-        found: NDArray[np.int64] = self._device.download(indices)
-        return found
+        return stream.download(indices, len(prefix), np.int64)
 
     def _update(self, indices: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
         if len(indices) > BATCH_MAX:
             raise ValueError(
                 f"indices: found {len(indices)} of them; allowed: at most {BATCH_MAX} in one call"
             )
-        leaves = self._device.upload(indices)
-        self._launch_update(
-            leaves, self._device.upload(priorities.astype(self.dtype)), len(indices), checked=True
-        )
+        stream = self._stream
+        values = stream.uploaded(priorities.astype(self.dtype))
+        self._launch_update(stream, stream.uploaded(indices), values, len(indices))
 
     def _get(self, indices: NDArray[np.int64]) -> NDArray[np.floating]:
         if not indices.size:
             return np.zeros(0, dtype=self.dtype)
-        priorities = self._device.zeros(len(indices), self.dtype)
+        stream = self._stream
+        priorities = self._device.allocate(len(indices) * self.dtype.itemsize)
         leaves, count = np.int64(self._offsets[-1]), np.int64(len(indices))
-        uploaded = self._device.upload(indices)
-        self._device.launch("get", len(indices), self._values, leaves, uploaded, priorities, count)
-        found: NDArray[np.floating] = self._device.download(priorities)
-        return found
+        uploaded = stream.uploaded(indices)
+        stream.launch(self._kernels["get"], len(indices), self._values, leaves, uploaded, priorities, count)
+        return stream.download(priorities, len(indices), self.dtype)
 
-    def _launch_find(self, prefix: Any, rounded_off: Any, indices: Any, count: int) -> None:
+    def _launch_find(
+        self, stream: Stream, prefix: Buffer, rounded_off: Buffer, indices: Buffer, count: int
+    ) -> None:
         levels, fanout = np.int32(len(self._nodes)), np.int32(self.fanout)
         tree = (self._values, self._device_offsets, levels, fanout, np.int32(self._refined_level))
-        self._device.launch("find", count, *tree, prefix, rounded_off, indices, np.int64(count))
+        stream.launch(self._kernels["find"], count, *tree, prefix, rounded_off, indices, np.int64(count))
 
-    def _launch_update(self, indices: Any, priorities: Any, count: int, *, checked: bool) -> None:
-        launch, length, wrong = self._device.launch, np.int64(count), self._wrong
+    def _launch_update(self, stream: Stream, indices: Buffer, priorities: Buffer, count: int) -> None:
+        """Start an update; where a wrong index or priority is marked, it changes nothing."""
+        length, wrong = np.int64(count), self._wrong
+
+        def launch(name: str, size: int, *arguments: Any) -> None:
+            stream.launch(self._kernels[name], size, *arguments)
+
         leaves = np.int64(self._offsets[-1])
-        launch("begin", 1, wrong, np.int64(1))
-        if not checked:
-            limits = (np.int64(self.capacity), self.dtype.type(self.priority_max))
-            launch("check", count, indices, priorities, *limits, wrong, length)
         launch("claim", count, indices, self._winner, wrong, length)
         launch("set_leaves", count, self._values, leaves, indices, priorities, self._winner, wrong, length)
         launch("release", count, indices, self._winner, wrong, length)

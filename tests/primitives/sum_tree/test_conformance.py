@@ -16,7 +16,7 @@ from placerl.primitives import backend, sum_tree
 from placerl.primitives.sum_tree.reference_backend import ReferenceSumTree
 from tests.limits import LIMIT_S
 from tests.primitives.copies import WAYS, every_way
-from tests.primitives.sum_tree.variants import AVAILABLE, REASONS, CppKernels, Variant, every_variant
+from tests.primitives.sum_tree.variants import AVAILABLE, REASONS, OnDevice, Variant, every_variant
 
 # Probability that a right sampler fails one chi-square test. The seeds are fixed, so a pass stays a pass.
 FALSE_ALARM_RATE = 1e-4
@@ -405,7 +405,7 @@ def test_a_copy_answers_as_its_original_and_shares_nothing_with_it(
     for updates in data.draw(st.lists(st.lists(pair, min_size=1, max_size=20), max_size=4), "updates"):
         tree.update(*map(list, zip(*updates, strict=True)))
     way = WAYS[data.draw(st.sampled_from(sorted(WAYS)), "way")]
-    if isinstance(variant, CppKernels):
+    if isinstance(variant, OnDevice):
         with pytest.raises(TypeError, match="no backend creates"):
             way(tree)
         return

@@ -1,30 +1,25 @@
-"""The CUDA backend: its source and the streams of its work are tested without a GPU, its results on one."""
+"""The CUDA backend: its source and the streams of its work are tested without a GPU, its results on one too."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from placerl.primitives import sum_tree
+from placerl.primitives.device import cuda
 from placerl.primitives.sum_tree import cuda_backend
-from tests.nvrtc import compile_cubin
+from placerl.primitives.sum_tree.gpu.device_tree import kernel_source
+from tests.primitives.device import stand_in_cupy
+from tests.primitives.device.nvrtc import ARCHITECTURES, compile_cubin
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_compiles_without_a_gpu(architecture: str, dtype: str) -> None:
-    cubin = compile_cubin(cuda_backend.source(dtype), architecture)
+    cubin = compile_cubin(kernel_source(dtype), architecture)
     assert cubin.startswith(b"\x7fELF")
     for kernel in (b"find", b"set_leaves", b"sum_nodes", b"scale"):
         assert b".text." + kernel in cubin
-
-
-def test_a_mistake_in_a_kernel_is_seen() -> None:
-    with pytest.raises(RuntimeError, match="undefined_name"):
-        compile_cubin(cuda_backend.source("float32") + "\nKERNEL(bad)() { undefined_name; }", "sm_80")
 
 
 class Resident(np.ndarray):
@@ -33,80 +28,126 @@ class Resident(np.ndarray):
     __cuda_array_interface__ = None
 
 
-class RecordingDevice:
-    """A `CudaDevice` that runs nothing: it keeps what it is asked to do, and the address of the stream."""
+def resident(values: Any, dtype: type) -> np.ndarray:
+    return np.array(values, dtype).view(Resident)
 
-    number = 0
+
+class NotedStream(cuda.CudaStream):
+    """A stream that notes its address with what it is asked for."""
+
+    noted: list[tuple[str, int | None]]
+    address: int | None = None
+
+    def _note(self, name: str) -> None:
+        self.noted.append((name, self.address))
+
+    def zeros(self, size_bytes: int) -> Any:
+        self._note("zeros")
+        return super().zeros(size_bytes)
+
+    def launch(self, kernel: Any, *arguments: Any) -> None:
+        self._note(kernel.name)
+        super().launch(kernel, *arguments)
+
+    def download(self, *arguments: Any) -> Any:
+        self._note("download")
+        return super().download(*arguments)
+
+
+class NotedDevice(cuda.CudaDevice):
+    """The device of the stand-in for CuPy, with such streams."""
 
     def __init__(self) -> None:
-        self.done: list[tuple[str, int | None]] = []
-        self._stream: int | None = None
-        device = SimpleNamespace(synchronize=lambda: self._do("synchronise"))
-        cuda = SimpleNamespace(
-            get_current_stream=lambda: self._on(None), ExternalStream=self._on, Device=lambda number: device
-        )
-        self.cupy = SimpleNamespace(asarray=np.asanyarray, cuda=cuda)
+        super().__init__(stand_in_cupy, 0)
+        self.noted: list[tuple[str, int | None]] = []
 
-    @contextmanager
-    def _on(self, stream: int | None) -> Iterator[None]:
-        before, self._stream = self._stream, stream
-        yield
-        self._stream = before
+    def _stream(self, address: int | None) -> NotedStream:
+        stream = NotedStream(self, stand_in_cupy.Stream())
+        stream.noted, stream.address = self.noted, address
+        return stream
 
-    def _do(self, name: str) -> None:
-        self.done.append((name, self._stream))
+    def usual_stream(self) -> NotedStream:
+        return self._stream(None)
 
-    def zeros(self, shape: int, dtype: Any) -> Any:
-        self._do("zeros")
-        return np.zeros(shape, dtype)
+    def stream_at(self, address: int) -> NotedStream:
+        return self._stream(address)
 
-    def upload(self, values: np.ndarray) -> Any:
-        return values.copy()
-
-    def download(self, array: Any) -> np.ndarray:
-        self._do("download")
-        return np.array(array)
-
-    def launch(self, name: str, size: int, *arguments: Any) -> None:
-        self._do(name)
+    def finish(self) -> None:
+        self.noted.append(("synchronise", None))
+        super().finish()
 
 
 @pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch) -> tuple["cuda_backend.CudaSumTree", RecordingDevice]:
-    """A tree on a `RecordingDevice`, and the device."""
-    device = RecordingDevice()
-    monkeypatch.setattr(cuda_backend, "CudaDevice", lambda number, dtype: device)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> tuple["cuda_backend.CudaSumTree", NotedDevice]:
+    """A tree on a `NotedDevice`, and the device."""
+    device = NotedDevice()
+    monkeypatch.setattr(cuda, "create", lambda number: device)
     tree = cuda_backend.create(50, 16)
     assert isinstance(tree, cuda_backend.CudaSumTree)
-    device.done.clear()
+    tree.update(np.arange(50), np.arange(50.0))
+    device.noted.clear()
     return tree, device
 
 
 def test_scratch_space_is_made_on_the_stream_that_uses_it(
-    recorded: tuple["cuda_backend.CudaSumTree", RecordingDevice],
+    recorded: tuple["cuda_backend.CudaSumTree", NotedDevice],
 ) -> None:
     """Its zeros on another stream might be written after the kernel's numbers."""
     tree, device = recorded
-    uniform, indices = np.zeros(5).view(Resident), np.zeros(5, np.int64).view(Resident)
+    uniform, indices = resident([0, 0.2, 0.4, 0.6, 0.9999], np.float64), resident(np.zeros(5), np.int64)
     tree.sample_on_device(uniform, indices, stream=7)
-    assert device.done == [(name, 7) for name in ("zeros", "zeros", "scale", "find")]
+    assert device.noted == [(name, 7) for name in ("zeros", "zeros", "scale", "find")]
     tree.sample_on_device(uniform, indices)
-    assert device.done[4:] == [("scale", None), ("find", None)]
+    assert device.noted[4:] == [("scale", None), ("find", None)]
+    assert indices.tolist() == tree.find(np.array(uniform) * tree.total).tolist()
 
 
 def test_waiting_is_for_the_whole_device_not_for_one_stream(
-    recorded: tuple["cuda_backend.CudaSumTree", RecordingDevice],
+    recorded: tuple["cuda_backend.CudaSumTree", NotedDevice],
 ) -> None:
     tree, device = recorded
     tree.synchronise()
-    assert device.done == [("synchronise", None)]
+    assert device.noted == [("synchronise", None)]
     tree.raise_if_wrong()
-    assert device.done[1:] == [("synchronise", None), ("download", None)]
-    tree._wrong[1] = 1
+    assert device.noted[1:] == [("synchronise", None), ("download", None)]
+    tree.update_on_device(resident([50], np.int64), resident([1], np.float32), stream=7)
     with pytest.raises(ValueError, match="update_on_device: found a wrong index or priority"):
         tree.raise_if_wrong()
-    assert device.done[-1] == ("synchronise", None)  # later updates on any stream find the mark removed
+    assert device.noted[-1] == ("synchronise", None)  # later updates on any stream find the mark removed
     tree.raise_if_wrong()
+
+
+def test_a_wrong_update_on_the_device_changes_nothing_and_the_next_one_is_done(
+    recorded: tuple["cuda_backend.CudaSumTree", NotedDevice],
+) -> None:
+    tree, _ = recorded
+    before, total = tree.get(np.arange(50)).tolist(), tree.total
+    for index, priority in [(50, 1.0), (-1, 1.0), (1, np.nan), (1, -1.0), (1, np.inf)]:
+        tree.update_on_device(resident([0, index], np.int64), resident([9, priority], np.float32))
+        assert tree.get(np.arange(50)).tolist() == before
+        assert tree.total == total
+    tree.update([0], [3.0])  # of the host, which checked it
+    tree.update_on_device(resident([1, 1], np.int64), resident([7, 5], np.float32))
+    assert tree.get([0, 1]).tolist() == [3, 5]
+    assert tree.total == total + 3 + 4
+    with pytest.raises(ValueError, match="update_on_device"):
+        tree.raise_if_wrong()
+    tree.raise_if_wrong()
+
+
+def test_only_contiguous_arrays_of_the_device_are_taken(
+    recorded: tuple["cuda_backend.CudaSumTree", NotedDevice],
+) -> None:
+    tree, _ = recorded
+    indices = resident([0, 1], np.int64)
+    with pytest.raises(TypeError, match="CUDA memory"):
+        tree.update_on_device(np.array([0]), np.array([1.0]))
+    with pytest.raises(TypeError, match="dtype int32"):
+        tree.update_on_device(resident([0], np.int32), resident([1], np.float32))
+    with pytest.raises(ValueError, match="found shape"):
+        tree.update_on_device(indices, resident(np.ones(3), np.float32))
+    with pytest.raises(ValueError, match="contiguous"):
+        tree.update_on_device(resident(np.zeros(4), np.int64)[::2], resident([1, 1], np.float32))
 
 
 @pytest.fixture

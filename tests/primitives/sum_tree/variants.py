@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from placerl.primitives import sum_tree
 from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
+from tests.primitives.device.kinds import device_of
 from tests.primitives.simd import USABLE
-from tests.primitives.sum_tree.cpp_device import CppDevice
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,11 @@ def _torch_sees_cuda() -> bool:
     return torch.cuda.is_available()
 
 
-class CppKernels(Variant):
-    """The kernels that OpenCL and CUDA share, built as C++."""
+class OnDevice(Variant):
+    """The tree of every device, on one of which no backend is made."""
 
     def create(self, capacity: int, fanout: int = 16) -> sum_tree.SumTree:
-        dtype = self.options["dtype"]
-        return DeviceSumTree(capacity, fanout, dtype, CppDevice(dtype))
+        return DeviceSumTree(capacity, fanout, self.options["dtype"], device_of(self.options["device"]))
 
 
 REASONS = {status.name: status.reason for status in sum_tree.backends()}
@@ -102,8 +101,9 @@ _LISTED = [
     Variant("binary", {"dtype": "float64"}, DOUBLE),
     Variant("flat", epsilon=DOUBLE),
     Variant("flat", {"dtype": "float32"}),
-    CppKernels("device", {"dtype": "float32"}),
-    CppKernels("device", {"dtype": "float64"}, DOUBLE),
+    OnDevice("device", {"device": "host", "dtype": "float32"}),
+    OnDevice("device", {"device": "host", "dtype": "float64"}, DOUBLE),
+    OnDevice("device", {"device": "stand-in", "dtype": "float32"}),
     Variant("opencl"),
     Variant("opencl", {"dtype": "float64"}, DOUBLE),
     pytest.param(FixedPoint("fpga"), marks=pytest.mark.slow),

@@ -6,29 +6,25 @@ import pytest
 from placerl.harness.papers.map import printed_tree
 from placerl.harness.papers.map.printed_tree import Fixes, PrintedSumTree
 from placerl.primitives import sum_tree
-from placerl.primitives.sum_tree import cuda_backend
-from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree, TreeDevice
-from tests.nvrtc import compile_cubin
-from tests.primitives.sum_tree.cpp_device import CppDevice
+from placerl.primitives.device import Device
+from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree, kernel_source
+from tests.primitives.device.kinds import KINDS, device_of
+from tests.primitives.device.nvrtc import ARCHITECTURES, compile_cubin
 
-CPP_ATOMICS = """
-#define ATOMIC_ADD(pointer, value) (*(pointer) += (value))
-template <class T> static T exchange(T *pointer, T value) { return std::exchange(*pointer, value); }
-#define ATOMIC_EXCHANGE(pointer, value) exchange(pointer, value)
-"""
 CAPACITY, FANOUT = 37, 4
 
 
-@pytest.fixture(params=["cpp", "opencl", pytest.param("cuda", marks=pytest.mark.gpu)])
-def device(request: pytest.FixtureRequest) -> TreeDevice:
-    if request.param == "cpp":
-        return CppDevice(np.float32, CPP_ATOMICS + printed_tree.kernel_source())
-    if request.param not in printed_tree.device_names():
-        pytest.skip(f"no {request.param} device")
-    return printed_tree.device(request.param)
+@pytest.fixture(params=KINDS)
+def device(request: pytest.FixtureRequest) -> Device:
+    return device_of(request.param)
 
 
-def filled(device: TreeDevice, fixes: Fixes) -> tuple[PrintedSumTree, np.ndarray]:
+def test_devices_are_those_of_this_machine() -> None:
+    for name in printed_tree.device_names():
+        assert printed_tree.device(name).kind == name
+
+
+def filled(device: Device, fixes: Fixes) -> tuple[PrintedSumTree, np.ndarray]:
     before = np.arange(1.0, CAPACITY + 1)
     tree = PrintedSumTree(CAPACITY, FANOUT, device, fixes)
     tree.fill(before)
@@ -49,7 +45,7 @@ def equal(tree: PrintedSumTree, expected: list[np.ndarray]) -> list[bool]:
     return [np.array_equal(one, other) for one, other in zip(tree.levels(), expected, strict=True)]
 
 
-def test_a_fill_is_what_the_reference_holds(device: TreeDevice) -> None:
+def test_a_fill_is_what_the_reference_holds(device: Device) -> None:
     tree, before = filled(device, Fixes.NONE)
     assert all(equal(tree, reference(before)))
 
@@ -65,7 +61,7 @@ def test_a_fill_is_what_the_reference_holds(device: TreeDevice) -> None:
     ],
     ids=str,
 )
-def test_one_update_of_one_leaf(device: TreeDevice, fixes: Fixes, leaf: float, total_change: float) -> None:
+def test_one_update_of_one_leaf(device: Device, fixes: Fixes, leaf: float, total_change: float) -> None:
     tree, before = filled(device, fixes)
     tree.update([5], [2.0])
     assert tree.get([5]) == leaf
@@ -76,7 +72,7 @@ def test_one_update_of_one_leaf(device: TreeDevice, fixes: Fixes, leaf: float, t
     assert right == [bool(fixes & Fixes.SIGN and fixes & Fixes.ROOT)] + 3 * [bool(fixes & Fixes.SIGN)]
 
 
-def test_as_printed_an_empty_tree_cannot_be_filled(device: TreeDevice) -> None:
+def test_as_printed_an_empty_tree_cannot_be_filled(device: Device) -> None:
     tree = PrintedSumTree(CAPACITY, FANOUT, device)
     tree.update(np.arange(CAPACITY), np.arange(1.0, CAPACITY + 1))
     assert (tree.get(np.arange(CAPACITY)) == -np.arange(1.0, CAPACITY + 1)).all()
@@ -84,7 +80,7 @@ def test_as_printed_an_empty_tree_cannot_be_filled(device: TreeDevice) -> None:
         tree.sample(1, np.random.default_rng(0))
 
 
-def test_corrected_it_answers_as_the_reference(device: TreeDevice) -> None:
+def test_corrected_it_answers_as_the_reference(device: Device) -> None:
     tree, before = filled(device, Fixes.ALL)
     expected = sum_tree.create(CAPACITY, backend="reference", fanout=FANOUT)
     expected.update(np.arange(CAPACITY), before)
@@ -99,7 +95,7 @@ def test_corrected_it_answers_as_the_reference(device: TreeDevice) -> None:
 
 
 def test_repeated_indices_keep_one_of_their_priorities_where_the_leaf_is_exchanged(
-    device: TreeDevice,
+    device: Device,
 ) -> None:
     tree, _ = filled(device, Fixes.ALL)
     tree.update(np.repeat([3, 20], 32), np.tile(np.arange(1.0, 33), 2))
@@ -108,7 +104,7 @@ def test_repeated_indices_keep_one_of_their_priorities_where_the_leaf_is_exchang
     assert all(equal(tree, reference(kept.astype(np.float64))))
 
 
-def test_a_rounded_total_leads_algorithm_1_to_a_leaf_of_priority_0(device: TreeDevice) -> None:
+def test_a_rounded_total_leads_algorithm_1_to_a_leaf_of_priority_0(device: Device) -> None:
     """The float32 total exceeds the sum: four children of 0.75 units in the last place are each rounded up to one."""
     unit = float(np.finfo(np.float32).eps)
     priorities = np.array([1, *(4 * [0.75 * unit]), 0])
@@ -123,8 +119,8 @@ def test_a_rounded_total_leads_algorithm_1_to_a_leaf_of_priority_0(device: TreeD
     assert right.find(prefix).tolist() == [4]
 
 
-@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_compiles_for_cuda_without_a_gpu(architecture: str) -> None:
-    cubin = compile_cubin(cuda_backend.source("float32", printed_tree.cuda_source()), architecture)
+    cubin = compile_cubin(kernel_source("float32") + printed_tree.kernel_source(), architecture)
     assert b".text.printed_find" in cubin
     assert b".text.printed_update" in cubin
