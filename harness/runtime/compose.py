@@ -28,6 +28,7 @@ from placerl.harness.workloads import custom_task
 from placerl.harness.workloads.custom_task import CustomTask
 from placerl.harness.workloads.task import Task, algorithm_of, columns_of
 from placerl.primitives import learner, sum_tree
+from placerl.primitives.device import Device
 from placerl.primitives.learner import Learner
 from placerl.primitives.learner.fused import FusedSteps
 from placerl.primitives.learner.relaxed import RelaxedSteps
@@ -42,7 +43,6 @@ from placerl.primitives.replay import (
     device,
 )
 from placerl.primitives.replay.base import Replay
-from placerl.primitives.replay.device import RowMemory
 
 
 @dataclass(frozen=True)
@@ -363,8 +363,8 @@ def _check_storage(mapping: Mapping) -> None:
     raise UserError(mapping, "storage", mapping.storage, " or ".join([*allowed, *usable]))
 
 
-def _memory(mapping: Mapping) -> RowMemory:
-    memory: RowMemory = created(mapping, "storage", mapping.storage, device.memory)
+def _memory(mapping: Mapping) -> Device:
+    memory: Device = created(mapping, "storage", mapping.storage, device.memory)
     return memory
 
 

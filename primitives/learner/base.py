@@ -257,7 +257,7 @@ class Learner(OwnProcess, ABC):
 
     @property
     def place(self) -> Hashable:
-        """An identifier of the device memory in which this learner reads batches directly (`RowMemory.place`).
+        """An identifier of the device memory in which this learner reads batches directly (`Device.place`).
 
         It is None if the learner reads batches only from the host's memory.
         """

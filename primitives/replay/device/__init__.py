@@ -1,7 +1,6 @@
 """Data storage in a device's memory, so that a learner on the device reads samples without the host (MAP Table V).
 
-    memory = device.memory("opencl")
-    storage = DeviceStorage(100_000, fields, memory)
+    storage = DeviceStorage(100_000, fields, device.memory("opencl"))
     replay = PrioritizedReplay(storage, sum_tree.create(100_000))
 
 `primitives.replay.Storage` is the reference: a `DeviceStorage` returns the same items.
@@ -9,9 +8,10 @@
 
 from placerl.primitives import backend as _backend
 from placerl.primitives.backend import BackendStatus
-from placerl.primitives.replay.device.device_storage import DeviceBatch, DeviceStorage, RowMemory
+from placerl.primitives.device import Device
+from placerl.primitives.replay.device.device_storage import DeviceBatch, DeviceStorage
 
-__all__ = ["BackendStatus", "DeviceBatch", "DeviceStorage", "RowMemory", "backends", "memory"]
+__all__ = ["BackendStatus", "DeviceBatch", "DeviceStorage", "backends", "memory"]
 
 
 def backends() -> list[BackendStatus]:
@@ -19,8 +19,8 @@ def backends() -> list[BackendStatus]:
     return _backend.statuses(__name__)
 
 
-def memory(backend: str, *, device: str | int | None = None) -> RowMemory:
-    """Return an object that keeps a replay's rows in a device's memory, for `DeviceStorage`.
+def memory(backend: str, *, device: str | int | None = None) -> Device:
+    """Return a device that keeps a replay's rows in its memory, for `DeviceStorage`.
 
     Args:
         backend: name of one of `backends()`.
@@ -32,5 +32,5 @@ def memory(backend: str, *, device: str | int | None = None) -> RowMemory:
         BackendUnavailableError: the backend cannot be used on this machine.
     """
     module = _backend.load(__name__, backend)
-    made: RowMemory = module.create() if device is None else module.create(device)
-    return made
+    opened: Device = module.create() if device is None else module.create(device)
+    return opened

@@ -1,15 +1,15 @@
 """Storage in a device's memory: one transfer per insertion, and batches that stay on the device."""
 
-from collections.abc import Hashable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping
+from typing import Any
 from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
 
-from placerl.primitives import backend as _backend
+from placerl.primitives.device import Buffer, Device, Event, Stream
 from placerl.primitives.one_caller import OwnProcessLock
-from placerl.primitives.replay.device.packed_rows import PackedRows, Place
+from placerl.primitives.replay.device.packed_rows import PackedRows, Place, kernel_source
 from placerl.primitives.replay.storage import FieldSpec, Storage, as_indices
 
 _OF_THE_PROCESS = frozenset(
@@ -24,91 +24,12 @@ _OF_THE_PROCESS = frozenset(
         "_rows",
         "_whole",
         "_whole_table",
+        "_stream",
+        "_streams",
+        "_gather",
     ]
 )
 """Attributes of a `DeviceStorage` that a pickle leaves out: `_allocate_columns` creates them."""
-
-
-class Gather(NamedTuple):
-    """The arguments of one gather, which copies columns of the sampled rows to where a learner reads them.
-
-    Attributes:
-        rows: buffer of the rows to read.
-        row_bytes: bytes of a row.
-        indices: buffer of (B,) int64, the sampled rows.
-        table: buffer of `GatherTable.values`, which says where each column is read and written.
-        columns: number of columns in that table.
-        units: work items (device threads) per sampled row.
-        target: where the columns are written: a buffer, or a learner's memory.
-        batch_size: B.
-    """
-
-    rows: Any
-    row_bytes: int
-    indices: Any
-    table: Any
-    columns: int
-    units: int
-    target: Any
-    batch_size: int
-
-
-class RowMemory(Protocol):
-    """The memory of one device, with the operations that a `DeviceStorage` needs.
-
-    Attributes:
-        place: identifies the memory. `gather` can write into a learner's buffers if the learner has an equal `place`.
-    """
-
-    place: Hashable
-
-    def allocate(self, size_bytes: int) -> Any:
-        """Return a new buffer, not initialised.
-
-        Raises:
-            MemoryError: the device has no buffer of this size.
-        """
-
-    def upload(self, buffer: Any, offset_bytes: int, values: npt.NDArray) -> None:
-        """Copy an array from the host into a buffer.
-
-        Args:
-            buffer: the buffer.
-            offset_bytes: first byte of the buffer that is written.
-            values: the array; it may be changed when the call returns.
-        """
-
-    def download(self, buffer: Any, size_bytes: int) -> npt.NDArray[np.uint8]:
-        """Return a copy of the first `size_bytes` of a buffer, as an array on the host.
-
-        The copy holds the results of all gathers that were started before.
-        """
-
-    def gather(self, gather: Gather, stream: Any) -> Any:
-        """Start to copy columns of sampled rows to a learner's memory (a gather), and return an object for `wait`.
-
-        Args:
-            gather: the rows and columns to copy, and where to.
-            stream: the learner's stream or queue, in whose order the gather runs; None for this memory's own.
-        """
-
-    def wait(self, started: Any) -> None:
-        """Wait until a gather is done.
-
-        Args:
-            started: the object that `gather` returned.
-        """
-
-
-def memory_of(backend: str, device: int) -> RowMemory:
-    """Return the memory of a device, for a pickle (`primitives.replay.device.memory`).
-
-    Raises:
-        ValueError: there is no such device.
-        BackendUnavailableError: the backend cannot be used on this machine.
-    """
-    memory: RowMemory = _backend.load(__package__, backend).create(device)
-    return memory
 
 
 class DeviceBatch(Mapping[str, npt.NDArray]):
@@ -120,7 +41,7 @@ class DeviceBatch(Mapping[str, npt.NDArray]):
     copies the items into a buffer of the batch. A pickle or a copy is a dict of the arrays on the host.
 
     Attributes:
-        place: the memory's place (`RowMemory.place`).
+        place: identifies the memory (`Device.place`).
         fields: the columns' specifications.
         batch_size: B.
     """
@@ -131,11 +52,11 @@ class DeviceBatch(Mapping[str, npt.NDArray]):
     def __init__(self, storage: "DeviceStorage", batch_size: int) -> None:
         """Allocate the batch's indices; `DeviceStorage.gather` fills it."""
         self._storage, self.batch_size = storage, batch_size
-        self.place, self.fields = storage.memory.place, storage.fields
-        self._indices = storage.memory.allocate(max(1, batch_size) * np.dtype(np.int64).itemsize)
+        self.place, self.fields = storage.device.place, storage.fields
+        self._indices = storage.device.allocate(max(1, batch_size) * np.dtype(np.int64).itemsize)
         self._kept: Any = None
         self._is_kept = self._is_filled = False
-        self._started: dict[Any, Any] = {}  # the last gather of each stream
+        self._started: dict[Any, Event] = {}  # after the last gather of each stream
         self._host: dict[str, npt.NDArray] | None = None
 
     def __reduce__(self) -> tuple[type, tuple]:
@@ -168,13 +89,16 @@ class DeviceBatch(Mapping[str, npt.NDArray]):
         """
         self._storage.copy(self)
 
-    def read_into(self, target: Any, places: Mapping[str, Place], stream: Any = None) -> None:
+    def read_into(
+        self, target: Buffer, places: Mapping[str, Place], stream: Stream | int | None = None
+    ) -> None:
         """Start to copy some columns into a learner's memory on the same device.
 
         Args:
             target: a buffer, or a learner's memory.
             places: by column name, where in the target the column is written, as contiguous (B, *shape).
-            stream: the learner's stream or queue, in whose order the copy runs; None for the storage's own.
+            stream: the learner's stream, in whose order the copy runs, or its address if it is of another library;
+                None for the storage's own.
 
         Raises:
             TypeError: a place's dtype is neither the column's own nor float32 for a column of bool.
@@ -187,29 +111,29 @@ class DeviceStorage(Storage):
     """A `Storage` whose items are in a device's memory: a ring of rows, first in, first out.
 
     `gather` returns a `DeviceBatch`, or fills arrays on the host. One thread may insert while another reads batches.
-    A pickle holds the items, and is restored to the memory of the device of the same number and backend; a deep copy
-    shares `memory`, the device, but no row.
+    A pickle holds the items, and is restored to the device of the same kind and number; a deep copy shares the device,
+    but no row.
 
     Attributes:
-        memory: the device's memory.
+        device: the device.
         bounds: by column, the smallest and the largest value that was ever inserted; NaN or infinite if an inserted
             value was.
     """
 
     on_host = False
 
-    def __init__(self, capacity: int, fields: Mapping[str, FieldSpec], memory: RowMemory) -> None:
+    def __init__(self, capacity: int, fields: Mapping[str, FieldSpec], device: Device) -> None:
         """Allocate the rows.
 
         Args:
             capacity, fields: as `Storage`.
-            memory: where the rows are stored.
+            device: where the rows are stored.
 
         Raises:
             TypeError, ValueError: as `Storage`.
             MemoryError: the device has no room for them.
         """
-        self.memory = memory
+        self.device = device
         super().__init__(capacity, fields)
         self.bounds: dict[str, tuple[float, float]] = {
             name: (np.inf, -np.inf) if np.dtype(field.dtype).kind in "biuf" else (np.nan, np.nan)
@@ -225,18 +149,21 @@ class DeviceStorage(Storage):
         self._lock = OwnProcessLock("DeviceStorage")
         self._tables: dict[tuple[tuple[str, Place], ...], tuple[Any, int, int]] = {}
         self._pending: WeakSet[DeviceBatch] = WeakSet()
-        self._reads: dict[Any, Any] = {}  # the last one of each stream
+        self._reads: dict[Any, Event] = {}  # after the last one of each stream
+        self._stream = self.device.stream()
+        self._streams: dict[int, Stream] = {}  # those of other libraries, by address
+        self._gather = self.device.kernels(kernel_source())["gather_rows"]
         self._identity: Any = None
         self._identity_size = 0
         self._packed = PackedRows(self.fields)
-        self._rows = self.memory.allocate(self.capacity * self._packed.row_bytes)
+        self._rows = self.device.allocate(self.capacity * self._packed.row_bytes)
         self._whole = self._packed.whole()
         self._whole_table = self._uploaded(self._whole.values)
 
-    def _uploaded(self, values: npt.NDArray) -> Any:
-        buffer = self.memory.allocate(max(1, values.nbytes))
-        if values.size:
-            self.memory.upload(buffer, 0, values)
+    def _uploaded(self, values: npt.NDArray) -> Buffer:
+        """Return a buffer that kernels on any stream may read."""
+        buffer = self._stream.uploaded(values)
+        self._stream.finish()
         return buffer
 
     @property
@@ -252,7 +179,7 @@ class DeviceStorage(Storage):
     def held_columns(self, size: int) -> dict[str, npt.NDArray]:
         with self._lock:
             held_bytes = size * self._packed.row_bytes
-            rows = self.memory.download(self._rows, held_bytes) if size else np.zeros(0, np.uint8)
+            rows = self._stream.download(self._rows, held_bytes, np.uint8)
         return self._packed.unpack(rows)
 
     def restore_columns(self, columns: Mapping[str, npt.NDArray]) -> None:
@@ -277,11 +204,11 @@ class DeviceStorage(Storage):
                 for batch in list(self._pending):
                     self._keep(batch)
                 for started in self._reads.values():
-                    self.memory.wait(started)
+                    started.wait()
                 self._reads.clear()
-            self.memory.upload(self._rows, cursor * self._packed.row_bytes, rows[:until_end])
+            self._stream.upload(self._rows, rows[:until_end], cursor * self._packed.row_bytes)
             if until_end < len(rows):
-                self.memory.upload(self._rows, 0, rows[until_end:])
+                self._stream.upload(self._rows, rows[until_end:])
 
     def write(self, arrays: Mapping[str, npt.NDArray], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         self._write_rows(arrays, self.cursor)
@@ -310,10 +237,9 @@ class DeviceStorage(Storage):
         batch = out if isinstance(out, DeviceBatch) else DeviceBatch(self, len(rows))
         with self._lock:
             for started in batch._started.values():  # which may still read the indices
-                self.memory.wait(started)
+                started.wait()
             batch._started.clear()
-            if len(rows):
-                self.memory.upload(batch._indices, 0, rows)
+            self._stream.upload(batch._indices, rows)
             batch._is_kept, batch._host, batch._is_filled = False, None, True
             self._pending.add(batch)
         if out is None or batch is out:
@@ -358,14 +284,18 @@ class DeviceStorage(Storage):
         """Return an empty `DeviceBatch` of this size, which `gather` can fill."""
         return DeviceBatch(self, batch_size)
 
-    def read(self, batch: DeviceBatch, target: Any, places: Mapping[str, Place], stream: Any) -> None:
+    def read(
+        self,
+        batch: DeviceBatch,
+        target: Buffer,
+        places: Mapping[str, Place],
+        stream: Stream | int | None,
+    ) -> None:
         """Start to copy columns of a batch into a learner's memory on the same device.
 
         Args:
             batch: the batch, which `gather` has filled.
-            target: a buffer, or a learner's memory.
-            places: by column name, where in the target the column is written, as contiguous (B, *shape).
-            stream: the learner's stream or queue, in whose order the copy runs; None for the storage's own.
+            target, places, stream: as `DeviceBatch.read_into`.
         """
         self._require_filled(batch)
         with self._lock:
@@ -373,20 +303,27 @@ class DeviceStorage(Storage):
             if key not in self._tables:
                 table = self._packed.table(places)
                 self._tables[key] = self._uploaded(table.values), len(table.values), table.units
-            self._start(batch, target, *self._tables[key], stream)
+            if isinstance(stream, int):
+                if stream not in self._streams:
+                    self._streams[stream] = self.device.stream_at(stream)
+                stream = self._streams[stream]
+            self._start(batch, self.device.adopted(target), *self._tables[key], stream)
 
     def _start(
-        self, batch: DeviceBatch, target: Any, table: Any, columns: int, units: int, stream: Any
+        self, batch: DeviceBatch, target: Buffer, table: Buffer, columns: int, units: int, stream: Any
     ) -> None:
-        if not units or not batch.batch_size:
+        """Start to copy columns of a batch's rows, with `units` work items for each row."""
+        count = units * batch.batch_size
+        if not count:
             return
         rows, indices = self._rows, batch._indices
         if batch._is_kept:
             rows, indices = batch._kept, self._first(batch.batch_size)
-        gather = Gather(
-            rows, self._packed.row_bytes, indices, table, columns, units, target, batch.batch_size
-        )
-        batch._started[stream] = self._reads[stream] = self.memory.gather(gather, stream)
+        row_bytes = np.int64(self._packed.row_bytes)
+        written = table, np.int32(columns), np.int64(units), target, np.int64(count)
+        used = stream or self._stream
+        used.launch(self._gather, count, rows, row_bytes, indices, *written)
+        batch._started[stream] = self._reads[stream] = used.event()
 
     def _first(self, count: int) -> Any:
         """Return the indices 0 to `count` - 1, of a batch's own rows."""
@@ -398,10 +335,10 @@ class DeviceStorage(Storage):
         """Copy a batch's rows into its own buffer, before they are overwritten."""
         self._pending.discard(batch)
         if batch._kept is None:
-            batch._kept = self.memory.allocate(max(1, batch.batch_size) * self._packed.row_bytes)
+            batch._kept = self.device.allocate(max(1, batch.batch_size) * self._packed.row_bytes)
         self._start(batch, batch._kept, self._whole_table, 1, self._whole.units, None)
-        if None in batch._started:  # a learner's stream does not wait for the memory's own
-            self.memory.wait(batch._started[None])
+        if None in batch._started:  # a learner's stream does not wait for the storage's own
+            batch._started[None].wait()
         batch._is_kept = True
 
     def copy(self, batch: DeviceBatch) -> None:
@@ -428,5 +365,5 @@ class DeviceStorage(Storage):
         self.copy(batch)
         with self._lock:
             size_bytes = batch.batch_size * self._packed.row_bytes
-            rows = self.memory.download(batch._kept, size_bytes) if size_bytes else np.zeros(0, np.uint8)
+            rows = self._stream.download(batch._kept, size_bytes, np.uint8)
         return self._packed.unpack(rows)

@@ -1,6 +1,4 @@
-// The gather for OpenCL, CUDA and, in the tests, C++: one source in what the three have in common. A prelude
-// put before it defines BYTE (8 bits, unsigned), LONG (64 bits, signed), GLOBAL (pointer to device memory),
-// KERNEL(name) and WORK_ITEM (this item's index, LONG).
+// The gather of sampled rows, in the language of `primitives/device/prelude.h`.
 //
 // A row holds every column of an item, each at a multiple of 4 bytes. table: for each column, in ascending
 // order of its first unit: first unit, byte in the row, byte in the target, bytes of an item in the target,

@@ -16,7 +16,7 @@ WORDS, BYTES, FLAGS = range(3)
 
 
 def kernel_source() -> str:
-    """Return the source of the kernel that gathers sampled rows, in the subset shared by OpenCL, CUDA and C++."""
+    """Return the source of the kernel that gathers sampled rows, in the language that all devices share."""
     return files(__package__).joinpath("gather_rows.h").read_text()
 
 

@@ -13,8 +13,7 @@ from placerl.harness.loop.nothing import Nothing
 from placerl.harness.loop.training_loop import Shape, Traffic, TrainingLoop, not_overwritten
 from placerl.primitives.replay import FieldSpec, Storage
 from placerl.primitives.replay.device import DeviceStorage
-from placerl.primitives.replay.device.cuda_backend import CudaRows
-from tests.primitives.replay.device import stand_in_cupy
+from tests.primitives.device.kinds import device_of
 
 
 class Notes:
@@ -210,7 +209,7 @@ def test_an_insertion_of_the_loop_copies_what_was_sampled_since_and_still_waits(
     monkeypatch, ahead, gradient_steps, deferred
 ):
     """With the insertion after the first sampling of a round, D + 1 batches wait; before it, D."""
-    storage = DeviceStorage(8, {"whole": FieldSpec((), np.int64)}, CudaRows(stand_in_cupy, 0))
+    storage = DeviceStorage(8, {"whole": FieldSpec((), np.int64)}, device_of("host"))
     storage.gather_s = storage.write_s = 0.0
     storage.insert({"whole": np.arange(8)})
     kept, copies = storage._keep, []

@@ -27,8 +27,8 @@ from placerl.primitives.replay import (
 from placerl.primitives.replay.device import DeviceStorage
 from tests.limits import LIMIT_S
 from tests.primitives.copies import WAYS, every_way
+from tests.primitives.device import stand_in_cupy
 from tests.primitives.replay.batches import numbered_batch
-from tests.primitives.replay.device import stand_in_cupy
 from tests.primitives.replay.device.memories import memory
 
 FIELDS = {
@@ -72,7 +72,7 @@ def _stand_in(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -
     """The library that the memory "stand-in" is unpickled with."""
     if "stand-in" in request.node.name:
         monkeypatch.setitem(sys.modules, "cupy", stand_in_cupy)
-        monkeypatch.setattr("placerl.primitives.sum_tree.cuda_backend.unavailable_reason", lambda: "")
+        monkeypatch.setattr("placerl.primitives.device.cuda.unavailable_reason", lambda: "")
 
 
 Operation = tuple[str, int]
@@ -268,10 +268,6 @@ def test_a_batch_in_a_devices_memory_is_copied_to_the_host(kind: str, way: str) 
 
 def test_unpickling_says_that_the_device_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     pickled = pickle.dumps(on("opencl"))
-    monkeypatch.setattr(
-        "placerl.primitives.replay.device.opencl_backend.unavailable_reason", lambda: "no driver"
-    )
-    with pytest.raises(
-        RuntimeError, match=r"'opencl' of placerl\.primitives\.replay\.device is not available: no driver"
-    ):
+    monkeypatch.setattr("placerl.primitives.device.opencl.unavailable_reason", lambda: "no driver")
+    with pytest.raises(RuntimeError, match="device 'opencl' is not available: no driver"):
         pickle.loads(pickled)

@@ -3,13 +3,13 @@
 import pytest
 
 from placerl.primitives.replay import device
-from placerl.primitives.replay.device import cuda_backend
-from tests.nvrtc import compile_cubin
+from placerl.primitives.replay.device.packed_rows import kernel_source
+from tests.primitives.device.nvrtc import ARCHITECTURES, compile_cubin
 
 
-@pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_compiles_without_a_gpu(architecture: str) -> None:
-    assert b".text.gather_rows" in compile_cubin(cuda_backend.source(), architecture)
+    assert b".text.gather_rows" in compile_cubin(kernel_source(), architecture)
 
 
 def test_says_why_it_cannot_be_used() -> None:

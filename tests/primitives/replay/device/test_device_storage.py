@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from placerl.primitives.device import Buffer, Event
+from placerl.primitives.device.recording import Counts, RecordingDevice, RecordingEvent, RecordingStream
 from placerl.primitives.replay import FieldSpec, PrioritizedReplay, Storage, UniformReplay, transition_fields
 from placerl.primitives.replay.device import DeviceBatch, DeviceStorage
-from placerl.primitives.replay.device.cuda_backend import CudaRows
-from placerl.primitives.replay.device.device_storage import Gather
 from placerl.primitives.replay.device.packed_rows import Place
+from tests.primitives.device.kinds import device_of
 from tests.primitives.replay.batches import numbered_batch
-from tests.primitives.replay.device import stand_in_cupy
 from tests.primitives.replay.device.memories import every_memory, memory
 from tests.primitives.replay.fake_tree import FakeTree
 
@@ -255,24 +255,44 @@ def test_a_copy_on_the_device_keeps_the_items(kind: str) -> None:
         storage.allocate(1).copy()
 
 
-class Noted(CudaRows):
-    """Notes, in order, the streams of gathers, those that are waited for, and uploads."""
+class NotedEvent(RecordingEvent):
+    """An event whose waits are noted with the stream's name."""
+
+    def __init__(self, event: Event, name: object, noted: list[tuple[str, object]]) -> None:
+        super().__init__(event, Counts())
+        self._name, self._noted = name, noted
+
+    def wait(self) -> None:
+        self._noted.append(("wait", self._name))
+
+
+class NotedStream(RecordingStream):
+    """A stream whose uploads and waits are noted."""
+
+    def __init__(self, device: "Noted", name: object) -> None:
+        super().__init__(device, device_of("stand-in").stream())
+        self._name, self._noted = name, device.noted
+
+    def event(self) -> Event:
+        return NotedEvent(super().event(), self._name, self._noted)
+
+    def upload(self, buffer: Buffer, values: np.ndarray, offset_bytes: int = 0) -> None:
+        super().upload(buffer, values, offset_bytes)
+        self._noted.append(("upload", self._name))
+
+
+class Noted(RecordingDevice):
+    """Notes, in order, the streams whose gathers are waited for, and uploads."""
 
     def __init__(self) -> None:
-        super().__init__(stand_in_cupy, 0)
-        self.events: list[tuple[str, object]] = []
+        super().__init__(device_of("stand-in"))
+        self.noted: list[tuple[str, object]] = []
 
-    def gather(self, gather: Gather, stream: object) -> object:
-        super().gather(gather, None)
-        self.events.append(("gather", stream))
-        return stream
+    def stream(self) -> NotedStream:
+        return NotedStream(self, None)
 
-    def wait(self, started: object) -> None:
-        self.events.append(("wait", started))
-
-    def upload(self, buffer: object, offset_bytes: int, values: np.ndarray) -> None:
-        super().upload(buffer, offset_bytes, values)
-        self.events.append(("upload", None))
+    def stream_at(self, address: int) -> NotedStream:
+        return NotedStream(self, address)
 
 
 def test_a_batch_is_filled_again_when_every_stream_has_read_it() -> None:
@@ -283,12 +303,31 @@ def test_a_batch_is_filled_again_when_every_stream_has_read_it() -> None:
     batch, target = storage.gather([1, 2]), rows.allocate(64)
     places = {"whole": Place(0, np.dtype(np.int64))}
     batch.read_into(target, places, stream=7)
-    batch.read_into(target, places, stream=9)
+    batch.read_into(target, places, stream=rows.stream_at(9))
     batch.copy()
-    rows.events.clear()
+    rows.noted.clear()
     storage.gather([3, 4], batch)
-    assert set(rows.events[:-1]) >= {("wait", 7), ("wait", 9)}
-    assert rows.events[-1] == ("upload", None)
-    rows.events.clear()
+    assert set(rows.noted[:-1]) >= {("wait", 7), ("wait", 9)}
+    assert rows.noted[-1] == ("upload", None)
+    rows.noted.clear()
     storage.gather([5, 6], batch)
-    assert rows.events == [("upload", None)]
+    assert rows.noted == [("upload", None)]
+
+
+def test_a_stream_of_another_library_is_opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = DeviceStorage(8, FIELDS, rows := Noted())
+    storage.insert(numbered_batch(storage, np.arange(8)))
+    opened: list[int] = []
+    open_stream = rows.stream_at
+    monkeypatch.setattr(rows, "stream_at", lambda address: (opened.append(address), open_stream(address))[1])
+    for address in (7, 7, 9, 7):
+        storage.gather([1]).read_into(rows.allocate(8), {"whole": Place(0, np.dtype(np.int64))}, address)
+    assert opened == [7, 9]
+
+
+@pytest.mark.parametrize("kind", ["host", "opencl"])
+def test_an_address_names_no_stream_of_this_device(kind: str) -> None:
+    _, storage = pair(kind)
+    storage.insert(numbered_batch(storage, np.arange(8)))
+    with pytest.raises(TypeError, match="stream: found 7; allowed on"):
+        storage.gather([1]).read_into(None, {"whole": Place(0, np.dtype(np.int64))}, 7)
