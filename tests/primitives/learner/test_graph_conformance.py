@@ -17,8 +17,10 @@ from placerl.primitives.graph.executable import Executable
 from placerl.primitives.graph.graph import Graph
 from placerl.primitives.graph.interpreter import ReferenceExecutable
 from placerl.primitives.learner import trace
+from placerl.primitives.learner.device.executable import DeviceExecutable
 from placerl.primitives.learner.graph_learner import step_graph
 from placerl.primitives.learner.native.executable import NativeExecutable
+from tests.primitives.device.kinds import device_of
 from tests.primitives.learner.graph_cases import (
     CASES,
     make,
@@ -35,7 +37,8 @@ STEPS = 5
 # batch and layers; their rounding errors stay below some tens of units in the last place.
 TOLERANCE = {"float64": 1e-10, "float32": 3e-5}
 REASONS = {status.name: status.reason for status in learner.backends() if status.name != "torch"}
-VARIANTS = [*REASONS, "native avx2", "native portable", "native 2 threads", "native 3 threads"]
+VARIANTS = [*REASONS, "host", "native avx2", "native portable", "native 2 threads", "native 3 threads"]
+"""`host`: the kernels of every device, in host C++."""
 
 
 Example = Callable[[int], tuple[Any, Any, Any]]
@@ -45,6 +48,8 @@ Expected = list[tuple[tuple[Any, Any, Any], Any]]
 @pytest.fixture(params=VARIANTS)
 def compile_graphs(request: pytest.FixtureRequest) -> Callable[..., Executable]:
     name, _, simd = request.param.partition(" ")
+    if name == "host":
+        return partial(DeviceExecutable, device=device_of(name))
     if REASONS[name]:
         pytest.skip(REASONS[name])
     if simd.endswith("threads"):

@@ -1,28 +1,31 @@
-"""Generate OpenCL C for the nodes of a step graph, with shapes and strides as literals.
+"""Generate kernels for the nodes of a step graph, with shapes and strides as literals.
+
+Their language is what all devices share (`primitives/device/prelude.h`).
 
 A kernel's arguments are the arena (the buffer that holds everything) and the byte offset of each view in it, so that
 nodes that differ only in the positions of their views share one kernel. The arena begins with a number, which is set to
 1 if one of Adam's second moments becomes NaN or infinite (`OVERFLOWED`).
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
 from placerl.primitives.algorithms.updates import is_second_moment
+from placerl.primitives.device import Groups
 from placerl.primitives.graph.graph import COMPARISONS, ITEM_BYTES, Buffer, Instruction, Node, View
 
 TYPES = {
     "float32": "float",
     "float64": "double",
     "int32": "int",
-    "int64": "long",
-    "bool": "uchar",
-    "uint8": "uchar",
+    "int64": "LONG",
+    "bool": "BYTE",
+    "uint8": "BYTE",
 }
-PRELUDE = """
+MACROS = """
 #define LARGER(a, b) ((a) != (a) ? (a) : (b) != (b) ? (b) : (a) < (b) ? (b) : (a))
 #define SMALLER(a, b) ((a) != (a) ? (a) : (b) != (b) ? (b) : (a) > (b) ? (b) : (a))
 """
@@ -64,37 +67,39 @@ _FLOAT_ONLY = frozenset(_FORMULAS) - COMPARISONS - {
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """One launch of an OpenCL kernel.
+class Launch:
+    """One launch of a kernel.
 
     Attributes:
-        body: body of the function; its arguments are `arena`, the buffer that holds everything, and `o0`, `o1`, ...
+        body: body of the kernel; its arguments are `arena`, the buffer that holds everything, and `o0`, `o1`, ...
         views: the views whose byte offsets are `o0`, `o1`, ...
-        work_items, work_group: numbers of work items of the launch and of a work group, along each dimension.
+        size: number of work items, or their groups.
+        kind: kind of the node, by which the kernel is named.
     """
 
     body: str
     views: tuple[View, ...]
-    work_items: tuple[int, ...]
-    work_group: tuple[int, ...]
+    size: int | Groups
+    kind: str = "kernel"
 
     def source(self, name: str) -> str:
-        """Return the source of the kernel in OpenCL C, with `name` as the function's name."""
-        offsets = "".join(f", const long o{i}" for i in range(len(self.views)))
-        group = ", ".join(map(str, (*self.work_group, *[1] * (3 - len(self.work_group)))))
-        attribute = f"__attribute__((reqd_work_group_size({group})))"
-        return f"__kernel {attribute} void {name}(__global char *arena{offsets}) {{\n{self.body}\n}}\n"
+        """Return the source of the kernel, with `name` as its name."""
+        offsets = "".join(f", const LONG o{i}" for i in range(len(self.views)))
+        head = f"KERNEL({name})"
+        if isinstance(self.size, Groups):
+            head = f"GROUP_KERNEL({name}, {', '.join(map(str, self.size.items))})"
+        return f"{head}(GLOBAL BYTE *arena{offsets}) {{\n{self.body}\n}}\n"
 
 
-def _launch(body: str, views: Sequence[View], items: int) -> Kernel:
-    """Return a kernel with one work-item for each of `items`, numbered `item`."""
-    guard = f"const long item = get_global_id(0);\nif (item >= {items}) return;\n"
-    return Kernel(guard + body, tuple(views), (-(-items // WORK_GROUP) * WORK_GROUP,), (WORK_GROUP,))
+def _launch(body: str, views: Sequence[View], items: int) -> Launch:
+    """Return a launch with one work item for each of `items`, numbered `item`."""
+    guard = f"const LONG item = WORK_ITEM;\nif (item >= {items}) return;\n"
+    return Launch(guard + body, tuple(views), items)
 
 
 def _pointer(position: int, buffer: Buffer, name: str) -> str:
     kind = TYPES[buffer.dtype]
-    return f"__global {kind} *{name} = (__global {kind} *)(arena + o{position});\n"
+    return f"GLOBAL {kind} *{name} = (GLOBAL {kind} *)(arena + o{position});\n"
 
 
 def _coordinates(shape: Sequence[int], item: str, prefix: str = "c") -> str:
@@ -103,7 +108,7 @@ def _coordinates(shape: Sequence[int], item: str, prefix: str = "c") -> str:
     inner = 1
     for axis in reversed(range(len(shape))):
         quotient = f"{item} / {inner}" if inner > 1 else item
-        lines.append(f"const long {prefix}{axis} = ({quotient}) % {shape[axis]};\n")
+        lines.append(f"const LONG {prefix}{axis} = ({quotient}) % {shape[axis]};\n")
         inner *= shape[axis]
     return "".join(lines)
 
@@ -113,14 +118,15 @@ def _offset(strides: Sequence[int], prefix: str = "c") -> str:
     return " + ".join(terms) or "0"
 
 
-def kernels(node: Node, buffers: Sequence[Buffer]) -> list[Kernel]:
-    """Return the kernel launches that execute a node of the step graph, in order.
+def launches(node: Node, buffers: Sequence[Buffer]) -> list[Launch]:
+    """Return the launches that execute a node of the step graph, in order.
 
     Args:
         node: the node.
         buffers: the buffers of the graph.
     """
-    return _MAKERS[node.kind](node, [buffers[v.buffer] for v in (*node.inputs, *node.outputs)])
+    used = [buffers[view.buffer] for view in (*node.inputs, *node.outputs)]
+    return [replace(launch, kind=node.kind) for launch in _MAKERS[node.kind](node, used)]
 
 
 def _literal(instruction: Instruction) -> str:
@@ -135,7 +141,7 @@ def _literal(instruction: Instruction) -> str:
     return str(int(value or 0))
 
 
-def _elementwise(node: Node, buffers: list[Buffer]) -> list[Kernel]:
+def _elementwise(node: Node, buffers: list[Buffer]) -> list[Launch]:
     views = (*node.inputs, *node.outputs)
     shape = node.outputs[0].shape
     body = "".join(_pointer(i, b, f"p{i}") for i, b in enumerate(buffers)) + _coordinates(shape, "item")
@@ -158,11 +164,11 @@ def _elementwise(node: Node, buffers: list[Buffer]) -> list[Kernel]:
         body += f"p{i}[{_offset(view.strides)}] = r{register};\n"
         if buffers[i].kind == "state" and is_second_moment(buffers[i].name):
             kind = TYPES[buffers[i].dtype]
-            body += f"if (!isfinite(({kind})r{register})) *(__global int *)arena = 1;\n"
+            body += f"if (!isfinite(({kind})r{register})) *(GLOBAL int *)arena = 1;\n"
     return [_launch(body, views, prod(shape))]
 
 
-def _matmul(node: Node, buffers: list[Buffer]) -> list[Kernel]:
+def _matmul(node: Node, buffers: list[Buffer]) -> list[Launch]:
     a, b, c = (*node.inputs, node.outputs[0])
     batch = c.shape[0] if len(c.shape) == 3 else 1
     lead = [v.strides[0] if len(v.shape) == 3 else 0 for v in (a, b, c)]
@@ -189,43 +195,49 @@ c[c0 * {lead[2]} + c1 * {c0} + c2 * {c1}] = total;"""
     body = (
         pointers
         + f"""
-__local {kind} left[{TILE_DEPTH}][{TILE} + 1], right[{TILE_DEPTH}][{TILE} + 1];
-const int lx = get_local_id(0), ly = get_local_id(1), local_item = ly * 16 + lx;
-const long column = get_group_id(0) * {TILE}, row = get_group_id(1) * {TILE}, matrix = get_global_id(2);
+LOCAL {kind} left[{TILE_DEPTH}][{TILE} + 1];
+LOCAL {kind} right[{TILE_DEPTH}][{TILE} + 1];
+PRIVATE({kind}, total)[4][4];
+const LONG column = GROUP_X * {TILE}, row = GROUP_Y * {TILE}, matrix = GROUP_Z;
 a += matrix * {lead[0]}; b += matrix * {lead[1]}; c += matrix * {lead[2]};
-{kind} total[4][4];
-for (int i = 0; i < 4; ++i) for (int j = 0; j < 4; ++j) total[i][j] = 0;
-for (long k = 0; k < {depth}; k += {TILE_DEPTH}) {{
-    for (int n = local_item; n < {TILE * TILE_DEPTH}; n += 256) {{
-        {{
-            const long x = n % {TILE_DEPTH if a1 == 1 else TILE}, y = n / {TILE_DEPTH if a1 == 1 else TILE};
-            const long i = {a_index[0]}, d = {a_index[1]};
-            left[d - k][i - row] = i < {rows} && d < {depth} ? a[i * {a0} + d * {a1}] : 0;
-        }}
-        {{
-            const long x = n % {TILE if b1 == 1 else TILE_DEPTH}, y = n / {TILE if b1 == 1 else TILE_DEPTH};
-            const long d = {b_index[0]}, j = {b_index[1]};
-            right[d - k][j - column] = j < {columns} && d < {depth} ? b[d * {b0} + j * {b1}] : 0;
+ITEMS {{
+    for (int i = 0; i < 4; ++i) for (int j = 0; j < 4; ++j) MINE(total)[i][j] = 0;
+}}
+for (LONG k = 0; k < {depth}; k += {TILE_DEPTH}) {{
+    PHASE {{
+        for (int n = LOCAL_Y * 16 + LOCAL_X; n < {TILE * TILE_DEPTH}; n += 256) {{
+            {{
+                const LONG x = n % {TILE_DEPTH if a1 == 1 else TILE}, y = n / {TILE_DEPTH if a1 == 1 else TILE};
+                const LONG i = {a_index[0]}, d = {a_index[1]};
+                left[d - k][i - row] = i < {rows} && d < {depth} ? a[i * {a0} + d * {a1}] : 0;
+            }}
+            {{
+                const LONG x = n % {TILE if b1 == 1 else TILE_DEPTH}, y = n / {TILE if b1 == 1 else TILE_DEPTH};
+                const LONG d = {b_index[0]}, j = {b_index[1]};
+                right[d - k][j - column] = j < {columns} && d < {depth} ? b[d * {b0} + j * {b1}] : 0;
+            }}
         }}
     }}
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int d = 0; d < {TILE_DEPTH}; ++d)
-        for (int i = 0; i < 4; ++i)
-            for (int j = 0; j < 4; ++j)
-                total[i][j] += left[d][ly + 16 * i] * right[d][lx + 16 * j];
-    barrier(CLK_LOCAL_MEM_FENCE);
+    PHASE {{
+        for (int d = 0; d < {TILE_DEPTH}; ++d)
+            for (int i = 0; i < 4; ++i)
+                for (int j = 0; j < 4; ++j)
+                    MINE(total)[i][j] += left[d][LOCAL_Y + 16 * i] * right[d][LOCAL_X + 16 * j];
+    }}
 }}
-for (int i = 0; i < 4; ++i)
-    for (int j = 0; j < 4; ++j) {{
-        const long to_row = row + ly + 16 * i, to_column = column + lx + 16 * j;
-        if (to_row < {rows} && to_column < {columns}) c[to_row * {c0} + to_column * {c1}] = total[i][j];
-    }}"""
+ITEMS {{
+    for (int i = 0; i < 4; ++i)
+        for (int j = 0; j < 4; ++j) {{
+            const LONG to_row = row + LOCAL_Y + 16 * i, to_column = column + LOCAL_X + 16 * j;
+            if (to_row < {rows} && to_column < {columns}) c[to_row * {c0} + to_column * {c1}] = MINE(total)[i][j];
+        }}
+}}"""
     )
-    items = (-(-columns // TILE) * 16, -(-rows // TILE) * 16, batch)
-    return [Kernel(body, (a, b, c), items, (16, 16, 1))]
+    count = -(-columns // TILE), -(-rows // TILE), batch
+    return [Launch(body, (a, b, c), Groups(count, (16, 16)))]
 
 
-def _reduce(node: Node, buffers: list[Buffer]) -> list[Kernel]:
+def _reduce(node: Node, buffers: list[Buffer]) -> list[Launch]:
     x, y = node.inputs[0], node.outputs[0]
     axes = node.attributes["axes"]
     kept = [i for i in range(len(x.shape)) if i not in axes]
@@ -240,29 +252,33 @@ def _reduce(node: Node, buffers: list[Buffer]) -> list[Kernel]:
     body = _pointer(0, buffers[0], "x") + _pointer(1, buffers[1], "y")
     if prod(over) < 8 * WORK_GROUP:
         body += _coordinates([x.shape[i] for i in kept], "item")
-        body += f"{kind} total = {start};\nfor (long n = 0; n < {prod(over)}; ++n) {{\n"
+        body += f"{kind} total = {start};\nfor (LONG n = 0; n < {prod(over)}; ++n) {{\n"
         body += _coordinates(over, "n", "d") + f"total = {combine.format('total', value)};\n}}\n"
         body += f"y[{_offset(y.strides)}] = total;"
         return [_launch(body, (x, y), prod(y.shape))]
-    body += _coordinates([x.shape[i] for i in kept], "get_group_id(0)")
+    body += _coordinates([x.shape[i] for i in kept], "GROUP_X")
     body += f"""
-__local {kind} part[{WORK_GROUP}];
-const int local_item = get_local_id(0);
+LOCAL {kind} part[{WORK_GROUP}];
+ITEMS {{
 {kind} total = {start};
-for (long n = local_item; n < {prod(over)}; n += {WORK_GROUP}) {{
+for (LONG n = LOCAL_X; n < {prod(over)}; n += {WORK_GROUP}) {{
 {_coordinates(over, "n", "d")}total = {combine.format("total", value)};
 }}
-part[local_item] = total;
-for (int width = {WORK_GROUP // 2}; width > 0; width /= 2) {{
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (local_item < width)
-        part[local_item] = {combine.format("part[local_item]", "part[local_item + width]")};
+part[LOCAL_X] = total;
 }}
-if (local_item == 0) y[{_offset(y.strides)}] = part[0];"""
-    return [Kernel(body, (x, y), (prod(y.shape) * WORK_GROUP,), (WORK_GROUP,))]
+for (int width = {WORK_GROUP // 2}; width > 0; width /= 2) {{
+    PHASE {{
+        if (LOCAL_X < width)
+            part[LOCAL_X] = {combine.format("part[LOCAL_X]", "part[LOCAL_X + width]")};
+    }}
+}}
+ITEMS {{
+    if (LOCAL_X == 0) y[{_offset(y.strides)}] = part[0];
+}}"""
+    return [Launch(body, (x, y), Groups((prod(y.shape), 1, 1), (WORK_GROUP, 1)))]
 
 
-def _argreduce(node: Node, buffers: list[Buffer]) -> list[Kernel]:
+def _argreduce(node: Node, buffers: list[Buffer]) -> list[Launch]:
     x, y, axis = node.inputs[0], node.outputs[0], node.attributes["axis"]
     kept = [i for i in range(len(x.shape)) if i != axis]
     better = ">" if node.attributes["op"] == "max" else "<"
@@ -272,9 +288,9 @@ def _argreduce(node: Node, buffers: list[Buffer]) -> list[Kernel]:
         + _pointer(1, buffers[1], "y")
         + _coordinates(y.shape, "item")
         + f"""
-const long from = {_offset([x.strides[i] for i in kept])};
-long best = 0;
-for (long n = 1; n < {x.shape[axis]}; ++n) {{
+const LONG from = {_offset([x.strides[i] for i in kept])};
+LONG best = 0;
+for (LONG n = 1; n < {x.shape[axis]}; ++n) {{
     const {kind} value = x[from + n * {x.strides[axis]}], record = x[from + best * {x.strides[axis]}];
     if (record == record && (value != value || value {better} record)) best = n;
 }}
@@ -291,7 +307,7 @@ def _looked_up(view: View, axis: int, index: str) -> str:
     return f"{_offset(strides)} + {index} * {view.strides[axis]}"
 
 
-def _pick(node: Node, buffers: list[Buffer], index: str) -> list[Kernel]:
+def _pick(node: Node, buffers: list[Buffer], index: str) -> list[Launch]:
     (x, i), y = node.inputs, node.outputs[0]
     body = "".join(
         _pointer(k, buffer, name) for k, (buffer, name) in enumerate(zip(buffers, "xiy", strict=True))
@@ -301,28 +317,28 @@ def _pick(node: Node, buffers: list[Buffer], index: str) -> list[Kernel]:
     return [_launch(body, (x, i, y), prod(y.shape))]
 
 
-def _gather(node: Node, buffers: list[Buffer]) -> list[Kernel]:
+def _gather(node: Node, buffers: list[Buffer]) -> list[Launch]:
     return _pick(node, buffers, _offset(node.inputs[1].strides))
 
 
-def _take(node: Node, buffers: list[Buffer]) -> list[Kernel]:
+def _take(node: Node, buffers: list[Buffer]) -> list[Launch]:
     return _pick(node, buffers, f"c{node.attributes['axis']} * {node.inputs[1].strides[0]}")
 
 
-def _scatter_add(node: Node, buffers: list[Buffer]) -> list[Kernel]:
+def _scatter_add(node: Node, buffers: list[Buffer]) -> list[Launch]:
     (x, i, s), y, axis = node.inputs, node.outputs[0], node.attributes["axis"]
     copy = _pointer(0, buffers[0], "x") + _pointer(1, buffers[3], "y") + _coordinates(y.shape, "item")
     copy += f"y[{_offset(y.strides)}] = x[{_offset(x.strides)}];"
     # One work-item for all additions that may meet in one element, so that no two add to the same place.
     shape = [1 if k == axis else size for k, size in enumerate(i.shape)]
     add = "".join(_pointer(k, b, name) for k, (b, name) in enumerate(zip(buffers[1:], "isy", strict=True)))
-    add += _coordinates(shape, "item") + f"for (long n = 0; n < {i.shape[axis]}; ++n)\n"
+    add += _coordinates(shape, "item") + f"for (LONG n = 0; n < {i.shape[axis]}; ++n)\n"
     target = _looked_up(y, axis, f"i[{_looked_up(i, axis, 'n')}]")
     add += f"y[{target}] += s[{_looked_up(s, axis, 'n')}];"
     return [_launch(copy, (x, y), prod(y.shape)), _launch(add, (i, s, y), prod(shape))]
 
 
-def _im2col(node: Node, buffers: list[Buffer]) -> list[Kernel]:
+def _im2col(node: Node, buffers: list[Buffer]) -> list[Launch]:
     x, y = node.inputs[0], node.outputs[0]
     (stride_h, stride_w), (padding_h, padding_w) = node.attributes["stride"], node.attributes["padding"]
     body = (
@@ -330,7 +346,7 @@ def _im2col(node: Node, buffers: list[Buffer]) -> list[Kernel]:
         + _pointer(1, buffers[1], "y")
         + _coordinates(y.shape, "item")
         + f"""
-const long h = c1 * {stride_h} + c4 - {padding_h}, w = c2 * {stride_w} + c5 - {padding_w};
+const LONG h = c1 * {stride_h} + c4 - {padding_h}, w = c2 * {stride_w} + c5 - {padding_w};
 const int inside = h >= 0 && h < {x.shape[2]} && w >= 0 && w < {x.shape[3]};
 y[{_offset(y.strides)}] = inside ? x[c0 * {x.strides[0]} + c3 * {x.strides[1]}
                                      + h * {x.strides[2]} + w * {x.strides[3]}] : 0;"""
@@ -338,7 +354,7 @@ y[{_offset(y.strides)}] = inside ? x[c0 * {x.strides[0]} + c3 * {x.strides[1]}
     return [_launch(body, (x, y), prod(y.shape))]
 
 
-def _col2im(node: Node, buffers: list[Buffer]) -> list[Kernel]:
+def _col2im(node: Node, buffers: list[Buffer]) -> list[Launch]:
     x, y = node.inputs[0], node.outputs[0]
     (stride_h, stride_w), (padding_h, padding_w) = node.attributes["stride"], node.attributes["padding"]
     _, out_height, out_width, _, kernel_h, kernel_w = x.shape
@@ -349,10 +365,10 @@ def _col2im(node: Node, buffers: list[Buffer]) -> list[Kernel]:
         + _coordinates(y.shape, "item")
         + f"""
 {TYPES[buffers[1].dtype]} total = 0;
-for (long k = 0; k < {kernel_h}; ++k)
-    for (long l = 0; l < {kernel_w}; ++l) {{
-        const long h = c2 + {padding_h} - k, w = c3 + {padding_w} - l;
-        const long i = h / {stride_h}, j = w / {stride_w};
+for (LONG k = 0; k < {kernel_h}; ++k)
+    for (LONG l = 0; l < {kernel_w}; ++l) {{
+        const LONG h = c2 + {padding_h} - k, w = c3 + {padding_w} - l;
+        const LONG i = h / {stride_h}, j = w / {stride_w};
         if (h < 0 || w < 0 || h % {stride_h} || w % {stride_w} || i >= {out_height} || j >= {out_width}) continue;
         total += x[c0 * {s[0]} + i * {s[1]} + j * {s[2]} + c1 * {s[3]} + k * {s[4]} + l * {s[5]}];
     }}
@@ -361,7 +377,7 @@ y[{_offset(y.strides)}] = total;"""
     return [_launch(body, (x, y), prod(y.shape))]
 
 
-_MAKERS: dict[str, Callable[[Node, list[Buffer]], list[Kernel]]] = {
+_MAKERS: dict[str, Callable[[Node, list[Buffer]], list[Launch]]] = {
     "elementwise": _elementwise,
     "matmul": _matmul,
     "reduce": _reduce,
@@ -384,3 +400,22 @@ def byte_offset(view: View, buffers: Sequence[Buffer], offsets_bytes: Sequence[i
         offsets_bytes: for each buffer its first byte in the arena.
     """
     return offsets_bytes[view.buffer] + view.offset * ITEM_BYTES[buffers[view.buffer].dtype]
+
+
+def named(wanted: Iterable[Launch]) -> tuple[dict[str, str], str]:
+    """Return the kernels of some launches, each of which is compiled once.
+
+    Args:
+        wanted: the launches.
+
+    Returns:
+        The name of each kernel by its `Launch.source("kernel")`, and the source of all.
+    """
+    names: dict[str, str] = {}
+    sources = [MACROS]
+    for launch in wanted:
+        key = launch.source("kernel")
+        if key not in names:
+            names[key] = f"{launch.kind}_{len(names)}"
+            sources.append(launch.source(names[key]))
+    return names, "\n".join(sources)

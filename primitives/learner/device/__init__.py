@@ -1,0 +1,1 @@
+"""The learner as kernels, generated from the step graph, on any device."""

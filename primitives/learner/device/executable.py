@@ -1,0 +1,168 @@
+"""Runs step graphs on any device as a sequence of kernels.
+
+All data are in one buffer of the device's memory, the arena.
+"""
+
+from collections.abc import Hashable, Mapping
+
+import numpy as np
+
+from placerl.primitives.device import Device
+from placerl.primitives.device import Graph as Recorded
+from placerl.primitives.graph.executable import Array, Executable, require_supported, with_dense_outputs
+from placerl.primitives.graph.graph import ALIGNMENT_BYTES, ITEM_BYTES, Graph, plan
+from placerl.primitives.learner.device import source
+from placerl.primitives.one_caller import OwnProcess
+from placerl.primitives.replay.device import DeviceBatch
+from placerl.primitives.replay.device.packed_rows import Place
+
+
+class DeviceExecutable(OwnProcess, Executable):
+    """Runs step graphs as kernels on one buffer, the arena, which begins with the variants' shared state.
+
+    It belongs to the process that created it, as the threads of a device's driver do.
+    """
+
+    def __init__(self, graphs: Mapping[str, Graph], device: Device) -> None:
+        """Place the buffers, and build the kernels.
+
+        Args:
+            graphs: by variant.
+            device: the device that runs them.
+
+        Raises:
+            UnsupportedOperationError: the device lacks an operation or a dtype; the message names the user's
+                line.
+        """
+        OwnProcess.__init__(self)
+        Executable.__init__(self, graphs)
+        self.device = device
+        dtypes = tuple(dtype for dtype in source.TYPES if device.has_double or dtype != "float64")
+        for graph in graphs.values():
+            require_supported(
+                graph, device.kind, kinds=source.KINDS, operations=source.OPERATIONS, dtypes=dtypes
+            )
+        self._graphs = {variant: with_dense_outputs(graph) for variant, graph in graphs.items()}
+        self._place()
+        self._stream = device.stream()
+        self._arena = self._stream.zeros(self._arena_bytes)
+        for variant, graph in self._graphs.items():
+            for i, buffer in graph.of_kind("constant"):
+                self._upload(self._offsets[variant][i], np.array(buffer.values, buffer.dtype))
+        self._steps = self._recorded()
+
+    def _place(self) -> None:
+        """Return the offsets of each variant's buffers; all variants have the state at the same place."""
+        self._offsets: dict[str, list[int]] = {}
+        self._arena_bytes = ALIGNMENT_BYTES  # of `source.OVERFLOWED`
+        self._state_offsets: dict[str, int] = {}
+        for variant, graph in self._graphs.items():
+            placed = plan(graph)
+            offsets = [self._arena_bytes + offset for offset in placed.offsets_bytes]
+            for i, buffer in graph.of_kind("state"):
+                offsets[i] = self._state_offsets.setdefault(buffer.name, offsets[i])
+            self._offsets[variant] = offsets
+            self._arena_bytes += placed.arena_bytes
+
+    def _recorded(self) -> dict[str, Recorded]:
+        """Return each variant's launches, recorded in order; equal kernels are built once."""
+        launches = {
+            variant: [launch for node in graph.nodes for launch in source.launches(node, graph.buffers)]
+            for variant, graph in self._graphs.items()
+        }
+        names, text = source.named(launch for listed in launches.values() for launch in listed)
+        # As the native executor has it: `native/subnormals.hpp` says why.
+        kernels = self.device.kernels(text, flush_subnormals=True)
+        steps = {}
+        for variant, listed in launches.items():
+            buffers, offsets = self._graphs[variant].buffers, self._offsets[variant]
+            with self._stream.recorded() as steps[variant]:
+                for launch in listed:
+                    places = (source.byte_offset(view, buffers, offsets) for view in launch.views)
+                    kernel = kernels[names[launch.source("kernel")]]
+                    self._stream.launch(kernel, launch.size, self._arena, *map(np.int64, places))
+        return steps
+
+    def _upload(self, offset: int, value: Array) -> None:
+        self._stream.upload(self._arena, value, offset)
+
+    def _download(self, offset: int, shape: tuple[int, ...], dtype: str) -> Array:
+        return self._stream.download(self._arena, shape, dtype, offset)
+
+    def state(self) -> dict[str, Array]:
+        """Return copies of the state's arrays (leaves) on the host, by name."""
+        self._check_process()
+        return {
+            name: self._download(self._state_offsets[name], buffer.shape, buffer.dtype)
+            for name, buffer in self.state_buffers.items()
+        }
+
+    def overflowed(self) -> bool:
+        """Return whether one of Adam's second moments has become NaN or infinite since the last call."""
+        self._check_process()
+        found = bool(self._download(0, (), source.OVERFLOWED.name))
+        if found:
+            self._stream.clear(self._arena, source.OVERFLOWED.itemsize)
+        return found
+
+    def write_state(self, name: str, value: Array) -> None:
+        """Set one array (leaf) of the learner's state.
+
+        Args:
+            name: name of the state's buffer, such as `state/actor/0.weight`.
+            value: the new values, in the buffer's shape.
+        """
+        self._check_process()
+        buffer = self.state_buffers[name]
+        self._upload(self._state_offsets[name], np.asarray(value, buffer.dtype))
+
+    def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Run one gradient step, and return copies of the graph's outputs on the host, by name.
+
+        Args:
+            variant: the kind of gradient step, a key of `graphs`.
+            inputs: each input buffer's array by its name, such as `batch/reward`.
+        """
+        self._check_process()
+        for position, value in self.checked_inputs(variant, inputs):
+            self._upload(self._offsets[variant][position], value)
+        return self._run(variant)
+
+    @property
+    def place(self) -> Hashable:
+        """An identifier of the memory of this device, in which `step_on` reads batches."""
+        return self.device.place
+
+    def step_on(self, variant: str, inputs: Mapping[str, Array], batch: DeviceBatch) -> dict[str, Array]:
+        """Run one gradient step on a batch in the device's memory, and return copies of the outputs by name.
+
+        Args:
+            variant: the kind of gradient step, a key of `graphs`.
+            inputs: the inputs that are not columns of the batch, by name.
+            batch: the columns of the inputs `batch/NAME`.
+
+        Returns:
+            Arrays on the host.
+        """
+        self._check_process()
+        graph, offsets = self._graphs[variant], self._offsets[variant]
+        named = {f"batch/{name}": name for name in batch.fields}
+        for position, value in self.checked_inputs(variant, inputs, named):
+            self._upload(offsets[position], value)
+        places = {
+            named[buffer.name]: Place(offsets[position], np.dtype(buffer.dtype))
+            for position, buffer in graph.of_kind("input")
+            if buffer.name in named
+        }
+        batch.read_into(self._arena, places, self._stream)
+        return self._run(variant)
+
+    def _run(self, variant: str) -> dict[str, Array]:
+        graph, offsets = self._graphs[variant], self._offsets[variant]
+        self._steps[variant].replay()
+        outputs = {}
+        for name, view in graph.outputs.items():
+            buffer = graph.buffers[view.buffer]
+            place = offsets[view.buffer] + view.offset * ITEM_BYTES[buffer.dtype]
+            outputs[name] = self._download(place, view.shape, buffer.dtype)
+        return outputs

@@ -1,1 +1,0 @@
-"""The learner as OpenCL kernels, generated from the step graph."""
