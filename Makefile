@@ -32,15 +32,25 @@ $(VENV)/installed: $(VENV)/build-tools $(VENV)/modules $(NATIVE_SOURCES)
 
 install: $(VENV)/installed  ## set up .venv: pinned dependencies and the native build
 
-# A file's tests share what they set up, so that a file goes to one process.
-TEST_PROCESSES ?= 2
+# A file's tests share what they set up, so that a file goes to one process. More than eight would wait for each other's
+# memory and for the longest file.
+TEST_PROCESSES ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n > 8 ? 8 : n)))
 PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile
+SLOW = $(PYTEST) -m 'slow and not long and not gpu' --durations=30
 
 test: install  ## install what the tests need and pass them (about 15 minutes on 2 cores)
 	$(PYTEST) -m 'not slow and not gpu'
 
 test-slow: install  ## the tests that take longer than `make test` allows
-	$(PYTEST) -m 'slow and not long and not gpu'
+	$(SLOW)
+
+# Halves of these, for machines that run them at the same time.
+.PHONY: test-slow-primitives test-slow-rest
+test-slow-primitives: install
+	$(SLOW) tests/primitives
+
+test-slow-rest: install
+	$(SLOW) tests --ignore tests/primitives
 
 test-long: install  ## the tests that take longer than CI allows: whole accelerators at the papers' sizes
 	$(PYTEST) -m 'long and not gpu'

@@ -187,7 +187,10 @@ def test_the_changelog_has_this_version() -> None:
 
 def test_the_workflow_runs_what_must_pass() -> None:
     (job,) = read(".github/workflows/ci.yml")["jobs"].values()
-    assert {"run": ".ci/run"} in job["steps"]
+    assert {"run": ".ci/run ${{ matrix.part }}"} in job["steps"]
+    (parts,) = re.findall(r"set -- (.*)", (ROOT / ".ci/run").read_text())
+    halves = "test-slow-primitives test-slow-rest"
+    assert job["strategy"]["matrix"]["part"] == parts.replace("test-slow", halves).split()
 
 
 def test_the_hooks_run_programs_of_the_environment_on_files_that_are_there() -> None:
