@@ -99,6 +99,29 @@ def path(package: str, name: str) -> str:
     return modules[name]
 
 
+def check(package: str, name: str, device: str | int | None = None) -> None:
+    """Check that a backend can be used here, on a device, without creating anything there.
+
+    A backend with several devices has a function `check_device` in its module, which raises ValueError for others.
+
+    Args:
+        package: the primitive's package, such as "placerl.primitives.sum_tree".
+        name: the backend's name, such as "opencl".
+        device: the device, as the backend's `create` takes it; None: its default.
+
+    Raises:
+        ValueError: `package` has no such backend, or the backend no such device.
+        BackendUnavailableError: the backend cannot be used on this machine.
+        TypeError: the backend takes no device.
+    """
+    module = load(package, name)
+    if device is None:
+        return
+    if not hasattr(module, "check_device"):
+        raise TypeError(f"device: found an option that backend {name!r} lacks; allowed: no device")
+    module.check_device(device)
+
+
 def check_options(
     create: Callable[..., object], name: str, options: Collection[str], positional: int = 0
 ) -> None:

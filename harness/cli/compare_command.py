@@ -22,12 +22,13 @@ from placerl.harness.compare import registry
 from placerl.harness.compare.parts import judged_parts
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import bar
-from placerl.harness.core.provenance import Provenance
 from placerl.harness.loop.schedule import is_on_policy
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import plan, tiers
 from placerl.harness.plan.predicting import RESULTS, begin, loaded, predicted
-from placerl.harness.runtime import compose, time_provenance
+from placerl.harness.runtime import mapped_parts
+from placerl.harness.runtime.resolve import check_envpool
+from placerl.harness.runtime.time_provenance import is_simulated
 from placerl.harness.store.peak_memory import recorded
 from placerl.harness.store.store import Measurement
 from placerl.harness.workloads import Workload
@@ -140,8 +141,8 @@ def compare(  # noqa: PLR0913 (a command: its options)
         _check_train(names, {"--envpool": envpool, "--mapping": mapping is not None})
     _check(item, alone, envpool)
     if ours:
-        compose.check(item, ours)
-        if time_provenance.of_mapping(ours) is not Provenance.MEASURED:
+        mapped_parts.check(item, ours)
+        if is_simulated(ours):
             raise UserError(
                 "command line", "--mapping", mapping, "devices that are here: a library has no virtual time"
             )
@@ -179,7 +180,7 @@ def _check(item: Workload, alone: bool, envpool: bool) -> None:
     if alone and envpool:
         raise UserError("command line", "--envpool", "--alone too", "one of them: there is no environment")
     if envpool:
-        compose.check_envpool(item)
+        check_envpool(item)
 
 
 def _check_train(baselines: Sequence[str], given: dict[str, bool]) -> None:

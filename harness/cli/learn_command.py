@@ -12,7 +12,7 @@ from placerl.harness.core.progress import bar
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import plan, tiers
 from placerl.harness.plan.predicting import RESULTS, begin
-from placerl.harness.runtime import compose
+from placerl.harness.runtime import mapped_parts
 from placerl.harness.store.peak_memory import recorded
 
 
@@ -29,7 +29,7 @@ def learn(
     """Train each algorithm here and in other libraries, and print its returns: at the end of training, and the best."""
     tier, under = tiers.tier(tier_name), Mapping.parse(mapping)
     cells = learning.plan(tier.name, [learning.OURS, *named_baselines(named, training=True)], under)
-    compose.check(workloads.load("cartpole-dqn"), under)
+    mapped_parts.check(workloads.load("cartpole-dqn"), under)
     opened = begin(results, tier)
     with bar("learn") as report, recorded(opened):
         plan.execute(opened, cells, report)

@@ -20,15 +20,14 @@ from placerl.harness.cli.common import (
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import bar
 from placerl.harness.core.row import Interrupted, Measurement
-from placerl.harness.loop.schedule import Fusion, InitialPriorities, Schedule
+from placerl.harness.loop.schedule import DELAY, Fusion, InitialPriorities, Schedule
 from placerl.harness.mapping import Loop, Mapping, predict
 from placerl.harness.mapping.metrics import experiences_per_s
 from placerl.harness.plan import plan, tiers
 from placerl.harness.plan.predicting import RESULTS, begin, loaded, predicted
-from placerl.harness.runtime import check_options, loops
 from placerl.harness.runtime.evaluation import EPISODES
-from placerl.harness.runtime.learners.creation import DELAY, check_delay
 from placerl.harness.runtime.measured_run import Extent
+from placerl.harness.runtime.resolve import check_unmapped, resolve
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.peak_memory import recorded
 
@@ -239,29 +238,28 @@ def run(  # noqa: PLR0913 (a command: its options)
     )
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     size = item.training.batch_size
-    asked, chosen = schedule.applied(item), None if mapping is None else Mapping.parse(mapping)
     extent = _extent(seconds, steps)
     if ray is not None and loop is not None:
         raise UserError("command line", "--loop", loop, "nothing with --ray")
     on_cluster = _on_cluster(ray, schedule, shards, place)
 
-    def checked(mapping: Mapping) -> Cell:
-        """Return the cell to run; if the mapping is given, everything is checked before anything is written."""
+    def cell_of(mapping: Mapping) -> Cell:
+        """Return the cell to run, whose options are checked."""
         if on_cluster:
-            return on_cluster.cell(asked, mapping, size, seed, extent)
-        under = schedule if loop is None else loops.under(loop, schedule, asked, mapping, size)
-        check_options.check(under, asked, mapping, size)
-        if extent.steps is not None:
-            check_delay(mapping, schedule.delay, extent.steps)
-        return plan.run_cell(asked, size, seed, extent, mapping, under)
+            return on_cluster.cell(schedule.applied(item), mapping, size, seed, extent)
+        resolved = resolve(schedule, item, mapping, loop=loop, gradient_steps=extent.steps)
+        return plan.run_cell(resolved.workload, size, seed, extent, resolved)
 
-    cell = checked(chosen) if chosen else None
-    if not chosen and not on_cluster and loop is None:  # before the seconds of a prediction
-        check_options.check_without_mapping(schedule, asked, size)
-    opened = begin(results, tier)
-    if chosen is None or cell is None:
+    if mapping is not None:  # everything is checked before anything is written
+        chosen = Mapping.parse(mapping)
+        cell = cell_of(chosen)
+        opened = begin(results, tier)
+    else:
+        if not on_cluster and loop is None:  # before the seconds of a prediction
+            check_unmapped(schedule, item)
+        opened = begin(results, tier)
         chosen = predict.chosen_mapping(predicted(opened, item, size, tier))
-        cell = checked(chosen)
+        cell = cell_of(chosen)
     described = ", ".join(word for word in (str(chosen), loop and f"{loop} loop", str(schedule)) if word)
     title = f"{item.name}, batch size {size}, {described}"
     try:

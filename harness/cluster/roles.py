@@ -23,8 +23,10 @@ from placerl.harness.mapping import Mapping
 from placerl.harness.runtime import compose
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.actors.pool import ActorPlan
+from placerl.harness.runtime.learner_memory import check_learner
 from placerl.harness.runtime.learners.creation import learner_of
 from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import algorithm_of
 
 UNTIL_GONE = -1
 """Value for Ray's `max_task_retries`: a call is repeated as long as Ray restarts the process that failed in it.
@@ -94,7 +96,7 @@ class EnvironmentActor(_Role):
     def __init__(self, plan: ActorPlan, workload: Workload, share: float) -> None:
         super().__init__()
         self._actor = plan.build()
-        self._algorithm = compose.algorithm_of(workload)
+        self._algorithm = algorithm_of(workload)
         self._share = share
 
     @ray.method(num_returns=2)
@@ -219,6 +221,7 @@ class LearnerActor(_Role):
         number: int,
     ) -> None:
         super().__init__(threads)
+        check_learner(workload, batch_size, mapping.learner.backend)
         self._learner = learner_of(workload, mapping, batch_size, seed, threads)
         self._batch_size = batch_size
         self._beta = compose.beta_of(workload)

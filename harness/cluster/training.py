@@ -42,11 +42,12 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import Mapping
-from placerl.harness.runtime import compose
+from placerl.harness.runtime import compose, mapped_parts
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.training import WARM_UP_GRADIENT_STEPS, Progress
 from placerl.harness.runtime.units.unit import UnitError
 from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import algorithm_of, columns_of
 from placerl.primitives.quantization.precision import FLOAT_32
 
 STEPS_A_CALL = 16  # gradient steps per call; enough that a call's overhead, about a millisecond, is small
@@ -129,7 +130,7 @@ class ClusterTraining:
         shard_workload = _of_a_shard(workload, size.shards, self._batch_size)
         self.fusion = Fusion.NONE  # the shards sample by themselves
         settings = workload.training
-        self._algorithm = compose.algorithm_of(workload)
+        self._algorithm = algorithm_of(workload)
         self._environments, self._learning_starts = settings.actors, settings.learning_starts
         self._steps_a_call, self._vector_steps = round_of(
             settings.actors, settings.update_interval, size.learners
@@ -151,9 +152,7 @@ class ClusterTraining:
         self._handles: deque[tuple[list[Any], list[Any]]] = deque()
 
         seeds = np.random.SeedSequence(seed).spawn(5)
-        plan = compose.actors_of(
-            workload, seeds[0], seeds[1], compose.columns_of(workload), self._vector_steps
-        )
+        plan = compose.actors_of(workload, seeds[0], seeds[1], columns_of(workload), self._vector_steps)
         share = Placement.options
         made = EnvironmentActor.options(**share(placement.actors))  # type: ignore[attr-defined]
         self._actors = [
@@ -418,8 +417,8 @@ def check(workload: Workload, mapping: Mapping, size: Size, batch_size: int) -> 
     Raises:
         UserError: workload, mapping and sizes are not compatible; the message names the option.
     """
-    compose.check(workload, mapping)
-    if "weight" not in compose.algorithm_of(workload).columns(1):
+    mapped_parts.check(workload, mapping)
+    if "weight" not in algorithm_of(workload).columns(1):
         allowed = "an algorithm that learns from a replay"
         raise UserError(
             workload.name, "algorithm.name", f"{workload.algorithm.name!r}, which is on-policy", allowed

@@ -17,9 +17,8 @@ from placerl.harness.compare.protocol import WorkerJob, WorkerResult
 from placerl.harness.core.errors import UserError
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
-from placerl.harness.runtime.native_iterations import NativeIterations
-from placerl.harness.runtime.native_threads import ThreadedTraining
-from placerl.harness.runtime.on_policy import OnPolicyTraining, start
+from placerl.harness.runtime.resolve import resolve
+from placerl.harness.runtime.start import Started, start
 from placerl.harness.runtime.training import Training
 
 _VERSIONS = {
@@ -28,10 +27,7 @@ _VERSIONS = {
 }
 
 
-Trained = Training | OnPolicyTraining | NativeIterations | ThreadedTraining
-
-
-def _train(training: Trained, job: WorkerJob, mapping: str) -> dict[str, Any]:
+def _train(training: Started, job: WorkerJob, mapping: str) -> dict[str, Any]:
     gc.collect()  # as the baselines' workers do, so that no garbage is collected during another system's time
     if job.environment:
         progress = training.advance(job.gradient_steps)
@@ -54,17 +50,16 @@ FLAGS = ("envpool", "native_environments", "threads_native")
 """Schedule of the training that flags of the command set."""
 
 
-def _started(job: WorkerJob, mapping: str, flags: dict[str, Any]) -> Trained:
+def _started(job: WorkerJob, mapping: str, flags: dict[str, Any]) -> Started:
     """Return the training of a job. C++ threads are one learner, and actors on the other cores if there are any."""
     item = workloads.from_tables(job.workload, "job")
-    asked: dict[str, Any] = {"batch_size": job.batch_size, "seed": job.seed}
-    if not flags.get("threads_native"):
-        return start(item, Mapping.parse(mapping), **asked, schedule=Schedule(threads=job.threads, **flags))
-    environments = item.training.actors
-    actors = max((count for count in range(1, job.threads) if environments % count == 0), default=0)
-    return ThreadedTraining(
-        item, Mapping.parse(mapping), **asked, schedule=Schedule(processes=actors, threads_native=True)
-    )
+    if flags.get("threads_native"):
+        environments = item.training.actors
+        actors = max((count for count in range(1, job.threads) if environments % count == 0), default=0)
+        schedule = Schedule(processes=actors, threads_native=True)
+    else:
+        schedule = Schedule(threads=job.threads, **flags)
+    return start(resolve(schedule, item, Mapping.parse(mapping), job.batch_size), job.seed)
 
 
 def answers(mapping: str, **flags: bool) -> Iterator[dict[str, Any]]:
@@ -76,7 +71,7 @@ def answers(mapping: str, **flags: bool) -> Iterator[dict[str, Any]]:
         mapping: the targets of learner, replay management and storage, such as "native-native-cpu".
         flags: options of the training, such as `envpool=True`; the names are `FLAGS`.
     """
-    training: Trained | None = None
+    training: Started | None = None
     key = None
     for line in sys.stdin:
         job = WorkerJob.model_validate_json(line)

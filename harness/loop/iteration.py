@@ -50,7 +50,8 @@ def check_overlap(task: Task, overlap: int) -> None:
     """
     settings, one = task.training, Iteration.of(task.training)
     rounds = max(1, task.replay.capacity // (one.vector_steps * settings.actors))
-    if overlap > (most := rounds * one.gradient_steps):
+    most = rounds * one.gradient_steps
+    if not 0 <= overlap <= most:
         allowed = f"0 to {most}: between two insertions, what replay.capacity, {task.replay.capacity}, holds"
         raise UserError(task.name, "overlap", overlap, allowed)
 

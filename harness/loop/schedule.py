@@ -2,15 +2,21 @@
 
 from dataclasses import asdict, fields
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, overload
 
 from pydantic import Field
 
 from placerl.harness.core.checked import checked
+from placerl.harness.core.errors import UserError
 from placerl.harness.workloads import Workload, override
 from placerl.harness.workloads.custom_task import CustomTask
 from placerl.harness.workloads.task import Task
 from placerl.primitives.algorithms.ppo import PPO
+
+DELAY = 1000
+"""Gradient steps after which a learner of precision "dynamic" narrows its activations. FIX does not state its
+number.
+"""
 
 
 class Loop(StrEnum):
@@ -62,7 +68,7 @@ class Schedule:
     """How a mapping is run. With the defaults, everything runs in one process, one part after another.
 
     A value of another type raises UserError; ranges are checked with the task and the mapping
-    (`harness.runtime.check_options`).
+    (`harness.runtime.resolve`).
 
     Attributes:
         actors: number of environments stepped in turns; None: the workload's number.
@@ -84,7 +90,7 @@ class Schedule:
         threads_native: whether actors and learners are C++ threads (`harness.runtime.native_threads`); `processes`
             and `learners` are then numbers of threads.
         delay: gradient steps after which a learner of precision "dynamic" narrows its activations;
-            None: `harness.runtime.learners.creation.DELAY`.
+            None: `DELAY`.
         deferred_insertion: with `overlap`, whether transitions are inserted during a gradient step of the next
             iteration (PRL 3.2.1) instead of between two iterations.
         single_buffered: with `overlap`, whether new weights reach the actors only when these have stopped, instead of
@@ -122,15 +128,25 @@ class Schedule:
     def __str__(self) -> str:
         return ",".join(f"{name}={value}" for name, value in self.given().items())
 
-    def applied(self, item: Workload) -> Workload:
-        """Return the workload with the requested number of actors; UserError if it is out of range."""
-        return item if self.actors is None else override(item, "training.actors", self.actors, "--actors")
+    @overload
+    def applied(self, task: Workload) -> Workload: ...
 
-    def check_applied(self, task: Task) -> None:
-        """Raise ValueError if a task's number of actors differs from the requested one (`applied` sets it)."""
-        found = task.training.actors
-        if self.actors not in (None, found):
-            raise ValueError(f"training.actors: found {found}; allowed: the {self.actors} of the options")
+    @overload
+    def applied(self, task: Task) -> Task: ...
+
+    def applied(self, task: Task) -> Task:
+        """Return the task with the requested number of actors.
+
+        Raises:
+            UserError: the number is out of range, or differs from that of a user's own task, which `Settings` states.
+        """
+        if self.actors is None:
+            return task
+        if isinstance(task, CustomTask):
+            if self.actors != (found := task.training.actors):
+                raise UserError(task.name, "actors", self.actors, f"{found}, as its Settings state")
+            return task
+        return override(task, "training.actors", self.actors, "--actors")
 
     def ahead(self, task: Task) -> int:
         """Return D, the number of batches sampled ahead, for a task: the requested number or else the task's own."""

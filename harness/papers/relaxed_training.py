@@ -35,6 +35,7 @@ from placerl.harness.papers.cells import row_cell
 from placerl.harness.papers.charts import Panel
 from placerl.harness.papers.evidence import detail, rows_of
 from placerl.harness.papers.number import Number
+from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.seed_order import last_fifth
 from placerl.harness.runtime.training import Training
 from placerl.harness.store.cell import Cell
@@ -115,9 +116,8 @@ def train(
     item = workloads.load(name)
     if experiment.actors is not None:
         item = workloads.override(item, "training.actors", experiment.actors, curve.name)
-    training = Training(
-        item, Mapping.parse(experiment.mapping), seed=seed, schedule=Schedule(**curve.options)
-    )
+    resolved = resolve(Schedule(**curve.options), item, Mapping.parse(experiment.mapping))
+    training = Training(resolved, seed=seed)
     returns: list[list[float]] = []
     environment_steps: list[int] = []
     try:

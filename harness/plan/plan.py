@@ -18,7 +18,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.revision import CodeWatch
 from placerl.harness.core.row import Interrupted
 from placerl.harness.core.suites import Suite
-from placerl.harness.loop.schedule import STRICT, Schedule
+from placerl.harness.loop.schedule import STRICT
 from placerl.harness.mapping import DEFAULT_STRATEGY, Mapping, predict
 from placerl.harness.measure.conditions import shared_conditions
 from placerl.harness.papers import Claim
@@ -27,6 +27,7 @@ from placerl.harness.plan.tiers import TIERS, Tier
 from placerl.harness.profile import machine_peaks, measured, simulated
 from placerl.harness.runtime import measured_run
 from placerl.harness.runtime.measured_run import Extent
+from placerl.harness.runtime.resolve import Resolved, resolve
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.crash_marker import MAX_CRASHES, crash_marker
 from placerl.harness.store.peak_memory import CellPeak
@@ -213,12 +214,7 @@ def machine_peaks_cell() -> Cell:
 
 
 def run_cell(
-    item: Workload,
-    batch_size: int,
-    seed: int,
-    extent: Extent,
-    mapping: Mapping | None = None,
-    schedule: Schedule = STRICT,
+    item: Workload, batch_size: int, seed: int, extent: Extent, given: Resolved | None = None
 ) -> Cell:
     """Return the cell (a unit of work of a run) that trains a workload under a mapping.
 
@@ -232,18 +228,17 @@ def run_cell(
         batch_size: transitions per gradient step.
         seed: seed of everything random.
         extent: length of the training.
-        mapping: the mapping; None: the one that the default strategy chooses from the run's predictions.
-        schedule: how the training loop runs.
+        given: how this workload is trained, under a given mapping; None: with the default options, under the mapping
+            that the default strategy chooses from the run's predictions.
     """
 
     def measure(run: Run, report: Report) -> list[Measurement]:
-        chosen = mapping or chosen_mapping(run, item, batch_size)
-        return measured_run.train(item, chosen, batch_size, seed, extent, report, schedule)
+        resolved = given or resolve(STRICT, item, chosen_mapping(run, item, batch_size), batch_size)
+        return measured_run.train(resolved, seed, extent, report)
 
-    under = "".join(f"/{part}" for part in (mapping, schedule) if part and str(part))
+    under = "".join(f"/{part}" for part in (given.mapping, given.schedule) if str(part)) if given else ""
     key = f"run/{item.name}/{batch_size}/seed{seed}{under}"
-
-    needs = () if mapping else (_prediction_key(item, batch_size),)
+    needs = () if given else (_prediction_key(item, batch_size),)
     cell = Cell(key, extent.seconds, measure, item.name, needs=needs, batch_size=batch_size)
     return _again_if_cut_short(cell)
 

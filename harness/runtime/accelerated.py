@@ -23,11 +23,10 @@ import numpy.typing as npt
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.loop.clock import HOST, LEARNER
-from placerl.harness.loop.schedule import STRICT, Schedule
 from placerl.harness.loop.virtual_time import Device, VirtualTime
-from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.base import Platform
 from placerl.harness.runtime.on_policy import OnPolicyTraining
+from placerl.harness.runtime.resolve import Resolved
 from placerl.harness.workloads import Workload
 from placerl.primitives.algorithms.ppo import Rollout, advantages
 from placerl.primitives.algorithms.ppo_objective import PpoObjective
@@ -41,7 +40,6 @@ DEVICE_TERMS = ("infer", "learner")
 LINK_TERMS = ("infer_links", "learner_links")
 """The parts of an iteration: the host's, the accelerator's, and the transfers for inferences and for training."""
 _WORD_BYTES = 4
-_HOSTS = Mapping.parse("native-native-cpu")
 
 
 @dataclass(frozen=True)
@@ -99,11 +97,10 @@ class AcceleratedTraining(OnPolicyTraining):
     `terms_s` of its progress has `HOST_TERMS`, `DEVICE_TERMS` and `LINK_TERMS`.
 
     Args:
-        workload: the workload to train.
+        resolved: what is trained, and how; its mapping is that of the learner that computes the numbers.
         accelerator: the accelerator.
         platform: returns the platform that states the link between "cpu" and the accelerator.
-        batch_size, seed, schedule: as for `OnPolicyTraining`.
-        learner_mapping: mapping of the learner that computes the numbers.
+        seed: as for `OnPolicyTraining`.
 
     Attributes:
         transfers: the transfers so far.
@@ -114,18 +111,15 @@ class AcceleratedTraining(OnPolicyTraining):
 
     def __init__(
         self,
-        workload: Workload,
+        resolved: Resolved,
         accelerator: NetworkAccelerator,
         platform: Callable[[], Platform],
         *,
-        batch_size: int | None = None,
         seed: int = 0,
-        schedule: Schedule = STRICT,
-        learner_mapping: Mapping = _HOSTS,
     ) -> None:
-        super().__init__(workload, learner_mapping, batch_size=batch_size, seed=seed, schedule=schedule)
+        super().__init__(resolved, seed=seed)
         try:
-            self._connect(workload, accelerator, platform())
+            self._connect(resolved.workload, accelerator, platform())
         except BaseException:
             self.close()
             raise

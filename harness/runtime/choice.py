@@ -24,6 +24,7 @@ from placerl.harness.mapping.strategies.pearl24 import Pearl24
 from placerl.harness.mapping.target import CPU, NATIVE
 from placerl.harness.measure.protocol import Case, Protocol, Timing, measure
 from placerl.harness.platforms import of_this_machine
+from placerl.harness.runtime.learner_memory import check_learner
 from placerl.harness.runtime.learners.creation import learner_of
 from placerl.harness.workloads.custom_task import CustomTask
 from placerl.primitives import learner, sum_tree
@@ -152,6 +153,7 @@ def _learners(task: CustomTask, schedule: Schedule) -> Iterator[tuple[str, Targe
     batch_size, columns = task.training.batch_size, task.columns()
 
     def create(target: Target) -> Learner:
+        check_learner(task, batch_size, target.backend)
         seed = np.random.SeedSequence(0)
         return learner_of(task, Mapping(target, NATIVE, CPU), batch_size, seed, schedule.threads)
 

@@ -8,7 +8,7 @@ from placerl.harness.loop.schedule import Fusion, Loop, Schedule, is_on_policy
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.target import Mapping
 from placerl.harness.measure.conditions import usable_cores
-from placerl.harness.runtime import compose
+from placerl.harness.runtime.time_provenance import is_simulated
 from placerl.harness.workloads import Workload
 
 
@@ -56,7 +56,7 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping, batc
     made = replace(schedule, fusion=Fusion.NONE) if loop is Loop.STRICT else schedule
     if loop in (Loop.STRICT, Loop.FUSED):
         return replace(made, presampled_batches=0)
-    problem, simulated = problem_of(item, batch_size), compose.is_simulated(mapping)
+    problem, simulated = problem_of(item, batch_size), is_simulated(mapping)
     if schedule.processes is None and not simulated:
         busy = schedule.threads + schedule.learners - 1 + (loop is Loop.RELAXED)
         made = replace(made, processes=min(item.training.actors, max(1, len(usable_cores()) - busy)))

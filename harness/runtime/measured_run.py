@@ -22,8 +22,8 @@ from placerl.harness.runtime import simulated_tree
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.evaluation import EPISODES, LIMIT_S, Act, Evaluation, best_mean, solved
 from placerl.harness.runtime.learners.creation import delay_of
-from placerl.harness.runtime.native_threads import ThreadedTraining
-from placerl.harness.runtime.on_policy import start
+from placerl.harness.runtime.resolve import Resolved
+from placerl.harness.runtime.start import start
 from placerl.harness.runtime.training import Progress
 from placerl.harness.workloads import Workload
 
@@ -230,25 +230,14 @@ class _Run:
         return [self._row(quantity=name, value=value, details=details) for name, value in both.items()]
 
 
-def train(
-    workload: Workload,
-    mapping: Mapping,
-    batch_size: int,
-    seed: int,
-    extent: Extent,
-    report: Report,
-    schedule: Schedule = STRICT,
-) -> list[Measurement]:
+def train(resolved: Resolved, seed: int, extent: Extent, report: Report) -> list[Measurement]:
     """Train for a time or a number of gradient steps, and return the measured throughput and episode returns.
 
     Args:
-        workload: the workload to train.
-        mapping: backend and device of each part.
-        batch_size: transitions per gradient step.
+        resolved: what is trained, and how.
         seed: seed of everything random.
         extent: length of the run.
         report: called with the progress.
-        schedule: how the mapping is run.
 
     Returns:
         Rows of suite `run`, with the training's provenance: gradient steps and environment steps per second (one
@@ -259,17 +248,18 @@ def train(
         row with its name and error.
 
     Raises:
-        UserError: settings are not compatible, or something is not installed.
+        UserError: a part of the training cannot be created.
         Interrupted: Ctrl-C; holds the rows of the stretches that had ended, and a row that reports it.
     """
-    made = ThreadedTraining if schedule.threads_native else start
-    training: Trains = made(workload, mapping, batch_size=batch_size, seed=seed, schedule=schedule)
+    training = start(resolved, seed)
+    mapping = resolved.mapping
     try:
         meter = meter_of(mapping.devices, simulated=training.provenance is not Provenance.MEASURED)
     except BaseException:
         training.close()
         raise
-    return measured(training, Setup(workload, mapping, batch_size, seed, schedule), extent, report, meter)
+    setup = Setup(resolved.workload, mapping, resolved.batch_size, seed, resolved.schedule)
+    return measured(training, setup, extent, report, meter)
 
 
 def measured(

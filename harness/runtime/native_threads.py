@@ -5,100 +5,26 @@ On one core, or with 0 actor threads, one thread does both in turns: the whole l
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.loop.schedule import STRICT, Fusion, Schedule, is_on_policy
-from placerl.harness.mapping import Mapping
-from placerl.harness.measure.conditions import usable_cores
-from placerl.harness.runtime import memory
+from placerl.harness.loop.schedule import Fusion
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.compose import replay_of, storage_of
-from placerl.harness.runtime.learner_memory import check_learner
+from placerl.harness.runtime.resolve import Resolved
 from placerl.harness.runtime.training import WARM_UP_GRADIENT_STEPS, Progress
-from placerl.harness.workloads import Workload
-from placerl.harness.workloads.custom_task import CustomTask
-from placerl.harness.workloads.task import Task, algorithm_of
+from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives import learner
-from placerl.primitives.environments import factory as native_environments
+from placerl.primitives.environments import make_native
 from placerl.primitives.learner import UnsupportedOperationError
 from placerl.primitives.replay import ConcurrentReplay
 from placerl.primitives.training.parallel import Pacing, ParallelTraining
 
-MAPPING = "native-native-cpu"
 LEAD = 64
 """Environment steps by which actors may be ahead of the learners, in addition to one vector step of each actor."""
-_SUPPORTED = (
-    "actors",
-    "processes",
-    "native_environments",
-    "learners",
-    "presampled_batches",
-    "threads_native",
-)
-"""Schedule that may differ from their defaults."""
-
-
-def actor_threads(schedule: Schedule, environments: int) -> int:
-    """Return the number of actor threads; with 0, the learner's thread steps the environments itself, in turns.
-
-    It is the requested number; else the largest that divides the environments evenly, with a core for each that no
-    learner needs. Several learners have at least one actor thread.
-
-    Args:
-        schedule: `processes` is the requested number of threads, if any, and `learners` that of the learners.
-        environments: number of environments.
-    """
-    if schedule.processes is not None:
-        return schedule.processes
-    free = min(environments, len(usable_cores()) - schedule.learners)
-    if free < 1:
-        return 0 if schedule.learners == 1 else 1
-    return max(threads for threads in range(1, free + 1) if environments % threads == 0)
-
-
-def check(schedule: Schedule, task: Task, mapping: Mapping, batch_size: int) -> None:
-    """Check that C++ threads can train a task, before anything starts or is stored.
-
-    Args:
-        schedule: the requested options.
-        task: the task to train.
-        mapping: must be `MAPPING`.
-        batch_size: transitions per gradient step.
-
-    Raises:
-        UserError: the mapping, an option, the workload or its environment is not supported; the first one
-            is reported.
-    """
-    if str(mapping) != MAPPING:
-        raise UserError(task.name, "mapping", mapping, f"{MAPPING} with --threads-native")
-    for name, found in schedule.given().items():
-        if name not in _SUPPORTED:
-            raise UserError(task.name, name, found, f"{getattr(STRICT, name)} with --threads-native")
-    if ahead := schedule.ahead(task):  # requested, or the workload's
-        raise UserError(task.name, "presampled_batches", ahead, "0 with --threads-native")
-    if is_on_policy(task) or not task.replay.prioritized:
-        found = "no prioritised replay"
-        raise UserError(task.name, "replay", found, "a prioritised one, which the threads share")
-    if not 1 <= schedule.learners <= batch_size or batch_size % schedule.learners:
-        raise UserError(
-            task.name, "learners", schedule.learners, f"a divisor of the batch size, {batch_size}"
-        )
-    environments = task.training.actors
-    threads = actor_threads(schedule, environments)
-    if threads == 0 and schedule.learners > 1:
-        raise UserError(task.name, "processes", threads, f"at least 1 with {schedule.learners} learners")
-    if threads < 0 or (threads and environments % threads):
-        raise UserError(
-            task.name, "processes", threads, f"a divisor of training.actors, {environments}, or 0"
-        )
-    memory.check(task, batch_size, 0, 0)
-    check_learner(task, batch_size, mapping.learner.backend)
-    _environments(task, 1)
 
 
 class ThreadedTraining:
@@ -108,45 +34,34 @@ class ThreadedTraining:
     terms are summed over all threads.
 
     Args:
-        workload: the workload to train; its environment must exist natively.
-        mapping: must be `MAPPING`.
-        batch_size: transitions per gradient step, of all learners together; by default the workload's.
+        resolved: what is trained, and how; its processes are actor threads (`resolve.actor_threads`).
         seed: seed of everything random.
-        schedule: `actors`, `processes` (here the number of actor threads, see `actor_threads`) and `learners` are used.
         lead: environment steps by which actor threads may be ahead of the learners.
 
     Raises:
-        UserError: an option or the workload is not supported.
+        UserError: C++ threads cannot train the algorithm, which they find when they are created.
     """
 
     fusion = Fusion.REPLAY
     provenance = Provenance.MEASURED
 
-    def __init__(
-        self,
-        workload: Workload,
-        mapping: Mapping,
-        *,
-        batch_size: int | None = None,
-        seed: int = 0,
-        schedule: Schedule = STRICT,
-        lead: int = LEAD,
-    ) -> None:
+    def __init__(self, resolved: Resolved, *, seed: int = 0, lead: int = LEAD) -> None:
+        workload, mapping, threads = resolved.workload, resolved.mapping, resolved.processes
         settings = workload.training
-        size = settings.batch_size if batch_size is None else batch_size
-        check(schedule, workload, mapping, size)
-        threads = actor_threads(schedule, settings.actors)
-        self.replay = replay_of(workload, mapping, storage_of(workload, mapping), Fusion.REPLAY)
+        self.replay = replay_of(workload, mapping, storage_of(workload, mapping), resolved.fusion)
         assert isinstance(self.replay, ConcurrentReplay)
         actors = threads or 1
-        self._environments = [_environments(workload, settings.actors // actors) for _ in range(actors)]
+        each = settings.actors // actors
+        self._environments = [
+            make_native(workload.environment.id, each, autoreset="same_step") for _ in range(actors)
+        ]
         try:
             self.training = ParallelTraining(
                 algorithm_of(workload),
                 self._environments,
                 self.replay,
-                learners=schedule.learners,
-                batch_size=size,
+                learners=resolved.schedule.learners,
+                batch_size=resolved.batch_size,
                 pacing=Pacing(settings.learning_starts, settings.update_interval, lead if threads else 0),
                 seed=int(np.random.SeedSequence(seed).generate_state(1)[0]),
             )
@@ -217,16 +132,3 @@ class ThreadedTraining:
             episodes=[Episode(step, total) for step, total in self.training.take_episodes()],
             terms_s={name: spent_now_s[name] - spent_s[name] for name in spent_now_s},
         )
-
-
-def _environments(task: Task, count: int) -> Any:
-    """Return native environments that step together; UserError if there are none of this kind here."""
-    allowed = f"{', '.join(native_environments.ids())} with --threads-native"
-    if isinstance(task, CustomTask):
-        raise UserError(task.name, "environment", "an environment of your own", allowed)
-    name = task.environment.id
-    if name not in native_environments.ids():
-        raise UserError(task.name, "environment.id", name, allowed)
-    if reason := native_environments.unavailable_reason(name):
-        raise UserError(task.name, "environment.id", name, f"what can be created here: {reason}")
-    return native_environments.make_native(name, count, autoreset="same_step")

@@ -7,21 +7,16 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from placerl.harness.core.errors import UserError
 from placerl.harness.loop.clock import HOST, LEARNER
-from placerl.harness.loop.schedule import STRICT, Fusion, Schedule, is_on_policy
-from placerl.harness.loop.virtual_time import VirtualTime
-from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.base import Platform
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.actors.in_process import Actors
 from placerl.harness.runtime.actors.pool import ActorPlan
 from placerl.harness.runtime.clock import time_of, weights_bytes
-from placerl.harness.runtime.compose import actors_of, check_processes, start_actors
-from placerl.harness.runtime.native_iterations import NativeIterations, chosen_fusion
+from placerl.harness.runtime.compose import actors_of, start_actors
 from placerl.harness.runtime.on_policy_loop import OnPolicyLoop
-from placerl.harness.runtime.training import Training, links_of_map
-from placerl.harness.workloads import Workload
+from placerl.harness.runtime.resolve import Resolved
+from placerl.harness.runtime.training import links_of_map
 from placerl.harness.workloads.task import columns_of
 from placerl.primitives.algorithms.ppo import Rollout
 from placerl.primitives.learner import Learner
@@ -37,14 +32,9 @@ class OnPolicyTraining(OnPolicyLoop):
     same training.
 
     Args:
-        workload: the workload to train.
-        mapping: backend and device of learner, replay management and storage.
-        batch_size: M; by default the workload's.
+        resolved: what is trained, and how; its batch size is M. By default, with several threads there is one actor
+            process per thread, up to the number of environments. In virtual time this process steps all environments.
         seed: seed of everything random.
-        schedule: how the mapping is run. Schedule of a replay are not allowed (`check_options`), and the workload must
-            have the requested number of actors (`Schedule.applied`). By default, with several threads there is one
-            actor process per thread, up to the number of environments. In virtual time this process steps all
-            environments.
         platform: gives the bandwidth of links to simulated devices.
         starting: starts the actors of a plan, for a learner, in a number of processes; None: `start_actors`.
         learner: the learner; None creates the mapping's.
@@ -56,28 +46,21 @@ class OnPolicyTraining(OnPolicyLoop):
         provenance: provenance of the seconds that it reports, such as measured or simulated.
 
     Raises:
-        UserError: mapping, batch size and workload are not compatible, or something is not installed.
+        UserError: a part cannot be created.
     """
 
     def __init__(
         self,
-        workload: Workload,
-        mapping: Mapping,
+        resolved: Resolved,
         *,
-        batch_size: int | None = None,
         seed: int = 0,
-        schedule: Schedule = STRICT,
         platform: Callable[[], Platform] = links_of_map,
         starting: Callable[[ActorPlan, Learner, int], Actors] | None = None,
         learner: Learner | None = None,
     ) -> None:
-        check_processes(workload, schedule.processes or 0)
-        super().__init__(workload, mapping, batch_size, seed, schedule, learner)
-        self._time = time_of(mapping, self.learner, None, platform)
-        virtual = isinstance(self._time, VirtualTime)
-        processes = schedule.actor_processes(workload, virtual)
-        if processes and virtual:
-            raise UserError(workload.name, "actor processes", processes, "0 in virtual time")
+        super().__init__(resolved, seed, learner)
+        workload, schedule = resolved.workload, resolved.schedule
+        self._time = time_of(resolved.mapping, self.learner, None, platform)
         fields = columns_of(workload) | {"truncated": FieldSpec((), np.bool_)}
         plan = actors_of(
             workload,
@@ -98,7 +81,7 @@ class OnPolicyTraining(OnPolicyLoop):
         )
         self._found: dict[str, float] = {}
         # Last: were anything after it to fail, nobody would end the processes.
-        self._acting = (starting or start_actors)(plan, self.learner, processes)
+        self._acting = (starting or start_actors)(plan, self.learner, resolved.processes)
 
     @property
     def environment_steps(self) -> int:
@@ -158,30 +141,3 @@ class OnPolicyTraining(OnPolicyLoop):
             "infer": self._acting.inference_s,
             **{name: spent_s[name] for name in ("prepare", "learner", *simulated)},
         }
-
-
-def start(
-    workload: Workload,
-    mapping: Mapping,
-    *,
-    batch_size: int | None = None,
-    seed: int = 0,
-    schedule: Schedule = STRICT,
-) -> Training | OnPolicyTraining | NativeIterations:
-    """Create the training that a workload's algorithm needs: on-policy, or with a replay.
-
-    Args:
-        workload: the workload to train.
-        mapping: backend and device of learner, replay management and storage.
-        batch_size: transitions per gradient step; by default the workload's.
-        seed: seed of everything random.
-        schedule: how the mapping is run.
-
-    Raises:
-        UserError: settings are not compatible, or something is not installed.
-    """
-    make: type[Training | OnPolicyTraining | NativeIterations] = Training
-    if is_on_policy(workload):
-        fused = chosen_fusion(workload, mapping, schedule) is Fusion.ITERATION
-        make = NativeIterations if fused else OnPolicyTraining
-    return make(workload, mapping, batch_size=batch_size, seed=seed, schedule=schedule)

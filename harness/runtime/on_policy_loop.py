@@ -9,15 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from placerl.harness.core.errors import UserError
 from placerl.harness.loop.real_time import RealTime
-from placerl.harness.loop.schedule import Fusion, Schedule
-from placerl.harness.mapping import Mapping
+from placerl.harness.loop.schedule import Fusion
 from placerl.harness.measure.conditions import set_blas_threads
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.learners.creation import learner_of
+from placerl.harness.runtime.resolve import Resolved
 from placerl.harness.runtime.training import Progress
-from placerl.harness.workloads import Workload
 from placerl.primitives.algorithms.ppo import PPO
 from placerl.primitives.learner import Learner
 
@@ -29,11 +27,8 @@ class OnPolicyLoop(ABC):
     samples.
 
     Args:
-        workload: the workload to train.
-        mapping: backend and device of learner, replay management and storage.
-        batch_size: M, samples of a minibatch; None for the workload's number.
+        resolved: what is trained, and how; its batch size is M, the samples of a minibatch.
         seed: seed of everything random.
-        schedule: how the mapping is run.
         learner: the learner; None creates the mapping's.
 
     Attributes:
@@ -42,35 +37,23 @@ class OnPolicyLoop(ABC):
         learner: the learner.
 
     Raises:
-        UserError: mapping, batch size and workload are not compatible, or something is not installed.
+        UserError: the learner cannot be created.
     """
 
     fusion = Fusion.NONE
 
-    def __init__(
-        self,
-        workload: Workload,
-        mapping: Mapping,
-        batch_size: int | None,
-        seed: int,
-        schedule: Schedule,
-        learner: Learner | None = None,
-    ) -> None:
+    def __init__(self, resolved: Resolved, seed: int, learner: Learner | None = None) -> None:
         # `PPO.prepare` runs forward passes in NumPy and PyTorch, and some actors choose their actions with NumPy. With
         # small networks and two threads, `prepare` takes ten times as long for CartPole, and four times for Hopper.
-        threads, settings = schedule.threads, workload.training
-        torch.set_num_threads(threads if mapping.learner.backend == "torch" else 1)
+        workload, mapping, schedule = resolved.workload, resolved.mapping, resolved.schedule
+        torch.set_num_threads(schedule.threads if mapping.learner.backend == "torch" else 1)
         set_blas_threads(1)
-        schedule.check_applied(workload)
-        size = settings.batch_size if batch_size is None else batch_size
         self._length = workload.algorithm.hyperparameters["trajectory_length"]
-        self._actors = settings.actors
-        if size > self._length * self._actors:
-            allowed = f"1 to actors * trajectory_length, {self._length * self._actors}"
-            raise UserError(workload.name, "batch_size", size, allowed)
+        self._actors = workload.training.actors
         seeds = np.random.SeedSequence(seed).spawn(4)
         self._environment_seed, self._exploration_seed, self._dealing_seed, learner_seed = seeds
-        self.learner = learner or learner_of(workload, mapping, size, learner_seed, threads, schedule.delay)
+        own = schedule.threads, schedule.delay
+        self.learner = learner or learner_of(workload, mapping, resolved.batch_size, learner_seed, *own)
         self._algorithm = cast(PPO, self.learner.algorithm)
         self._time = RealTime()
         self.gradient_steps = 0

@@ -21,8 +21,8 @@ from placerl.harness.core.checked import checked
 from placerl.harness.core.errors import UserError
 from placerl.harness.loop.schedule import STRICT, Schedule
 from placerl.harness.mapping import Mapping
-from placerl.harness.runtime import check_options
 from placerl.harness.runtime.choice import MappingChoice, choose
+from placerl.harness.runtime.resolve import check_unmapped, resolve
 from placerl.harness.runtime.training import Training
 from placerl.harness.workloads import ReplayTable, TrainingTable, custom_task
 from placerl.harness.workloads.custom_task import CustomTask, MakeEnvironment
@@ -160,19 +160,18 @@ def compose(
 
     Raises:
         UserError: the mapping names something that does not exist here, an option is not supported or would be
-            ignored (`harness.runtime.check_options`), the sizes are not compatible, the environment's spaces are not
+            ignored (`harness.runtime.resolve`), the sizes are not compatible, the environment's spaces are not
             supported, or `step` or `act` returns something else. While it trains, it is also raised for an environment
             that returns something else than its spaces and Gymnasium's interface say.
     """
     task = Program(environment, state, step, act, settings).task()
     chosen = _chosen(task, schedule) if mapping is None else Mapping.parse(mapping)
-    check_options.check(schedule, task, chosen, settings.batch_size)
-    return Training(task, chosen, seed=seed, schedule=schedule)
+    return Training(resolve(schedule, task, chosen), seed=seed)
 
 
 def _choice(task: CustomTask, schedule: Schedule) -> MappingChoice:
     """Return the composer's choice; UserError for options that no mapping could run."""
-    check_options.check_without_mapping(schedule, task, task.training.batch_size)
+    check_unmapped(schedule, task)
     return choose(task, schedule)
 
 

@@ -18,8 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from placerl.harness.core.errors import UserError
-from placerl.harness.loop.schedule import STRICT, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.base import Platform
 from placerl.harness.runtime.actors.pool import ActorPool
@@ -27,10 +25,7 @@ from placerl.harness.runtime.clock import simulated_s
 from placerl.harness.runtime.learners.accelerated import AcceleratedLearner, SimulatedAcceleratedLearner
 from placerl.harness.runtime.learners.gradient_graphs import BACKENDS
 from placerl.harness.runtime.learners.parallel_updates import ParallelLearner
-from placerl.harness.workloads.custom_task import CustomTask
-from placerl.harness.workloads.task import Task
 from placerl.primitives.learner import Learner
-from placerl.primitives.quantization.precision import FLOAT_32
 
 IMBALANCE = 2.0
 """Ratio of the learner's time to the actors' above which actors are freed (Algorithm 1, line 3)."""
@@ -109,58 +104,6 @@ def reallocate(now: Allocation, times: Times) -> Allocation:
         beside = now.trained_beside * fewer // now.trainers
         return replace(now, actors=now.actors + 1, trainers=fewer, trained_beside=beside)
     return now
-
-
-def check_learners(mapping: Mapping, learners: int, processes: int, overlap: int, reallocate: bool) -> None:
-    """Check that a mapping's learner can be divided among processes or threads as requested.
-
-    Args:
-        mapping: backend and device of learner, replay management and storage.
-        learners: requested number of learner processes.
-        processes: number of actor processes.
-        overlap: gradient steps that run in parallel with the actors.
-        reallocate: whether actors are to be moved to training and back.
-
-    Raises:
-        UserError: it cannot be divided, or there is no actor to move.
-    """
-    if learners < 1:
-        raise UserError(mapping, "learners", learners, "at least 1")
-    if learners > 1 and str(mapping.learner) != "torch":
-        raise UserError(mapping, "learner", mapping.learner, "torch: parallel learners split its batches")
-    if reallocate and not _is_divisible(mapping):
-        allowed = f"torch, {', '.join(BACKENDS)}: re-allocation splits their batches"
-        raise UserError(mapping, "learner", mapping.learner, allowed)
-    if learners > 1 and reallocate:
-        raise UserError(mapping, "learners", learners, "1 with re-allocation, which splits batches itself")
-    if reallocate and (processes < 2 or not overlap):
-        found = f"{processes} actor processes, overlap {overlap}"
-        raise UserError(mapping, "reallocate", found, "at least 2 actor processes, and an overlap")
-
-
-def check_shares_gradients(task: Task, schedule: Schedule) -> None:
-    """Check that batches are divided among processes or threads only for an algorithm with gradients to share.
-
-    A user's own step computes its gradients and its new state by itself, so that each part would learn alone.
-
-    Args:
-        task: the task that is trained.
-        schedule: the requested options.
-
-    Raises:
-        UserError: the task has a step of its own, and its batches are to be divided.
-    """
-    if not isinstance(task, CustomTask):
-        return
-    for name in ("learners", "reallocate"):
-        if (found := getattr(schedule, name)) != (only := getattr(STRICT, name)):
-            allowed = f"{only} with a step of your own, which has no gradients to share"
-            raise UserError(task.name, name, found, allowed)
-
-
-def _is_divisible(mapping: Mapping) -> bool:
-    target = mapping.learner
-    return str(target) == "torch" or (target.backend in BACKENDS and target.precision == FLOAT_32)
 
 
 def parallel_learner(

@@ -22,6 +22,11 @@ def of_mapping(mapping: Mapping) -> Provenance:
     return weakest(of_learner(mapping.learner), of_rmm(mapping.rmm))
 
 
+def is_simulated(mapping: Mapping) -> bool:
+    """Return whether a mapping uses a simulated device, so that trainings under it report virtual time."""
+    return of_mapping(mapping) is not Provenance.MEASURED
+
+
 def of_learner(target: Target) -> Provenance:
     """Return the provenance of the time of a learner's step on a backend: measured, simulated or modelled."""
     return _of(learner.backends(), target)

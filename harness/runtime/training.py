@@ -13,33 +13,24 @@ import numpy.typing as npt
 import torch
 
 from placerl.harness import platforms
-from placerl.harness.core.errors import UserError
 from placerl.harness.loop.clock import LEARNER, RMM
-from placerl.harness.loop.iteration import Iteration, check_overlap, collected_rows
 from placerl.harness.loop.real_time import RealTime
-from placerl.harness.loop.schedule import STRICT, Fusion, Schedule
+from placerl.harness.loop.schedule import Fusion
 from placerl.harness.loop.training_loop import Shape, Traffic, TrainingLoop, Units
 from placerl.harness.loop.virtual_time import VirtualTime
-from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.base import Platform
 from placerl.harness.mapping.problem import PRIORITY_BYTES
 from placerl.harness.measure.conditions import set_blas_threads
-from placerl.harness.runtime import memory
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.actors.in_process import ONE, Actors, InlineActors, refuse_invalid
 from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool
 from placerl.harness.runtime.clock import time_of, weights_bytes
-from placerl.harness.runtime.compose import Parts, check_processes, compose, start_actors
+from placerl.harness.runtime.compose import Parts, compose, start_actors
 from placerl.harness.runtime.learners.parallel_updates import ParallelLearner
 from placerl.harness.runtime.learners.processes import LearnerProcesses
-from placerl.harness.runtime.reallocation import (
-    Reallocator,
-    check_learners,
-    check_shares_gradients,
-    parallel_learner,
-)
+from placerl.harness.runtime.reallocation import Reallocator, parallel_learner
+from placerl.harness.runtime.resolve import Resolved
 from placerl.harness.runtime.units.replay import TimeBeside
-from placerl.harness.workloads.task import Task
 from placerl.primitives.learner.relaxed import RelaxedSteps
 
 WARM_UP_GRADIENT_STEPS = 50
@@ -99,7 +90,7 @@ class Training:
     steps that gives whole gradient steps. A gradient step (MAP II-A2, PAL Algorithm 1) consists of sampling,
     gathering, the learner's step and the update of the priorities.
 
-    With `schedule.presampled_batches` = D > 0 sampling does not wait for the last priority updates (MAP V-A): D
+    With D > 0 (`presampled_batches`) sampling does not wait for the last priority updates (MAP V-A): D
     batches are sampled ahead. If a row was overwritten after its batch was sampled, it keeps the priority of its new
     item (the purpose of PRL 3.2.1's collision-free insertion).
 
@@ -113,11 +104,8 @@ class Training:
     and the weights handed over, between two such iterations. The order is still the same for the same seed.
 
     Args:
-        workload: the workload to train.
-        mapping: backend and device of learner, replay management and storage.
-        batch_size: transitions per gradient step; by default the workload's.
+        resolved: what is trained, and how (`harness.runtime.resolve`).
         seed: seed of everything random.
-        schedule: how the mapping is run; the workload must have the requested number of actors (`Schedule.applied`).
         parts: existing parts to use instead of those that mapping, seed and fusion define, such as parts that do
             nothing, to measure the loop itself.
         platform: returns the platform that states the bandwidth of links to simulated devices.
@@ -131,63 +119,42 @@ class Training:
             in virtual time (`harness.runtime.clock`, `harness.runtime.time_provenance`).
 
     Raises:
-        UserError: mapping, batch size and workload are not compatible, or something is not installed.
+        UserError: a part cannot be created.
     """
 
     def __init__(
         self,
-        workload: Task,
-        mapping: Mapping,
+        resolved: Resolved,
         *,
-        batch_size: int | None = None,
         seed: int = 0,
-        schedule: Schedule = STRICT,
         parts: Parts | None = None,
         platform: Callable[[], Platform] = links_of_map,
     ) -> None:
-        overlap, processes, learners = schedule.overlap, schedule.processes or 0, schedule.learners
-        if overlap < 0:
-            raise ValueError(f"overlap: found {overlap}; allowed: at least 0")
-        schedule.check_applied(workload)
-        check_processes(workload, processes)
-        check_shares_gradients(workload, schedule)
-        check_learners(mapping, learners, processes, overlap, schedule.reallocate)
+        task, mapping, schedule = resolved.task, resolved.mapping, resolved.schedule
+        processes, overlap, ahead = resolved.processes, schedule.overlap, resolved.ahead
         torch.set_num_threads(schedule.threads)
         set_blas_threads(schedule.threads)  # actors in turns with the learner choose their actions with NumPy
-        settings = workload.training
-        self._batch_size = settings.batch_size if batch_size is None else batch_size
-        ahead = schedule.ahead(workload)
-        check_overlap(workload, overlap)
-        iteration = Iteration.of(settings, overlap)
-        self._vector_steps = iteration.vector_steps
-        self._gradient_steps_a_round = iteration.gradient_steps
-        rows = min(WARM_UP_ROWS, workload.replay.capacity)
+        settings = task.training
+        self._batch_size = resolved.batch_size
+        self._vector_steps = resolved.iteration.vector_steps
+        self._gradient_steps_a_round = resolved.iteration.gradient_steps
+        rows = min(WARM_UP_ROWS, task.replay.capacity)
         self._warm_up_steps = max(self._vector_steps, rows // settings.actors)
         self._learning_starts = settings.learning_starts
         created = parts is None
-        if created:
-            collected = collected_rows(workload, overlap, schedule.reallocate)
-            memory.check(workload, self._batch_size, ahead, processes, learners, collected)
-        parts = parts or compose(
-            workload,
-            mapping,
-            batch_size=self._batch_size,
-            seed=seed,
-            # A single active actor steps for all.
-            local_storage=max(self._vector_steps, self._warm_up_steps)
-            * (settings.actors if schedule.reallocate else 1),
-            schedule=schedule,
-        )
+        # A single active actor steps for all.
+        room = max(self._vector_steps, self._warm_up_steps) * (settings.actors if schedule.reallocate else 1)
+        parts = parts or compose(resolved, seed=seed, local_storage=room)
         self._parallel: ParallelLearner | LearnerProcesses | None = None
         with ExitStack() as opened:  # if anything fails, what was started before is ended
             if created and isinstance(parts.learner, ParallelLearner):  # one with streams
                 opened.callback(parts.learner.close)
             if schedule.reallocate:
                 self._parallel = parallel_learner(parts.learner, processes, mapping, platform)
-            elif learners > 1:
+            elif schedule.learners > 1:
                 made = parts.learner
                 self._parallel = LearnerProcesses(
-                    made.algorithm, processes=learners, batch_size=made.batch_size, seed=made.seed
+                    made.algorithm, processes=schedule.learners, batch_size=made.batch_size, seed=made.seed
                 )
             if self._parallel:
                 opened.callback(self._parallel.close)
@@ -225,9 +192,7 @@ class Training:
             )
             self._actors = settings.actors
             self.gradient_steps = 0
-            self._acting = parts.acting or self._started_actors(
-                workload, parts.actors, processes, overlap > 0
-            )
+            self._acting = parts.acting or self._started_actors(parts.actors, processes, overlap > 0)
             opened.callback(self._acting.close)
             shape = Shape(
                 self._vector_steps,
@@ -323,14 +288,10 @@ class Training:
             refuse_invalid(ONE, self._storage.columns)
             raise
 
-    def _started_actors(self, workload: Task, plan: ActorPlan, processes: int, overlapped: bool) -> Actors:
+    def _started_actors(self, plan: ActorPlan, processes: int, overlapped: bool) -> Actors:
         if not isinstance(self._time, VirtualTime):
             return start_actors(plan, self.learner, processes, beside=overlapped)
         if processes:
-            if not overlapped:
-                raise UserError(
-                    workload.name, "actor processes", processes, "0 in virtual time without overlap"
-                )
             pool = ActorPool(plan, self.learner, processes, inline=True)
             self._time.leave_out(lambda: pool.in_turns_s)
             return pool

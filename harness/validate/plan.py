@@ -55,8 +55,8 @@ from placerl.harness.profile.cases.validation_rounds import (
     provenance_of,
     validation_cases,
 )
-from placerl.harness.runtime import compose
-from placerl.harness.runtime.compose import fusions
+from placerl.harness.runtime import mapped_parts
+from placerl.harness.runtime.fusions import fusions
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run as StoredRun
 from placerl.harness.validate import rows as made
@@ -241,7 +241,7 @@ def _of_this_machine(item: Workload, precisions: Sequence[str] = ()) -> list[Pla
 
 def _can_run(item: Workload, mapping: Placement) -> bool:
     try:
-        compose.check(item, mapping)
+        mapped_parts.check(item, mapping)
     except UserError:
         return False
     return True

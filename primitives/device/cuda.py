@@ -43,6 +43,15 @@ def unavailable_reason() -> str:
         return f"no CUDA device: {error}"
 
 
+def check_device(device: str | int) -> None:
+    """Raise ValueError unless there is a CUDA device of this number."""
+    import cupy
+
+    count = cupy.cuda.runtime.getDeviceCount()
+    if not str(device).isdecimal() or int(device) >= count:
+        raise ValueError(f"device: found {device!r}; allowed: one of this machine's CUDA devices, {count}")
+
+
 def create(which: int | str = 0) -> "CudaDevice":
     """Return a CUDA device, by its number."""
     import cupy

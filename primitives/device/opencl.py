@@ -29,6 +29,11 @@ def unavailable_reason() -> str:
     return opencl_runtime.unavailable_reason()
 
 
+def check_device(device: int | str) -> None:
+    """Raise ValueError unless `create` finds the OpenCL device."""
+    opencl_runtime.choose_for_learner(device)
+
+
 def create(which: int | str = "") -> "OpenclDevice":
     """Return an OpenCL device.
 

@@ -30,6 +30,7 @@ __all__ = [
     "StepOutcome",
     "UnsupportedOperationError",
     "backends",
+    "check",
     "create",
     "precisions",
     "trace",
@@ -57,6 +58,17 @@ def precisions(backend: str) -> tuple[str, ...]:
     own = (FLOAT_32, *getattr(backends_of.load(__name__, backend), "PRECISIONS", ()))
     fixed_point = backend in aware_training.backends()
     return tuple(name for name in NAMES if name in own or (fixed_point and name not in IN_FLOATS))
+
+
+def check(*, backend: str, device: str | int | None = None) -> None:
+    """Check that `create` has a backend and a device here, without creating anything.
+
+    Raises:
+        ValueError: there is no such backend or device.
+        BackendUnavailableError: the backend cannot be used on this machine.
+        TypeError: the backend takes no device.
+    """
+    backends_of.check(__name__, backend, device)
 
 
 def create(

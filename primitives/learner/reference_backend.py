@@ -13,6 +13,11 @@ def unavailable_reason() -> str:
 compile_graphs = ReferenceExecutable
 
 
+def check_device(device: str) -> None:
+    """Raise ValueError unless the device is "cpu", the only one."""
+    checks.one_of("device", device, ("cpu",))
+
+
 def create(algorithm: Algorithm, *, device: str = "cpu", batch_size: int, seed: int = 0) -> Learner:
     """Create a learner that runs step graphs in NumPy.
 
@@ -27,7 +32,7 @@ def create(algorithm: Algorithm, *, device: str = "cpu", batch_size: int, seed: 
     """
     from placerl.primitives.learner.graph_learner import GraphLearner
 
-    checks.one_of("device", device, ("cpu",))
+    check_device(device)
     return GraphLearner(
         algorithm, compile_graphs, backend="reference", device=device, batch_size=batch_size, seed=seed
     )

@@ -23,6 +23,17 @@ def backends() -> list[BackendStatus]:
     return _backend.statuses(__name__)
 
 
+def check(*, backend: str, device: str | int | None = None) -> None:
+    """Check that `create` has a backend and a device here, without creating anything.
+
+    Raises:
+        ValueError: there is no such backend or device.
+        BackendUnavailableError: the backend cannot be used on this machine.
+        TypeError: the backend takes no device.
+    """
+    _backend.check(__name__, backend, device)
+
+
 def create(capacity: int, *, backend: str = "native", fanout: int = 16, **options: object) -> SumTree:
     """Create a sum tree whose priorities are all 0.
 
@@ -43,4 +54,4 @@ def create(capacity: int, *, backend: str = "native", fanout: int = 16, **option
     return tree
 
 
-__all__ = ["BackendStatus", "SumTree", "backends", "create"]
+__all__ = ["BackendStatus", "SumTree", "backends", "check", "create"]

@@ -20,7 +20,10 @@ def unavailable_reason() -> str:
     return cuda.unavailable_reason()
 
 
-def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32, device: int = 0) -> SumTree:
+check_device = cuda.check_device
+
+
+def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32, device: str | int = 0) -> SumTree:
     """Create a sum tree in a CUDA device's memory.
 
     Args:
@@ -29,7 +32,7 @@ def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32, device:
         dtype: floating-point type of the priorities.
         device: number of the CUDA device.
     """
-    return CudaSumTree(capacity, fanout, dtype, device)
+    return CudaSumTree(capacity, fanout, dtype, int(device))
 
 
 class CudaSumTree(DeviceSumTree):

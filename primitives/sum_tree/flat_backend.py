@@ -20,6 +20,19 @@ def unavailable_reason() -> str:
     return "" if importlib.util.find_spec("torch") else "PyTorch is not installed"
 
 
+def check_device(device: str) -> None:
+    """Raise ValueError unless PyTorch has the device here."""
+    with whole_imports():
+        import torch
+
+    try:
+        found = torch.device(device)
+    except RuntimeError:
+        raise ValueError(f"device: found {device!r}; allowed: cpu, cuda, cuda:<number>") from None
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device: found {device!r}; allowed: cpu, as PyTorch sees no CUDA device")
+
+
 def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float64, device: str = "cpu") -> SumTree:
     """Create a `FlatSumTree`, which keeps a cumulative sum of the priorities instead of a tree.
 
@@ -28,7 +41,11 @@ def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float64, device:
         fanout: not used.
         dtype: floating-point type of the priorities.
         device: PyTorch's name of the device: "cpu", "cuda", "cuda:1", ...
+
+    Raises:
+        ValueError: there is no such device.
     """
+    check_device(device)
     return FlatSumTree(capacity, fanout, dtype, device)
 
 
@@ -47,8 +64,6 @@ class FlatSumTree(OwnProcessSumTree):
 
         self._torch: Any = torch
         self._device = torch.device(device)
-        if self._device.type == "cuda" and not torch.cuda.is_available():
-            raise ValueError(f"device: found {device!r}; allowed: cpu, as PyTorch sees no CUDA device")
         kind = torch.float32 if self.dtype == np.float32 else torch.float64
         self._priorities = torch.zeros(self.capacity, dtype=kind, device=self._device)
         self._last = torch.zeros(self.capacity, dtype=torch.int64, device=self._device)

@@ -34,6 +34,11 @@ def unavailable_reason() -> str:
     return toolchain.unavailable_reason()
 
 
+def check_device(device: str) -> None:
+    """Raise ValueError unless there is the board."""
+    PipelineOptions(device=device).clock()
+
+
 def create(capacity: int, fanout: int, **options: Any) -> SumTree:
     """Create an `FpgaSumTree`.
 

@@ -14,6 +14,11 @@ def unavailable_reason() -> str:
     return opencl_runtime.unavailable_reason()
 
 
+def check_device(device: str | int) -> None:
+    """Raise ValueError unless there is the OpenCL device, as for `create`."""
+    opencl_runtime.choose(device)
+
+
 def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32, device: str | int = "") -> SumTree:
     """Create an `OpenclSumTree`.
 

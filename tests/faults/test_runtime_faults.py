@@ -12,7 +12,7 @@ from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
-from placerl.harness.runtime.training import Training
+from tests.harness.runtime.trainings import replay_training
 from tests.limits import LIMIT_S
 from tests.processes import ends
 
@@ -28,7 +28,7 @@ from placerl.harness.runtime.training import Training
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
 item = workload.override(workload.load("cartpole-dqn"), "training.actors", 2, "test")
-training = Training(item, Mapping.parse("torch-native-cpu"), schedule=Schedule(processes=2, overlap=8))
+training = replay_training(item, Mapping.parse("torch-native-cpu"), schedule=Schedule(processes=2, overlap=8))
 try:
     training.warm_up()
     print(*training._acting.pids, flush=True)
@@ -115,6 +115,6 @@ def test_ctrl_c_does_not_wait_for_one_busy_actor_after_the_other():
 def test_what_cannot_run_is_refused_before_anything_starts(options, field):
     children = set(psutil.Process().children())
     with pytest.raises(UserError) as refused:
-        Training(workloads.load("cartpole-dqn"), NATIVE, schedule=Schedule(**options))
+        replay_training(workloads.load("cartpole-dqn"), NATIVE, schedule=Schedule(**options))
     assert field in str(refused.value)
     assert set(psutil.Process().children()) <= children

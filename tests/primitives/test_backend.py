@@ -3,11 +3,13 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from placerl.primitives import backend
+from placerl.primitives import backend, learner, sum_tree
 from placerl.primitives.backend import BackendUnavailableError
+from placerl.primitives.replay import device
 
 HERE = "def unavailable_reason():\n    return ''\n"
 ABSENT = "SIMULATED = True\n\n\ndef unavailable_reason():\n    return 'no such board'\n"
@@ -56,3 +58,23 @@ def test_two_backends_of_one_name_are_refused(package: Path) -> None:
 
     with pytest.raises(RuntimeError, match="two backends are called fast"):
         backend.names("a_primitive")
+
+
+@pytest.mark.parametrize("primitive", [learner, sum_tree, device], ids=["learner", "sum_tree", "rows"])
+def test_a_backend_says_without_being_created_whether_it_has_a_device(primitive: Any) -> None:
+    for status in primitive.backends():
+        if not status.available:
+            with pytest.raises(BackendUnavailableError):
+                primitive.check(backend=status.name)
+            continue
+        primitive.check(backend=status.name)
+        with pytest.raises((ValueError, TypeError), match="device: found"):
+            primitive.check(backend=status.name, device="no such device")
+    with pytest.raises(ValueError, match="backend: unknown 'abacus'; allowed: "):
+        primitive.check(backend="abacus")
+
+
+def test_every_learner_here_has_the_default_device() -> None:
+    for status in learner.backends():
+        if status.available:
+            learner.check(backend=status.name, device="cpu")

@@ -28,7 +28,7 @@ from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import plan
 from placerl.harness.plan.predicting import RESULTS
-from placerl.harness.runtime import compose
+from placerl.harness.runtime import mapped_parts
 from placerl.harness.runtime.seed_order import interleaved
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run
@@ -182,7 +182,7 @@ def main(
     ]
     for study in studies:
         for mapping in chosen:
-            compose.check(workloads.load(study.task.workload), mapping)
+            mapped_parts.check(workloads.load(study.task.workload), mapping)
     session = Session.begin(out, results, tier)
     cells = [cell for study in studies for cell in study.cells()]
     with bar(SUITE) as report:

@@ -29,6 +29,7 @@ from placerl.harness.mapping import Mapping
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.statistics import FEWEST_SAMPLES, ratio_interval
 from placerl.harness.plan.predicting import RESULTS
+from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.training import Training
 from placerl.harness.store.diff import DRIFT
 
@@ -67,7 +68,7 @@ def readings(fusion: Fusion, seconds: float, report: Report) -> Iterator[Reading
     """
     item = workloads.override(workloads.load(WORKLOAD), "training.learning_starts", CAPACITY // 2, "soak")
     item = workloads.override(item, "replay.capacity", CAPACITY, "soak")
-    training = Training(item, MAPPING, schedule=Schedule(fusion=fusion))
+    training = Training(resolve(Schedule(fusion=fusion), item, MAPPING))
     process = psutil.Process(os.getpid())
     try:
         training.warm_up()

@@ -34,7 +34,7 @@ from placerl.harness.core.row import Measurement
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import tiers
 from placerl.harness.plan.predicting import RESULTS
-from placerl.harness.runtime import native_threads
+from placerl.harness.runtime.resolve import NATIVE_MAPPING
 from placerl.harness.workloads import Workload
 from placerl.primitives import _native
 
@@ -240,7 +240,7 @@ def our_side(item: workloads.Workload, mapping: Mapping, native_environments: bo
         mapping: where this project runs its learner, replay management and storage.
         native_environments: whether C++ steps this project's environments.
     """
-    if native_environments and str(mapping) == native_threads.MAPPING and item.replay.prioritized:
+    if native_environments and str(mapping) == NATIVE_MAPPING and item.replay.prioritized:
         return OurSide(threads_native=True)
     return OurSide(native_environments=native_environments)
 

@@ -20,12 +20,13 @@ from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Experiment, Suite
-from placerl.harness.loop.schedule import Fusion
+from placerl.harness.loop.schedule import STRICT, Fusion
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.papers.cells import TierLimits, row_cell
 from placerl.harness.runtime.compose import Parts, actors_of, storage_of
 from placerl.harness.runtime.evaluation import Evaluation
+from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.seed_order import interleaved, last_fifth
 from placerl.harness.runtime.training import WARM_UP_ROWS, Training
 from placerl.harness.store.cell import Cell
@@ -127,7 +128,7 @@ def training_of(item: Workload, made: Learner, seed: int) -> Training:
         rng=np.random.default_rng(streams.sampling),
         fusion=Fusion.NONE,
     )
-    training = Training(item, MAPPING, batch_size=made.batch_size, parts=parts)
+    training = Training(resolve(STRICT, item, MAPPING, made.batch_size, existing=parts.fusion), parts=parts)
     training.fill()
     return training
 

@@ -28,8 +28,8 @@ from placerl.harness.measure.conditions import conditions, pinned, usable_cores
 from placerl.harness.measure.rows import summary_row
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.runtime import native_threads
 from placerl.harness.runtime.native_threads import LEAD, ThreadedTraining
+from placerl.harness.runtime.resolve import NATIVE_MAPPING, resolve
 from placerl.harness.runtime.training import Progress
 from placerl.harness.store.cell import Cell
 from placerl.harness.workloads import Workload
@@ -39,7 +39,7 @@ EXPERIMENT = Experiment(
 )
 WORKLOADS = ("cartpole-dqn", "ant-ddpg")  # PAL VI-A
 TIERS = ("standard", "full")
-MAPPING = Mapping.parse(native_threads.MAPPING)
+MAPPING = Mapping.parse(NATIVE_MAPPING)
 CORES = (1, 2, 3, 4, 6, 8)  # PAL's machine has 8
 ACTORS = 24
 """Environments, divided among the actor threads: a multiple of every number of `CORES`."""
@@ -169,7 +169,7 @@ def _threads(
 ) -> ThreadedTraining:
     schedule = Schedule(processes=actors, learners=learners, threads_native=True)
     with pinned(_first(actors + learners)):
-        training = ThreadedTraining(item, MAPPING, schedule=schedule, lead=lead)
+        training = ThreadedTraining(resolve(schedule, item, MAPPING), lead=lead)
         stack.callback(training.close)
         training.warm_up()
     return training

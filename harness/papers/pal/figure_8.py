@@ -27,7 +27,7 @@ from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.comparisons import RATIO, Gain, gains
 from placerl.harness.papers.evidence import detail, records, select
 from placerl.harness.papers.number import Number, from_text
-from placerl.harness.runtime import native_threads
+from placerl.harness.runtime.resolve import NATIVE_MAPPING
 from placerl.harness.store.cell import Cell
 
 PEERS = (*RLLIB, "tianshou")
@@ -104,7 +104,7 @@ def measure(
                 details={"baseline": label_of(baseline, len(cpus)), "part": "ours / theirs"},
             )
         ]
-    mapping = Mapping.parse(native_threads.MAPPING)
+    mapping = Mapping.parse(NATIVE_MAPPING)
     return rounds.compare(item, mapping, [baseline], budget_s=budget_s, progress=report, settings=settings)
 
 

@@ -29,7 +29,8 @@ from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.evidence import Paired, detail, paired, rows_of
-from placerl.harness.runtime.native_threads import MAPPING, ThreadedTraining
+from placerl.harness.runtime.native_threads import ThreadedTraining
+from placerl.harness.runtime.resolve import NATIVE_MAPPING, resolve
 from placerl.harness.store.cell import Cell
 
 EXPERIMENT = Experiment("learner threads", "gradient steps over actor and learner threads", "time_per_call")
@@ -87,13 +88,13 @@ def measure(
     item = workloads.load(name)
     for field, value in (("replay.capacity", CAPACITY), ("training.learning_starts", LEARNING_STARTS)):
         item = workloads.override(item, field, value, EXPERIMENT)
-    mapping, cores = Mapping.parse(MAPPING), usable_cores()
+    mapping, cores = Mapping.parse(NATIVE_MAPPING), usable_cores()
     fields: dict[str, Any] = {
         "suite": Suite.CLAIM,
         "workload": name,
         "primitive": PRIMITIVE,
         "backend": "native",
-        "device": MAPPING,
+        "device": NATIVE_MAPPING,
         "batch_size": item.training.batch_size,
         "quantity": "time_per_call",
     }
@@ -112,7 +113,7 @@ def measure(
                 actors=split.actors, processes=split.actors, learners=split.learners, threads_native=True
             )
             try:
-                trainings[split] = ThreadedTraining(schedule.applied(item), mapping, schedule=schedule)
+                trainings[split] = ThreadedTraining(resolve(schedule, item, mapping))
             except UserError as error:
                 return not_run(f"a native environment: {error}")
             stack.callback(trainings[split].close)

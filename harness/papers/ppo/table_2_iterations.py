@@ -30,6 +30,7 @@ from placerl.harness.papers import published
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.ppo.published_clocks import published_clock_mhz
 from placerl.harness.runtime.on_policy import OnPolicyTraining
+from placerl.harness.runtime.resolve import resolve
 from placerl.harness.store.cell import Cell
 from placerl.harness.workloads import Workload
 from placerl.primitives.fpga.cycles import gemm, networks, ppo
@@ -150,9 +151,8 @@ def timed(
         for iteration in wanted:
             cores = used[iteration]
             schedule = Schedule(threads=cores["threads"], processes=cores["processes"])
-            trainings[iteration] = OnPolicyTraining(
-                sized(item, iteration), Mapping.parse(mapping), schedule=schedule
-            )
+            resolved = resolve(schedule, sized(item, iteration), Mapping.parse(mapping))
+            trainings[iteration] = OnPolicyTraining(resolved)
             stack.callback(trainings[iteration].close)
         begin_s = perf_counter()
         for training in trainings.values():

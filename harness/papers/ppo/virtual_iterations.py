@@ -38,6 +38,7 @@ from placerl.harness.papers.ppo.table_2_iterations import (
     sized,
 )
 from placerl.harness.runtime.accelerated import AcceleratedTraining, NetworkAccelerator
+from placerl.harness.runtime.resolve import resolve
 from placerl.harness.store.cell import Cell
 from placerl.primitives.fpga.cycles import networks
 from placerl.primitives.fpga.cycles.networks import GemmLayer
@@ -100,13 +101,9 @@ def virtual(
         trainings = {}
         for iteration in wanted:
             used = cores_used(iteration)
-            trainings[iteration] = AcceleratedTraining(
-                sized(item, iteration),
-                made,
-                lambda: platform,
-                schedule=Schedule(threads=used["threads"], processes=used["processes"]),
-                learner_mapping=Mapping.parse(mapping),
-            )
+            schedule = Schedule(threads=used["threads"], processes=used["processes"])
+            resolved = resolve(schedule, sized(item, iteration), Mapping.parse(mapping))
+            trainings[iteration] = AcceleratedTraining(resolved, made, lambda: platform)
             stack.callback(trainings[iteration].close)
         begin_s = perf_counter()
         for training in trainings.values():

@@ -38,6 +38,7 @@ from placerl.harness.papers.number import from_text
 from placerl.harness.papers.prl.section_6_4 import FEWEST_CORES
 from placerl.harness.papers.slow_links import NOT_COUNTED
 from placerl.harness.runtime.reallocation import Allocation
+from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.training import Training
 from placerl.harness.store.cell import Cell
 from placerl.harness.workloads import Workload
@@ -142,7 +143,7 @@ def _details() -> dict[str, object]:
 
 def _training(name: str, item: Workload, mapping: Mapping, batch_size: int) -> Training:
     schedule = Schedule(processes=THREADS, overlap=OVERLAP, reallocate=name != ALL_ACT)
-    made = Training(item, mapping, batch_size=batch_size, seed=0, schedule=schedule)
+    made = Training(resolve(schedule, item, mapping, batch_size))
     if name == HALF_TRAINS:
         assert made.reallocator is not None
         made.reallocator.fix(Allocation(THREADS - 1, 1, batch_size, batch_size // 2))

@@ -33,6 +33,7 @@ from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.evidence import detail, number, rows_of
 from placerl.harness.papers.slow_links import NOT_COUNTED
+from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.training import Training
 from placerl.harness.store.cell import Cell
 from placerl.harness.workloads import Workload
@@ -74,7 +75,7 @@ def measure(
     with ExitStack() as stack:
         trainings = {}
         for name, schedule in SIDES.items():
-            made = Training(item, MAPPING, batch_size=batch_size, seed=0, schedule=schedule)
+            made = Training(resolve(schedule, item, MAPPING, batch_size))
             trainings[name] = stack.enter_context(closing(made))
             made.warm_up()
         turns = {name: partial(training.advance, OVERLAP) for name, training in trainings.items()}

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from placerl.harness.loop.nothing import Nothing
-from placerl.harness.loop.schedule import Fusion, Schedule
+from placerl.harness.loop.schedule import STRICT, Fusion, Schedule
 from placerl.harness.mapping import Mapping, Problem
 from placerl.harness.mapping.target import CPU, NATIVE
 from placerl.harness.runtime.compose import Parts
 from placerl.harness.runtime.on_policy import OnPolicyTraining
+from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.training import Training
 from placerl.harness.workloads import Workload
 from placerl.primitives.algorithms.ppo import PPO, Rollout
@@ -35,7 +36,8 @@ def empty_training(
     nothing = cast(Any, Nothing(problem.round_vector_steps * problem.actors))
     steps = nothing if fusion is Fusion.STEP else None
     parts = Parts(nothing, nothing, nothing, nothing, np.random.default_rng(0), fusion, steps)
-    training = Training(workload, _MAPPING, schedule=schedule, parts=parts)
+    resolved = resolve(schedule, workload, _MAPPING, problem.batch_size, existing=fusion)
+    training = Training(resolved, parts=parts)
     training.gradient_steps = 1
     return training
 
@@ -85,11 +87,5 @@ def empty_iterations(workload: Workload, algorithm: PPO, problem: Problem) -> On
         algorithm: the workload's algorithm.
     """
     idle = cast(Any, IdleLearner(algorithm, problem))
-    return OnPolicyTraining(
-        workload,
-        _MAPPING,
-        batch_size=problem.batch_size,
-        schedule=IN_TURNS,
-        starting=lambda *_: idle,
-        learner=idle,
-    )
+    resolved = resolve(STRICT, workload, _MAPPING, problem.batch_size, existing=Fusion.NONE)
+    return OnPolicyTraining(resolved, starting=lambda *_: idle, learner=idle)

@@ -19,7 +19,9 @@ from placerl.harness.profile.cases.shared_actors import BorrowedActors, late_poo
 from placerl.harness.profile.cases.trained import TrainedStart, profiled_start
 from placerl.harness.runtime.actors.in_process import Actors
 from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool
-from placerl.harness.runtime.compose import fusions, is_simulated, replay_of, storage_of
+from placerl.harness.runtime.compose import replay_of, storage_of
+from placerl.harness.runtime.fusions import fusions
+from placerl.harness.runtime.time_provenance import is_simulated
 from placerl.harness.workloads import Workload
 from placerl.primitives import sum_tree
 from placerl.primitives.learner import Learner

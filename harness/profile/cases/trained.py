@@ -15,9 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from placerl.harness import workloads
+from placerl.harness.loop.schedule import STRICT
 from placerl.harness.mapping import Mapping
 from placerl.harness.profile.cases.base import block_rows
-from placerl.harness.runtime.on_policy import OnPolicyTraining, start
+from placerl.harness.runtime.on_policy import OnPolicyTraining
+from placerl.harness.runtime.resolve import resolve
+from placerl.harness.runtime.start import start
 from placerl.harness.runtime.training import Training
 from placerl.harness.workloads import Workload
 
@@ -70,7 +73,8 @@ def train(
         batch_size: transitions in a batch; None for the workload's own number.
         limit_s: seconds after which no further steps are taken.
     """
-    training = start(workload, MAPPING, batch_size=batch_size, seed=0)
+    training = start(resolve(STRICT, workload, MAPPING, batch_size))
+    assert isinstance(training, Training | OnPolicyTraining), "the default options fuse no iterations"
     try:
         done = training.warm_up().gradient_steps
         begun_s = perf_counter()
@@ -79,7 +83,6 @@ def train(
         state = training.learner.state_dict()
         if isinstance(training, OnPolicyTraining):
             return TrainedStart(done, state, training.samples())
-        assert isinstance(training, Training), "of the default options no iteration is fused"
         rows = min(ROWS, block_rows(training.replay.storage))
         columns = training.replay.sample(rows, np.random.default_rng(5)).batch
         return TrainedStart(done, state, {name: np.array(column) for name, column in columns.items()})

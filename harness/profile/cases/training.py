@@ -18,15 +18,11 @@ from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.runtime.actors.in_process import Actors
 from placerl.harness.runtime.actors.pool import ActorPlan
 from placerl.harness.runtime.clock import simulated_s
-from placerl.harness.runtime.compose import (
-    Parts,
-    actors_of,
-    fusions,
-    is_simulated,
-    start_actors,
-    steps_of,
-)
+from placerl.harness.runtime.compose import Parts, actors_of, start_actors, steps_of
+from placerl.harness.runtime.fusions import fusions
 from placerl.harness.runtime.on_policy import OnPolicyTraining
+from placerl.harness.runtime.resolve import resolve
+from placerl.harness.runtime.time_provenance import is_simulated
 from placerl.harness.runtime.timed_storage import TimedStorage
 from placerl.harness.runtime.training import Progress, Training
 from placerl.harness.workloads import Workload
@@ -251,14 +247,8 @@ def _on_policy(
         return start(plan, learner, processes)
 
     schedule = Schedule(threads=problem.learner_threads, processes=problem.actor_processes)
-    return OnPolicyTraining(
-        workload,
-        mapping,
-        batch_size=problem.batch_size,
-        schedule=schedule,
-        starting=starting,
-        learner=shared.learner(mapping.learner),
-    )
+    resolved = resolve(schedule, workload, mapping, problem.batch_size, existing=Fusion.NONE)
+    return OnPolicyTraining(resolved, starting=starting, learner=shared.learner(mapping.learner))
 
 
 def _off_policy(
@@ -290,15 +280,8 @@ def _off_policy(
         # Actors in a thread would share the host's GIL.
         acting=shared.actors(mapping.learner) if overlap and not simulated else None,
     )
-    return Training(
-        workload,
-        mapping,
-        batch_size=problem.batch_size,
-        schedule=Schedule(
-            threads=problem.learner_threads,
-            presampled_batches=ahead,
-            overlap=overlap,
-            replay_beside=relaxed,
-        ),
-        parts=parts,
+    schedule = Schedule(
+        threads=problem.learner_threads, presampled_batches=ahead, overlap=overlap, replay_beside=relaxed
     )
+    resolved = resolve(schedule, workload, mapping, problem.batch_size, existing=fusion)
+    return Training(resolved, parts=parts)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from placerl.harness.core.errors import UserError
+from placerl.harness.loop.schedule import DELAY
 from placerl.harness.mapping import Mapping, Target
-from placerl.harness.runtime.learner_memory import check_learner
 from placerl.harness.runtime.learners.streamed import BACKEND, StreamedLearner
 from placerl.harness.workloads.task import Task, algorithm_of
 from placerl.primitives import learner
@@ -20,10 +20,6 @@ from placerl.primitives.quantization.precision import DYNAMIC, FLOAT_32
 
 PIPELINED = "fpga"
 """The learner backend whose pipelines are streams."""
-DELAY = 1000
-"""Gradient steps after which a learner of precision "dynamic" narrows its activations. FIX does not state its
-number.
-"""
 
 
 def learner_of(
@@ -51,11 +47,8 @@ def learner_of(
         evaluating: whether actors also compute TD errors (`Algorithm.evaluating`).
 
     Raises:
-        UserError: the learner's backend, device or precision does not exist here, it has no streams, or there is too
-            little memory for it.
+        UserError: the learner's backend, device or precision does not exist here.
     """
-    check_learner(workload, batch_size, mapping.learner.backend)
-    check_streams(workload, mapping, batch_size, streams)
     first_seed = int(seed.generate_state(1)[0])
     algorithm = algorithm_of(workload, evaluating=evaluating)
     if mapping.learner.backend == BACKEND and streams is not None and streams > 1:

@@ -15,6 +15,9 @@ def unavailable_reason() -> str:
     return opencl.unavailable_reason()
 
 
+check_device = opencl.check_device
+
+
 def compile_graphs(graphs: Mapping[str, Graph], *, device: str | int = "cpu") -> Executable:
     """Return an executable for step graphs.
 

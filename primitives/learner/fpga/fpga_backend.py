@@ -212,6 +212,11 @@ def core_formula_cycles(graph: Graph, side: int = DEFAULT_SIDE) -> int:
     return cycles
 
 
+def check_device(device: str) -> None:
+    """Raise ValueError unless the device is one of `DEVICES`, or the default."""
+    checks.one_of("device", device, (*DEVICES, HOST))
+
+
 def create(
     algorithm: Algorithm,
     *,
@@ -251,7 +256,7 @@ def create(
     if exact is not None:
         checks.truth("exact", exact)
         options["exact"] = exact
-    checks.one_of("device", device, (*DEVICES, HOST))
+    check_device(device)
     device = next(iter(DEVICES)) if device == HOST else device
     if design is None and pipelines is not None:
         design = PIPELINE

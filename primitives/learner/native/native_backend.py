@@ -38,6 +38,11 @@ def compile_graphs(graphs: Mapping[str, Graph]) -> Executable:
     return NativeExecutable(graphs)
 
 
+def check_device(device: str) -> None:
+    """Raise ValueError unless the device is "cpu", the only one."""
+    checks.one_of("device", device, ("cpu",))
+
+
 def create(
     algorithm: Algorithm,
     *,
@@ -63,7 +68,7 @@ def create(
         ValueError: the device is not "cpu", the processor lacks the instruction set, or the number of threads is out
             of range.
     """
-    checks.one_of("device", device, ("cpu",))
+    check_device(device)
     return NativeLearner(
         algorithm,
         device=device,

@@ -199,6 +199,11 @@ class TorchLearner(Learner):
             self._generator.set_state(checked.generator)
 
 
+def check_device(device: str) -> None:
+    """Raise ValueError unless PyTorch has the device here: "cpu", "cuda" or "cuda:<number>"."""
+    _device(device)
+
+
 def _device(name: str) -> torch.device:
     try:
         if not isinstance(name, str):  # PyTorch takes a number as one of an accelerator

@@ -11,12 +11,23 @@ from placerl.primitives.backend import BackendStatus
 from placerl.primitives.device import Device
 from placerl.primitives.replay.device.device_storage import DeviceBatch, DeviceStorage
 
-__all__ = ["BackendStatus", "DeviceBatch", "DeviceStorage", "backends", "memory"]
+__all__ = ["BackendStatus", "DeviceBatch", "DeviceStorage", "backends", "check", "memory"]
 
 
 def backends() -> list[BackendStatus]:
     """Return the status of each kind of device memory: its name, whether it can be used here, and if not, why."""
     return _backend.statuses(__name__)
+
+
+def check(*, backend: str, device: str | int | None = None) -> None:
+    """Check that `memory` finds a backend and a device here, without creating anything.
+
+    Raises:
+        ValueError: there is no such backend or device.
+        BackendUnavailableError: the backend cannot be used on this machine.
+        TypeError: the backend takes no device.
+    """
+    _backend.check(__name__, backend, device)
 
 
 def memory(backend: str, *, device: str | int | None = None) -> Device:

@@ -8,6 +8,9 @@ def unavailable_reason() -> str:
     return cuda.unavailable_reason()
 
 
+check_device = cuda.check_device
+
+
 def create(device: str | int = 0) -> Device:
     """Return the device that keeps the rows.
 

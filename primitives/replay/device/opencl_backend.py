@@ -8,6 +8,9 @@ def unavailable_reason() -> str:
     return opencl.unavailable_reason()
 
 
+check_device = opencl.check_device
+
+
 def create(device: str | int = "cpu") -> Device:
     """Return the device that keeps the rows.
 

@@ -59,18 +59,23 @@ def test_it_finds_the_modules_that_this_process_finds(tmp_path, monkeypatch):
     assert (tmp_path / "found").exists()
 
 
+def resolved(schedule, item, mapping, batch_size):
+    """What is asked for as it is: this machine may have fewer cores, and no EnvPool."""
+    if str(mapping).startswith("abacus"):
+        raise UserError(mapping, "learner", "abacus", "native")
+    return SimpleNamespace(schedule=schedule, mapping=mapping, batch_size=batch_size)
+
+
 class Trainings:
-    """Makes trainings that note what they are asked for, in place of `worker.start`."""
+    """Makes trainings that note what they are asked for, in place of `own_worker.start`."""
 
     def __init__(self):
         self.made, self.calls = [], []
 
-    def start(self, item, mapping, *, batch_size, seed, schedule):
+    def start(self, resolved, seed):
         number = len(self.made)
-        if str(mapping).startswith("abacus"):
-            raise UserError(mapping, "learner", "abacus", "native")
         training = object.__new__(Training)
-        self.made.append((str(mapping), batch_size, seed, schedule))
+        self.made.append((str(resolved.mapping), resolved.batch_size, seed, resolved.schedule))
 
         def note(name):
             return lambda *steps: self.calls.append((number, name, *steps)) or progress(*steps)
@@ -97,6 +102,7 @@ def answered(monkeypatch):
     def answer(*jobs, mapping="native-native-cpu", **options):
         trainings = Trainings()
         monkeypatch.setattr(own_worker, "start", trainings.start)
+        monkeypatch.setattr(own_worker, "resolve", resolved)
         monkeypatch.setattr(sys, "stdin", io.StringIO("".join(one.model_dump_json() + "\n" for one in jobs)))
         return list(own_worker.answers(mapping, **options)), trainings
 
@@ -128,22 +134,11 @@ def test_a_training_is_made_as_the_job_asks(answered, options):
 @pytest.mark.parametrize(
     ("threads", "environments", "actors"), [(1, 4, 0), (2, 4, 1), (3, 4, 2), (4, 4, 2), (5, 4, 4)]
 )
-def test_cpp_threads_are_a_learner_and_actors_on_the_other_cores(
-    answered, monkeypatch, threads, environments, actors
-):
-    made = []
-
-    def threaded(item, mapping, **options):
-        made.append((str(mapping), options))
-        return Trainings().start(item, mapping, **options)
-
-    monkeypatch.setattr(own_worker, "ThreadedTraining", threaded)
+def test_cpp_threads_are_a_learner_and_actors_on_the_other_cores(answered, threads, environments, actors):
     tables = job().workload | {}
     tables["training"]["actors"] = environments
     answers, trainings = answered(job(20, workload=tables, threads=threads), threads_native=True)
-    asked = {"batch_size": 32, "seed": 0, "schedule": Schedule(processes=actors, threads_native=True)}
-    assert made == [("native-native-cpu", asked)]
-    assert trainings.made == []
+    assert trainings.made == [("native-native-cpu", 32, 0, Schedule(processes=actors, threads_native=True))]
     assert answers[0]["gradient_steps"] == 20
 
 

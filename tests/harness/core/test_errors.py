@@ -11,7 +11,7 @@ from placerl.harness.core.toml_models import parse_toml
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import tiers
 from placerl.harness.profile import simulated
-from placerl.harness.runtime import compose
+from placerl.harness.runtime import mapped_parts
 
 
 def test_one_line_names_everything():
@@ -84,14 +84,17 @@ def tables(**changes: str) -> dict:
         (lambda: papers.claims("MPA-T5"), "MAP-T5"),
         (lambda: workloads.from_tables(tables(capacity="capacty"), "t"), "capacity"),
         (
-            lambda: compose.check(workloads.load("cartpole-dqn"), Mapping.parse("natve-native-cpu")),
+            lambda: mapped_parts.check(workloads.load("cartpole-dqn"), Mapping.parse("natve-native-cpu")),
             "native",
         ),
         (
-            lambda: compose.check(workloads.load("cartpole-dqn"), Mapping.parse("native-natve-cpu")),
+            lambda: mapped_parts.check(workloads.load("cartpole-dqn"), Mapping.parse("native-natve-cpu")),
             "native",
         ),
-        (lambda: compose.check(workloads.load("cartpole-dqn"), Mapping.parse("native-native-cpuu")), "cpu"),
+        (
+            lambda: mapped_parts.check(workloads.load("cartpole-dqn"), Mapping.parse("native-native-cpuu")),
+            "cpu",
+        ),
     ],
 )
 def test_every_kind_of_misspelt_name_is_answered_with_the_one_that_was_meant(

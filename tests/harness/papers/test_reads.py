@@ -10,7 +10,7 @@ import pytest
 
 from placerl.harness import papers, workloads
 from placerl.harness.core.row import Measurement
-from placerl.harness.loop.schedule import STRICT, Schedule
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.papers import Claim, Outcome, Verdict
 from placerl.harness.papers.fix import training
@@ -20,6 +20,7 @@ from placerl.harness.plan.tiers import TIERS
 from placerl.harness.report import pages, plots, reference
 from placerl.harness.report.reading import read
 from placerl.harness.runtime.measured_run import Extent
+from placerl.harness.runtime.resolve import resolve
 from placerl.harness.store import peak_memory
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Store
@@ -155,8 +156,9 @@ def test_each_experiment_is_read_by_some_claim(plans: Plans) -> None:
 def test_a_run_under_options_is_read_for_reallocation_and_a_tier_s_own_is_not() -> None:
     item, extent = workloads.load("cartpole-ddpg"), Extent(1.0)
     claim, mapping = claim_of("PRL-T3-reallocation"), Mapping.parse("torch-native-cpu")
-    moving = reproduce.run_cell(item, 32, 0, extent, mapping, Schedule(reallocate=True))
-    own = reproduce.run_cell(item, 32, 0, extent, None, STRICT)
+    schedule = Schedule(actors=2, processes=2, overlap=4, reallocate=True)
+    moving = reproduce.run_cell(item, 32, 0, extent, resolve(schedule, item, mapping))
+    own = reproduce.run_cell(item, 32, 0, extent)
     assert claim.needs_cells([moving.key, own.key], TIERS["quick"]) == {moving.key}
 
 

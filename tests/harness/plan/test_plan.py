@@ -18,6 +18,7 @@ from placerl.harness.plan.tiers import TIERS, Tier
 from placerl.harness.profile import simulated
 from placerl.harness.report import tables
 from placerl.harness.runtime.measured_run import Extent
+from placerl.harness.runtime.resolve import resolve
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run, Store
 from placerl.harness.workloads import Workload
@@ -145,31 +146,34 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     return asked
 
 
-@pytest.mark.parametrize(("mapping", "trains"), [(GIVEN, GIVEN), (None, CHOSEN)])
-def test_a_run_trains_under_the_mapping_given_or_else_under_the_chosen_one(
-    run: Run, trained: list[tuple[object, ...]], mapping: Mapping | None, trains: Mapping
-) -> None:
-    cell = plan.run_cell(CARTPOLE, 32, 5, Extent(7), mapping, Schedule(threads=2))
+def test_a_run_trains_as_was_resolved(run: Run, trained: list[tuple[object, ...]]) -> None:
+    given = resolve(Schedule(overlap=4), CARTPOLE, GIVEN)
+    cell = plan.run_cell(CARTPOLE, 32, 5, Extent(7), given)
     cell.measure(run, silent)
-    assert trained == [(CARTPOLE, trains, 32, 5, Extent(7), silent, Schedule(threads=2))]
-    assert cell.estimate_s == 7
-    assert cell.chain == "cartpole-dqn"
-    assert cell.needs == (() if mapping else ("prediction/cartpole-dqn/32",))
+    assert trained == [(given, 5, Extent(7), silent)]
+    assert (cell.estimate_s, cell.chain, cell.needs) == (7, "cartpole-dqn", ())
+
+
+def test_a_run_without_a_mapping_trains_under_the_chosen_one(
+    run: Run, trained: list[tuple[object, ...]]
+) -> None:
+    cell = plan.run_cell(CARTPOLE, 64, 5, Extent(7))
+    cell.measure(run, silent)
+    assert trained == [(resolve(STRICT, CARTPOLE, CHOSEN, 64), 5, Extent(7), silent)]
+    assert cell.needs == ("prediction/cartpole-dqn/64",)
 
 
 @pytest.mark.parametrize(
-    ("mapping", "schedule", "under"),
+    ("given", "under"),
     [
-        (None, STRICT, ""),
-        (GIVEN, STRICT, "/torch-native-cpu"),
-        (None, Schedule(threads=2), "/threads=2"),
-        (GIVEN, Schedule(threads=2), "/torch-native-cpu/threads=2"),
+        (None, ""),
+        (STRICT, "/torch-native-cpu"),
+        (Schedule(overlap=4), "/torch-native-cpu/overlap=4"),
     ],
 )
-def test_a_run_s_key_says_under_what_it_trains(
-    mapping: Mapping | None, schedule: Schedule, under: str
-) -> None:
-    cell = plan.run_cell(CARTPOLE, 32, 5, Extent(7), mapping, schedule)
+def test_a_run_s_key_says_under_what_it_trains(given: Schedule | None, under: str) -> None:
+    resolved = None if given is None else resolve(given, CARTPOLE, GIVEN)
+    cell = plan.run_cell(CARTPOLE, 32, 5, Extent(7), resolved)
     assert cell.key == f"run/cartpole-dqn/32/seed5{under}"
 
 

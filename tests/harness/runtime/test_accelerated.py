@@ -15,15 +15,16 @@ from placerl.harness.runtime import accelerated
 from placerl.harness.runtime.accelerated import HOST_TERMS, AcceleratedTraining, NetworkAccelerator
 from placerl.harness.runtime.actors import actor
 from placerl.harness.runtime.actors.in_process import InlineActors
-from placerl.harness.runtime.on_policy import OnPolicyTraining
 from placerl.primitives.algorithms.ppo import PPO
 from placerl.primitives.algorithms.ppo_objective import PpoObjective
 from tests.harness.mapping.links import Links
 from tests.harness.runtime.test_on_policy import PENDULUM, small
+from tests.harness.runtime.trainings import on_policy_training, resolved
 
 CARTPOLE = ("CartPole-v1", (4,), "discrete", 2)
 AGENTS, STEPS, MINIBATCH, UPDATES = 2, 32, 16, 8  # of `small`: 2 epochs of 64 samples
 LATENCY_S = 1e4
+NATIVE = Mapping.parse("native-native-cpu")
 
 
 class Cycles:
@@ -41,7 +42,7 @@ def training(environment: tuple = CARTPOLE, latency_s: float = 0.0) -> Accelerat
     accelerator = NetworkAccelerator("fpga", Cycles(), 1.0, Provenance.MODELLED)
     speeds = {("cpu", "fpga"): 1.0, ("fpga", "cpu"): 0.5}
     links = Links(lambda *pair: speeds[pair], lambda *_: latency_s)
-    return AcceleratedTraining(small(environment), accelerator, lambda: links)
+    return AcceleratedTraining(resolved(small(environment), NATIVE), accelerator, lambda: links)
 
 
 @pytest.mark.parametrize(("environment", "observation", "outputs"), [(CARTPOLE, 4, 3), (PENDULUM, 3, 2)])
@@ -106,7 +107,7 @@ def test_only_the_host_s_pieces_and_the_devices_count(monkeypatch: pytest.Monkey
             yield batch
 
     quick = NetworkAccelerator("fpga", Cycles(), 1e30, Provenance.SIMULATED)
-    made = AcceleratedTraining(small(), quick, Links)
+    made = AcceleratedTraining(resolved(small(), NATIVE), quick, Links)
     for owner, name in ((made.learner, "step"), (made.learner, "explore"), (PPO, "prepare")):
         slow(owner, name, 1000.0)  # only the simulation does these on the host
     slow(made._acting, "collect", 5.0)
@@ -132,7 +133,7 @@ def test_only_the_host_s_pieces_and_the_devices_count(monkeypatch: pytest.Monkey
 
 def test_it_trains_as_the_host_would() -> None:
     """The numbers are those of the host's learner with the same seed."""
-    made, whole = training(), OnPolicyTraining(small(), Mapping.parse("native-native-cpu"))
+    made, whole = training(), on_policy_training(small(), NATIVE)
     for one in (made, whole):
         one.advance(2 * UPDATES)
     for name, value in whole.learner.parameters().items():
@@ -151,5 +152,5 @@ def test_an_accelerator_without_a_link_leaves_no_actors(monkeypatch: pytest.Monk
 
     accelerator = NetworkAccelerator("fpga", Cycles(), 1.0, Provenance.MODELLED)
     with pytest.raises(UserError, match="a platform with this link"):
-        AcceleratedTraining(small(CARTPOLE), accelerator, without_links)
+        AcceleratedTraining(resolved(small(CARTPOLE), NATIVE), accelerator, without_links)
     assert len(closed) == 1

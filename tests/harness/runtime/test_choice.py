@@ -28,7 +28,7 @@ def backend(name, **other):
 @pytest.fixture(autouse=True)
 def not_trained(monkeypatch):
     """A training that only keeps its mapping."""
-    monkeypatch.setattr(program, "Training", lambda task, mapping, **_: SimpleNamespace(mapping=mapping))
+    monkeypatch.setattr(program, "Training", lambda resolved, **_: SimpleNamespace(mapping=resolved.mapping))
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """What parts a mapping asks for, and what is refused before one is made."""
 
-import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,115 +7,24 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
-from placerl.harness.loop.schedule import STRICT, Fusion, InitialPriorities, Schedule
+from placerl.harness.loop.schedule import Fusion, InitialPriorities, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.profile.cases.base import random_transitions
-from placerl.harness.runtime import check_options, compose
+from placerl.harness.runtime import compose, mapped_parts
 from placerl.harness.runtime.actors.in_process import InlineActors, ThreadActors
 from placerl.harness.runtime.actors.pool import ActorPool
+from placerl.harness.runtime.fusions import fusions
 from placerl.harness.runtime.learners import creation
+from placerl.harness.runtime.resolve import check_envpool, resolve
 from placerl.harness.runtime.timed_storage import TimedDeviceStorage
-from placerl.harness.runtime.training import Training
 from placerl.harness.workloads.custom_task import CustomTask
 from placerl.primitives.replay import ConcurrentReplay, FieldSpec, PrioritizedReplay, UniformReplay
+from tests.harness.runtime.trainings import replay_training, resolved
 from tests.marks import needs_opencl
 
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
 CARTPOLE = workloads.load("cartpole-dqn")
 UNIFORM = workloads.override(CARTPOLE, "replay.prioritized", False, "test")
-
-
-@pytest.mark.parametrize(
-    ("mapping", "ahead", "expected"),
-    [
-        ("native-native-cpu", 0, "none replay step"),
-        ("native-native-cpu", 1, "none replay"),
-        ("native[fixed32]-native-cpu", 0, "none replay step"),
-        ("torch-native-cpu", 0, "none replay"),
-        ("torch[fixed32]-native-cpu", 0, "none replay"),
-        ("native-flat-cpu", 0, "none"),
-        ("native-native-fpga", 0, "none"),
-    ],
-)
-def test_neighbours_fuse_where_they_are_native_and_the_batch_is_sampled_now(mapping, ahead, expected):
-    parsed = Mapping.parse(mapping)
-    found = compose.fusions(CARTPOLE, parsed, ahead)
-    assert " ".join(found) == expected
-    assert compose.chosen_fusion(CARTPOLE, parsed, ahead, Schedule()) == found[-1]
-    assert compose.chosen_fusion(CARTPOLE, parsed, ahead, Schedule(fusion=Fusion.NONE)) is Fusion.NONE
-
-
-@pytest.mark.parametrize(
-    ("mapping", "expected"), [("native-native-cpu", "step"), ("torch-native-cpu", "replay")]
-)
-@pytest.mark.parametrize("ahead", [0, 3])
-def test_beside_a_replay_manager_whole_steps_fuse_with_batches_ahead(mapping, expected, ahead):
-    found = compose.chosen_fusion(CARTPOLE, Mapping.parse(mapping), ahead, Schedule(replay_beside=True))
-    assert found == expected
-
-
-def test_without_priorities_nothing_fuses():
-    assert compose.fusions(UNIFORM, NATIVE, 0) == (Fusion.NONE,)
-    with pytest.raises(UserError, match="fusion: found step; allowed: none"):
-        compose.chosen_fusion(UNIFORM, NATIVE, 0, Schedule(fusion=Fusion.STEP))
-
-
-def test_a_replay_holds_at_least_a_batch_and_those_that_wait(short):
-    task = short("cartpole-dqn")  # 500 rows
-    for batch_size, ahead in ((1, 0), (500, 0), (250, 1), (100, 4), (100, 3)):
-        compose.check_batches(task, batch_size, ahead)
-    for batch_size, ahead, words in (
-        (0, 0, "batch_size: found 0; allowed: 1 to replay.capacity, 500"),
-        (501, 0, "batch_size: found 501"),
-        (251, 1, "presampled_batches: found 1; allowed: 0 to replay.capacity / batch_size - 1, 0"),
-        (100, 5, "presampled_batches: found 5; allowed: 0 to replay.capacity / batch_size - 1, 4"),
-        (8, -1, "presampled_batches: found -1; allowed: 0"),
-    ):
-        with pytest.raises(UserError) as refused:
-            compose.check_batches(task, batch_size, ahead)
-        assert re.search(rf"{re.escape(words)}\b(?!\.)", str(refused.value)), "whole numbers"
-
-
-def test_there_are_at_most_as_many_processes_as_environments(short):
-    task = short("cartpole-dqn", actors=3)
-    compose.check_processes(task, 0)
-    compose.check_processes(task, 3)
-    for number in (-1, 4):
-        with pytest.raises(
-            UserError, match=f"actor processes: found {number}; allowed: 0 to training.actors, 3"
-        ):
-            compose.check_processes(task, number)
-
-
-@pytest.mark.parametrize(
-    ("mapping", "expected"),
-    [
-        ("fpga-native-cpu", True),
-        ("native-fpga-cpu", True),
-        ("fpga:u200-fpga:u200-fpga:u200", True),
-        ("torch-native-cpu", False),
-    ],
-)
-def test_a_run_is_in_virtual_time_where_learner_or_replay_is_simulated(mapping, expected):
-    assert compose.is_simulated(Mapping.parse(mapping)) is expected
-
-
-@pytest.mark.parametrize(
-    ("mapping", "allowed"),
-    [
-        ("torch-native-cuda", "cpu"),
-        ("native-flat-flat", "cpu"),
-        ("native-fpga:u200-fpga:u50", "cpu or fpga:u200"),
-        ("fpga:u200-native-fpga:u50", "cpu or fpga:u200"),
-    ],
-)
-def test_data_lies_on_the_host_or_with_a_simulated_learner_or_replay(mapping, allowed):
-    with pytest.raises(UserError) as refused:
-        compose.storage_of(CARTPOLE, Mapping.parse(mapping))
-    assert f"allowed: {allowed}" in str(refused.value)
-    assert refused.value.field == "storage"
-    for fine in ("native-fpga:u200-fpga:u200", "native-fpga:u200-cpu", "fpga-native-fpga"):
-        assert compose.storage_of(CARTPOLE, Mapping.parse(fine)).capacity == CARTPOLE.replay.capacity
 
 
 @needs_opencl
@@ -125,13 +33,13 @@ def test_data_on_a_device(short, monkeypatch):
     for mapping in ("opencl-native-opencl", "native-native-opencl:0"):
         storage = compose.storage_of(task, Mapping.parse(mapping))
         assert isinstance(storage, TimedDeviceStorage)
-        compose.check(task, Mapping.parse(mapping))
+        mapped_parts.check(task, Mapping.parse(mapping))
         storage.insert(random_transitions(storage.fields, 2, np.random.default_rng(0)))
         storage.gather([0])
         assert min(storage.write_s, storage.gather_s) > 0
-    assert compose.fusions(task, Mapping.parse("native-native-opencl"), 0) == (Fusion.NONE,)
+    assert fusions(task, Mapping.parse("native-native-opencl"), 0) == (Fusion.NONE,)
     with pytest.raises(UserError) as refused:
-        compose.check(task, Mapping.parse("native-native-opencl:no such device"))
+        mapped_parts.check(task, Mapping.parse("native-native-opencl:no such device"))
     assert refused.value.field == "storage"
 
     def full(*_):
@@ -178,7 +86,7 @@ def test_the_place_of_the_data_changes_no_training(short, learner, options):
     task = workloads.override(short("cartpole-dqn"), "replay.capacity", 60, "test")
     for storage in ("cpu", "opencl"):
         mapping = Mapping.parse(f"{learner}-opencl-{storage}")
-        training = Training(task, mapping, batch_size=8, seed=3, schedule=Schedule(**options))
+        training = replay_training(task, mapping, batch_size=8, seed=3, schedule=Schedule(**options))
         training.advance(30)
         ends.append(training.learner.state_dict())
         training.close()
@@ -231,20 +139,6 @@ def test_a_fused_replay_that_cannot_be_made_is_an_error_of_the_mapping(monkeypat
         compose.replay_of(short("cartpole-dqn"), NATIVE, storage, Fusion.REPLAY)
 
 
-def test_what_a_mapping_names_is_looked_for_before_anything_starts(short):
-    task = short("cartpole-dqn")
-    for mapping in ("native-native-cpu", "torch-reference-cpu", "torch:cpu-flat-cpu"):
-        compose.check(task, Mapping.parse(mapping))
-    for field, mapping in (
-        ("learner", "abacus-native-cpu"),
-        ("rmm", "native-abacus-cpu"),
-        ("storage", "native-native-moon"),
-    ):
-        with pytest.raises(UserError) as refused:
-            compose.check(task, Mapping.parse(mapping))
-        assert refused.value.field == field
-
-
 def test_the_weights_exponent_goes_from_its_first_to_its_last_value():
     settings = CARTPOLE.replay
     schedule = compose.beta_of(CARTPOLE)
@@ -265,10 +159,11 @@ def test_a_learner_computes_with_one_thread_unless_more_are_asked_for(monkeypatc
         return made(*first)
 
     monkeypatch.setattr(compose, "learner_of", note)
-    for options in ({}, {"threads": 2}, {"delay": 9}):
-        compose.compose(
-            short("cartpole-dqn"), TORCH, batch_size=8, seed=1, local_storage=8, schedule=Schedule(**options)
-        )
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    dynamic = Mapping.parse("native[dynamic]-native-cpu")
+    for mapping, options in ((TORCH, {}), (TORCH, {"threads": 2}), (dynamic, {"delay": 9})):
+        made_of = resolved(short("cartpole-dqn"), mapping, 8, **options)
+        compose.compose(made_of, seed=1, local_storage=8)
     assert asked == [(1, None, None), (2, None, None), (1, 9, None)]
 
 
@@ -290,9 +185,7 @@ def test_an_environment_of_ones_own_is_made_as_it_is_and_not_looked_for_in_envpo
     assert [build() for build in plan.environments] == made
     assert [environment.seed for environment in made] == [int(s >> 1) for s in sequence.generate_state(2)]
     with pytest.raises(UserError, match="mine: envpool: found an environment of your own"):
-        compose.check_envpool(task)
-    with pytest.raises(UserError, match="mine: envpool"):
-        compose.actors_of(task, sequence, sequence, {}, 5, envpool=True)
+        check_envpool(task)
 
 
 def test_a_device_of_a_backend_that_has_one_is_refused_and_other_mistakes_are_not_hidden():
@@ -343,60 +236,30 @@ def test_actors_step_in_turns_in_a_thread_or_in_processes(monkeypatch, short, pr
     assert made == [(expected, arguments)]
 
 
-def test_an_algorithm_without_weights_has_no_replay_to_learn_from(short):
-    with pytest.raises(UserError, match=r"algorithm\.name: found 'ppo', which is on-policy"):
-        compose.compose(short("cartpole-ppo"), NATIVE, batch_size=8, seed=1, local_storage=8)
-
-
 def test_every_part_draws_from_a_stream_of_its_own(short):
     task = short("cartpole-dqn")
-    made = [compose.compose(task, TORCH, batch_size=8, seed=seed, local_storage=8) for seed in (1, 1, 2)]
+    made = [compose.compose(resolved(task, TORCH), seed=seed, local_storage=8) for seed in (1, 1, 2)]
     states = [parts.rng.bit_generator.state["state"] for parts in made]
     assert states[0] == states[1] != states[2]
     exploration = np.random.default_rng(made[0].actors.seed).bit_generator.state["state"]
     assert exploration != states[0]
     assert made[0].fusion is Fusion.REPLAY
     assert made[0].steps is None
-    fused = compose.compose(task, NATIVE, batch_size=8, seed=1, local_storage=8)
+    fused = compose.compose(resolved(task, NATIVE), seed=1, local_storage=8)
     assert fused.fusion is Fusion.STEP
     assert fused.steps is not None
-
-
-@pytest.mark.parametrize(
-    ("mapping", "options", "words"),
-    [
-        ("native[fixed32]", {"delay": 5}, "delay: found 5; allowed: gradient steps"),
-        ("native", {"delay": 5}, "delay: found 5; allowed: gradient steps"),
-        ("native[dynamic]", {"delay": 0}, "delay: found 0; allowed: gradient steps"),
-        ("fpga[fixed32]", {}, "learner: found fpga[fixed32]; allowed: fpga"),
-        ("abacus[fixed32]", {}, "learner: found abacus[fixed32]"),
-    ],
-)
-def test_what_does_not_go_with_a_precision_is_refused_before_anything_starts(short, mapping, options, words):
-    with pytest.raises(UserError, match=re.escape(words)):
-        compose.check(short("cartpole-dqn"), Mapping.parse(f"{mapping}-native-cpu"), **options)
-
-
-@pytest.mark.parametrize(
-    "name", ["cartpole-ddpg", "pendulum-td3", "pendulum-sac", "cartpole-dqn", "cartpole-ppo"]
-)
-def test_every_algorithm_can_be_trained_in_fixed_point(short, name):
-    compose.check(short(name), Mapping.parse("native[fixed32]-native-cpu"))
 
 
 @pytest.mark.parametrize("asked", [{"processes": 2}, {"overlap": 16}])
 def test_actors_elsewhere_infer_in_the_formats_of_a_learner_in_fixed_point(short, asked):
     item, options = workloads.override(short("cartpole-dqn"), "training.actors", 2, "test"), Schedule(**asked)
-    check_options.check(options, item, Mapping.parse("native[fixed32]-native-cpu"), 8)
-    training = Training(item, Mapping.parse("native[dynamic]-native-cpu"), batch_size=8, schedule=options)
+    resolve(options, item, Mapping.parse("native[fixed32]-native-cpu"), 8)
+    training = replay_training(
+        item, Mapping.parse("native[dynamic]-native-cpu"), batch_size=8, schedule=options
+    )
     training.warm_up()
     assert training.advance(32).gradient_steps >= 32
     training.close()
-
-
-def test_a_batch_that_fixed_point_cannot_express_is_refused_before_anything_starts(short):
-    with pytest.raises(UserError, match="matmul at "):
-        check_options.check(STRICT, short("cartpole-ddpg"), Mapping.parse("native[fixed32]-native-cpu"), 1)
 
 
 @pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ddpg"])
@@ -417,7 +280,7 @@ def test_a_batch_that_fixed_point_cannot_express_is_refused_before_anything_star
 def test_the_actors_td_errors_are_the_initial_priorities(short, name, mapping, arguments):
     item = short(name, actors=3)
     schedule = Schedule(**arguments, initial_priorities=InitialPriorities.ACTOR)
-    training = Training(item, mapping, schedule=schedule)
+    training = replay_training(item, mapping, schedule=schedule)
     training.fill()
     training._drain()
     learner, replay, rows = training.learner, training.replay, np.arange(42)
@@ -433,7 +296,7 @@ def test_the_actors_td_errors_are_the_initial_priorities(short, name, mapping, a
 
 @pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ddpg"])
 def test_the_actors_td_errors_are_by_the_weights_that_they_act_with(short, name):
-    training = Training(
+    training = replay_training(
         short(name), NATIVE, schedule=Schedule(overlap=4, initial_priorities=InitialPriorities.ACTOR)
     )
     training.fill()
@@ -463,16 +326,11 @@ def test_the_actors_td_errors_are_by_the_weights_that_they_act_with(short, name)
 )
 def test_a_mapping_that_is_not_there_is_refused(mapping, field):
     with pytest.raises(UserError) as error:
-        Training(CARTPOLE, Mapping.parse(mapping))
+        replay_training(CARTPOLE, Mapping.parse(mapping))
     assert error.value.field == field
 
 
 @pytest.mark.parametrize("batch_size", [0, 501])
 def test_a_batch_that_the_replay_cannot_hold_is_refused(short, batch_size):
     with pytest.raises(UserError, match="batch_size"):
-        Training(short("cartpole-dqn"), TORCH, batch_size=batch_size)
-
-
-def test_an_algorithm_without_a_replay_is_refused():
-    with pytest.raises(UserError, match="'ppo', which is on-policy"):
-        Training(workloads.load("cartpole-ppo"), TORCH)
+        replay_training(short("cartpole-dqn"), TORCH, batch_size=batch_size)

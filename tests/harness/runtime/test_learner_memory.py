@@ -2,21 +2,20 @@
 
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
-from placerl.harness.loop.schedule import STRICT
+from placerl.harness.loop.schedule import STRICT, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import predicting
 from placerl.harness.platforms.available_memory import NotEnoughMemory
 from placerl.harness.profile.cases import learners as profiled
-from placerl.harness.runtime import compose, learner_memory, native_threads
+from placerl.harness.runtime import learner_memory, mapped_parts
 from placerl.harness.runtime.learner_memory import check_learner, learner_bytes, require_learner
-from placerl.harness.runtime.learners.creation import learner_of
+from placerl.harness.runtime.resolve import resolve
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives import learner
 from placerl.primitives.algorithms import tree
@@ -91,11 +90,10 @@ def test_nothing_that_builds_a_learner_builds_one_that_does_not_fit(
 ) -> None:
     item = sized("cartpole-dqn", [1024, 1024])
     monkeypatch.setattr(workloads, "load", lambda name: item)
-    seed = np.random.SeedSequence(0)
     for build in (
-        lambda: learner_of(item, NATIVE, 32, seed),
-        lambda: compose.check(item, NATIVE),
-        lambda: native_threads.check(STRICT, item, NATIVE, 32),
+        lambda: mapped_parts.check(item, NATIVE),
+        lambda: resolve(STRICT, item, NATIVE),
+        lambda: resolve(Schedule(threads_native=True), item, NATIVE),
         lambda: predicting.loaded("cartpole-dqn", None),
         lambda: predicting.loaded("cartpole-dqn", 32),
     ):

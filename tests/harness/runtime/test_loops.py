@@ -10,7 +10,7 @@ from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.mapping import Loop, Mapping
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.runtime.loops import under
-from placerl.harness.runtime.training import Training
+from tests.harness.runtime.trainings import replay_training
 from tests.harness.runtime.units.test_replay import small
 
 NATIVE, SIMULATED = Mapping.parse("native-native-cpu"), Mapping.parse("fpga-native-cpu")
@@ -110,7 +110,7 @@ def test_an_algorithm_without_a_replay_has_one_loop():
 def test_every_loop_trains():
     item = small("cartpole-ddpg")
     for loop in Loop:
-        training = Training(item, NATIVE, schedule=under(loop, Schedule(), item, NATIVE, 8))
+        training = replay_training(item, NATIVE, schedule=under(loop, Schedule(), item, NATIVE, 8))
         training.advance(64)
         assert training.gradient_steps >= 50 + 64
         training.close()

@@ -7,24 +7,26 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.progress import silent
-from placerl.harness.loop.schedule import Schedule
+from placerl.harness.loop.schedule import STRICT, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import plan
 from placerl.harness.platforms.energy import Counter, EnergyMeter
 from placerl.harness.runtime import measured_run
 from placerl.harness.runtime.evaluation import EPISODES
 from placerl.harness.runtime.measured_run import Extent
+from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.training import Progress, Training
 from placerl.harness.runtime.units.unit import UnitError
 from placerl.harness.store.store import Store
 
 PER_WATT = "throughput_per_watt"
 TORCH = Mapping.parse("torch-native-cpu")
+CARTPOLE = workloads.load("cartpole-dqn")
 
 
 def train(extent: Extent, schedule: Schedule = Schedule()) -> dict[str, measured_run.Measurement]:  # noqa: B008
     item = workloads.load("cartpole-dqn")
-    rows = measured_run.train(item, TORCH, 32, 0, extent, silent, schedule)
+    rows = measured_run.train(resolve(schedule, item, TORCH), 0, extent, silent)
     assert len({row.quantity for row in rows}) == len(rows)
     return {row.quantity: row for row in rows}
 
@@ -64,7 +66,9 @@ def test_a_run_says_when_it_reached_the_threshold_of_its_workload() -> None:
 def solved_at(threshold: float | None) -> dict[str, measured_run.Measurement]:
     """Train cart-pole for ten gradient steps after its thousand random steps, with another threshold."""
     item = workloads.override(workloads.load("cartpole-dqn"), "training.solved_return", threshold, "test")
-    rows = measured_run.train(item, Mapping.parse("native-native-cpu"), 32, 0, Extent(steps=10), silent)
+    rows = measured_run.train(
+        resolve(STRICT, item, Mapping.parse("native-native-cpu")), 0, Extent(steps=10), silent
+    )
     return {row.quantity: row for row in rows}
 
 
@@ -153,7 +157,7 @@ def test_ctrl_c_keeps_the_stretches_that_had_ended_and_leaves_the_run_due(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     calls = interrupted_in(3, monkeypatch)
-    cell = plan.run_cell(workloads.load("cartpole-dqn"), 32, 0, Extent(steps=10**9), TORCH)
+    cell = plan.run_cell(CARTPOLE, 32, 0, Extent(steps=10**9), resolve(STRICT, CARTPOLE, TORCH))
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "machine"})
         with pytest.raises(KeyboardInterrupt):
@@ -168,7 +172,7 @@ def test_ctrl_c_before_the_first_stretch_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     interrupted_in(1, monkeypatch)
-    cell = plan.run_cell(workloads.load("cartpole-dqn"), 32, 0, Extent(steps=10), TORCH)
+    cell = plan.run_cell(CARTPOLE, 32, 0, Extent(steps=10), resolve(STRICT, CARTPOLE, TORCH))
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "machine"})
         with pytest.raises(KeyboardInterrupt):

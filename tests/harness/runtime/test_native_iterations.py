@@ -5,17 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placerl.harness import workloads
-from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import silent
 from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.mapping import Mapping
-from placerl.harness.runtime import check_options
 from placerl.harness.runtime.measured_run import Extent, train
-from placerl.harness.runtime.native_iterations import NativeIterations, chosen_fusion, fusions
-from placerl.harness.runtime.on_policy import OnPolicyTraining, start
-from placerl.harness.workloads import Workload
+from placerl.harness.runtime.native_iterations import NativeIterations
+from placerl.harness.runtime.on_policy import OnPolicyTraining
+from placerl.harness.runtime.resolve import resolve
 from tests.harness.runtime.test_on_policy import PENDULUM, small
+from tests.harness.runtime.trainings import started
 
 NATIVE = Mapping.parse("native-native-cpu")
 ASKED = Schedule(native_environments=True)
@@ -26,8 +24,8 @@ BOTH = (Fusion.NONE, Fusion.ITERATION)
 def test_it_trains_as_the_loop_in_python_does(environment: tuple[Any, ...]) -> None:
     """The actions of two iterations are equal, and the weights after them up to rounding."""
     item = small(environment, trajectory_length=32, target_kl=0.02)
-    fused = start(item, NATIVE, seed=1, schedule=ASKED)
-    stepwise = start(item, NATIVE, seed=1, schedule=Schedule(native_environments=True, fusion=Fusion.NONE))
+    fused = started(item, NATIVE, seed=1, schedule=ASKED)
+    stepwise = started(item, NATIVE, seed=1, schedule=Schedule(native_environments=True, fusion=Fusion.NONE))
     assert isinstance(fused, NativeIterations)
     assert isinstance(stepwise, OnPolicyTraining)
     found, wanted = fused.advance(8), stepwise.advance(8)
@@ -51,7 +49,7 @@ def test_it_trains_as_the_loop_in_python_does(environment: tuple[Any, ...]) -> N
 def test_the_same_seed_trains_the_same() -> None:
     runs = []
     for seed in (1, 1, 2):
-        training = NativeIterations(small(), NATIVE, seed=seed, schedule=ASKED)
+        training = started(small(), NATIVE, seed=seed, schedule=ASKED)
         training.advance(16)
         runs.append(training.learner.parameters())
     for name, value in runs[0].items():
@@ -59,48 +57,8 @@ def test_the_same_seed_trains_the_same() -> None:
     assert any((value != runs[2][name]).any() for name, value in runs[0].items())
 
 
-@pytest.mark.parametrize(
-    ("options", "mapping", "allowed"),
-    [
-        ({}, "native-native-cpu", BOTH),
-        ({"native_environments": False}, "native-native-cpu", BOTH[:1]),
-        ({}, "torch-native-cpu", BOTH[:1]),
-        ({}, "native[fixed32]-native-cpu", BOTH[:1]),
-        ({"processes": 1}, "native-native-cpu", BOTH[:1]),
-        ({"processes": 0, "threads": 2}, "native-native-cpu", BOTH),
-        ({"threads": 2}, "native-native-cpu", BOTH[:1]),  # one process a thread
-    ],
-)
-def test_iterations_fuse_where_all_is_native_and_in_one_process(
-    options: dict[str, Any], mapping: str, allowed: tuple[Fusion, ...]
-) -> None:
-    asked = Schedule(**{"native_environments": True, **options})
-    assert fusions(small(), Mapping.parse(mapping), asked) == allowed
-    assert chosen_fusion(small(), Mapping.parse(mapping), asked) is allowed[-1]
-
-
-def test_what_cannot_be_fused_is_refused_before_anything_starts() -> None:
-    def check(item: Workload, **options: Any) -> None:
-        check_options.check(Schedule(**options), item, NATIVE, item.training.batch_size)
-
-    check(small(), native_environments=True, fusion=Fusion.ITERATION)
-    check(small(), native_environments=True, fusion=Fusion.NONE)
-    check(small(), fusion=Fusion.NONE)
-    with pytest.raises(
-        UserError, match="fusion: found iteration; allowed: none; iteration with --native-env"
-    ):
-        check(small(), fusion=Fusion.ITERATION)
-    with pytest.raises(UserError, match="fusion: found step; allowed: none, iteration"):
-        check(small(), native_environments=True, fusion=Fusion.STEP)
-    assert fusions(workloads.load("pong-ppo"), NATIVE, ASKED) == BOTH[:1]
-    with pytest.raises(UserError, match="native_environments: found envpool too"):
-        NativeIterations(small(), NATIVE, schedule=Schedule(native_environments=True, envpool=True))
-    with pytest.raises(UserError, match="batch_size: found 65; allowed: 1 to actors"):
-        NativeIterations(small(), NATIVE, batch_size=65, schedule=ASKED)
-
-
 def test_a_measured_run_has_its_rows() -> None:
-    rows = train(small(), NATIVE, 16, 0, Extent(steps=24), silent, ASKED)
+    rows = train(resolve(ASKED, small(), NATIVE, 16), 0, Extent(steps=24), silent)
     by_quantity = {row.quantity: row for row in rows}
     assert {"gradient_steps_per_s", "environment_steps_per_s", "episode_return"} <= set(by_quantity)
     details = by_quantity["gradient_steps_per_s"].details

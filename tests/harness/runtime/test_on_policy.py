@@ -16,9 +16,10 @@ from placerl.harness.runtime import on_policy, on_policy_loop
 from placerl.harness.runtime import training as off_policy
 from placerl.harness.runtime.actors.in_process import InlineActors
 from placerl.harness.runtime.learners.creation import learner_of
-from placerl.harness.runtime.on_policy import OnPolicyTraining, start
+from placerl.harness.runtime.on_policy import OnPolicyTraining
 from placerl.harness.runtime.training import Training
 from tests.harness.mapping.links import Links
+from tests.harness.runtime.trainings import on_policy_training, started
 
 MAPPING = Mapping.parse("torch-native-cpu")
 
@@ -47,7 +48,7 @@ def test_a_native_learner_has_the_threads_of_the_run(monkeypatch):
     mapping = Mapping.parse("native-native-cpu")
     for item in (small(), workloads.load("cartpole-ddpg")):
         with torch_threads(1):  # put back afterwards
-            training = start(item, mapping, schedule=Schedule(threads=2, processes=0))
+            training = started(item, mapping, schedule=Schedule(threads=2, processes=0))
         training.close()
         assert training.learner.executable.threads == 2
 
@@ -59,7 +60,7 @@ PENDULUM = ("Pendulum-v1", (3,), "continuous", 1)
 def test_the_same_seed_trains_the_same(environment):
     runs = []
     for seed in (1, 1, 2):
-        training = start(small(environment), MAPPING, seed=seed)
+        training = started(small(environment), MAPPING, seed=seed)
         training.advance(16)
         runs.append(training.learner.parameters())
         training.close()
@@ -69,7 +70,7 @@ def test_the_same_seed_trains_the_same(environment):
 
 
 def test_steps_are_counted_in_whole_iterations():
-    training = OnPolicyTraining(small(), MAPPING)
+    training = on_policy_training(small(), MAPPING)
     warm_up = training.warm_up()
     progress = training.advance(9)  # an iteration has 2 epochs of 4 minibatches
     training.close()
@@ -82,7 +83,7 @@ def test_steps_are_counted_in_whole_iterations():
 
 
 def test_a_policy_that_has_moved_far_stops_for_the_rest_of_the_iteration():
-    training = OnPolicyTraining(small(target_kl=1e-9, policy_learning_rate=0.1), MAPPING)
+    training = on_policy_training(small(target_kl=1e-9, policy_learning_rate=0.1), MAPPING)
     training.warm_up()
     state = training.learner.state_dict()
     training.close()
@@ -92,7 +93,7 @@ def test_a_policy_that_has_moved_far_stops_for_the_rest_of_the_iteration():
 
 
 def test_the_environment_gets_clipped_actions_and_the_samples_those_drawn():
-    training = OnPolicyTraining(small(PENDULUM, initial_log_std=2.0), MAPPING)
+    training = on_policy_training(small(PENDULUM, initial_log_std=2.0), MAPPING)
     applied = []
     for environment in training._acting._actor._environments:
         step = environment.step
@@ -105,7 +106,7 @@ def test_the_environment_gets_clipped_actions_and_the_samples_those_drawn():
 
 
 def test_truncation_is_told_apart_from_termination():
-    training = OnPolicyTraining(small(PENDULUM, trajectory_length=200), MAPPING)
+    training = on_policy_training(small(PENDULUM, trajectory_length=200), MAPPING)
     columns = training._acting.collect(200)
     training.close()
     assert columns["truncated"].sum() == 2  # Pendulum never terminates, and is cut after 200 steps
@@ -114,30 +115,30 @@ def test_truncation_is_told_apart_from_termination():
 
 def test_each_algorithm_gets_its_loop():
     for name, loop in (("cartpole-dqn", Training), ("hopper-ppo", OnPolicyTraining)):
-        training = start(workloads.load(name), MAPPING)
+        training = started(workloads.load(name), MAPPING)
         assert type(training) is loop
         training.close()
 
 
 def test_a_batch_is_at_most_an_iteration():
     with pytest.raises(UserError) as refused:
-        OnPolicyTraining(small(), MAPPING, batch_size=65)
+        on_policy_training(small(), MAPPING, batch_size=65)
     assert "batch_size: found 65; allowed: 1 to actors * trajectory_length, 64" in str(refused.value)
     assert not str(refused.value).endswith(".0")
-    training = OnPolicyTraining(small(), MAPPING, batch_size=64)
+    training = on_policy_training(small(), MAPPING, batch_size=64)
     assert training.warm_up().gradient_steps == 2, "one minibatch an epoch"
     training.close()
 
 
 def test_samples_that_fill_no_minibatch_are_left_out():
-    training = OnPolicyTraining(small(), MAPPING, batch_size=24)
+    training = on_policy_training(small(), MAPPING, batch_size=24)
     assert training.learner.batch_size == 24
     assert training.advance(5).gradient_steps == 2 * (2 * 2)  # 2 iterations of 2 epochs of 2
     training.close()
 
 
 def test_advancing_by_nothing_is_refused_and_by_one_step_is_an_iteration():
-    training = OnPolicyTraining(small(), MAPPING)
+    training = on_policy_training(small(), MAPPING)
     for number in (0, -1):
         with pytest.raises(ValueError, match=f"gradient_steps: found {number}; allowed: at least 1"):
             training.advance(number)
@@ -147,7 +148,7 @@ def test_advancing_by_nothing_is_refused_and_by_one_step_is_an_iteration():
 
 
 def test_a_stretch_takes_what_was_spent_between_its_ends():
-    training = OnPolicyTraining(small(), MAPPING)
+    training = on_policy_training(small(), MAPPING)
     assert type(training._acting) is InlineActors
     told_s = iter([1.0, 4.0, 10.0, 50.0])
     training._time.now_s = lambda: next(told_s)
@@ -159,7 +160,7 @@ def test_a_stretch_takes_what_was_spent_between_its_ends():
 
 
 def test_the_bytes_of_a_batch_are_those_that_the_learner_is_given():
-    training = OnPolicyTraining(small(PENDULUM), MAPPING)
+    training = on_policy_training(small(PENDULUM), MAPPING)
     given, step = [], training.learner.step
     training.learner.step = lambda batch, **options: (
         given.append(sum(column.nbytes for column in batch.values())) or step(batch, **options)
@@ -169,7 +170,7 @@ def test_the_bytes_of_a_batch_are_those_that_the_learner_is_given():
     training.close()
 
 
-@pytest.mark.parametrize("loop", [OnPolicyTraining, start])
+@pytest.mark.parametrize("loop", [on_policy_training, started])
 def test_the_seed_is_0_unless_it_is_given(loop):
     runs = [loop(small(), MAPPING, **seed) for seed in ({}, {"seed": 0}, {"seed": 1})]
     first, same, other = (training.learner.parameters() for training in runs)
@@ -192,7 +193,7 @@ def test_pytorch_has_the_threads_of_its_learner(monkeypatch, mapping, options, e
     asked = []
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
     monkeypatch.setattr("torch.set_num_threads", lambda threads: asked.append(threads))
-    OnPolicyTraining(small(), mapping, schedule=Schedule(**options)).close()
+    on_policy_training(small(), mapping, schedule=Schedule(**options)).close()
     assert asked == [expected]
 
 
@@ -200,7 +201,7 @@ def test_numpy_has_one_thread(monkeypatch):
     """`PPO.prepare` and actors have small products, which two threads do more slowly."""
     asked = []
     monkeypatch.setattr(on_policy_loop, "set_blas_threads", asked.append)
-    OnPolicyTraining(small(), MAPPING, schedule=Schedule(threads=2, processes=0)).close()
+    on_policy_training(small(), MAPPING, schedule=Schedule(threads=2, processes=0)).close()
     assert asked == [1]
 
 
@@ -227,12 +228,13 @@ def test_where_nothing_else_has_work_meanwhile_each_thread_steps_environments(
         asked.append(processes)
         raise Started
 
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
     for module in (on_policy, off_policy):
         monkeypatch.setattr(module, "start_actors", note)
         monkeypatch.setattr("torch.set_num_threads", lambda threads: None)
     for item in (small(), workloads.override(workloads.load("cartpole-dqn"), "training.actors", 2, "test")):
         with pytest.raises(Started):
-            start(item, MAPPING, schedule=Schedule(**options))
+            started(item, MAPPING, schedule=Schedule(**options))
     assert asked == [on_policy_processes, processes]
 
 
@@ -244,7 +246,7 @@ def test_existing_actors_are_used_instead_of_new_ones():
         raise Started
 
     with pytest.raises(Started):
-        on_policy.OnPolicyTraining(small(), MAPPING, schedule=Schedule(processes=2), starting=lend)
+        on_policy_training(small(), MAPPING, schedule=Schedule(processes=2), starting=lend)
     assert asked == [(2, 2)]
 
 
@@ -263,7 +265,7 @@ def test_in_virtual_time_dealing_and_acting_take_the_hosts_time(monkeypatch):
     monkeypatch.setattr(full_speed, "waited_s", lambda: waited_s)
     item = small()
     learner = simulated(item)
-    training = OnPolicyTraining(item, Mapping.parse("fpga-native-cpu"), platform=Links, learner=learner)
+    training = on_policy_training(item, Mapping.parse("fpga-native-cpu"), platform=Links, learner=learner)
     step, minibatches, collect = learner.step, type(learner.algorithm).minibatches, training._acting.collect
 
     def learnt(*arguments, **options):
@@ -299,7 +301,7 @@ def test_in_virtual_time_the_host_steps_the_environments():
     item, mapping = small(), Mapping.parse("fpga-native-cpu")
     schedule = Schedule(threads=1, processes=2)
     with pytest.raises(UserError, match="actor processes: found 2; allowed: 0 in virtual time"):
-        OnPolicyTraining(item, mapping, schedule=schedule, platform=Links, learner=simulated(item))
+        on_policy_training(item, mapping, schedule=schedule, platform=Links, learner=simulated(item))
     asked = []
 
     def lend(plan, learner, processes):
@@ -307,7 +309,7 @@ def test_in_virtual_time_the_host_steps_the_environments():
         raise Started
 
     with pytest.raises(Started):
-        OnPolicyTraining(
+        on_policy_training(
             item,
             mapping,
             schedule=Schedule(threads=2),
@@ -330,7 +332,7 @@ def test_a_training_that_cannot_be_created_leaves_no_actors():
 
     item = small()
     with pytest.raises(UserError, match="a platform with this link"):
-        OnPolicyTraining(
+        on_policy_training(
             item,
             Mapping.parse("fpga-native-cpu"),
             platform=without_links,
@@ -338,13 +340,3 @@ def test_a_training_that_cannot_be_created_leaves_no_actors():
             starting=start,
         )
     assert not started
-
-
-@pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ppo"])
-def test_actors_that_the_workload_does_not_have_are_refused(name):
-    item = workloads.load(name)
-    found = item.training.actors
-    with pytest.raises(
-        ValueError, match=rf"^training.actors: found {found}; allowed: the {found + 1} of the options"
-    ):
-        start(item, MAPPING, schedule=Schedule(actors=found + 1))

@@ -1,6 +1,5 @@
 """Algorithm 1 moves work to where time is left; what a run is refused, and what is applied to it."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
@@ -19,17 +17,15 @@ from placerl.harness.runtime.reallocation import (
     Allocation,
     Reallocator,
     Times,
-    check_learners,
-    check_shares_gradients,
     parallel_learner,
     reallocate,
 )
-from placerl.harness.runtime.training import Training, links_of_map
+from placerl.harness.runtime.training import links_of_map
 from placerl.harness.workloads import load
-from placerl.harness.workloads.custom_task import CustomTask
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives.learner import backends
 from tests.harness.mapping.links import Links
+from tests.harness.runtime.trainings import replay_training
 
 TORCH, NATIVE = Mapping.parse("torch-native-cpu"), Mapping.parse("native-native-cpu")
 START = Allocation(actors=8, trainers=0, batch_size=256)
@@ -152,7 +148,7 @@ def needs(backend):
 def test_a_run_goes_on_whoever_is_active(short, backend):
     """Whatever the machine's times are, no thread, sample or environment step is lost."""
     needs(backend)
-    training = Training(
+    training = replay_training(
         short("cartpole-dqn", actors=4),
         Mapping.parse(f"{backend}-native-cpu"),
         seed=1,
@@ -177,7 +173,7 @@ def test_threads_take_work_from_an_accelerator_behind_a_slow_link(short):
     """In virtual time: the actors take far less than the gradients' way to the host and back, of 1 s."""
     needs("fpga")
     slow = Links(lambda *_: 1e9, lambda *_: 0.5)
-    training = Training(
+    training = replay_training(
         short("cartpole-dqn", actors=2),
         Mapping.parse("fpga-native-cpu"),
         schedule=Schedule(processes=2, overlap=4, reallocate=True),
@@ -197,74 +193,6 @@ def test_threads_take_work_from_an_accelerator_behind_a_slow_link(short):
     ]
     assert training.provenance is Provenance.MODELLED
     training.close()
-
-
-@pytest.mark.parametrize(
-    ("mapping", "options"),
-    [("native-native-cpu", {"processes": 2, "overlap": 8}), ("torch-native-cpu", {"overlap": 8}),
-     ("torch-native-cpu", {"processes": 2})],
-)  # fmt: skip
-def test_reallocation_that_has_nothing_to_move_is_refused(short, mapping, options):
-    with pytest.raises(UserError, match=r"re-?allocat"):
-        Training(
-            short("cartpole-dqn", actors=2),
-            Mapping.parse(mapping),
-            schedule=Schedule(reallocate=True, **options),
-        )
-
-
-@pytest.mark.parametrize(
-    ("mapping", "learners", "processes", "overlap", "reallocate"),
-    [
-        (NATIVE, 1, 0, 0, False),
-        (NATIVE, 1, 2, 8, False),
-        (TORCH, 2, 0, 0, False),
-        (TORCH, 5, 1, 8, False),
-        (TORCH, 1, 2, 1, True),
-        (TORCH, 1, 3, 8, True),
-        (Mapping.parse("opencl-native-cpu"), 1, 3, 8, True),
-        (Mapping.parse("fpga:u200-native-cpu"), 1, 3, 8, True),
-    ],
-)
-def test_what_can_be_split_passes(mapping, learners, processes, overlap, reallocate):
-    check_learners(mapping, learners, processes, overlap, reallocate)
-
-
-@pytest.mark.parametrize(
-    ("mapping", "learners", "processes", "overlap", "reallocate", "words"),
-    [
-        (TORCH, 0, 0, 0, False, "learners: found 0; allowed: at least 1"),
-        (NATIVE, 2, 0, 0, False, "learner: found native; allowed: torch"),
-        (Mapping.parse("torch:cuda-native-cpu"), 2, 0, 0, False, "learner: found torch:cuda; allowed: torch"),
-        (NATIVE, 1, 2, 8, True, "learner: found native; allowed: torch, opencl, fpga"),
-        (
-            Mapping.parse("opencl-native-cpu"),
-            2,
-            0,
-            0,
-            False,
-            "learner: found opencl; allowed: torch: parallel",
-        ),
-        (TORCH, 2, 2, 8, True, "learners: found 2; allowed: 1 with re-allocation"),
-        (TORCH, 1, 1, 8, True, "reallocate: found 1 actor processes, overlap 8; allowed: at least 2"),
-        (TORCH, 1, 2, 0, True, "reallocate: found 2 actor processes, overlap 0; allowed: at least 2"),
-    ],
-)
-def test_what_cannot_is_refused_by_its_field(mapping, learners, processes, overlap, reallocate, words):
-    with pytest.raises(UserError) as refused:
-        check_learners(mapping, learners, processes, overlap, reallocate)
-    assert words in str(refused.value)
-
-
-@pytest.mark.parametrize(("name", "found"), [("learners", 2), ("reallocate", True)])
-def test_batches_are_divided_only_where_gradients_are_shared(name, found):
-    own, options = CustomTask("mine", None, None, None, None), Schedule(**{name: found})
-    check_shares_gradients(own, Schedule(threads=2, overlap=4))
-    check_shares_gradients(load("cartpole-dqn"), options)
-    with pytest.raises(UserError, match=f"mine: {name}: found {found}; allowed: .* with a step of your own"):
-        check_shares_gradients(own, options)
-    with pytest.raises(UserError, match=f"mine: {name}: found {found}"):
-        Training(replace(own, training=SimpleNamespace(actors=2)), TORCH, schedule=options)
 
 
 def test_a_parallel_learner_has_a_trainer_for_each_process_but_the_last_actor():

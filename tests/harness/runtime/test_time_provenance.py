@@ -26,3 +26,16 @@ def test_a_time_is_as_good_as_the_weakest_part_that_tells_it(mapping: str, expec
 def test_a_formula_gives_cycles_of_the_simulated_learner_and_of_no_other_backend() -> None:
     assert {(one.name, one.simulated) for one in learner.backends() if one.modelled} == {("fpga", True)}
     assert not any(one.modelled for one in sum_tree.backends())
+
+
+@pytest.mark.parametrize(
+    ("mapping", "expected"),
+    [
+        ("fpga-native-cpu", True),
+        ("native-fpga-cpu", True),
+        ("fpga:u200-fpga:u200-fpga:u200", True),
+        ("torch-native-cpu", False),
+    ],
+)
+def test_a_run_is_in_virtual_time_where_learner_or_replay_is_simulated(mapping: str, expected: bool) -> None:
+    assert time_provenance.is_simulated(Mapping.parse(mapping)) is expected

@@ -12,16 +12,17 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.loop.real_time import RealTime
 from placerl.harness.loop.schedule import Fusion, InitialPriorities, Schedule
 from placerl.harness.mapping import Mapping
-from placerl.harness.runtime import compose
+from placerl.harness.runtime import compose, memory
 from placerl.harness.runtime import training as training_module
 from placerl.harness.runtime.actors.in_process import InlineActors, ThreadActors
 from placerl.harness.runtime.actors.pool import ActorPool
 from placerl.harness.runtime.learners.parallel_updates import ParallelLearner
-from placerl.harness.runtime.training import WARM_UP_GRADIENT_STEPS, Training
+from placerl.harness.runtime.training import WARM_UP_GRADIENT_STEPS
 from placerl.harness.runtime.units.replay import TimeBeside
 from placerl.harness.runtime.units.unit import UnitError
 from tests.harness.runtime.rail_workload import dqn_on_a_rail
 from tests.harness.runtime.short_workloads import short
+from tests.harness.runtime.trainings import replay_training, resolved
 from tests.majority import majority
 
 MAPPING = Mapping.parse("torch-native-cpu")
@@ -31,7 +32,7 @@ NATIVE = Mapping.parse("native-native-cpu")
 def trained(the_workload, steps=60, **arguments):
     own = {"seed": 1} | {name: arguments.pop(name) for name in ("seed", "batch_size") if name in arguments}
     mapping = arguments.pop("mapping", MAPPING)
-    training = Training(the_workload, mapping, **own, schedule=Schedule(**arguments))
+    training = replay_training(the_workload, mapping, **own, schedule=Schedule(**arguments))
     progress = [training.warm_up(), training.advance(steps)]
     training.close()
     return training, progress
@@ -50,7 +51,7 @@ def test_the_same_seed_trains_the_same(name):
 def test_a_replay_smaller_than_a_chunk_of_the_warm_up_is_filled():
     tables = short("cartpole-dqn", actors=3, learning_starts=100).tables()
     tables["replay"]["capacity"] = 100
-    with closing(Training(workloads.from_tables(tables, "test"), MAPPING)) as training:
+    with closing(replay_training(workloads.from_tables(tables, "test"), MAPPING)) as training:
         training.fill()
         assert training.environment_steps == 102
         assert len(training.replay) == 100
@@ -117,13 +118,13 @@ def test_fused_steps_train_the_same_bit_for_bit(name, actors):
 
 
 def test_the_most_that_a_mapping_allows_is_fused():
-    assert Training(short("cartpole-dqn"), NATIVE).fusion is Fusion.STEP
-    assert Training(short("cartpole-dqn", presampled_batches=2), NATIVE).fusion is Fusion.REPLAY
-    assert Training(short("cartpole-dqn"), MAPPING).fusion is Fusion.REPLAY
+    assert replay_training(short("cartpole-dqn"), NATIVE).fusion is Fusion.STEP
+    assert replay_training(short("cartpole-dqn", presampled_batches=2), NATIVE).fusion is Fusion.REPLAY
+    assert replay_training(short("cartpole-dqn"), MAPPING).fusion is Fusion.REPLAY
     reference = Mapping.parse("torch-reference-cpu")
-    assert Training(short("cartpole-dqn"), reference).fusion is Fusion.NONE
+    assert replay_training(short("cartpole-dqn"), reference).fusion is Fusion.NONE
     with pytest.raises(UserError, match="fusion"):
-        Training(short("cartpole-dqn"), reference, schedule=Schedule(fusion=Fusion.REPLAY))
+        replay_training(short("cartpole-dqn"), reference, schedule=Schedule(fusion=Fusion.REPLAY))
 
 
 def test_episodes_are_those_of_cartpole():
@@ -153,7 +154,7 @@ def test_presampled_batches_train_on_older_samples():
 
 
 def test_advancing_by_nothing_is_refused_and_by_one_step_is_not():
-    training = Training(short("cartpole-dqn"), MAPPING)
+    training = replay_training(short("cartpole-dqn"), MAPPING)
     for train in (training.advance, training.learn):
         for number in (0, -1):
             with pytest.raises(ValueError, match=f"gradient_steps: found {number}; allowed: at least 1"):
@@ -166,7 +167,7 @@ def test_advancing_by_nothing_is_refused_and_by_one_step_is_not():
 
 @pytest.mark.parametrize("mapping", [MAPPING, NATIVE])
 def test_learning_alone_takes_exactly_its_gradient_steps_and_no_environment_step(mapping):
-    training = Training(short("cartpole-dqn", actors=4), mapping)
+    training = replay_training(short("cartpole-dqn", actors=4), mapping)
     progress = training.learn(7)
     assert (progress.gradient_steps, progress.environment_steps, progress.episodes) == (7, 0, [])
     assert progress.losses.keys() >= {"q"}
@@ -178,7 +179,7 @@ def test_learning_alone_takes_exactly_its_gradient_steps_and_no_environment_step
 
 
 def test_a_batch_size_and_batches_ahead_of_its_own_replace_the_workload_s():
-    training = Training(
+    training = replay_training(
         short("cartpole-dqn", presampled_batches=2),
         MAPPING,
         batch_size=5,
@@ -188,7 +189,7 @@ def test_a_batch_size_and_batches_ahead_of_its_own_replace_the_workload_s():
     assert training.learner.batch_size == 5
     assert len(training._loop.presampled) == 1
     training.close()
-    training = Training(short("cartpole-dqn", presampled_batches=2), MAPPING)
+    training = replay_training(short("cartpole-dqn", presampled_batches=2), MAPPING)
     training.advance(1)
     assert training.learner.batch_size == 8
     assert len(training._loop.presampled) == 2
@@ -197,15 +198,18 @@ def test_a_batch_size_and_batches_ahead_of_its_own_replace_the_workload_s():
 
 def test_it_computes_with_the_threads_that_it_is_given_one_by_default(monkeypatch):
     asked = []
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
     monkeypatch.setattr(training_module.torch, "set_num_threads", lambda threads: asked.append(threads))
     monkeypatch.setattr(training_module, "set_blas_threads", lambda threads: asked.append(threads))
     for options in ({}, {"threads": 3}):
-        Training(short("cartpole-dqn"), MAPPING, schedule=Schedule(**options)).close()
+        replay_training(short("cartpole-dqn"), MAPPING, schedule=Schedule(**options)).close()
     assert asked == [1, 1, 3, 3], "PyTorch's and NumPy's"
 
 
 def test_the_seed_is_0_unless_it_is_given():
-    runs = [Training(short("cartpole-dqn"), MAPPING, **seed) for seed in ({}, {"seed": 0}, {"seed": 1})]
+    runs = [
+        replay_training(short("cartpole-dqn"), MAPPING, **seed) for seed in ({}, {"seed": 0}, {"seed": 1})
+    ]
     first, same, other = (training.learner.parameters() for training in runs)
     for name, value in first.items():
         np.testing.assert_array_equal(value, same[name])
@@ -224,14 +228,14 @@ def test_the_seed_is_0_unless_it_is_given():
     ],
 )
 def test_what_works_beside_the_learner_is_what_was_asked_for(options, actors, clock):
-    training = Training(short("cartpole-dqn"), NATIVE, schedule=Schedule(**options))
+    training = replay_training(short("cartpole-dqn"), NATIVE, schedule=Schedule(**options))
     assert (type(training._acting), type(training._time)) == (actors, clock)
     training.advance(1)
     training.close()
 
 
 def test_the_replay_is_filled_at_random_and_the_policy_acts_in_training():
-    training = Training(short("cartpole-dqn"), MAPPING)
+    training = replay_training(short("cartpole-dqn"), MAPPING)
     chosen, explore = [], training.learner.explore
     training.learner.explore = lambda observations, step, rng: (
         chosen.append(step) or explore(observations, step, rng)
@@ -242,7 +246,7 @@ def test_the_replay_is_filled_at_random_and_the_policy_acts_in_training():
 
 
 def test_a_stretch_takes_the_seconds_between_its_ends_on_the_runs_clock():
-    training = Training(short("cartpole-dqn"), MAPPING)
+    training = replay_training(short("cartpole-dqn"), MAPPING)
     training.warm_up()
     told = iter([1.0, 10.0])
     training._time.now_s = lambda: next(told)
@@ -251,7 +255,7 @@ def test_a_stretch_takes_the_seconds_between_its_ends_on_the_runs_clock():
 
 
 def test_numbers_that_are_none_are_blamed_on_the_actor_and_other_mistakes_are_not():
-    training = Training(short("cartpole-dqn"), MAPPING)
+    training = replay_training(short("cartpole-dqn"), MAPPING)
     training.warm_up()
 
     def refuse(transitions):
@@ -268,11 +272,11 @@ def test_numbers_that_are_none_are_blamed_on_the_actor_and_other_mistakes_are_no
 
 def test_what_the_memory_does_not_hold_is_refused_unless_it_has_been_made(monkeypatch):
     task = short("cartpole-dqn")
-    parts = compose.compose(task, MAPPING, batch_size=8, seed=1, local_storage=256)
-    monkeypatch.setattr(training_module.memory, "available_bytes", lambda: 1000)
+    parts = compose.compose(resolved(task, MAPPING), seed=1, local_storage=256)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
     with pytest.raises(UserError, match=r"replay\.capacity: found 500"):
-        Training(task, MAPPING)
-    Training(task, MAPPING, parts=parts).close()
+        replay_training(task, MAPPING)
+    replay_training(task, MAPPING, parts=parts).close()
 
 
 class Ended(Exception):
@@ -311,12 +315,12 @@ def test_a_training_that_cannot_be_created_ends_what_it_has_started(monkeypatch,
         fusion=Fusion.REPLAY,
     )
     with pytest.raises(Ended):
-        Training(item, MAPPING, schedule=schedule)
+        replay_training(item, MAPPING, schedule=schedule)
     assert closed == ["ActorPool", "TimeBeside", "ParallelLearner"][3 - started :]
 
 
 def test_what_is_left_is_closed_though_an_actor_cannot_be(monkeypatch):
-    training = Training(
+    training = replay_training(
         short("cartpole-dqn"),
         NATIVE,
         schedule=Schedule(presampled_batches=1, replay_beside=True, fusion=Fusion.REPLAY),
@@ -345,11 +349,11 @@ def test_more_than_one_learner_is_a_process_each(monkeypatch, learners, started)
 
     monkeypatch.setattr(training_module, "LearnerProcesses", start)
     if started is None:
-        Training(short("cartpole-dqn"), MAPPING, schedule=Schedule(learners=learners)).close()
+        replay_training(short("cartpole-dqn"), MAPPING, schedule=Schedule(learners=learners)).close()
         assert asked == []
     else:
         with pytest.raises(Started):
-            Training(short("cartpole-dqn"), MAPPING, schedule=Schedule(learners=learners))
+            replay_training(short("cartpole-dqn"), MAPPING, schedule=Schedule(learners=learners))
         assert asked == [(started, 8)]
 
 
@@ -370,14 +374,14 @@ def test_actors_have_room_for_what_they_are_asked_at_once(monkeypatch, options, 
 
     monkeypatch.setattr(training_module, "compose", make)
     with pytest.raises(Started):
-        Training(short("cartpole-dqn", actors=2), MAPPING, schedule=Schedule(**options))
+        replay_training(short("cartpole-dqn", actors=2), MAPPING, schedule=Schedule(**options))
     assert asked == [rows]
 
 
 @pytest.mark.parametrize("fusion", [Fusion.REPLAY, Fusion.STEP])
 def test_each_term_counts_the_time_of_its_own_call(fusion):
     """Parts that take long enough to tell them apart from the loop itself."""
-    training = Training(short("cartpole-dqn"), NATIVE, schedule=Schedule(fusion=fusion))
+    training = replay_training(short("cartpole-dqn"), NATIVE, schedule=Schedule(fusion=fusion))
     training.warm_up()
     insert = training.replay.insert
     training.replay.insert = lambda transitions: (time.sleep(0.01), insert(transitions))[1]
@@ -400,7 +404,7 @@ def test_each_term_counts_the_time_of_its_own_call(fusion):
 
 def test_the_replay_is_filled_to_where_learning_starts_and_no_further():
     for actors, expected in ((1, 40), (3, 42)):
-        training = Training(short("cartpole-dqn", actors=actors), MAPPING)
+        training = replay_training(short("cartpole-dqn", actors=actors), MAPPING)
         progress = training.warm_up()
         rounds = -(-WARM_UP_GRADIENT_STEPS // actors)  # of a vector step and `actors` gradient steps
         assert progress.environment_steps == expected + rounds * actors
@@ -409,7 +413,7 @@ def test_the_replay_is_filled_to_where_learning_starts_and_no_further():
 
 def test_a_batch_is_trained_on_once_it_has_waited_for_those_before_it():
     """Three batches wait: the first gradient step after the replay was filled is on what was sampled first."""
-    training = Training(short("cartpole-dqn", presampled_batches=3), MAPPING)
+    training = replay_training(short("cartpole-dqn", presampled_batches=3), MAPPING)
     training._loop.fill(40)
     sampled, learnt = [], []
     sample, step = training.replay.sample, training.learner.step
@@ -427,7 +431,7 @@ def test_a_batch_is_trained_on_once_it_has_waited_for_those_before_it():
 
 
 def test_rows_that_were_overwritten_meanwhile_keep_the_priority_of_their_new_item():
-    training = Training(short("cartpole-dqn", presampled_batches=1), MAPPING)
+    training = replay_training(short("cartpole-dqn", presampled_batches=1), MAPPING)
     training._loop.fill(40)
     training._loop.gradient_step()  # a batch of rows 0 to 39 waits
     waiting = training._loop.presampled[0].made.value.indices
@@ -464,7 +468,7 @@ def test_dqn_learns_to_hold_the_middle(mapping, arguments):
     """
 
     def learns(seed):
-        training = Training(dqn_on_a_rail(), mapping, seed=seed, schedule=Schedule(**arguments))
+        training = replay_training(dqn_on_a_rail(), mapping, seed=seed, schedule=Schedule(**arguments))
         training.warm_up()
         returns = [episode.episode_return for episode in training.advance(600).episodes]
         training.close()
@@ -474,5 +478,5 @@ def test_dqn_learns_to_hold_the_middle(mapping, arguments):
 
 
 def test_a_negative_overlap_is_refused():
-    with pytest.raises(ValueError, match="overlap"):
-        Training(short("cartpole-dqn"), NATIVE, schedule=Schedule(overlap=-1))
+    with pytest.raises(UserError, match="overlap: found -1; allowed: 0 to 500"):
+        replay_training(short("cartpole-dqn"), NATIVE, schedule=Schedule(overlap=-1))

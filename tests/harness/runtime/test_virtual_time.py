@@ -16,6 +16,7 @@ from placerl.harness.measure import full_speed
 from placerl.harness.runtime.compose import compose
 from placerl.harness.runtime.training import Training
 from tests.harness.mapping.links import Links
+from tests.harness.runtime.trainings import replay_training, resolved
 
 NATIVE = Mapping.parse("native-native-cpu")
 INSERT_S, SAMPLE_S, LEARN_S, UPDATE_S = 2e6, 10e6, 100e6, 5e6
@@ -45,20 +46,14 @@ def simulate(part, **seconds):
 def training(the_workload, ahead=0, links=Links, learner=True, rmm=True, boards=2, storage="cpu", **options):
     """On fake boards, which share their names where there are fewer than simulated parts."""
     mapping = Mapping.parse(f"{'fpga' if learner else 'native'}-{'fpga' if rmm else 'native'}-{storage}")
-    parts = compose(
-        the_workload,
-        NATIVE,
-        batch_size=8,
-        seed=1,
-        local_storage=256,
-        schedule=Schedule(presampled_batches=ahead, fusion=Fusion.NONE),
-    )
+    made_of = resolved(the_workload, NATIVE, 8, presampled_batches=ahead, fusion=Fusion.NONE)
+    parts = compose(made_of, seed=1, local_storage=256)
     if learner:
         simulate(parts.learner, step=LEARN_S)
     if rmm:
         simulate(parts.replay, insert=INSERT_S, sample=SAMPLE_S, update_priorities=UPDATE_S)
     asked = Schedule(presampled_batches=ahead, **options)
-    made = Training(the_workload, mapping, schedule=asked, parts=parts, platform=links)
+    made = replay_training(the_workload, mapping, schedule=asked, parts=parts, platform=links)
     devices = made._time._devices
     for number, name in enumerate(devices):
         devices[name] = devices[name]._replace(name=f"board {number % boards}")
@@ -312,7 +307,9 @@ def test_it_trains_as_the_real_run_does(short, options):
         "overlap": options.get("overlap", 0),
         "fusion": Fusion.NONE,
     }
-    real = Training(short("cartpole-dqn"), NATIVE, batch_size=8, seed=1, schedule=Schedule(**arguments))
+    real = replay_training(
+        short("cartpole-dqn"), NATIVE, batch_size=8, seed=1, schedule=Schedule(**arguments)
+    )
     for made in (virtual, real):
         made.advance(60)
         made.close()
@@ -366,7 +363,7 @@ def closure_of(function, name):
 @pytest.mark.timeout(3600)
 def test_the_fpga_learner_runs_in_virtual_time(short):
     mapping = Mapping.parse("fpga:u200-native-cpu")
-    made = Training(short("cartpole-dqn"), mapping)
+    made = replay_training(short("cartpole-dqn"), mapping)
     made._loop.fill(40)
     made.gradient_steps = 1  # no need to warm up
     progress = made.advance(5)
@@ -383,7 +380,7 @@ def test_the_fpga_learner_runs_in_virtual_time(short):
 @pytest.mark.timeout(3600)
 def test_a_whole_mapping_on_the_fpga_trains_in_virtual_time(short):
     """Learner, replay management and storage on one board: all of a step but acting is told by its clock."""
-    made = Training(short("cartpole-ddpg"), Mapping.parse("fpga:u200-fpga:u200-fpga:u200"))
+    made = replay_training(short("cartpole-ddpg"), Mapping.parse("fpga:u200-fpga:u200-fpga:u200"))
     before = made.learner.parameters()
     made._loop.fill(40)
     made.gradient_steps = 1  # no need to warm up
@@ -402,4 +399,4 @@ def test_a_whole_mapping_on_the_fpga_trains_in_virtual_time(short):
 def test_a_board_that_is_not_there_is_refused(short):
     for part, mapping in (("learner", "fpga:u999-native-cpu"), ("rmm", "native-fpga:u999-cpu")):
         with pytest.raises(UserError, match=rf"{part}: found fpga:u999; allowed: .*u200"):
-            Training(short("cartpole-ddpg"), Mapping.parse(mapping))
+            replay_training(short("cartpole-ddpg"), Mapping.parse(mapping))

@@ -19,7 +19,8 @@ from placerl.harness.mapping.strategies.composed_loop import ComposedLoop
 from placerl.harness.profile import simulated
 from placerl.harness.profile.cases import piece_cases, primitive_cases, validation_rounds
 from placerl.harness.profile.cases.shared_parts import SharedParts
-from placerl.harness.runtime import compose
+from placerl.harness.runtime import mapped_parts
+from placerl.harness.runtime.fusions import fusions
 from placerl.harness.validate import plan
 from placerl.harness.validate import rows as made
 from placerl.primitives.quantization.precision import FLOAT_32
@@ -46,14 +47,14 @@ def test_a_piece_on_the_fpga_is_of_the_provenance_of_its_cycles(
 def test_what_the_workload_cannot_run_under_is_no_choice_of_ours_either(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    item, check = workloads.load("cartpole-dqn"), compose.check
+    item, check = workloads.load("cartpole-dqn"), mapped_parts.check
 
     def without_native(item: Any, mapping: Mapping) -> None:
         if mapping.learner.backend == "native":
             raise UserError(mapping, "learner", "native", "torch")
         check(item, mapping)
 
-    monkeypatch.setattr(compose, "check", without_native)
+    monkeypatch.setattr(mapped_parts, "check", without_native)
     monkeypatch.setattr(plan, "fpga_unavailable_reason", lambda: "left out")
     lacking = plan.unsupported(item)
     assert {mapping.learner.backend for mapping in lacking} == {"native"}
@@ -136,7 +137,7 @@ def test_whatever_a_strategy_may_choose_is_run_under_its_loop(precisions: tuple[
         ]
         for strategy in VALIDATED.values():
             mapping = strategy.choose(PerformanceTable(entries), problem, platform).mapping
-            never_fused = compose.fusions(item, mapping, 0) == (Fusion.NONE,)
+            never_fused = fusions(item, mapping, 0) == (Fusion.NONE,)
             same = strategy.loop is Loop.STRICT and never_fused
             assert (Loop.FUSED if same else strategy.loop) in loops[mapping], (strategy.name, str(mapping))
             chosen.add(mapping)
@@ -144,7 +145,7 @@ def test_whatever_a_strategy_may_choose_is_run_under_its_loop(precisions: tuple[
 
 
 def test_the_data_is_stored_on_a_device_of_learner_or_replay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compose, "check", lambda item, mapping: None)
+    monkeypatch.setattr(mapped_parts, "check", lambda item, mapping: None)
     monkeypatch.setattr(plan, "fpga_unavailable_reason", lambda: "no simulator")
     monkeypatch.setattr(plan, "learner_targets", lambda precisions: [Target("torch"), Target("opencl")])
     monkeypatch.setattr(plan, "managers", lambda item: [Target("native"), Target("flat"), Target("opencl")])
@@ -159,7 +160,7 @@ def test_the_data_is_stored_on_a_device_of_learner_or_replay(monkeypatch: pytest
 def test_the_board_s_mappings_come_after_those_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "learner_targets", lambda precisions: [Target("torch"), Target("native")])
     monkeypatch.setattr(plan, "managers", lambda item: [Target("flat"), Target("native"), Target("binary")])
-    monkeypatch.setattr(compose, "check", lambda item, mapping: None)
+    monkeypatch.setattr(mapped_parts, "check", lambda item, mapping: None)
     here = ["torch-flat-cpu", "torch-native-cpu", "native-flat-cpu", "native-native-cpu"]
     pairs = ["fpga-flat", "fpga-native", "torch-fpga", "native-fpga", "fpga-fpga"]
     board = [f"{pair}-{where}" for pair in pairs for where in ("cpu", "fpga")]

@@ -22,11 +22,11 @@ from placerl.harness.runtime.actors.in_process import (
 from placerl.harness.runtime.compose import actors_of
 from placerl.harness.runtime.learners.creation import learner_of
 from placerl.harness.runtime.program import compose
-from placerl.harness.runtime.training import Training
 from placerl.harness.runtime.units.unit import UnitError
 from placerl.harness.workloads.task import columns_of
 from placerl.primitives.replay import FieldSpec
 from placerl.primitives.replay.storage import transition_fields
+from tests.harness.runtime.trainings import replay_training
 
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
 BOTH = pytest.mark.parametrize("kind", [InlineActors, ThreadActors])
@@ -240,7 +240,9 @@ def step(weights, batch):
 @pytest.mark.parametrize(("actors", "interval"), [(1, 1), (3, 2)])
 def test_an_overlapped_actor_trains_the_same_for_the_same_seed(short, mapping, actors, interval):
     the_workload = short("cartpole-dqn", actors=actors, update_interval=interval)
-    runs = [Training(the_workload, mapping, seed=seed, schedule=Schedule(overlap=8)) for seed in (1, 1, 2)]
+    runs = [
+        replay_training(the_workload, mapping, seed=seed, schedule=Schedule(overlap=8)) for seed in (1, 1, 2)
+    ]
     for training in runs:
         training.warm_up()
         progress = training.advance(60)
@@ -255,7 +257,7 @@ def test_an_overlapped_actor_trains_the_same_for_the_same_seed(short, mapping, a
 
 
 def test_an_overlapped_iteration_uses_the_weights_from_before_it(short):
-    training = Training(short("cartpole-dqn"), NATIVE, schedule=Schedule(overlap=4))
+    training = replay_training(short("cartpole-dqn"), NATIVE, schedule=Schedule(overlap=4))
     training.warm_up()
     seen = []
     explore = type(training.learner.algorithm).explore
@@ -279,7 +281,7 @@ def test_an_overlapped_iteration_uses_the_weights_from_before_it(short):
 
 
 def test_an_environment_that_breaks_stops_an_overlapped_run_by_name(short):
-    training = Training(short("cartpole-dqn"), NATIVE, schedule=Schedule(overlap=4))
+    training = replay_training(short("cartpole-dqn"), NATIVE, schedule=Schedule(overlap=4))
     training.warm_up()
 
     def broken(action):

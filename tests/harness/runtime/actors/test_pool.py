@@ -23,13 +23,12 @@ from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool, _Request
 from placerl.harness.runtime.compose import actors_of
 from placerl.harness.runtime.learners.creation import learner_of
-from placerl.harness.runtime.on_policy import OnPolicyTraining
-from placerl.harness.runtime.training import Training
 from placerl.harness.runtime.units.shared_arrays import SharedArrays
 from placerl.harness.runtime.units.unit import UnitError
 from placerl.harness.workloads.task import columns_of
 from placerl.primitives.replay import FieldSpec
 from placerl.primitives.replay.storage import transition_fields
+from tests.harness.runtime.trainings import on_policy_training, replay_training
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 NATIVE = Mapping.parse("native-native-cpu")
@@ -112,7 +111,7 @@ def test_actions_follow_the_weights_that_were_published(short, learner):
 def test_the_same_seed_and_processes_train_the_same(short, overlap):
     runs = []
     for seed in (1, 1, 2):
-        training = Training(
+        training = replay_training(
             short("cartpole-dqn", actors=3),
             NATIVE,
             seed=seed,
@@ -129,8 +128,8 @@ def test_the_same_seed_and_processes_train_the_same(short, overlap):
 def test_turns_train_the_same_in_a_process_as_in_a_thread_of_the_same_random_numbers(short):
     """One process has the one actor's environments; its random numbers are those of the plan's first part."""
     the_workload = short("cartpole-dqn")
-    beside = Training(the_workload, NATIVE, seed=1, schedule=Schedule(processes=1, overlap=8))
-    alone = Training(the_workload, NATIVE, seed=1, schedule=Schedule(overlap=8))
+    beside = replay_training(the_workload, NATIVE, seed=1, schedule=Schedule(processes=1, overlap=8))
+    alone = replay_training(the_workload, NATIVE, seed=1, schedule=Schedule(overlap=8))
     alone._acting._actor._rng = np.random.default_rng(np.random.SeedSequence(1).spawn(4)[1].spawn(1)[0])
     for training in (beside, alone):
         training.advance(30)
@@ -144,7 +143,7 @@ def test_turns_train_the_same_in_a_process_as_in_a_thread_of_the_same_random_num
 def test_ppo_trains_the_same_in_processes(short):
     runs = []
     for _ in range(2):
-        training = OnPolicyTraining(
+        training = on_policy_training(
             short("hopper-ppo", actors=2), NATIVE, seed=1, schedule=Schedule(processes=2)
         )
         progress = training.advance(16)
@@ -174,7 +173,9 @@ def test_an_environment_that_returns_something_invalid_is_refused_as_in_one_proc
 
 def test_an_actor_that_is_killed_is_named_and_nothing_is_left(short):
     threads = set(threading.enumerate())
-    training = Training(short("cartpole-dqn", actors=2), NATIVE, schedule=Schedule(processes=2, overlap=4))
+    training = replay_training(
+        short("cartpole-dqn", actors=2), NATIVE, schedule=Schedule(processes=2, overlap=4)
+    )
     training.warm_up()
     pids = training._acting.pids
     descriptors = [arrays.descriptor for arrays in training._acting._shared]
@@ -191,7 +192,7 @@ def test_an_actor_that_is_killed_is_named_and_nothing_is_left(short):
 
 def test_more_processes_than_environments_are_refused(short):
     with pytest.raises(UserError, match=r"actor processes: found 2; allowed: 0 to training\.actors, 1"):
-        Training(short("cartpole-dqn"), NATIVE, schedule=Schedule(processes=2))
+        replay_training(short("cartpole-dqn"), NATIVE, schedule=Schedule(processes=2))
 
 
 class Policy:

@@ -5,11 +5,10 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
-from placerl.harness.loop.schedule import Schedule
+from placerl.harness.loop.schedule import DELAY, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime.learners import creation
 from placerl.harness.runtime.learners.streamed import StreamedLearner
-from placerl.harness.runtime.training import Training
 from placerl.harness.workloads.custom_task import CustomTask
 from placerl.primitives import learner as learners
 from placerl.primitives.algorithms.custom import CustomAlgorithm
@@ -17,6 +16,7 @@ from placerl.primitives.backend import BackendUnavailableError
 from placerl.primitives.learner.aware_training import FixedPointLearner
 from placerl.primitives.learner.fpga.pipeline_executable import PipelineExecutable
 from placerl.primitives.quantization import dynamic, fixed_16
+from tests.harness.runtime.trainings import replay_training
 from tests.marks import needs_opencl
 
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
@@ -65,7 +65,7 @@ def test_a_learner_has_the_precision_of_its_target_and_the_delay_asked_for(short
         return creation.learner_of(short(name), mapping, 8, np.random.SeedSequence(1), **options)
 
     assert made("fixed16").precision == fixed_16()
-    assert made("dynamic").precision == dynamic(creation.DELAY)
+    assert made("dynamic").precision == dynamic(DELAY)
     assert made("dynamic", delay=5).precision == dynamic(5)
     assert made("dynamic", threads=2).executable.threads == 2
     assert not isinstance(made("float32"), FixedPointLearner)
@@ -82,7 +82,7 @@ def test_what_fixed_point_cannot_express_is_an_error_of_the_mapping(short):
 def test_streams_are_those_of_the_options(short):
     mapping = Mapping.parse("opencl-native-cpu")
     task = short("cartpole-dqn")
-    training = Training(task, mapping, batch_size=8, seed=3, schedule=Schedule(streams=2))
+    training = replay_training(task, mapping, batch_size=8, seed=3, schedule=Schedule(streams=2))
     assert isinstance(training.learner, StreamedLearner)
     assert training.learner.updates.parts == (4, 4)
     training.advance(4)

@@ -17,11 +17,11 @@ from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime.learners import processes as learner_processes
 from placerl.harness.runtime.learners.processes import AggregatedUpdates, LearnerProcesses, parts_of
-from placerl.harness.runtime.training import Training
 from placerl.harness.runtime.units.shared_arrays import SharedArrays
 from placerl.harness.runtime.units.unit import Unit, UnitError
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives.learner.torch.torch_backend import TorchLearner
+from tests.harness.runtime.trainings import replay_training
 from tests.limits import LIMIT_S
 
 TORCH = Mapping.parse("torch-native-cpu")
@@ -69,7 +69,7 @@ def test_they_take_the_steps_of_one_learner_up_to_rounding(name):
 
 
 def test_a_learner_that_is_killed_is_named_and_the_others_end(short):
-    training = Training(short("cartpole-dqn"), TORCH, schedule=Schedule(learners=2))
+    training = replay_training(short("cartpole-dqn"), TORCH, schedule=Schedule(learners=2))
     training.warm_up()
     (pid,) = training.learner.pids
     os.kill(pid, signal.SIGKILL)

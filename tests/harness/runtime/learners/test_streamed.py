@@ -11,9 +11,9 @@ from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime.learners import streamed
 from placerl.harness.runtime.learners.streamed import StreamedLearner, StreamedUpdates
-from placerl.harness.runtime.training import Training
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives.learner.torch.torch_backend import TorchLearner
+from tests.harness.runtime.trainings import replay_training
 from tests.marks import needs_opencl
 
 SIZE = 9
@@ -47,7 +47,7 @@ def test_streams_take_the_steps_of_one_learner(name):
 
 @needs_opencl
 def test_closing_a_training_ends_the_threads_of_its_streams(short):
-    training = Training(
+    training = replay_training(
         short("cartpole-dqn"), Mapping.parse("opencl-native-cpu"), schedule=Schedule(streams=2)
     )
     training.fill()

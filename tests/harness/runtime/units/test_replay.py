@@ -10,11 +10,11 @@ from placerl.harness.loop.clock import LEARNER, RMM
 from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.loop.virtual_time import VirtualTime
 from placerl.harness.mapping import Mapping
-from placerl.harness.runtime.training import Training
 from placerl.harness.runtime.units import replay
 from placerl.harness.runtime.units.replay import TimeBeside
 from placerl.harness.runtime.units.unit import UnitError
 from tests.harness.runtime.short_workloads import short
+from tests.harness.runtime.trainings import replay_training
 from tests.limits import LIMIT_S
 from tests.marks import needs_opencl
 
@@ -24,7 +24,7 @@ small = partial(short, capacity=100)  # some rows of waiting batches are overwri
 
 def trained(beside, ahead, mapping, **arguments):
     schedule = Schedule(presampled_batches=ahead, replay_beside=beside, **arguments)
-    training = Training(small("cartpole-ddpg"), mapping, seed=3, schedule=schedule)
+    training = replay_training(small("cartpole-ddpg"), mapping, seed=3, schedule=schedule)
     training.warm_up()
     progress = training.advance(100)
     training.close()
@@ -61,7 +61,7 @@ def test_it_trains_as_in_turns_bit_for_bit(mapping, ahead, arguments):
 
 
 def test_the_next_batch_is_drawn_while_the_learner_works():
-    training = Training(
+    training = replay_training(
         small("cartpole-ddpg"),
         NATIVE,
         schedule=Schedule(presampled_batches=1, replay_beside=True, fusion=Fusion.REPLAY),
@@ -90,7 +90,7 @@ def test_the_next_batch_is_drawn_while_the_learner_works():
 
 
 def test_its_errors_are_named_and_the_queues_drain():
-    training = Training(
+    training = replay_training(
         small("cartpole-dqn"),
         NATIVE,
         schedule=Schedule(presampled_batches=2, replay_beside=True, fusion=Fusion.REPLAY),
@@ -145,7 +145,7 @@ def test_a_call_takes_the_seconds_from_its_beginning_to_its_end_and_the_host_wai
 
 
 def test_in_virtual_time_it_has_a_core_of_its_own():
-    training = Training(
+    training = replay_training(
         small("cartpole-dqn"),
         Mapping.parse("fpga-native-cpu"),
         schedule=Schedule(presampled_batches=1, replay_beside=True),

@@ -1,0 +1,393 @@
+"""Decides how a task is trained under a mapping: every option is checked here, once, before anything starts.
+
+    resolved = resolve(Schedule(overlap=8), workloads.load("cartpole-dqn"), Mapping.parse("native-native-cpu"))
+    training = start(resolved)  # of `harness.runtime.start`
+
+The classes of trainings take a `Resolved` and check nothing themselves.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from placerl.harness.core.errors import UserError
+from placerl.harness.environments import env_pool, native_pool
+from placerl.harness.loop.iteration import Iteration, check_overlap, collected_rows
+from placerl.harness.loop.schedule import STRICT, Fusion, InitialPriorities, Loop, Schedule, is_on_policy
+from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.target import NATIVE
+from placerl.harness.measure.conditions import usable_cores
+from placerl.harness.runtime import loops, mapped_parts, memory
+from placerl.harness.runtime.fusions import chosen_fusion
+from placerl.harness.runtime.learners.creation import check_delay, check_streams
+from placerl.harness.runtime.learners.gradient_graphs import BACKENDS
+from placerl.harness.runtime.time_provenance import is_simulated
+from placerl.harness.workloads import Workload
+from placerl.harness.workloads.custom_task import CustomTask
+from placerl.harness.workloads.task import Task, algorithm_of
+from placerl.primitives.environments import factory as native_environments
+from placerl.primitives.quantization.precision import FLOAT_32
+
+NATIVE_MAPPING = "native-native-cpu"
+"""The mapping that C++ threads train (`threads_native`)."""
+OF_A_REPLAY = (
+    "presampled_batches",
+    "overlap",
+    "learners",
+    "reallocate",
+    "replay_beside",
+    "initial_priorities",
+    "streams",
+)
+"""Options that an algorithm without a replay does not have."""
+HIDING = ("deferred_insertion", "single_buffered", "streamed")
+"""Options that say which of a loop's overheads are hidden behind other work (PRL 3.2.1, 3.3.2)."""
+OF_THREADS = (
+    "actors",
+    "processes",
+    "native_environments",
+    "learners",
+    "presampled_batches",
+    "threads_native",
+)
+"""Options that may differ from their defaults where C++ threads train."""
+
+
+class Kind(StrEnum):
+    """What trains a task: one of the classes that `harness.runtime.start` chooses among."""
+
+    REPLAY = "replay"  # `training.Training`
+    ON_POLICY = "on-policy"  # `on_policy.OnPolicyTraining`
+    ITERATIONS = "iterations"  # `native_iterations.NativeIterations`
+    THREADS = "threads"  # `native_threads.ThreadedTraining`
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """How a task is trained under a mapping, with all that options leave open decided; `resolve` returns it.
+
+    Attributes:
+        task: the task, with the requested number of actors.
+        mapping: backend and device of learner, replay management and storage.
+        batch_size: transitions per gradient step.
+        schedule: the requested options, and what a requested loop adds to them.
+        kind: what trains it.
+        fusion: which calls are joined into one native call.
+        ahead: D, batches sampled ahead; 0 without a replay.
+        iteration: the steps between two insertions into the replay.
+        processes: processes that step the environments, 0 for the learner's own; of `Kind.THREADS` threads.
+    """
+
+    task: Task
+    mapping: Mapping
+    batch_size: int
+    schedule: Schedule
+    kind: Kind
+    fusion: Fusion
+    ahead: int
+    iteration: Iteration
+    processes: int
+
+    @property
+    def workload(self) -> Workload:
+        """The task as a workload, which every task is but a user's own."""
+        assert isinstance(self.task, Workload)
+        return self.task
+
+
+def resolve(
+    schedule: Schedule,
+    task: Task,
+    mapping: Mapping,
+    batch_size: int | None = None,
+    *,
+    loop: Loop | None = None,
+    gradient_steps: int | None = None,
+    existing: Fusion | None = None,
+) -> Resolved:
+    """Check that the machine and the task support a mapping and its options, and decide what these leave open.
+
+    Args:
+        schedule: the requested options.
+        task: the task to train.
+        mapping: backend and device of learner, replay management and storage.
+        batch_size: transitions per gradient step; None: the task's own.
+        loop: the loop in which the mapping is run, which determines some options (`loops.under`); None: the options'.
+        gradient_steps: gradient steps of the training after its warm-up, if they are limited.
+        existing: the fusion of parts that exist already. They are used instead of those that the mapping names, so that
+            neither these nor their memory are checked.
+
+    Raises:
+        UserError: an option is not supported; the first one is reported.
+    """
+    task = schedule.applied(task)
+    size = task.training.batch_size if batch_size is None else batch_size
+    if loop is not None:
+        if isinstance(task, CustomTask):
+            raise UserError(task.name, "loop", loop, "none with a task of your own, which states its options")
+        schedule = loops.under(loop, schedule, task, mapping, size)
+    if schedule.threads_native:
+        resolved = _threads(schedule, task, mapping, size)
+    else:
+        resolved = _with_python(schedule, task, mapping, size, existing)
+    if gradient_steps is not None:
+        check_delay(mapping, schedule.delay, gradient_steps)
+    return resolved
+
+
+def check_unmapped(schedule: Schedule, task: Task, batch_size: int | None = None) -> None:
+    """Check what does not depend on the mapping, so that no mapping is chosen for options that cannot run.
+
+    Args:
+        schedule: the requested options.
+        task: the task to train.
+        batch_size: transitions per gradient step; None: the task's own.
+
+    Raises:
+        UserError: an option is not supported; the first one is reported.
+    """
+    task = schedule.applied(task)
+    size = task.training.batch_size if batch_size is None else batch_size
+    if schedule.threads_native:  # under one mapping only
+        _check_threads(schedule, task, Mapping.parse(NATIVE_MAPPING), size)
+    else:
+        _check_options(schedule, task, size, schedule.actor_processes(task))
+
+
+def _with_python(
+    schedule: Schedule, task: Task, mapping: Mapping, batch_size: int, existing: Fusion | None
+) -> Resolved:
+    """Return how a training runs whose loop is in Python, or, of on-policy iterations, in one native call each."""
+    simulated, on_policy = is_simulated(mapping), is_on_policy(task)
+    processes = schedule.actor_processes(task, simulated)
+    _check_options(schedule, task, batch_size, processes, counted=existing is None)
+    fusion = chosen_fusion(task, mapping, schedule) if existing is None else existing
+    if not on_policy:
+        _check_hidden(schedule, task, mapping, fusion)
+        _check_initial_priorities(schedule, task, mapping)
+    _check_division(schedule, mapping, processes)
+    check_streams(task, mapping, batch_size, schedule.streams)
+    if existing is None:
+        mapped_parts.check(task, mapping, schedule.delay, batch_size)
+        _check_managed(task, mapping)
+    if processes and not schedule.overlap and simulated:
+        raise UserError(task.name, "actor processes", processes, "0 in virtual time without overlap")
+    kind = Kind.REPLAY
+    if on_policy:
+        kind = Kind.ITERATIONS if fusion is Fusion.ITERATION else Kind.ON_POLICY
+    ahead = 0 if on_policy else schedule.ahead(task)
+    iteration = Iteration.of(task.training, schedule.overlap)
+    return Resolved(task, mapping, batch_size, schedule, kind, fusion, ahead, iteration, processes)
+
+
+def _threads(schedule: Schedule, task: Task, mapping: Mapping, batch_size: int) -> Resolved:
+    _check_threads(schedule, task, mapping, batch_size)
+    mapped_parts.check(task, mapping, schedule.delay, batch_size)
+    return Resolved(
+        task,
+        mapping,
+        batch_size,
+        schedule,
+        Kind.THREADS,
+        Fusion.REPLAY,
+        ahead=0,
+        iteration=Iteration.of(task.training),
+        processes=actor_threads(schedule, task.training.actors),
+    )
+
+
+def _check_options(
+    schedule: Schedule, task: Task, batch_size: int, processes: int, *, counted: bool = True
+) -> None:
+    """Check what does not depend on the mapping's backends; `counted`: the memory of the parts, too."""
+    cores = len(usable_cores())
+    if not 1 <= schedule.threads <= cores:
+        allowed = f"1 to the cores that this process may use, {cores}"
+        raise UserError(task.name, "threads", schedule.threads, allowed)
+    _check_processes(task, schedule.processes or 0)
+    _check_environments(schedule, task)
+    collected = 0
+    if is_on_policy(task):
+        _check_on_policy(schedule, task, batch_size)
+    else:
+        _check_batches(task, batch_size, schedule.ahead(task))
+        for name in ("deferred_insertion", "single_buffered"):
+            if getattr(schedule, name) and not schedule.overlap:
+                raise UserError(task.name, name, True, "False without overlap: actors and learner take turns")
+        check_overlap(task, schedule.overlap)
+        collected = collected_rows(task, schedule.overlap, schedule.reallocate)
+    _check_shared_gradients(schedule, task)
+    if schedule.streams is not None and schedule.reallocate:
+        allowed = "none with re-allocation, which splits batches itself"
+        raise UserError(task.name, "streams", schedule.streams, allowed)
+    if schedule.learners > batch_size:
+        raise UserError(task.name, "learners", schedule.learners, f"at most the batch size, {batch_size}")
+    if counted:
+        memory.check(task, batch_size, schedule.ahead(task), processes, schedule.learners, collected)
+
+
+def _check_processes(task: Task, processes: int) -> None:
+    """Refuse more processes than environments."""
+    if not 0 <= processes <= task.training.actors:
+        allowed = f"0 to training.actors, {task.training.actors}"
+        raise UserError(task.name, "actor processes", processes, allowed)
+
+
+def _check_environments(schedule: Schedule, task: Task) -> None:
+    """Refuse EnvPool and native environments where they are not installed or lack the task's environment."""
+    if schedule.envpool and schedule.native_environments:
+        raise UserError(task.name, "native_environments", "envpool too", "one of them")
+    if schedule.envpool:
+        check_envpool(task)
+    if not schedule.native_environments:
+        return
+    if isinstance(task, CustomTask):
+        found, allowed = "an environment of your own", "an environment by its id"
+        raise UserError(task.name, "native_environments", found, allowed)
+    native_pool.check(task.environment, task.name)
+
+
+def check_envpool(task: Task) -> None:
+    """Raise UserError if EnvPool is not installed or lacks the task's environment."""
+    if isinstance(task, CustomTask):
+        raise UserError(task.name, "envpool", "an environment of your own", "an environment by its id")
+    env_pool.check(task.environment, task.name)
+
+
+def _check_on_policy(schedule: Schedule, task: Task, batch_size: int) -> None:
+    """Refuse options of a replay, or of running in parallel with one, and minibatches larger than an iteration."""
+    why = "for PPO, which learns from its own latest samples"
+    for name in (*OF_A_REPLAY, *HIDING):
+        if (found := getattr(schedule, name)) != getattr(STRICT, name):
+            raise UserError(task.name, name, found, f"{getattr(STRICT, name)} {why}")
+    assert isinstance(task, Workload)
+    samples = task.algorithm.hyperparameters["trajectory_length"] * task.training.actors
+    if batch_size > samples:
+        raise UserError(task.name, "batch_size", batch_size, f"1 to actors * trajectory_length, {samples}")
+
+
+def _check_batches(task: Task, batch_size: int, ahead: int) -> None:
+    """Refuse a storage that is too small for a batch and the batches that wait for their gradient step."""
+    capacity = task.replay.capacity
+    needed = batch_size * (ahead + 1)
+    if ahead < 0 or (ahead and needed > capacity):
+        allowed = f"0 to replay.capacity / batch_size - 1, {capacity // batch_size - 1}"
+        raise UserError(task.name, "presampled_batches", ahead, allowed)
+    if not 1 <= batch_size <= capacity:
+        raise UserError(task.name, "batch_size", batch_size, f"1 to replay.capacity, {capacity}")
+
+
+def _check_shared_gradients(schedule: Schedule, task: Task) -> None:
+    """Refuse to divide batches among processes or threads for an algorithm without gradients to share.
+
+    A user's own step computes its gradients and its new state by itself, so that each part would learn alone.
+    """
+    if not isinstance(task, CustomTask):
+        return
+    for name in ("learners", "reallocate"):
+        if (found := getattr(schedule, name)) != (only := getattr(STRICT, name)):
+            allowed = f"{only} with a step of your own, which has no gradients to share"
+            raise UserError(task.name, name, found, allowed)
+
+
+def _check_hidden(schedule: Schedule, task: Task, mapping: Mapping, fusion: Fusion) -> None:
+    """Refuse to hide an overhead that the fused calls or the mapping's learner cannot hide."""
+    if schedule.deferred_insertion and fusion is Fusion.STEP:
+        raise UserError(task.name, "deferred_insertion", True, f"False with fusion = {fusion}")
+    if schedule.streamed and mapping.learner.backend != "fpga":
+        raise UserError(mapping, "streamed", True, "False: only a learner on the simulated FPGA has streams")
+
+
+def _check_initial_priorities(schedule: Schedule, task: Task, mapping: Mapping) -> None:
+    """Refuse actors that compute initial priorities where the replay, the algorithm or the learner does not allow it.
+
+    Actors of a fixed-point learner compute actions only.
+    """
+    if schedule.initial_priorities is InitialPriorities.MAX:
+        return
+    algorithm, source, only = algorithm_of(task), task.name, InitialPriorities.MAX
+    if not task.replay.prioritized:
+        allowed = f"{only} without a prioritised replay"
+    elif not algorithm.actors_evaluate:
+        allowed = f"{only} with {algorithm.name}, whose actors compute no TD errors"
+    elif mapping.learner.precision != FLOAT_32:
+        source, allowed = str(mapping), f"{only} with a learner of precision {mapping.learner.precision}"
+    else:
+        return
+    raise UserError(source, "initial_priorities", InitialPriorities.ACTOR, allowed)
+
+
+def _check_division(schedule: Schedule, mapping: Mapping, processes: int) -> None:
+    """Refuse to divide a learner among processes or threads where it cannot be, or where there is no actor to move."""
+    learners, reallocate, target = schedule.learners, schedule.reallocate, mapping.learner
+    if learners < 1:
+        raise UserError(mapping, "learners", learners, "at least 1")
+    if learners > 1 and str(target) != "torch":
+        raise UserError(mapping, "learner", target, "torch: parallel learners split its batches")
+    if not reallocate:
+        return
+    if str(target) != "torch" and (target.backend not in BACKENDS or target.precision != FLOAT_32):
+        allowed = f"torch, {', '.join(BACKENDS)}: re-allocation splits their batches"
+        raise UserError(mapping, "learner", target, allowed)
+    if learners > 1:
+        raise UserError(mapping, "learners", learners, "1 with re-allocation, which splits batches itself")
+    if processes < 2 or not schedule.overlap:
+        found = f"{processes} actor processes, overlap {schedule.overlap}"
+        raise UserError(mapping, "reallocate", found, "at least 2 actor processes, and an overlap")
+
+
+def _check_managed(task: Task, mapping: Mapping) -> None:
+    """Refuse replay management for a task without it: a row would claim that it ran."""
+    managed = not is_on_policy(task) and task.replay.prioritized
+    if not managed and mapping.rmm != NATIVE:
+        allowed = f"native: {task.name} has no prioritised replay to manage"
+        raise UserError(mapping, "rmm", mapping.rmm, allowed)
+
+
+def actor_threads(schedule: Schedule, environments: int) -> int:
+    """Return the number of actor threads; with 0, the learner's thread steps the environments itself, in turns.
+
+    It is the requested number; else the largest that divides the environments evenly, with a core for each that no
+    learner needs. Several learners have at least one actor thread.
+
+    Args:
+        schedule: `processes` is the requested number of threads, if any, and `learners` that of the learners.
+        environments: number of environments.
+    """
+    if schedule.processes is not None:
+        return schedule.processes
+    free = min(environments, len(usable_cores()) - schedule.learners)
+    if free < 1:
+        return 0 if schedule.learners == 1 else 1
+    return max(threads for threads in range(1, free + 1) if environments % threads == 0)
+
+
+def _check_threads(schedule: Schedule, task: Task, mapping: Mapping, batch_size: int) -> None:
+    """Refuse what C++ threads cannot train."""
+    if str(mapping) != NATIVE_MAPPING:
+        raise UserError(task.name, "mapping", mapping, f"{NATIVE_MAPPING} with --threads-native")
+    for name, found in schedule.given().items():
+        if name not in OF_THREADS:
+            raise UserError(task.name, name, found, f"{getattr(STRICT, name)} with --threads-native")
+    if ahead := schedule.ahead(task):  # requested, or the workload's
+        raise UserError(task.name, "presampled_batches", ahead, "0 with --threads-native")
+    if is_on_policy(task) or not task.replay.prioritized:
+        found = "no prioritised replay"
+        raise UserError(task.name, "replay", found, "a prioritised one, which the threads share")
+    learners, environments = schedule.learners, task.training.actors
+    if not 1 <= learners <= batch_size or batch_size % learners:
+        raise UserError(task.name, "learners", learners, f"a divisor of the batch size, {batch_size}")
+    threads = actor_threads(schedule, environments)
+    if threads == 0 and learners > 1:
+        raise UserError(task.name, "processes", threads, f"at least 1 with {learners} learners")
+    if threads < 0 or (threads and environments % threads):
+        allowed = f"a divisor of training.actors, {environments}, or 0"
+        raise UserError(task.name, "processes", threads, allowed)
+    memory.check(task, batch_size, 0, 0)
+    allowed = f"{', '.join(native_environments.ids())} with --threads-native"
+    if isinstance(task, CustomTask):
+        raise UserError(task.name, "environment", "an environment of your own", allowed)
+    name = task.environment.id
+    if name not in native_environments.ids():
+        raise UserError(task.name, "environment.id", name, allowed)
+    if reason := native_environments.unavailable_reason(name):
+        raise UserError(task.name, "environment.id", name, f"what can be created here: {reason}")
