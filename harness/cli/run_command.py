@@ -17,10 +17,11 @@ from placerl.harness.cli.common import (
     print_rows,
     value_text,
 )
-from placerl.harness.core.errors import UserError
+from placerl.harness.cli.schedule_options import with_schedule
+from placerl.harness.core.errors import OptionName, UserError
 from placerl.harness.core.progress import bar
 from placerl.harness.core.row import Interrupted, Measurement
-from placerl.harness.loop.schedule import DELAY, Fusion, InitialPriorities, Schedule
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Loop, Mapping, predict
 from placerl.harness.mapping.metrics import experiences_per_s
 from placerl.harness.plan import plan, tiers
@@ -57,8 +58,10 @@ MOST_SEED = 2**32 - 1
 @app.command(
     epilog="Example: `placerl run hopper-ddpg --mapping torch-native-cpu --actors 2 --processes 2 --overlap 16`"
 )
+@with_schedule
 def run(  # noqa: PLR0913 (a command: its options)
     name: WorkloadArgument,
+    *,
     mapping: Annotated[
         str | None,
         typer.Option(
@@ -81,34 +84,7 @@ def run(  # noqa: PLR0913 (a command: its options)
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, max=MOST_SEED, help="Seed of everything random.")] = 0,
-    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads of the learner.")] = 1,
-    streams: Annotated[
-        int | None,
-        typer.Option(
-            "--streams",
-            min=1,
-            help="Streams of a learner, each with a part of every batch (PRL 4.2.1): command queues on OpenCL, "
-            "pipelines on the simulated FPGA.",
-        ),
-    ] = None,
-    actors: Annotated[
-        int | None, typer.Option("--actors", help="Environments; the workload's own number when left out.")
-    ] = None,
-    processes: Annotated[
-        int | None,
-        typer.Option("--processes", min=0, help="Processes that step the environments; 0: this one."),
-    ] = None,
-    envpool: Annotated[
-        bool, typer.Option("--envpool", help="Step the environments with EnvPool (extra `envpool`).")
-    ] = False,
-    native_environments: Annotated[
-        bool,
-        typer.Option(
-            "--native-environments",
-            help="Step the environments in C++, with Gymnasium's trajectories. PPO's iterations are then native calls "
-            "if the learner is native too.",
-        ),
-    ] = False,
+    schedule: Schedule,
     loop: Annotated[
         Loop | None,
         typer.Option(
@@ -117,75 +93,6 @@ def run(  # noqa: PLR0913 (a command: its options)
             "manager that works while the learner does, and actors in processes.",
         ),
     ] = None,
-    presampled_batches: Annotated[
-        int | None,
-        typer.Option(
-            "--presampled-batches",
-            min=0,
-            help="D, batches sampled ahead; 0: none, as in all loops but relaxed.",
-        ),
-    ] = None,
-    overlap: Annotated[
-        int, typer.Option("--overlap", min=0, help="Gradient steps in parallel with the actors; 0: in turns.")
-    ] = 0,
-    deferred_insertion: Annotated[
-        bool,
-        typer.Option(
-            "--deferred-insertion",
-            help="With --overlap: insert transitions during a gradient step of the next iteration (PRL 3.2.1).",
-        ),
-    ] = False,
-    single_buffered: Annotated[
-        bool,
-        typer.Option(
-            "--single-buffered",
-            help="With --overlap: hand new weights over only when the actors have stopped, instead of into a second "
-            "buffer while they act (PRL 3.3.2).",
-        ),
-    ] = False,
-    streamed: Annotated[
-        bool,
-        typer.Option(
-            "--streamed",
-            help="A simulated learner begins its step when a batch's first transition arrives (PRL 3.3.2).",
-        ),
-    ] = False,
-    initial_priorities: Annotated[
-        InitialPriorities,
-        typer.Option(
-            "--initial-priorities",
-            help="Priority of a new transition: the largest so far, or the actor's own TD error (MAP II-A; DQN, DDPG).",
-        ),
-    ] = InitialPriorities.MAX,
-    learners: Annotated[
-        int, typer.Option("--learners", min=1, help="Processes that each differentiate a part of a batch.")
-    ] = 1,
-    reallocate: Annotated[
-        bool, typer.Option("--reallocate", help="Move actors to training and back as they are needed.")
-    ] = False,
-    replay_beside: Annotated[
-        bool,
-        typer.Option("--replay-beside", help="Run replay management and storage in a thread of their own."),
-    ] = False,
-    fusion: Annotated[
-        Fusion | None, typer.Option("--fusion", help="What runs as one call; as much as can when left out.")
-    ] = None,
-    delay: Annotated[
-        int | None,
-        typer.Option(
-            "--delay",
-            min=1,
-            help=f"Gradient steps after which a learner of precision `dynamic` narrows; {DELAY} when left out.",
-        ),
-    ] = None,
-    threads_native: Annotated[
-        bool,
-        typer.Option(
-            "--threads-native",
-            help="Actors and learners are C++ threads on one replay; --processes is then the number of actor threads, "
-            "0 for one thread that does both in turns.",
-        ),
-    ] = False,
     ray: Annotated[
         str | None,
         typer.Option(
@@ -216,26 +123,6 @@ def run(  # noqa: PLR0913 (a command: its options)
     thread or process of the training fails, what was measured until then is stored, and the exit status is 1; likewise
     after Ctrl-C, with exit status 130.
     """
-    schedule = Schedule(
-        actors=actors,
-        threads=threads,
-        streams=streams,
-        processes=processes,
-        envpool=envpool,
-        native_environments=native_environments,
-        presampled_batches=presampled_batches,
-        overlap=overlap,
-        deferred_insertion=deferred_insertion,
-        single_buffered=single_buffered,
-        streamed=streamed,
-        initial_priorities=initial_priorities,
-        learners=learners,
-        reallocate=reallocate,
-        replay_beside=replay_beside,
-        fusion=fusion,
-        delay=delay,
-        threads_native=threads_native,
-    )
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     size = item.training.batch_size
     extent = _extent(seconds, steps)
@@ -341,7 +228,7 @@ def _on_cluster(address: str | None, schedule: Schedule, shards: int | None, pla
         return None
     for name, found in schedule.given().items():
         if name not in _ON_CLUSTER:
-            raise UserError("command line", f"--{name.replace('_', '-')}", found, "nothing with --ray")
+            raise UserError("command line", OptionName(name), found, "nothing with --ray")
     with cluster_extra(address):
         from placerl.harness.cluster.run import Asked
         from placerl.harness.cluster.training import Size

@@ -5,12 +5,15 @@ A user's mistake names file, field, what was found and what is allowed; what can
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 _LONGEST_PART = 300
 _NAME = re.compile(r"[\w:./#-]*[a-zA-Z][\w:./#-]*")
 _BETWEEN = re.compile(r"[,;]\s+|,?\s+or\s+")
 _MOST_NAMES = 10_000
+COMMAND_LINE = "command line"
+"""The source of errors in options."""
 
 
 def _one_line(text: object) -> str:
@@ -18,6 +21,12 @@ def _one_line(text: object) -> str:
     start = str(text)[: _LONGEST_PART + 1]  # untrusted text may be of any length
     clean = "".join(c if c.isprintable() else repr(c)[1:-1] for c in start)
     return clean if len(clean) <= _LONGEST_PART else f"{clean[:_LONGEST_PART]}..."
+
+
+def _joined(text: object, *, python: bool = False) -> str:
+    """Return a text, or the parts of one, with the names of options as the command line or as Python has them."""
+    parts = text if isinstance(text, tuple) else (text,)
+    return "".join(part.python if python and isinstance(part, OptionName) else str(part) for part in parts)
 
 
 def closest(name: object, names: Iterable[str]) -> str:
@@ -40,10 +49,30 @@ def _listed(allowed: object) -> list[str]:
     return [word for word in words if _NAME.fullmatch(word)]
 
 
+@dataclass(frozen=True)
+class OptionName:
+    """The name of an option in an error. Each front end has its own word for it: `batch_size` in Python, and
+    `--batch-size` on the command line.
+
+    Attributes:
+        python: the name in Python.
+        flag: the command line's, where that is not the same with hyphens.
+    """
+
+    python: str
+    flag: str = ""
+
+    def __str__(self) -> str:
+        return self.flag or f"--{self.python.replace('_', '-')}"
+
+
 class UserError(Exception):
     """A user's mistake, in the input or in a path to write to.
 
     For this error the command line prints one line and exits with status 2.
+
+    Options are named by `OptionName`s, also among words: a tuple of parts is one text. The message has the command
+    line's words; `in_python` has those of a function.
 
     Args:
         source: the file, folder or option that is wrong.
@@ -68,12 +97,22 @@ class UserError(Exception):
         name: object = None,
         names: Iterable[str] | None = None,
     ) -> None:
-        self.source = _one_line(source)
-        self.field = _one_line(field)
-        self.found = _one_line(found)
-        self.allowed = _one_line(allowed)
-        self.meant = closest(found if name is None else name, _listed(allowed) if names is None else names)
+        self._parts = (source, field, found, allowed)
+        self.source, self.field, self.found, self.allowed = (_one_line(_joined(part)) for part in self._parts)
+        listed = _listed(_joined(allowed)) if names is None else names
+        self.meant = closest(_joined(found) if name is None else name, listed)
         super().__init__(self.source, self.field, self.found, self.allowed)
+
+    def in_python(self, function: str) -> "UserError":
+        """Return the error as a function raises it: the command line's options are its arguments.
+
+        Args:
+            function: the name of the function.
+        """
+        source, *rest = self._parts
+        if source == COMMAND_LINE or isinstance(source, OptionName):
+            source = function
+        return UserError(source, *(_joined(part, python=True) for part in rest))
 
     def __str__(self) -> str:
         line = f"{self.source}: {self.field}: found {self.found}; allowed: {self.allowed}"

@@ -1,13 +1,13 @@
 """The schedule of a training: in which order its parts are called, what runs in parallel, and who has which cores."""
 
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Annotated, Any, overload
 
 from pydantic import Field
 
 from placerl.harness.core.checked import checked
-from placerl.harness.core.errors import UserError
+from placerl.harness.core.errors import OptionName, UserError
 from placerl.harness.workloads import Workload, override
 from placerl.harness.workloads.custom_task import CustomTask
 from placerl.harness.workloads.task import Task
@@ -63,6 +63,19 @@ class InitialPriorities(StrEnum):
     ACTOR = "actor"
 
 
+@dataclass(frozen=True)
+class Offered:
+    """How front ends offer a field of `Schedule` as an option.
+
+    Attributes:
+        text: what the option means, in a line.
+        least: the least value that a front end takes; None: any. `harness.runtime.resolve` checks every range.
+    """
+
+    text: str
+    least: int | None = None
+
+
 @checked
 class Schedule:
     """How a mapping is run. With the defaults, everything runs in one process, one part after another.
@@ -71,55 +84,91 @@ class Schedule:
     (`harness.runtime.resolve`).
 
     Attributes:
-        actors: number of environments stepped in turns; None: the workload's number.
-        streams: streams of a learner, which each work on a part of every batch (PRL 4.2.1): command queues on OpenCL,
-            pipelines on the simulated FPGA; None: one queue, or the pipelines that MAP's exploration chooses.
-        threads: threads of the learner: PyTorch's in this process, or the native learner's.
-        processes: number of parallel processes that step the environments; 0: this process; None: chosen for the
-            algorithm (on-policy, where nothing else runs meanwhile, one per thread).
-        envpool: whether EnvPool steps all environments of a process in one call; it must be installed and have them.
-        native_environments: whether C++ code steps all environments of a process in one call; it must have them. The
-            trajectories are the same as Gymnasium's.
-        presampled_batches: D, batches sampled ahead of their gradient steps (MAP V-A); None: the workload's.
-        overlap: least number of gradient steps that run in parallel with the actors; 0: actors and learner
-            take turns.
-        learners: number of processes that each differentiate a part of every batch (PAL V-B).
-        reallocate: whether actors are moved to training and back while training runs (PRL Algorithm 1).
-        replay_beside: whether replay management and storage run in a thread parallel to the learner.
-        fusion: which calls are joined into one native call; None: as many as the mapping allows.
-        threads_native: whether actors and learners are C++ threads (`harness.runtime.native_threads`); `processes`
-            and `learners` are then numbers of threads.
-        delay: gradient steps after which a learner of precision "dynamic" narrows its activations;
-            None: `DELAY`.
-        deferred_insertion: with `overlap`, whether transitions are inserted during a gradient step of the next
-            iteration (PRL 3.2.1) instead of between two iterations.
-        single_buffered: with `overlap`, whether new weights reach the actors only when these have stopped, instead of
-            while they act on the old ones in a second buffer (PRL 3.3.2).
-        streamed: whether a simulated learner begins its step when a batch's first transition arrives (PRL 3.3.2)
-            instead of when all have. It is assumed that its design works on them one after another.
-        initial_priorities: what gives the priorities of new transitions. In MAP's loop the actors do (MAP II-A1), with
-            DQN and DDPG. Here it is the largest priority so far unless requested, so that loops can be compared, and
-            DDPG's actors do not need the critic.
+        actors, ...: each says in its `Offered` what it means. In addition:
+        processes: None: chosen for the algorithm (on-policy, where nothing else runs meanwhile, one per thread). With
+            `threads_native` the number of actor threads, as `learners` is that of learner threads.
+        streams: None: one queue, or the pipelines that MAP's exploration chooses.
+        presampled_batches: None: the workload's (MAP V-A).
+        overlap: least number, in whole iterations.
+        learners: PAL V-B.
+        reallocate: PRL Algorithm 1.
+        streamed: assumes that the learner's design works on transitions one after another.
+        initial_priorities: in MAP's loop the actors give them (MAP II-A1), with DQN and DDPG. Here it is the largest
+            priority so far unless requested, so that loops can be compared, and DDPG's actors do not need the critic.
     """
 
-    actors: int | None = None
-    threads: int = 1
-    streams: int | None = None
-    processes: int | None = None
-    envpool: bool = False
-    native_environments: bool = False
-    presampled_batches: int | None = None
-    overlap: int = 0
-    learners: int = 1
-    reallocate: bool = False
-    replay_beside: bool = False
-    fusion: Annotated[Fusion | None, Field(strict=False)] = None
-    delay: int | None = None
-    threads_native: bool = False
-    deferred_insertion: bool = False
-    single_buffered: bool = False
-    streamed: bool = False
-    initial_priorities: Annotated[InitialPriorities, Field(strict=False)] = InitialPriorities.MAX
+    actors: Annotated[int | None, Offered("Environments; the workload's own number when left out.")] = None
+    threads: Annotated[int, Offered("Threads of the learner.", least=1)] = 1
+    streams: Annotated[
+        int | None,
+        Offered(
+            "Streams of a learner, each with a part of every batch (PRL 4.2.1): command queues on OpenCL, "
+            "pipelines on the simulated FPGA.",
+            least=1,
+        ),
+    ] = None
+    processes: Annotated[
+        int | None, Offered("Processes that step the environments; 0: this one.", least=0)
+    ] = None
+    envpool: Annotated[bool, Offered("Step the environments with EnvPool (extra `envpool`).")] = False
+    native_environments: Annotated[
+        bool,
+        Offered(
+            "Step the environments in C++, with Gymnasium's trajectories. PPO's iterations are then native calls "
+            "if the learner is native too."
+        ),
+    ] = False
+    presampled_batches: Annotated[
+        int | None,
+        Offered("D, batches sampled ahead; 0: none, as in all loops but relaxed.", least=0),
+    ] = None
+    overlap: Annotated[int, Offered("Gradient steps in parallel with the actors; 0: in turns.", least=0)] = 0
+    learners: Annotated[int, Offered("Processes that each differentiate a part of a batch.", least=1)] = 1
+    reallocate: Annotated[bool, Offered("Move actors to training and back as they are needed.")] = False
+    replay_beside: Annotated[bool, Offered("Run replay management and storage in a thread of their own.")] = (
+        False
+    )
+    fusion: Annotated[
+        Fusion | None, Field(strict=False), Offered("What runs as one call; as much as can when left out.")
+    ] = None
+    delay: Annotated[
+        int | None,
+        Offered(
+            f"Gradient steps after which a learner of precision `dynamic` narrows; {DELAY} when left out.",
+            least=1,
+        ),
+    ] = None
+    threads_native: Annotated[
+        bool,
+        Offered(
+            "Actors and learners are C++ threads on one replay; --processes is then the number of actor threads, "
+            "0 for one thread that does both in turns."
+        ),
+    ] = False
+    deferred_insertion: Annotated[
+        bool,
+        Offered(
+            "With --overlap: insert transitions during a gradient step of the next iteration (PRL 3.2.1)."
+        ),
+    ] = False
+    single_buffered: Annotated[
+        bool,
+        Offered(
+            "With --overlap: hand new weights over only when the actors have stopped, instead of into a second "
+            "buffer while they act (PRL 3.3.2)."
+        ),
+    ] = False
+    streamed: Annotated[
+        bool,
+        Offered("A simulated learner begins its step when a batch's first transition arrives (PRL 3.3.2)."),
+    ] = False
+    initial_priorities: Annotated[
+        InitialPriorities,
+        Field(strict=False),
+        Offered(
+            "Priority of a new transition: the largest so far, or the actor's own TD error (MAP II-A; DQN, DDPG)."
+        ),
+    ] = InitialPriorities.MAX
 
     def given(self) -> dict[str, Any]:
         """Return the options that differ from their defaults, by name, as result rows hold them in their details."""
@@ -146,7 +195,7 @@ class Schedule:
             if self.actors != (found := task.training.actors):
                 raise UserError(task.name, "actors", self.actors, f"{found}, as its Settings state")
             return task
-        return override(task, "training.actors", self.actors, "--actors")
+        return override(task, "training.actors", self.actors, OptionName("actors"))
 
     def ahead(self, task: Task) -> int:
         """Return D, the number of batches sampled ahead, for a task: the requested number or else the task's own."""

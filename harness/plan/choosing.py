@@ -1,6 +1,5 @@
 """Chooses where the parts of a training run: `placerl.map`."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from placerl.harness.plan.predicting import RESULTS, predictions
 from placerl.harness.runtime.program import Program
 
 _TIER = "quick"
-_OPTION = re.compile(r"--([a-z][a-z-]*)")
 
 
 def choose_mapping(
@@ -76,24 +74,9 @@ def choose_mapping(
             results=Path(results),
         )
     except UserError as error:
-        raise _of_python(error) from None
+        raise error.in_python("map") from None
     found = chosen_of(made.rows, made.elsewhere)
     if found is None:
         needs = "; ".join(f"{row.backend}: {row.reason}" for row in made.rows if row.reason)
         raise NotRunError(f"{made.workload.name}: no mapping was chosen: {needs}")
     return found
-
-
-def _of_python(error: UserError) -> UserError:
-    """Return an error about an option of the command line as one about the argument of the same name."""
-    if error.source != "command line" and not error.source.startswith("--"):
-        return error
-    field, found, allowed = (
-        _OPTION.sub(_argument, text) for text in (error.field, error.found, error.allowed)
-    )
-    return UserError("map", field, found, allowed)
-
-
-def _argument(option: re.Match[str]) -> str:
-    name = option[1].replace("-", "_")
-    return "precisions" if name == "precision" else name

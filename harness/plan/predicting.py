@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from placerl.harness import platforms, workloads
-from placerl.harness.core.errors import UserError
+from placerl.harness.core.errors import COMMAND_LINE, OptionName, UserError
 from placerl.harness.core.progress import bar, silent
 from placerl.harness.core.revision import STORE_NAME, revision
 from placerl.harness.core.suites import Suite
@@ -30,6 +30,8 @@ from placerl.primitives.quantization.precision import FLOAT_32, NAMES
 RESULTS = Path("results")
 """Folder of the store, if no other is given."""
 OTHER_PRECISIONS = NAMES[1:]
+_PRECISIONS, _DEVICE = OptionName("precisions", "--precision"), OptionName("device")
+_PLATFORM = OptionName("platform")
 
 
 def store_path(results: Path) -> Path:
@@ -74,7 +76,7 @@ def loaded(name: str, batch_size: int | None) -> workloads.Workload:
         digest = hashlib.sha256(json.dumps(item.tables(), sort_keys=True).encode()).hexdigest()[:8]
         item = workloads.override(item, "name", f"{item.name[:55]}-{digest}", name)
     if batch_size is not None:
-        item = workloads.with_batch_size(item, batch_size, "--batch-size")
+        item = workloads.with_batch_size(item, batch_size, OptionName("batch_size"))
     check_learner(item, item.training.batch_size)
     return item
 
@@ -93,10 +95,11 @@ def asked_precisions(names: Sequence[str] | None, device: str | None = None) -> 
     """
     for name in names or ():
         if name not in NAMES:
-            raise UserError("command line", "--precision", name or "nothing", ", ".join(NAMES))
+            raise UserError(COMMAND_LINE, _PRECISIONS, name or "nothing", ", ".join(NAMES))
     found = tuple(name for name in OTHER_PRECISIONS if name in (names or ()))
     if found and device is not None:
-        raise UserError("command line", "--precision", ", ".join(found), f"{FLOAT_32} with --device {device}")
+        allowed = (FLOAT_32, " with ", _DEVICE, f" {device}")
+        raise UserError(COMMAND_LINE, _PRECISIONS, ", ".join(found), allowed)
     return found
 
 
@@ -230,14 +233,14 @@ def predictions(
     size = item.training.batch_size
     others = asked_precisions(precisions, device)
     if others and platform != platforms.THIS_MACHINE:
-        allowed = f"{FLOAT_32} with another --platform, whose times are modelled"
-        raise UserError("command line", "--precision", ", ".join(others), allowed)
+        allowed = (FLOAT_32, " with another ", _PLATFORM, ", whose times are modelled")
+        raise UserError(COMMAND_LINE, _PRECISIONS, ", ".join(others), allowed)
     inputs: list[Measurement] = []
     elsewhere: list[Measurement] = []
     if device is not None:
         simulated_profile.checked_device(device)
         if platform != platforms.THIS_MACHINE:
-            raise UserError("command line", "--device", device, "none with another --platform")
+            raise UserError(COMMAND_LINE, _DEVICE, device, ("none with another ", _PLATFORM))
         with closing(begin(results, time_to_spend)) as run:
             rows = predicted_with(run, item, size, time_to_spend, device)
     elif platform == platforms.THIS_MACHINE:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from placerl.harness import workloads as workload
 from placerl.harness.compare.equal_steps import StepExtent
 from placerl.harness.compare.registry import RLLIB, trains
-from placerl.harness.core.errors import UserError
+from placerl.harness.core.errors import COMMAND_LINE, OptionName, UserError
 
 
 @dataclass(frozen=True)
@@ -118,5 +118,5 @@ def tier(name: str) -> Tier:
         UserError: there is no such tier.
     """
     if name not in TIERS:
-        raise UserError(source="command line", field="--tier", found=name, allowed=", ".join(TIERS))
+        raise UserError(COMMAND_LINE, OptionName("tier"), name, ", ".join(TIERS))
     return TIERS[name]

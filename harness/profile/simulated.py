@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from placerl.harness import platforms
-from placerl.harness.core.errors import UserError
+from placerl.harness.core.errors import COMMAND_LINE, OptionName, UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
@@ -98,10 +98,12 @@ def checked_device(name: str) -> str:
         UserError: it is not a key, or the hardware cannot be simulated here.
     """
     if name not in DEVICES:
-        raise UserError("command line", "--device", repr(name), ", ".join(DEVICES))
+        raise UserError(COMMAND_LINE, OptionName("device"), repr(name), ", ".join(DEVICES))
     for status in (*learner.backends(), *sum_tree.backends()):
         if status.name == "fpga" and not status.available:
-            raise UserError("command line", "--device", f"{name!r}: {status.reason}", "what is available")
+            raise UserError(
+                COMMAND_LINE, OptionName("device"), f"{name!r}: {status.reason}", "what is available"
+            )
     return name
 
 

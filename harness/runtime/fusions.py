@@ -1,6 +1,6 @@
 """Which neighbouring calls of a training can be joined into one native call."""
 
-from placerl.harness.core.errors import UserError
+from placerl.harness.core.errors import OptionName, UserError
 from placerl.harness.loop.schedule import Fusion, Schedule, is_on_policy
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.target import CPU, NATIVE
@@ -59,7 +59,8 @@ def chosen_fusion(task: Task, mapping: Mapping, schedule: Schedule) -> Fusion:
     chosen = possible[-1] if schedule.fusion is None else schedule.fusion
     if chosen in possible:
         return chosen
-    allowed = ", ".join(possible)
+    allowed: tuple[object, ...] = (", ".join(possible),)
     if on_policy and chosen is Fusion.ITERATION:
-        allowed += f"; {chosen} with --native-environments, a native learner, two networks and no processes"
+        needs = OptionName("native_environments"), ", a native learner, two networks and no processes"
+        allowed += (f"; {chosen} with ", *needs)
     raise UserError(task.name if on_policy else mapping, "fusion", chosen, allowed)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from placerl.harness.core.errors import UserError
+from placerl.harness.core.errors import OptionName, UserError
 from placerl.harness.loop.schedule import Fusion, Loop, Schedule, is_on_policy
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.target import Mapping
@@ -41,7 +41,9 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping, batc
     if is_on_policy(item):
         if loop is Loop.FUSED:
             return schedule
-        raise UserError(item.name, "--loop", loop, f"{Loop.FUSED} for an algorithm without a replay")
+        raise UserError(
+            item.name, OptionName("loop"), loop, f"{Loop.FUSED} for an algorithm without a replay"
+        )
     by_loop: dict[Loop, dict[str, Any]] = {
         Loop.STRICT: {"fusion": Fusion.NONE, "presampled_batches": 0, "overlap": 0},
         Loop.FUSED: {"presampled_batches": 0, "overlap": 0},

@@ -165,8 +165,12 @@ def compose(
             that returns something else than its spaces and Gymnasium's interface say.
     """
     task = Program(environment, state, step, act, settings).task()
-    chosen = _chosen(task, schedule) if mapping is None else Mapping.parse(mapping)
-    return Training(resolve(schedule, task, chosen), seed=seed)
+    try:
+        chosen = _chosen(task, schedule) if mapping is None else Mapping.parse(mapping)
+        resolved = resolve(schedule, task, chosen)
+    except UserError as error:
+        raise error.in_python("compose") from None
+    return Training(resolved, seed=seed)
 
 
 def _choice(task: CustomTask, schedule: Schedule) -> MappingChoice:

@@ -9,7 +9,7 @@ The classes of trainings take a `Resolved` and check nothing themselves.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from placerl.harness.core.errors import UserError
+from placerl.harness.core.errors import OptionName, UserError
 from placerl.harness.environments import env_pool, native_pool
 from placerl.harness.loop.iteration import Iteration, check_overlap, collected_rows
 from placerl.harness.loop.schedule import STRICT, Fusion, InitialPriorities, Loop, Schedule, is_on_policy
@@ -50,6 +50,8 @@ OF_THREADS = (
     "threads_native",
 )
 """Options that may differ from their defaults where C++ threads train."""
+
+_WITH_THREADS = (" with ", OptionName("threads_native"))
 
 
 class Kind(StrEnum):
@@ -364,12 +366,12 @@ def actor_threads(schedule: Schedule, environments: int) -> int:
 def _check_threads(schedule: Schedule, task: Task, mapping: Mapping, batch_size: int) -> None:
     """Refuse what C++ threads cannot train."""
     if str(mapping) != NATIVE_MAPPING:
-        raise UserError(task.name, "mapping", mapping, f"{NATIVE_MAPPING} with --threads-native")
+        raise UserError(task.name, "mapping", mapping, (NATIVE_MAPPING, *_WITH_THREADS))
     for name, found in schedule.given().items():
         if name not in OF_THREADS:
-            raise UserError(task.name, name, found, f"{getattr(STRICT, name)} with --threads-native")
+            raise UserError(task.name, name, found, (getattr(STRICT, name), *_WITH_THREADS))
     if ahead := schedule.ahead(task):  # requested, or the workload's
-        raise UserError(task.name, "presampled_batches", ahead, "0 with --threads-native")
+        raise UserError(task.name, "presampled_batches", ahead, ("0", *_WITH_THREADS))
     if is_on_policy(task) or not task.replay.prioritized:
         found = "no prioritised replay"
         raise UserError(task.name, "replay", found, "a prioritised one, which the threads share")
@@ -383,11 +385,11 @@ def _check_threads(schedule: Schedule, task: Task, mapping: Mapping, batch_size:
         allowed = f"a divisor of training.actors, {environments}, or 0"
         raise UserError(task.name, "processes", threads, allowed)
     memory.check(task, batch_size, 0, 0)
-    allowed = f"{', '.join(native_environments.ids())} with --threads-native"
+    native = (", ".join(native_environments.ids()), *_WITH_THREADS)
     if isinstance(task, CustomTask):
-        raise UserError(task.name, "environment", "an environment of your own", allowed)
+        raise UserError(task.name, "environment", "an environment of your own", native)
     name = task.environment.id
     if name not in native_environments.ids():
-        raise UserError(task.name, "environment.id", name, allowed)
+        raise UserError(task.name, "environment.id", name, native)
     if reason := native_environments.unavailable_reason(name):
         raise UserError(task.name, "environment.id", name, f"what can be created here: {reason}")

@@ -6,7 +6,7 @@ import pytest
 
 from placerl.harness import papers, platforms, workloads
 from placerl.harness.cli.common import named_baselines
-from placerl.harness.core.errors import UserError, closest
+from placerl.harness.core.errors import COMMAND_LINE, OptionName, UserError, closest
 from placerl.harness.core.toml_models import parse_toml
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import tiers
@@ -103,3 +103,16 @@ def test_every_kind_of_misspelt_name_is_answered_with_the_one_that_was_meant(
     with pytest.raises(UserError) as raised:
         refused()
     assert str(raised.value).endswith(f"; did you mean {meant}?")
+
+
+def test_an_option_has_the_words_of_the_front_end() -> None:
+    named = OptionName("precisions", "--precision")
+    error = UserError(
+        COMMAND_LINE, named, "fixd32", ("fixed32, with another ", OptionName("the_platform"), " only")
+    )
+    said = "found fixd32; allowed: fixed32, with another"
+    assert str(error) == f"command line: --precision: {said} --the-platform only; did you mean fixed32?"
+    assert str(error.in_python("map")) == f"map: precisions: {said} the_platform only; did you mean fixed32?"
+    elsewhere = UserError("mine.toml", "replay.capacity", 0, ("1 with ", OptionName("actors")))
+    assert str(elsewhere.in_python("map")) == "mine.toml: replay.capacity: found 0; allowed: 1 with actors"
+    assert str(UserError(OptionName("actors"), "x", 0, 1).in_python("compose")).startswith("compose: x: ")
