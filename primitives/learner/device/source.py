@@ -15,7 +15,7 @@ import numpy as np
 
 from placerl.primitives.algorithms.updates import is_second_moment
 from placerl.primitives.device import Groups
-from placerl.primitives.graph.graph import COMPARISONS, ITEM_BYTES, Buffer, Instruction, Node, View
+from placerl.primitives.graph.graph import ITEM_BYTES, Buffer, Instruction, Node, View
 
 TYPES = {
     "float32": "float",
@@ -60,10 +60,12 @@ _FORMULAS: dict[str, str] = {
        ("exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tanh", "erf", "floor", "ceil")},
     "pow": "pow({0}, {1})",
 }  # fmt: skip
+_WHOLE_FORMULAS: dict[str, str] = {
+    "abs": "({0} < 0 ? -{0} : {0})",
+    "remainder": "({0} % {1} + ({0} % {1} != 0 && ({0} < 0) != ({1} < 0) ? {1} : 0))",
+}
+"""Formulas for integers where those of floating point take functions that have no integer form."""
 OPERATIONS = ("constant", "copy", *_FORMULAS)
-_FLOAT_ONLY = frozenset(_FORMULAS) - COMPARISONS - {
-    *("neg", "add", "sub", "mul", "maximum", "minimum", "where", "logical_not", "logical_and", "logical_or"),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,8 @@ def _elementwise(node: Node, buffers: list[Buffer]) -> list[Launch]:
             case "copy":
                 formula = f"({names[0]} != 0)" if instruction.dtype == "bool" else f"({kind}){names[0]}"
             case op:
-                formula = _FORMULAS[op].format(*names)
+                whole = _WHOLE_FORMULAS if instruction.dtype in ("int32", "int64") else {}
+                formula = (whole.get(op) or _FORMULAS[op]).format(*names)
         body += f"const {kind} r{len(kinds)} = {formula};\n"
         kinds.append(kind)
     for i, (view, register) in enumerate(zip(node.outputs, node.results, strict=True), len(node.inputs)):

@@ -1,0 +1,169 @@
+"""The kernels that small networks do not reach, on host C++ and on OpenCL; and all of them compiled for CUDA."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from placerl.primitives.device import Groups
+from placerl.primitives.graph.graph import ARITY, COMPARISONS, Buffer, Graph, Instruction, Node, View
+from placerl.primitives.learner import trace
+from placerl.primitives.learner.device import source
+from placerl.primitives.learner.device.executable import DeviceExecutable
+from placerl.primitives.learner.graph_learner import step_graph
+from tests.primitives.device.kinds import device_of, every_kind_with_barriers
+from tests.primitives.device.nvrtc import compile_cubin
+from tests.primitives.learner.graph_cases import CASES, make
+
+TILED = (70, 33, 131)
+"""Rows, depth and columns of a product that fills no tile: 9,170 elements."""
+TRAINED_ON = ("sm_80", "sm_90", "sm_120")
+
+
+def products(state: Any, batch: Any) -> Any:
+    """A step of products whose operands are as they are, or transposed."""
+    made = {
+        f"{one}{other}": (batch[one].mT if one == "t" else batch[one])
+        @ (batch[other].mT if other == "u" else batch[other])
+        for one in "at"
+        for other in "bu"
+    }
+    return {"w": state["w"] + 1}, {**made, "many": batch["many"] @ batch["more"]}
+
+
+def operands(dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    rows, depth, columns = TILED
+    generator = torch.Generator().manual_seed(0)
+    shapes = {
+        "a": (rows, depth),
+        "t": (depth, rows),
+        "b": (depth, columns),
+        "u": (columns, depth),
+        "many": (3, rows, depth),
+        "more": (3, depth, columns),
+    }
+    return {name: torch.randn(shape, generator=generator, dtype=dtype) for name, shape in shapes.items()}
+
+
+def product_graph(dtype: torch.dtype) -> Graph:
+    return trace(products, ({"w": torch.zeros(1)}, operands(dtype)))
+
+
+def results(kind: str, graph: Graph, inputs: dict[str, torch.Tensor]) -> dict[str, NDArray[Any]]:
+    executable = DeviceExecutable({"full": graph}, device_of(kind))
+    return executable.step("full", {f"batch/{name}": value.numpy() for name, value in inputs.items()})
+
+
+def groups(graph: Graph) -> int:
+    """The launches of whole groups of work items."""
+    launches = [one for node in graph.nodes for one in source.launches(node, graph.buffers)]
+    return sum(isinstance(launch.size, Groups) for launch in launches)
+
+
+@every_kind_with_barriers
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_products_in_tiles(kind: str, dtype: torch.dtype) -> None:
+    given, graph = operands(dtype), product_graph(dtype)
+    assert groups(graph) == 5
+    expected = products({"w": 0}, {name: value.double() for name, value in given.items()})[1]
+    found = results(kind, graph, given)
+    assert len(found) == 5
+    for name, value in found.items():
+        right = expected[name.rpartition("/")[2]].numpy()
+        tolerance = 64 * torch.finfo(dtype).eps * np.abs(right).max()
+        np.testing.assert_allclose(value, right, rtol=0, atol=tolerance, err_msg=name)
+
+
+@every_kind_with_barriers
+def test_reductions_by_a_group(kind: str) -> None:
+    """Of 512 numbers or more."""
+
+    def step(state: Any, batch: Any) -> Any:
+        wide, short = batch["x"], batch["x"][:, :511]
+        return {"w": state["w"] + 1}, (
+            wide.sum(1),
+            wide.amax(1),
+            wide.amin(1),
+            short.sum(1),
+            wide[:, :512].sum(1),
+        )
+
+    x = torch.randn((5, 1000), generator=torch.Generator().manual_seed(0))
+    graph = trace(step, ({"w": torch.zeros(1)}, {"x": x}))
+    assert groups(graph) == 4
+    expected = step({"w": 0}, {"x": x.double()})[1]
+    for found, right in zip(results(kind, graph, {"x": x}).values(), expected, strict=True):
+        np.testing.assert_allclose(found, right.numpy(), rtol=0, atol=1e-5 * np.abs(right.numpy()).max())
+
+
+@every_kind_with_barriers
+def test_whole_numbers(kind: str) -> None:
+    def step(state: Any, batch: Any) -> Any:
+        x = batch["x"]
+        return {"w": state["w"] + 1}, (
+            torch.remainder(x, 3),
+            torch.remainder(x, -3),
+            x.abs(),
+            x.sign(),
+            x.maximum(-x),
+        )
+
+    x = torch.arange(-7, 8)
+    graph = trace(step, ({"w": torch.zeros(1)}, {"x": x}))
+    for found, right in zip(
+        results(kind, graph, {"x": x}).values(), step({"w": 0}, {"x": x})[1], strict=True
+    ):
+        assert found.tolist() == right.tolist()
+
+
+def every_kind_of_node() -> Graph:
+    """A step with the kinds that the algorithms' small networks lack."""
+
+    def step(state: Any, batch: Any) -> Any:
+        def loss(weight: torch.Tensor) -> torch.Tensor:
+            hidden = functional.conv2d(batch["image"], weight, padding=1)
+            return (functional.conv2d(hidden, weight[:, :2]) ** 2).mean()
+
+        best = batch["image"].flatten(1).argmax(1)
+        taken = batch["image"].index_select(0, best % 2)
+        return {"w": state["w"] - torch.func.grad(loss)(state["w"])}, (best, taken)
+
+    return trace(step, ({"w": torch.zeros(2, 2, 3, 3)}, {"image": torch.zeros(2, 2, 6, 6)}))
+
+
+def every_operation(dtype: str) -> Graph:
+    """A node of all scalar operations of a floating-point type."""
+    program: list[Instruction] = []
+    for name in source.OPERATIONS:
+        kind = "bool" if name in COMPARISONS or name.startswith("logical") else dtype
+        program.append(Instruction(name, (0,) * ARITY[name], kind, 0.5 if name == "constant" else None))
+    buffers = tuple(Buffer(name, (7,), dtype, "temporary") for name in "xy")
+    views = [View(i, (7,), (1,)) for i in range(2)]
+    node = Node("elementwise", (views[0],), (views[1],), tuple(program), (len(program),))
+    return Graph(buffers, (node,), {})
+
+
+@pytest.mark.parametrize("architecture", TRAINED_ON)
+def test_every_kernel_compiles_for_cuda(architecture: str) -> None:
+    graphs = [step_graph(make(name, torch.float32), 24, variant) for name, variant in CASES]
+    graphs += [product_graph(torch.float32), every_kind_of_node()]
+    assert {node.kind for graph in graphs for node in graph.nodes} == {*source.KINDS}
+    graphs += [every_operation("float32"), every_operation("float64")]
+    launches = [
+        one for graph in graphs for node in graph.nodes for one in source.launches(node, graph.buffers)
+    ]
+    names, text = source.named(launches)
+    assert len(names) > 100
+    cubin = compile_cubin(text, architecture, flush_subnormals=True)
+    assert all(f".text.{name}\0".encode() in cubin for name in names.values())
+
+
+def test_equal_kernels_are_compiled_once() -> None:
+    graph = step_graph(make(*CASES[0][:1], torch.float32), 24, CASES[0][1])
+    launches = [one for node in graph.nodes for one in source.launches(node, graph.buffers)]
+    names, text = source.named([*launches, *launches])
+    assert len(names) == text.count("KERNEL(") < len(launches)
+    assert source.named(launches) == (names, text)
