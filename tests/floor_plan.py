@@ -41,6 +41,9 @@ LOOSE: tuple[str, ...] = ()
 BASELINES = ("baselines", *sorted(path.stem for path in (ROOT / "baselines").glob("*.py")))
 """What the files of `baselines/` are called in an import: nothing here imports one."""
 
+CONFINED = {"pyopencl": "primitives.device", "cupy": "primitives.device"}
+"""Libraries that one package alone imports: all other code uses what that package offers."""
+
 EXCEPTIONS: dict[str, str] = {}
 """What breaks a rule for the time being, and what mends it. One that is no longer needed fails, too."""
 
@@ -60,6 +63,7 @@ class Rules:
         papers: the room with independent folders.
         loose: modules of `upper` that lie in no room.
         forbidden: top-level names that nothing imports.
+        confined: the only package that imports a library, by the library's top-level name.
         exceptions: as `EXCEPTIONS`.
     """
 
@@ -70,6 +74,7 @@ class Rules:
     papers: str = PAPERS
     loose: tuple[str, ...] = LOOSE
     forbidden: tuple[str, ...] = BASELINES
+    confined: dict[str, str] = field(default_factory=lambda: CONFINED)
     exceptions: dict[str, str] = field(default_factory=lambda: EXCEPTIONS)
 
 
@@ -150,6 +155,8 @@ class FloorPlan:
             or (top == rules.upper and one.partition(".")[0] in rules.lower)
         ):
             return True
+        if top in rules.confined:
+            return not f"{one}.".startswith(f"{rules.confined[top]}.")
         if top != rules.upper or one.partition(".")[0] != rules.upper:
             return False
         if other.partition(".")[2] in rules.loose:

@@ -16,6 +16,7 @@ RULES = Rules(
     papers="papers",
     loose=("__main__",),
     forbidden=("baselines", "agent"),
+    confined={"pyopencl": "lower_package.device"},
     exceptions={},
 )
 SOUND = {
@@ -93,6 +94,22 @@ def test_a_planted_import_fails(plant: Plant, name: str, text: str, broken: str)
 def test_the_lower_package_never_imports_the_upper(plant: Plant) -> None:
     found = plant({"lower_package/more.py": "def later():\n    import upper_package.base\n"})
     assert found == ["lower_package.more -> upper_package.base"]
+
+
+def test_a_confined_library_is_imported_by_its_package_alone(plant: Plant) -> None:
+    hidden = "def later():\n    import pyopencl.array\n"
+    assert (
+        plant(
+            {
+                "lower_package/device/__init__.py": "import pyopencl\n",
+                "lower_package/device/opencl.py": hidden,
+            }
+        )
+        == []
+    )
+    for name in ("lower_package/device_tree.py", "upper_package/base/more.py"):
+        importing = name.removesuffix(".py").replace("/", ".")
+        assert f"{importing} -> pyopencl" in plant({name: hidden})
 
 
 @pytest.mark.parametrize("package", ["upper_package/base", "lower_package"])

@@ -24,7 +24,7 @@ from placerl.harness.measure.cpu_quota import CpuQuota, cpu_quota
 from placerl.harness.measure.noise import Noise, measure_noise
 from placerl.harness.platforms.energy import rapl_zones
 from placerl.primitives.backend import BackendStatus
-from placerl.primitives.device import opencl_runtime
+from placerl.primitives.device import create, opencl_runtime
 
 _SYS = Path("/sys")
 _PACKAGES_WITH_BACKENDS = ("placerl.primitives.sum_tree", "placerl.primitives.learner")
@@ -440,16 +440,18 @@ def _cuda_links(accelerator: Accelerator) -> list[Link]:
 
 
 def _opencl_links(accelerator: Accelerator) -> list[Link]:
-    pyopencl = opencl_runtime.load()
-    device = opencl_runtime.devices()[int(accelerator.device.removeprefix("opencl:"))]
-    context = pyopencl.Context([device])
-    queue = pyopencl.CommandQueue(context)
+    device = create("opencl", accelerator.device.removeprefix("opencl:"))
+    stream = device.stream()
     host = np.ones(_LINK_BYTES, np.uint8)
-    there = pyopencl.Buffer(context, pyopencl.mem_flags.READ_WRITE, _LINK_BYTES)
-    to_device = _bytes_per_s(lambda: pyopencl.enqueue_copy(queue, there, host).wait())
-    to_host = _bytes_per_s(lambda: pyopencl.enqueue_copy(queue, host, there).wait())
-    other = pyopencl.Buffer(context, pyopencl.mem_flags.READ_WRITE, _LINK_BYTES)
-    within = _bytes_per_s(lambda: pyopencl.enqueue_copy(queue, other, there).wait())
+    there, other = device.allocate(_LINK_BYTES), device.allocate(_LINK_BYTES)
+
+    def copy() -> None:
+        stream.copy(other, there, _LINK_BYTES)
+        stream.finish()
+
+    to_device = _bytes_per_s(lambda: stream.upload(there, host))
+    to_host = _bytes_per_s(lambda: stream.download(there, _LINK_BYTES, np.uint8))
+    within = _bytes_per_s(copy)
     return [
         Link(source=accelerator.device, target=accelerator.device, bytes_per_s=within),
         Link(source="cpu", target=accelerator.device, bytes_per_s=to_device),

@@ -19,7 +19,6 @@ beyond any share. If there is not enough memory, that row is "not run" and says 
 modelled (`harness.profile.simulated`).
 """
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -35,7 +34,8 @@ from placerl.harness.measure.conditions import default_core
 from placerl.harness.measure.protocol import Case, Protocol, Timing, measure
 from placerl.harness.platforms import available_memory, this_machine
 from placerl.harness.profile.cases.learners import EMULATED, bfloat16_products
-from placerl.primitives.device import opencl_runtime
+from placerl.primitives.device import Stream, opencl_runtime
+from placerl.primitives.device.opencl import OpenclDevice
 from placerl.primitives.quantization.precision import BFLOAT_16
 
 SUITE = Suite.MACHINE_PEAKS
@@ -234,76 +234,68 @@ def _numpy_copy(size: int) -> Case[Any]:
 # OpenCL
 
 _KERNEL = """
-__kernel void multiply_add(__global float16 *out, int rounds) {
+KERNEL(multiply_add)(GLOBAL float16 *out, int rounds) {
     float16 a[8];
-    for (int i = 0; i < 8; ++i) a[i] = (float16)(get_global_id(0) + i);
+    for (int i = 0; i < 8; ++i) a[i] = (float16)(WORK_ITEM + i);
     for (int round = 0; round < rounds; ++round)
         for (int i = 0; i < 8; ++i) a[i] = fma(a[i], (float16)(0.5f), (float16)(1.0f));
     for (int i = 1; i < 8; ++i) a[0] += a[i];
-    out[get_global_id(0)] = a[0];
+    out[WORK_ITEM] = a[0];
 }
 """
+"""OpenCL C, for its vectors."""
 _ROUNDS, _ITEMS_PER_UNIT, _CHAINS = 4096, 256, 8 * 16
 
 
 def _opencl() -> Iterator[MachinePeak]:
     if opencl_runtime.unavailable_reason():
         return
-    cl = opencl_runtime.load()
-    device = opencl_runtime.devices()[0]
-    context = cl.Context([device])
-    queue = cl.CommandQueue(context)
-    details = {"name": device.name.strip(), "compute_units": device.max_compute_units}
-    items = _ITEMS_PER_UNIT * device.max_compute_units
+    device = OpenclDevice(opencl_runtime.devices()[0])
+    facts, stream = device.opencl, device.stream()
+    details = {"name": device.name, "compute_units": facts.max_compute_units}
+    items = _ITEMS_PER_UNIT * facts.max_compute_units
 
     def setup() -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", cl.CompilerWarning)  # some compilers warn that they succeeded
-            program = cl.Program(context, _KERNEL).build()
-        return program.multiply_add, cl.Buffer(context, cl.mem_flags.READ_WRITE, items * 64)
+        return stream, device.kernels(_KERNEL)["multiply_add"], device.allocate(items * 64)
 
     def call(made: Any, _: None) -> None:
-        kernel, out = made
-        kernel(queue, (items,), None, out, np.int32(_ROUNDS))
+        used, kernel, out = made
+        used.launch(kernel, items, out, np.int32(_ROUNDS))
 
     def check(made: Any) -> None:
         call(made, None)
-        found = np.empty(items * 16, np.float32)
-        cl.enqueue_copy(queue, found, made[1])
+        found = stream.download(made[2], items * 16, np.float32)
         np.testing.assert_array_equal(found, np.float32(16))  # x = x/2 + 1 converges to 2, eight times
 
-    finish = queue.finish
-    peak = Case("opencl peak", setup, check, lambda _, rng: None, call, finish)
+    peak = Case("opencl peak", setup, check, lambda _, rng: None, call, stream.finish)
     yield MachinePeak("opencl", "peak", 2.0 * items * _CHAINS * _ROUNDS, peak, details)
-    allowed_bytes = device.global_mem_size // available_memory.SHARE
-    if device.host_unified_memory:
+    allowed_bytes = facts.global_mem_size // available_memory.SHARE
+    if facts.host_unified_memory:
         allowed_bytes = available_memory.measurement_bytes()
-    copies = partial(_opencl_copy, cl, context, queue)
-    yield from _copies("opencl", [device.global_mem_cache_size], allowed_bytes, copies, details)
+    copies = partial(_opencl_copy, stream)
+    yield from _copies("opencl", [facts.global_mem_cache_size], allowed_bytes, copies, details)
 
 
-def _opencl_copy(cl: Any, context: Any, queue: Any, size: int) -> Case[Any]:
+def _opencl_copy(stream: Stream, size: int) -> Case[Any]:
     """Return a copy whose source and result are only on the device; the host never holds more than a piece."""
 
     def setup() -> Any:
         source = source_bytes(PATTERN_BYTES)
-        buffers = [cl.Buffer(context, cl.mem_flags.READ_WRITE, size) for _ in range(2)]
+        buffers = [stream.device.allocate(size) for _ in range(2)]
         for start in range(0, size, PATTERN_BYTES):
-            cl.enqueue_copy(queue, buffers[1], source[: size - start], dst_offset=start)
+            stream.upload(buffers[1], source[: size - start], start)
         return *buffers, source
 
     def call(buffers: Any, _: None) -> None:
-        cl.enqueue_copy(queue, buffers[0], buffers[1])
+        stream.copy(buffers[0], buffers[1], size)
 
     def check(buffers: Any) -> None:
         call(buffers, None)
         for start in range(0, size, PATTERN_BYTES):
             source = buffers[2][: size - start]
-            found = np.empty_like(source)
-            cl.enqueue_copy(queue, found, buffers[0], src_offset=start)
-            expect_copy(found, source)
+            expect_copy(stream.download(buffers[0], source.shape, source.dtype, start), source)
 
-    return Case(f"opencl copy {size}", setup, check, lambda _, rng: None, call, queue.finish)
+    return Case(f"opencl copy {size}", setup, check, lambda _, rng: None, call, stream.finish)
 
 
 # CUDA

@@ -165,11 +165,14 @@ class Stream(ABC):
 
     @contextmanager
     def _recorded(self) -> Iterator[Graph]:
-        graph = self._recording = Graph()
+        graph = self._recording = self._graph()
         try:
             yield graph
         finally:
             self._recording = None
+
+    def _graph(self) -> Graph:
+        return Graph()
 
     def _require_no_recording(self, call: str) -> None:
         if self._recording is not None:

@@ -12,6 +12,7 @@ from placerl.primitives.device.base import (
     Buffer,
     Device,
     Event,
+    Graph,
     Groups,
     Kernel,
     Stream,
@@ -78,6 +79,22 @@ class OpenclEvent(Event):
         return float(self._event.profile.end - earlier._event.profile.end) * 1e-9
 
 
+class OpenclGraph(Graph):
+    """A recorded sequence, after which a stream has an event.
+
+    Args:
+        stream: the stream that recorded it.
+    """
+
+    def __init__(self, stream: "OpenclStream") -> None:
+        super().__init__()
+        self._stream = stream
+
+    def replay(self) -> None:
+        for operation in self.operations:
+            self._stream._last = operation()
+
+
 class OpenclStream(Stream):
     """A command queue that works in order, with profiling, so that its events have times."""
 
@@ -88,10 +105,11 @@ class OpenclStream(Stream):
         self._context = device.context
         self._queue = self._opencl.CommandQueue(self._context, properties=profiling)
         self._enqueue = self._opencl.enqueue_nd_range_kernel
+        self._last: Any = None  # pyopencl's event of the last work; no marker is needed after it
 
     def _do(self, call: Any, *arguments: Any, **options: Any) -> None:
         if self._recording is None:
-            call(self._queue, *arguments, **options)
+            self._last = call(self._queue, *arguments, **options)
         else:
             self._recording.operations.append(partial(call, self._queue, *arguments, **options))
 
@@ -149,18 +167,24 @@ class OpenclStream(Stream):
         else:
             group = (*groups.items, 1)
             items = tuple(count * width for count, width in zip(groups.count, group, strict=True))
-        if self._recording is not None:  # a kernel object keeps its arguments: a recorded launch has its own
-            handle = self._opencl.Kernel(program, kernel.name)
+        if self._recording is None:
+            handle.set_args(*arguments)
+            self._last = self._enqueue(self._queue, handle, items, group)
+            return
+        handle = self._opencl.Kernel(program, kernel.name)  # which keeps these arguments
         handle.set_args(*arguments)
-        self._do(self._enqueue, handle, items, group)
+        self._recording.operations.append(partial(self._enqueue, self._queue, handle, items, group))
 
     def event(self) -> Event:
         self._require_no_recording("event")
-        return OpenclEvent(self._opencl.enqueue_marker(self._queue))
+        return OpenclEvent(self._last or self._opencl.enqueue_marker(self._queue))
 
     def finish(self) -> None:
         self._require_no_recording("finish")
         self._queue.finish()
+
+    def _graph(self) -> Graph:
+        return OpenclGraph(self)
 
 
 class OpenclDevice(Device):

@@ -15,6 +15,7 @@ from placerl.harness.platforms import available_memory, this_machine
 from placerl.harness.profile import machine_peaks
 from placerl.harness.profile.cases.work import copy_work, infer_work, step_work, tree_work
 from placerl.primitives.device import opencl_runtime
+from placerl.primitives.device.opencl import OpenclDevice
 from tests.harness.validate.achieved import unmoved
 
 
@@ -250,8 +251,8 @@ def test_an_opencl_device_with_memory_of_its_own_is_held_to_that(monkeypatch):
 
     device = Device()
     monkeypatch.setattr(opencl_runtime, "devices", lambda: [device])
-    monkeypatch.setattr(opencl_runtime.load(), "Context", lambda devices: None)
-    monkeypatch.setattr(opencl_runtime.load(), "CommandQueue", lambda context: SimpleNamespace(finish=None))
+    monkeypatch.setattr(opencl_runtime, "context", lambda device: None)
+    monkeypatch.setattr(OpenclDevice, "stream", lambda device: SimpleNamespace(finish=None))
     monkeypatch.setattr(available_memory, "measurement_bytes", lambda: 0)
     assert [bool(peak.not_run) for peak in machine_peaks._opencl()] == [False, False, True], (
         "peak, cache, memory"
@@ -264,15 +265,15 @@ def test_the_operations_of_an_opencl_device_are_those_of_its_kernel():
         pytest.skip(reason)
     peak = next(machine_peaks._opencl())
     asked = []
-    peak.case.call((lambda *arguments: asked.append(arguments), None), None)
-    ((_, (items,), _, _, rounds),) = asked
+    peak.case.call((SimpleNamespace(launch=lambda *arguments: asked.append(arguments)), None, None), None)
+    ((_, items, _, rounds),) = asked
     assert peak.amount == 2 * 8 * 16 * items * int(rounds)
 
 
 def test_a_kernel_of_an_opencl_device_whose_last_number_is_wrong_is_seen(monkeypatch):
     if reason := opencl_runtime.unavailable_reason():
         pytest.skip(reason)
-    stored = "out[get_global_id(0)] = a[0];"
+    stored = "out[WORK_ITEM] = a[0];"
     assert stored in machine_peaks._KERNEL
     last = "if (get_global_id(0) == get_global_size(0) - 1) a[0].sf += 1;"
     monkeypatch.setattr(machine_peaks, "_KERNEL", machine_peaks._KERNEL.replace(stored, last + stored))
@@ -284,11 +285,9 @@ def test_a_kernel_of_an_opencl_device_whose_last_number_is_wrong_is_seen(monkeyp
 def test_a_wrong_copy_of_an_opencl_device_is_seen():
     if reason := opencl_runtime.unavailable_reason():
         pytest.skip(reason)
-    cl = opencl_runtime.load()
-    context = cl.Context([opencl_runtime.devices()[0]])
-    queue = cl.CommandQueue(context)
+    stream = OpenclDevice(opencl_runtime.devices()[0]).stream()
     size = 2 * machine_peaks.PATTERN_BYTES + 5
-    copy = machine_peaks._opencl_copy(cl, context, queue, size)
+    copy = machine_peaks._opencl_copy(stream, size)
     buffers = copy.setup()
     copy.check(buffers)
     for place in (0, machine_peaks.PATTERN_BYTES, size - 1):
@@ -296,7 +295,7 @@ def test_a_wrong_copy_of_an_opencl_device_is_seen():
         wrong = buffers[2][
             place % machine_peaks.PATTERN_BYTES : place % machine_peaks.PATTERN_BYTES + 1
         ] + np.uint8(1)
-        cl.enqueue_copy(queue, buffers[1], wrong, dst_offset=place)
+        stream.upload(buffers[1], wrong, place)
         with pytest.raises(AssertionError, match="differs"):
             copy.check(buffers)
 
