@@ -24,6 +24,7 @@ ROOMS = (
     "profile",
     "compare",
     "runtime",
+    "pieces",
     "mapping",
     "loop",
     "store",

@@ -20,10 +20,10 @@ import torch
 from placerl.harness.cluster.connection import RESTARTS
 from placerl.harness.cluster.shard import Arrays, Drawn, SampleHandle, Shard, ShardSummary, whole_batches
 from placerl.harness.mapping import Mapping
+from placerl.harness.pieces.learner_memory import check_learner
 from placerl.harness.runtime import compose
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.actors.pool import ActorPlan
-from placerl.harness.runtime.learner_memory import check_learner
 from placerl.harness.runtime.learners.creation import learner_of
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import algorithm_of

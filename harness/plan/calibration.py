@@ -27,10 +27,10 @@ from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import default_core, usable_cores
 from placerl.harness.measure.protocol import Case, Protocol, Timing, compare_cases, measure
 from placerl.harness.measure.statistics import Comparison
+from placerl.harness.pieces.base import PrimitiveCase
 from placerl.harness.plan.tiers import Tier
 from placerl.harness.profile import measured
 from placerl.harness.profile.cases import primitive_cases
-from placerl.harness.profile.cases.base import PrimitiveCase
 from placerl.harness.workloads import Workload
 
 WORKLOAD, BATCH_SIZE = "cartpole-dqn", 256

@@ -18,11 +18,11 @@ from placerl.harness.core.revision import STORE_NAME, revision
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import absent_platforms
 from placerl.harness.measure.conditions import quota_warning
+from placerl.harness.pieces.learner_memory import check_learner
 from placerl.harness.plan import plan, tiers
 from placerl.harness.plan.tiers import Tier
 from placerl.harness.platforms import this_machine
 from placerl.harness.profile import simulated as simulated_profile
-from placerl.harness.runtime.learner_memory import check_learner
 from placerl.harness.store.peak_memory import recorded
 from placerl.harness.store.store import Measurement, Run, Store
 from placerl.primitives.quantization.precision import FLOAT_32, NAMES

@@ -32,8 +32,8 @@ from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure.conditions import default_core
 from placerl.harness.measure.protocol import Case, Protocol, Timing, measure
+from placerl.harness.pieces.learners import EMULATED, bfloat16_products
 from placerl.harness.platforms import available_memory, this_machine
-from placerl.harness.profile.cases.learners import EMULATED, bfloat16_products
 from placerl.primitives.device import Stream, opencl_runtime
 from placerl.primitives.device.opencl import OpenclDevice
 from placerl.primitives.quantization.precision import BFLOAT_16

@@ -9,8 +9,8 @@ from placerl.harness.core.suites import Suite
 from placerl.harness.measure import protocol as measure
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import default_core
+from placerl.harness.pieces.learners import TRAINED
 from placerl.harness.profile.cases import PrimitiveCase, all_cases, distinct
-from placerl.harness.profile.cases.learners import TRAINED
 from placerl.harness.profile.cases.trained import profiled_start
 from placerl.harness.workloads import Workload
 from placerl.primitives.quantization.precision import FLOAT_32

@@ -33,12 +33,12 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Target, predict
+from placerl.harness.pieces.base import options_of
+from placerl.harness.pieces.learners import expect_td_errors, expected_td_errors, random_batch
+from placerl.harness.pieces.trees import tree_cases
+from placerl.harness.pieces.work import Work, step_work
 from placerl.harness.platforms import PlatformFile, SourcedNumber
 from placerl.harness.profile import machine_peaks
-from placerl.harness.profile.cases.base import options_of
-from placerl.harness.profile.cases.learners import expect_td_errors, expected_td_errors, random_batch
-from placerl.harness.profile.cases.trees import tree_cases
-from placerl.harness.profile.cases.work import Work, step_work
 from placerl.harness.runtime.simulated_tree import explored
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import algorithm_of

@@ -1,7 +1,7 @@
 """Computes the roofline: every profiled primitive with the upper limits of its device (Williams et al. 2009).
 
 A primitive is a timed operation, such as `learner.step`. Its arithmetic and traffic are counted from shapes
-(`harness.profile.cases.work`). Roofs, the upper limits, are measured on the same machine
+(`harness.pieces.work`). Roofs, the upper limits, are measured on the same machine
 (`harness.profile.machine_peaks`); those of a simulated FPGA are modelled. A memory's roof applies to the primitives
 whose data fits into the memory.
 """
@@ -22,7 +22,7 @@ from placerl.harness.report.rows.primitives import PEAK, DeviceRoof, RooflinePoi
 from placerl.harness.report.tables import optional_size
 from placerl.primitives.quantization.precision import BFLOAT_16
 
-COUNTED = "counted from shapes (placerl.harness.profile.cases.work)"
+COUNTED = "counted from shapes (placerl.harness.pieces.work)"
 PRECISIONS = (BFLOAT_16,)
 """Precisions other than float32 in which a gradient step has the same operations as in float32."""
 _BINARY = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))

@@ -23,8 +23,8 @@ from placerl.harness.mapping.candidates import COMPARED_ONLY, REFERENCE, candida
 from placerl.harness.mapping.strategies.pearl24 import Pearl24
 from placerl.harness.mapping.target import CPU, NATIVE
 from placerl.harness.measure.protocol import Case, Protocol, Timing, measure
+from placerl.harness.pieces.learner_memory import check_learner
 from placerl.harness.platforms import of_this_machine
-from placerl.harness.runtime.learner_memory import check_learner
 from placerl.harness.runtime.learners.creation import learner_of
 from placerl.harness.workloads.custom_task import CustomTask
 from placerl.primitives import learner, sum_tree

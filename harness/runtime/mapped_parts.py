@@ -2,7 +2,7 @@
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.mapping import Mapping
-from placerl.harness.runtime.learner_memory import check_learner
+from placerl.harness.pieces.learner_memory import check_learner
 from placerl.harness.runtime.learners.creation import created, precision_of
 from placerl.harness.workloads.custom_task import CustomTask
 from placerl.harness.workloads.task import Task, algorithm_of

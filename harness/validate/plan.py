@@ -41,13 +41,13 @@ from placerl.harness.mapping.strategies.composed_loop import NAMES
 from placerl.harness.mapping.target import CPU, NATIVE
 from placerl.harness.measure import protocol as measure
 from placerl.harness.measure.conditions import default_core
+from placerl.harness.pieces.learners import learner_targets
+from placerl.harness.pieces.storage import fitted, storing_devices
 from placerl.harness.platforms import of_this_machine
 from placerl.harness.profile import simulated
 from placerl.harness.profile.cases import PrimitiveCase, distinct, piece_cases, primitive_cases
-from placerl.harness.profile.cases.learners import learner_targets
 from placerl.harness.profile.cases.rounds import at_storage
 from placerl.harness.profile.cases.shared_parts import SharedParts, managers
-from placerl.harness.profile.cases.storage import fitted, storing_devices
 from placerl.harness.profile.cases.training import TimedTraining, case_name, training_case
 from placerl.harness.profile.cases.validation_rounds import (
     FPGA,

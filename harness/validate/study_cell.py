@@ -21,12 +21,12 @@ from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.strategies.composed_loop import NAMES, ComposedLoop
 from placerl.harness.measure import protocol as measure
 from placerl.harness.measure.conditions import default_core, set_blas_threads
+from placerl.harness.pieces.learners import FRESH_STEP
+from placerl.harness.pieces.storage import fitted
 from placerl.harness.profile.cases import PrimitiveCase, distinct, primitive_cases
-from placerl.harness.profile.cases.learners import FRESH_STEP
 from placerl.harness.profile.cases.on_policy import on_policy_cases
 from placerl.harness.profile.cases.rounds import round_cases
 from placerl.harness.profile.cases.shared_parts import SharedParts
-from placerl.harness.profile.cases.storage import fitted
 from placerl.harness.profile.cases.training import TimedTraining, training_case
 from placerl.harness.profile.cases.validation_rounds import FPGA, validation_cases
 from placerl.harness.runtime.memory import item_bytes

@@ -38,8 +38,8 @@ from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.measure.rows import paired
 from placerl.harness.measure.statistics import Comparison
 from placerl.harness.papers.fix.training import FIXED_32, FLOAT, described, make_learner
+from placerl.harness.pieces.learners import expect_td_errors, expected_td_errors, random_batch
 from placerl.harness.plan.predicting import RESULTS
-from placerl.harness.profile.cases.learners import expect_td_errors, expected_td_errors, random_batch
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives import _native, learner

@@ -26,7 +26,7 @@ from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.evidence import detail, paired, rows_of
 from placerl.harness.papers.number import from_text
 from placerl.harness.papers.ppo.factors import NEAR, factor_outcome
-from placerl.harness.profile.cases.learners import random_batch
+from placerl.harness.pieces.learners import random_batch
 from placerl.harness.store.cell import Cell
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import algorithm_of

@@ -19,8 +19,8 @@ from placerl.harness.mapping import Problem, Target
 from placerl.harness.mapping.target import CPU
 from placerl.harness.measure.pace import Piece
 from placerl.harness.measure.protocol import Case
-from placerl.harness.profile.cases.base import PrimitiveCase, expect_equal
-from placerl.harness.profile.cases.learners import check_step, learner_targets
+from placerl.harness.pieces.base import PrimitiveCase, expect_equal
+from placerl.harness.pieces.learners import check_step, learner_targets
 from placerl.harness.profile.cases.round_checks import check_collect
 from placerl.harness.profile.cases.rounds import NATIVE, actor_for
 from placerl.harness.profile.cases.runtime_rounds import empty_iterations

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from placerl.harness.profile.cases.base import expect_equal, random_transitions
-from placerl.harness.profile.cases.learners import (
+from placerl.harness.pieces.base import expect_equal, random_transitions
+from placerl.harness.pieces.learners import (
     check_step,
     definition_of,
     expect_td_errors,

@@ -27,13 +27,13 @@ from placerl.harness.mapping import Mapping, Problem, Target
 from placerl.harness.mapping.target import CPU, NATIVE
 from placerl.harness.measure.pace import Piece
 from placerl.harness.measure.protocol import Case
-from placerl.harness.profile.cases.base import PrimitiveCase
+from placerl.harness.pieces.base import PrimitiveCase
+from placerl.harness.pieces.learners import LATE, learner_targets
+from placerl.harness.pieces.storage import storing_devices
 from placerl.harness.profile.cases.caches import Sweep
-from placerl.harness.profile.cases.learners import LATE, learner_targets
 from placerl.harness.profile.cases.round_checks import check_collect, check_learn, check_replay, check_steps
 from placerl.harness.profile.cases.runtime_rounds import empty_training
 from placerl.harness.profile.cases.shared_parts import SharedParts, managers
-from placerl.harness.profile.cases.storage import storing_devices
 from placerl.harness.runtime.actors.actor import Actor
 from placerl.harness.runtime.actors.in_process import Actors, InlineActors
 from placerl.harness.runtime.clock import simulated_s

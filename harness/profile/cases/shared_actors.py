@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from placerl.harness.mapping import Problem
-from placerl.harness.profile.cases.learners import LATE
+from placerl.harness.pieces.learners import LATE
 from placerl.harness.runtime.actors.actor import Actor, Episode
 from placerl.harness.runtime.actors.in_process import Actors, Transitions
 from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool

@@ -13,8 +13,8 @@ import numpy as np
 from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import Mapping, Problem, Target
 from placerl.harness.mapping.target import CPU, NATIVE, STORING_DEVICES
-from placerl.harness.profile.cases.base import block_rows, random_transitions, targets
-from placerl.harness.profile.cases.learners import created
+from placerl.harness.pieces.base import block_rows, random_transitions, targets
+from placerl.harness.pieces.learners import created
 from placerl.harness.profile.cases.shared_actors import BorrowedActors, late_pool
 from placerl.harness.profile.cases.trained import TrainedStart, profiled_start
 from placerl.harness.runtime.actors.in_process import Actors

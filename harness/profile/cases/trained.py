@@ -17,7 +17,7 @@ import numpy.typing as npt
 from placerl.harness import workloads
 from placerl.harness.loop.schedule import STRICT
 from placerl.harness.mapping import Mapping
-from placerl.harness.profile.cases.base import block_rows
+from placerl.harness.pieces.base import block_rows
 from placerl.harness.runtime.on_policy import OnPolicyTraining
 from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.start import start

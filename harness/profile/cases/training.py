@@ -12,7 +12,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.loop.schedule import IN_PARALLEL, Fusion, Schedule
 from placerl.harness.mapping import Loop, Mapping, Problem
 from placerl.harness.measure.protocol import Case
-from placerl.harness.profile.cases.base import PrimitiveCase
+from placerl.harness.pieces.base import PrimitiveCase
 from placerl.harness.profile.cases.shared_actors import LateActors
 from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.runtime.actors.in_process import Actors

@@ -11,8 +11,9 @@ from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.mapping import Mapping, Problem, Target
 from placerl.harness.mapping.target import CPU
 from placerl.harness.measure.protocol import Case
-from placerl.harness.profile.cases.base import PrimitiveCase
-from placerl.harness.profile.cases.learners import learner_targets
+from placerl.harness.pieces.base import PrimitiveCase
+from placerl.harness.pieces.learners import learner_targets
+from placerl.harness.pieces.storage import storing_devices
 from placerl.harness.profile.cases.round_checks import check_steps
 from placerl.harness.profile.cases.rounds import (
     NATIVE,
@@ -25,7 +26,6 @@ from placerl.harness.profile.cases.rounds import (
 )
 from placerl.harness.profile.cases.runtime_rounds import empty_training
 from placerl.harness.profile.cases.shared_parts import SharedParts, managers
-from placerl.harness.profile.cases.storage import storing_devices
 from placerl.harness.runtime import time_provenance
 from placerl.harness.runtime.actors.actor import Actor
 from placerl.harness.runtime.actors.in_process import Actors, InlineActors

@@ -11,9 +11,9 @@ from placerl.primitives._native import learner as native_learner
 from placerl.harness import workloads
 from placerl.harness.core.progress import silent
 from placerl.harness.measure.protocol import Timing
+from placerl.harness.pieces.work import copy_work, infer_work, step_work, tree_work
 from placerl.harness.platforms import available_memory, this_machine
 from placerl.harness.profile import machine_peaks
-from placerl.harness.profile.cases.work import copy_work, infer_work, step_work, tree_work
 from placerl.primitives.device import opencl_runtime
 from placerl.primitives.device.opencl import OpenclDevice
 from tests.harness.validate.achieved import unmoved

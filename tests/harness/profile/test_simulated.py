@@ -12,8 +12,8 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping import predict
+from placerl.harness.pieces.work import tree_work
 from placerl.harness.profile import machine_peaks, simulated
-from placerl.harness.profile.cases.work import tree_work
 from placerl.harness.profile.simulated import DEVICES
 from placerl.harness.report import roofline
 from placerl.primitives import learner

@@ -8,8 +8,8 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.harness import workloads
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.pieces.work import step_work, tree_work
 from placerl.harness.profile import machine_peaks, simulated
-from placerl.harness.profile.cases.work import step_work, tree_work
 from placerl.harness.report import roofline
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives.fpga.cycles import replay as replay_cycles

@@ -11,8 +11,8 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.harness import workloads
 from placerl.harness.mapping import Target
+from placerl.harness.pieces.work import tree_work
 from placerl.harness.profile import simulated
-from placerl.harness.profile.cases.work import tree_work
 from placerl.primitives.fpga.cycles import difference_table
 from placerl.primitives.fpga.cycles import replay as replay_cycles
 from tests.harness.profile.simulated_rows import row

@@ -9,7 +9,7 @@ from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.loop.schedule import Fusion, InitialPriorities, Schedule
 from placerl.harness.mapping import Mapping
-from placerl.harness.profile.cases.base import random_transitions
+from placerl.harness.pieces.base import random_transitions
 from placerl.harness.runtime import compose, mapped_parts
 from placerl.harness.runtime.actors.in_process import InlineActors, ThreadActors
 from placerl.harness.runtime.actors.pool import ActorPool

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from placerl.harness.cli.bench.learner.cells import PERIOD, LearnerCell
-from placerl.harness.profile.cases.learners import random_batch
+from placerl.harness.pieces.learners import random_batch
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives import learner
 

@@ -17,9 +17,9 @@ from placerl.harness.cli.bench.learner.cells import LearnerCell
 from placerl.harness.cli.bench.learner.eager import EAGER
 from placerl.harness.compare import protocol, registry
 from placerl.harness.measure.protocol import Case
-from placerl.harness.profile.cases.learners import expect_td_errors, expected_td_errors, random_batch
+from placerl.harness.pieces.learner_memory import require_learner
+from placerl.harness.pieces.learners import expect_td_errors, expected_td_errors, random_batch
 from placerl.harness.profile.cases.trained import TrainedStart
-from placerl.harness.runtime.learner_memory import require_learner
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives import learner
 from placerl.primitives.algorithms.ppo import PPO

@@ -8,8 +8,8 @@ import pytest
 from placerl.harness import workloads
 from placerl.harness.mapping import Target
 from placerl.harness.mapping.problem import problem_of
+from placerl.harness.pieces.learners import LATE
 from placerl.harness.profile.cases import shared_parts
-from placerl.harness.profile.cases.learners import LATE
 from placerl.harness.profile.cases.shared_actors import BorrowedActors, late_pool
 from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.primitives.learner import Learner

@@ -11,7 +11,7 @@ import torch
 from placerl.harness.mapping import Target
 from placerl.harness.mapping.candidates import REFERENCE
 from placerl.harness.measure.protocol import Case, Timing
-from placerl.harness.profile.cases.work import Work
+from placerl.harness.pieces.work import Work
 from placerl.primitives.backend import BackendStatus
 from placerl.primitives.replay.storage import FieldSpec, Storage
 

@@ -8,7 +8,7 @@ from placerl.harness import environments
 from placerl.harness.environments.contract import Contract
 from placerl.harness.mapping.target import CPU
 from placerl.harness.measure.protocol import Case
-from placerl.harness.profile.cases.base import PrimitiveCase, expect_equal
+from placerl.harness.pieces.base import PrimitiveCase, expect_equal
 from placerl.harness.workloads import Workload
 
 

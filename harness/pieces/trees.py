@@ -10,8 +10,8 @@ import numpy.typing as npt
 from placerl.harness.mapping import Target
 from placerl.harness.mapping.candidates import REFERENCE
 from placerl.harness.measure.protocol import Case
-from placerl.harness.profile.cases.base import PrimitiveCase, expect_equal, options_of, targets
-from placerl.harness.profile.cases.work import Work, tree_work
+from placerl.harness.pieces.base import PrimitiveCase, expect_equal, options_of, targets
+from placerl.harness.pieces.work import Work, tree_work
 from placerl.harness.workloads import Workload
 from placerl.primitives import sum_tree
 from placerl.primitives.sum_tree import SumTree

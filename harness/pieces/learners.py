@@ -12,16 +12,16 @@ from placerl.harness.mapping import Target
 from placerl.harness.mapping.candidates import REFERENCE
 from placerl.harness.mapping.target import NATIVE
 from placerl.harness.measure.protocol import Case
-from placerl.harness.profile.cases.base import (
+from placerl.harness.pieces.base import (
     PrimitiveCase,
     expect_equal,
     options_of,
     random_transitions,
     targets,
 )
+from placerl.harness.pieces.learner_memory import require_learner
+from placerl.harness.pieces.work import Work, infer_work, step_work
 from placerl.harness.profile.cases.trained import TrainedStart, profiled_start
-from placerl.harness.profile.cases.work import Work, infer_work, step_work
-from placerl.harness.runtime.learner_memory import require_learner
 from placerl.harness.runtime.learners.streamed import BACKEND, StreamedLearner
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import algorithm_of, columns_of

@@ -9,14 +9,14 @@ import numpy.typing as npt
 from placerl.harness.mapping import Target
 from placerl.harness.mapping.target import CPU
 from placerl.harness.measure.protocol import Case
-from placerl.harness.platforms import available_memory
-from placerl.harness.profile.cases.base import (
+from placerl.harness.pieces.base import (
     PrimitiveCase,
     block_rows,
     expect_equal,
     random_transitions,
 )
-from placerl.harness.profile.cases.work import copy_work
+from placerl.harness.pieces.work import copy_work
+from placerl.harness.platforms import available_memory
 from placerl.harness.runtime.memory import item_bytes
 from placerl.harness.workloads import Workload, override
 from placerl.harness.workloads.task import columns_of

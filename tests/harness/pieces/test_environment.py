@@ -9,7 +9,7 @@ import pytest
 from placerl.harness import environments, workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.environments.contract import Contract
-from placerl.harness.profile.cases.environment import environment_case
+from placerl.harness.pieces.environment import environment_case
 
 
 class Reporting(gymnasium.Wrapper[Any, Any, Any, Any]):
