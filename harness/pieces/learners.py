@@ -1,8 +1,7 @@
 """Defines how the learner's gradient step and the actor's inference are timed."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +19,12 @@ from placerl.harness.pieces.base import (
     targets,
 )
 from placerl.harness.pieces.learner_memory import require_learner
-from placerl.harness.pieces.work import Work, infer_work, step_work
-from placerl.harness.profile.cases.trained import TrainedStart, profiled_start
-from placerl.harness.runtime.learners.streamed import BACKEND, StreamedLearner
+from placerl.harness.pieces.work import Work
 from placerl.harness.workloads import Workload
-from placerl.harness.workloads.task import algorithm_of, columns_of
+from placerl.harness.workloads.custom_task import CustomTask
+from placerl.harness.workloads.task import Task, algorithm_of, columns_of
 from placerl.primitives import _native, learner
 from placerl.primitives.algorithms import tree
-from placerl.primitives.algorithms.custom import CustomAlgorithm
 from placerl.primitives.learner import Learner, aware_training
 from placerl.primitives.learner.aware_training import FixedPointLearner
 from placerl.primitives.learner.native.learner import NativeLearner
@@ -38,52 +35,29 @@ FRESH_STEP = "fresh_learner.step"
 """Name of the primitive that is a step from a fresh state on random batches; `learner.step` is from a trained state."""
 TRAINED, FRESH = "trained", "fresh"
 """Values of `state` in the details of a learner's row: the state that the timed steps start from."""
-STREAMS = (2, 4)
-"""Numbers of streams in which a gradient step on OpenCL is timed, next to one."""
 EMULATED = "emulated"
 """The result of `bfloat16_products` if float32 instructions compute the products and round as bfloat16's would."""
 LATE = 10**9  # an environment step at which exploration has reached its final rate
 
 
-def learner_cases(
-    workload: Workload, batch_size: int, precisions: Sequence[str] = (FLOAT_32,)
-) -> Iterator[PrimitiveCase]:
-    """Yield the benchmark cases of a learner on each backend and device.
+@dataclass(frozen=True)
+class TrainedStart:
+    """The state and the samples from which timed learners continue.
 
-    They are `learner.step`, a gradient step from a state of real training (`trained.py`) on batches of it;
-    `fresh_learner.step`, a gradient step from initial parameters on random batches; and `actor.infer`, the choice of an
-    exploring action for one observation. The NumPy reference is left out: the others are checked against it, and no
-    mapping uses it.
-
-    Args:
-        workload, batch_size: define the sizes.
-        precisions: precisions of the learners.
+    Attributes:
+        steps: gradient steps of the training that made the state and the samples.
+        state: the learner's state by name, from `Learner.state_dict`; it fits learners of every batch size and backend.
+        columns: samples of the replay, (n, ...) for each column; on-policy, the samples of the last iteration.
     """
-    # Counting the work needs a trace of the step, which asv and pytest-benchmark do not need.
-    step, infer = cache(lambda: step_work(workload, batch_size)), cache(lambda: infer_work(workload))
-    for target in learner_targets(precisions):
-        yield _step_case(workload, batch_size, target, step)
-        yield _fresh_step_case(workload, batch_size, target)
-        yield _infer_case(workload, batch_size, target, infer)
 
+    steps: int
+    state: dict[str, npt.NDArray]
+    columns: dict[str, npt.NDArray]
 
-def streamed_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase]:
-    """Yield the benchmark cases of gradient steps in several streams of an OpenCL device (PRL 4.2.1).
-
-    `learner.step in N streams` is the step of `learner.step` with the batch divided between N command queues. PRL's
-    composer chooses N from these times (`harness.mapping.strategies.pearl24`).
-
-    Args:
-        workload, batch_size: define the sizes.
-    """
-    if isinstance(algorithm_of(workload), CustomAlgorithm):
-        return  # a step of one's own cannot be divided at its gradients
-    for target in learner_targets():
-        if target.backend != BACKEND:
-            continue
-        for streams in STREAMS:
-            if streams <= batch_size:
-                yield _streamed_case(workload, batch_size, target, streams)
+    def batch(self, size: int, rng: np.random.Generator) -> dict[str, npt.NDArray]:
+        """Return a batch of `size` of the samples, drawn with replacement, as an array of `size` rows by column."""
+        rows = rng.integers(0, len(next(iter(self.columns.values()))), size)
+        return {name: column[rows] for name, column in self.columns.items()}
 
 
 def learner_targets(precisions: Sequence[str] = (FLOAT_32,)) -> list[Target]:
@@ -106,19 +80,20 @@ def bfloat16_products() -> str:
     return str(_native.learner.Executor(64, products=BFLOAT_16).products)
 
 
-def _details(target: Target, state: str) -> dict[str, str]:
+def state_details(target: Target, state: str) -> dict[str, str]:
     """Return the details of a learner's row: the state that it starts from, and how it multiplies if in bfloat16."""
     rounded = target.precision == BFLOAT_16
     return {"state": state} | ({"products": bfloat16_products()} if rounded else {})
 
 
 def expected_td_errors(
-    workload: Workload, made: Learner, batch: Mapping[str, npt.NDArray], weights: npt.NDArray | None = None
+    workload: Task, made: Learner, batch: Mapping[str, npt.NDArray], weights: npt.NDArray | None = None
 ) -> npt.NDArray[np.float64]:
     """Return the TD errors that a learner's next step should give.
 
     They are those of the algorithm's pure step in float64 from the same state. For a native learner in bfloat16 they
-    are those of a learner that emulates the rounded products with float32 instructions.
+    are those of a learner that emulates the rounded products with float32 instructions, and for a user's own step,
+    whose state has the user's precision, those of the NumPy reference.
 
     Args:
         workload: the workload whose algorithm is learnt.
@@ -130,6 +105,10 @@ def expected_td_errors(
         definition = learner.create(
             made.algorithm, backend="native", batch_size=made.batch_size, products="emulated", simd="portable"
         )
+        definition.load_state_dict(made.state_dict())
+        return definition.step(batch, weights).td_errors.astype(np.float64)
+    if isinstance(workload, CustomTask):
+        definition = learner.create(made.algorithm, backend=REFERENCE, batch_size=made.batch_size)
         definition.load_state_dict(made.state_dict())
         return definition.step(batch, weights).td_errors.astype(np.float64)
     state, wide = made.state_dict(), algorithm_of(workload, torch.float64)
@@ -167,7 +146,7 @@ def expect_td_errors(found: npt.NDArray, expected: npt.NDArray) -> None:
 
 
 def check_step(
-    workload: Workload,
+    workload: Task,
     made: Learner,
     batch: Mapping[str, npt.NDArray],
     weights: npt.NDArray | None = None,
@@ -207,7 +186,7 @@ def definition_of(made: FixedPointLearner) -> FixedPointLearner:
 
 
 def created(
-    workload: Workload, batch_size: int, target: Target, start: TrainedStart | None = None, threads: int = 1
+    workload: Task, batch_size: int, target: Target, start: TrainedStart | None = None, threads: int = 1
 ) -> Learner:
     """Return the workload's learner on a backend and device, ready to be timed.
 
@@ -236,7 +215,7 @@ def created(
     return made
 
 
-def random_batch(workload: Workload, batch_size: int, rng: np.random.Generator) -> dict[str, npt.NDArray]:
+def random_batch(workload: Task, batch_size: int, rng: np.random.Generator) -> dict[str, npt.NDArray]:
     """Return a random batch with the columns of the workload's algorithm, without importance weights.
 
     Args:
@@ -245,6 +224,12 @@ def random_batch(workload: Workload, batch_size: int, rng: np.random.Generator) 
         rng: generator of the values.
     """
     algorithm = algorithm_of(workload)
+    if isinstance(workload, CustomTask):  # whose step may take roots or logarithms
+        columns = random_transitions(columns_of(workload), batch_size, rng)
+        return {
+            name: rng.random(column.shape).astype(column.dtype) if column.dtype.kind == "f" else column
+            for name, column in columns.items()
+        }
     if "reward" in algorithm.columns(batch_size):
         return random_transitions(columns_of(workload), batch_size, rng)
     fields = {
@@ -256,86 +241,64 @@ def random_batch(workload: Workload, batch_size: int, rng: np.random.Generator) 
     return batch
 
 
-def _step_case(
-    workload: Workload, batch_size: int, target: Target, work: Callable[[], Work]
+def step_case(
+    task: Task,
+    batch_size: int,
+    target: Target,
+    start: Callable[[], TrainedStart] | None = None,
+    *,
+    threads: int = 1,
+    work: Callable[[], Work] | None = None,
 ) -> PrimitiveCase:
+    """Return the case of a learner's gradient step.
+
+    Args:
+        task, batch_size: define the sizes.
+        target: backend, device and precision of the learner.
+        start: returns the trained state and the samples from which `learner.step` is timed; None: `FRESH_STEP`, from
+            initial parameters on random batches.
+        threads: threads of a native learner.
+        work: counts the operations and bytes of a step.
+    """
+
     def inputs(made: Learner, rng: np.random.Generator) -> dict[str, npt.NDArray]:
-        return profiled_start(workload).batch(batch_size, rng)
+        return start().batch(batch_size, rng) if start else random_batch(task, batch_size, rng)
 
     def check(made: Learner) -> None:
-        check_step(workload, made, inputs(made, np.random.default_rng(4)))
+        check_step(task, made, inputs(made, np.random.default_rng(4)))
 
-    return PrimitiveCase(
-        "learner.step",
-        target,
-        batch_size,
-        Case(
-            name=f"learner.step {target}",
-            setup=lambda: created(workload, batch_size, target, profiled_start(workload)),
-            check=check,
-            inputs=inputs,
-            call=lambda made, batch: made.step(batch),
-        ),
-        work=work,
-        details=_details(target, TRAINED),
-    )
-
-
-def _streamed_case(workload: Workload, batch_size: int, target: Target, streams: int) -> PrimitiveCase:
-    start = cache(lambda: profiled_start(workload))
-
-    def setup() -> StreamedLearner:
-        made = StreamedLearner(
-            algorithm_of(workload), streams, target.location or None, batch_size=batch_size
-        )
-        made.load_state_dict(start().state)
-        return made
-
-    def check(made: StreamedLearner) -> None:
-        check_step(workload, made, start().batch(batch_size, np.random.default_rng(4)))
-
-    name = f"learner.step in {streams} streams"
+    name = "learner.step" if start else FRESH_STEP
     return PrimitiveCase(
         name,
         target,
         batch_size,
         Case(
             name=f"{name} {target}",
-            setup=setup,
-            check=check,
-            inputs=lambda made, rng: start().batch(batch_size, rng),
-            call=lambda made, batch: made.step(batch),
-            close=StreamedLearner.close,
-        ),
-        details=_details(target, TRAINED),
-    )
-
-
-def _fresh_step_case(workload: Workload, batch_size: int, target: Target) -> PrimitiveCase:
-    def inputs(made: Learner, rng: np.random.Generator) -> dict[str, npt.NDArray]:
-        return random_batch(workload, batch_size, rng)
-
-    def check(made: Learner) -> None:
-        check_step(workload, made, inputs(made, np.random.default_rng(4)))
-
-    return PrimitiveCase(
-        FRESH_STEP,
-        target,
-        batch_size,
-        Case(
-            name=f"{FRESH_STEP} {target}",
-            setup=lambda: created(workload, batch_size, target),
+            setup=lambda: created(task, batch_size, target, start() if start else None, threads),
             check=check,
             inputs=inputs,
             call=lambda made, batch: made.step(batch),
         ),
-        details=_details(target, FRESH),
+        work=work,
+        details=state_details(target, TRAINED if start else FRESH),
     )
 
 
-def _infer_case(
-    workload: Workload, batch_size: int, target: Target, work: Callable[[], Work]
+def infer_case(
+    workload: Workload,
+    batch_size: int,
+    target: Target,
+    start: Callable[[], TrainedStart],
+    work: Callable[[], Work],
 ) -> PrimitiveCase:
+    """Return the case of an actor's inference: the choice of an exploring action for one observation.
+
+    Args:
+        workload, batch_size: define the sizes; the batch is that of the learner whose policy acts.
+        target: backend, device and precision of the learner.
+        start: returns the trained state that it has.
+        work: counts the operations and bytes of a choice.
+    """
     fields = columns_of(workload)
     exploration = np.random.default_rng(6)
 
@@ -361,7 +324,7 @@ def _infer_case(
         1,
         Case(
             name=f"actor.infer {target}",
-            setup=lambda: created(workload, batch_size, target, profiled_start(workload)),
+            setup=lambda: created(workload, batch_size, target, start()),
             check=check,
             inputs=observations,
             call=lambda made, observation: made.explore(observation, LATE, exploration),

@@ -1,7 +1,7 @@
 """Defines how reading and writing transitions is timed, on a full data storage."""
 
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +15,10 @@ from placerl.harness.pieces.base import (
     expect_equal,
     random_transitions,
 )
-from placerl.harness.pieces.work import copy_work
+from placerl.harness.pieces.work import Work, copy_work
 from placerl.harness.platforms import available_memory
-from placerl.harness.runtime.memory import item_bytes
 from placerl.harness.workloads import Workload, override
-from placerl.harness.workloads.task import columns_of
+from placerl.harness.workloads.task import Task, columns_of, item_bytes
 from placerl.primitives.replay import device
 from placerl.primitives.replay.device import DeviceBatch, DeviceStorage
 from placerl.primitives.replay.storage import Storage
@@ -61,7 +60,7 @@ def storing_devices() -> list[Target]:
     return [Target(status.name) for status in device.backends() if status.available]
 
 
-def _filled_storage(workload: Workload, target: Target) -> Storage:
+def _filled_storage(workload: Task, target: Target) -> Storage:
     settings = workload.replay.capacity, columns_of(workload)
     storage = Storage(*settings) if target == CPU else DeviceStorage(*settings, device.memory(target.backend))
     rng, block = np.random.default_rng(0), block_rows(storage)
@@ -81,7 +80,7 @@ def storage_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase
         batch_size: rows per gather.
     """
     for target in (CPU, *storing_devices()):
-        yield from _cases_of(workload, batch_size, target)
+        yield from storage_cases_on(workload, batch_size, target)
 
 
 def _check(storage: Storage) -> None:
@@ -91,8 +90,12 @@ def _check(storage: Storage) -> None:
         expect_equal(read[name], column, name)
 
 
-def _cases_of(workload: Workload, batch_size: int, target: Target) -> Iterator[PrimitiveCase]:
-    storage = cache(lambda: _filled_storage(workload, target))
+def storage_cases_on(task: Task, batch_size: int, target: Target) -> Iterator[PrimitiveCase]:
+    """Yield the cases of gathering and inserting, in this order, on the host or on one device; see `storage_cases`.
+
+    Their work is counted for workloads alone, whose rows a report shows.
+    """
+    storage = cache(lambda: _filled_storage(task, target))
     named = "" if target == CPU else f" {target}"
 
     @cache
@@ -116,7 +119,7 @@ def _cases_of(workload: Workload, batch_size: int, target: Target) -> Iterator[P
             inputs=lambda storage, rng: rng.integers(0, storage.capacity, batch_size),
             call=gather,
         ),
-        work=lambda: copy_work(workload, batch_size, workload.replay.capacity),
+        work=_work(task, batch_size),
     )
     yield PrimitiveCase(
         "storage.insert",
@@ -129,5 +132,9 @@ def _cases_of(workload: Workload, batch_size: int, target: Target) -> Iterator[P
             inputs=lambda storage, rng: random_transitions(storage.fields, 1, rng),
             call=lambda storage, transition: storage.insert(transition),
         ),
-        work=lambda: copy_work(workload, 1, workload.replay.capacity),
+        work=_work(task, 1),
     )
+
+
+def _work(task: Task, rows: int) -> Callable[[], Work] | None:
+    return partial(copy_work, task, rows, task.replay.capacity) if isinstance(task, Workload) else None

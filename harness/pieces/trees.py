@@ -13,6 +13,7 @@ from placerl.harness.measure.protocol import Case
 from placerl.harness.pieces.base import PrimitiveCase, expect_equal, options_of, targets
 from placerl.harness.pieces.work import Work, tree_work
 from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import Task
 from placerl.primitives import sum_tree
 from placerl.primitives.sum_tree import SumTree
 from placerl.primitives.sum_tree.levels import levels_of
@@ -35,7 +36,7 @@ def sum_tree_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCas
 
 
 def tree_cases(
-    workload: Workload, batch_size: int, target: Target, banks: int = 1
+    workload: Task, batch_size: int, target: Target, banks: int = 1, inserted: int = 1
 ) -> Iterator[PrimitiveCase]:
     """Yield the benchmark cases of sampling, updating and inserting in the sum tree of one backend and device.
 
@@ -44,11 +45,12 @@ def tree_cases(
         batch_size: leaves per call.
         target: the backend and device.
         banks: sub-trees of the tree on a simulated FPGA; ignored by other backends.
+        inserted: leaves per call of an insertion.
     """
     # One tree for the three: creating a tree with a million leaves takes longer than timing it.
     tree = cache(lambda: _filled_tree(workload, target, banks))
     yield _sample_case(tree, batch_size, target, lambda: tree_work(workload, batch_size, update=False))
-    for primitive, items in (("sum_tree.update", batch_size), ("sum_tree.insert", 1)):
+    for primitive, items in (("sum_tree.update", batch_size), ("sum_tree.insert", inserted)):
         work = partial(tree_work, workload, items, update=True)
         yield _update_case(tree, items, target, primitive, work)
 
@@ -58,7 +60,7 @@ def _whole_priorities(rng: np.random.Generator, count: int) -> npt.NDArray[np.fl
     return rng.integers(1, 8, count).astype(np.float32)
 
 
-def _filled_tree(workload: Workload, target: Target, banks: int) -> SumTree:
+def _filled_tree(workload: Task, target: Target, banks: int) -> SumTree:
     capacity, fanout = workload.replay.capacity, workload.replay.fanout
     options: dict[str, Any] = dict(options_of(target))
     if target.backend == "fpga":
@@ -84,6 +86,11 @@ def _sample_case(
         expect_equal(tree.total, sums[-1], "total")
         prefix = np.random.default_rng(1).integers(0, int(sums[-1]), CHECKED_LEAVES) + 0.5
         expect_equal(tree.find(prefix), np.searchsorted(sums, prefix, side="right"), "find")
+        if target.backend != "fpga":  # whose samples are slow to simulate; they are finds of drawn prefixes
+            half = tree.capacity // 2
+            share = (tree.sample(CHECKED_LEAVES, np.random.default_rng(1)) < half).mean()
+            # The share of so many draws has a standard deviation below 0.01.
+            np.testing.assert_allclose(share, sums[half - 1] / sums[-1], atol=0.1, err_msg="sample")
 
     return PrimitiveCase(
         "sum_tree.sample",

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from placerl.harness.workloads import Workload
-from placerl.harness.workloads.task import algorithm_of
+from placerl.harness.workloads.task import Task, algorithm_of
 from placerl.primitives.algorithms.networks import forward_macs, parameter_count
 from placerl.primitives.graph.graph import Graph, plan
 from placerl.primitives.learner.graph_learner import step_graph
@@ -43,7 +43,7 @@ class Work:
     footprint_bytes: int
 
 
-def tree_work(workload: Workload, items: int, *, update: bool) -> Work:
+def tree_work(workload: Task, items: int, *, update: bool) -> Work:
     """Return the arithmetic and memory traffic of sampling or updating `items` leaves of a sum tree (MAP IV-C4).
 
     Args:

@@ -1,22 +1,13 @@
 """Computes the memory that a run needs. A run that needs more than is available is refused before anything starts."""
 
-import math
-
-import numpy as np
-
 from placerl.harness.core.errors import UserError
 from placerl.harness.platforms.available_memory import available_bytes
-from placerl.harness.workloads.task import Task, columns_of
+from placerl.harness.workloads.task import Task, item_bytes
 
 PROCESS_BYTES = 250 * 2**20
 """Memory assumed for one actor process with PyTorch and MuJoCo. Two processes on Hopper-v5 each had 197 MiB of their
 own, and 229 MiB with their share of common pages; rounded up.
 """
-
-
-def item_bytes(task: Task) -> int:
-    """Return the bytes of a stored transition."""
-    return sum(math.prod(field.shape) * np.dtype(field.dtype).itemsize for field in columns_of(task).values())
 
 
 def needed_bytes(

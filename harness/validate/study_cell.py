@@ -29,13 +29,13 @@ from placerl.harness.profile.cases.rounds import round_cases
 from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.profile.cases.training import TimedTraining, training_case
 from placerl.harness.profile.cases.validation_rounds import FPGA, validation_cases
-from placerl.harness.runtime.memory import item_bytes
 from placerl.harness.validate import plan
 from placerl.harness.validate.rows import Profile
 from placerl.harness.validate.space import CPU, NATIVE, THREADED, Decision, Setting, space, under
 from placerl.harness.validate.space import PRECISIONS as OTHER_PRECISIONS
 from placerl.harness.validate.study import SUITE, Final
 from placerl.harness.workloads import Workload, override
+from placerl.harness.workloads.task import item_bytes
 from placerl.primitives.quantization.precision import FLOAT_32
 
 PRECISIONS = (FLOAT_32, *OTHER_PRECISIONS)

@@ -1,5 +1,6 @@
 """Returns the algorithm of a task, which is a workload or a user's own task, and the columns of its transitions."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -56,3 +57,8 @@ def columns_of(workload: Task) -> dict[str, FieldSpec]:
     discrete = environment.action_kind == "discrete"
     action = FieldSpec((), np.int64) if discrete else FieldSpec((environment.action_size,), np.float32)
     return transition_fields(observation, action)
+
+
+def item_bytes(task: Task) -> int:
+    """Return the bytes of a stored transition of a task."""
+    return sum(math.prod(field.shape) * np.dtype(field.dtype).itemsize for field in columns_of(task).values())

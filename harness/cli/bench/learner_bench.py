@@ -41,9 +41,9 @@ from placerl.harness.core.progress import Report
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure import statistics
 from placerl.harness.measure.protocol import Protocol, Timing, measure, paired
-from placerl.harness.pieces.learners import bfloat16_products
+from placerl.harness.pieces.learners import TrainedStart, bfloat16_products
 from placerl.harness.plan.predicting import RESULTS
-from placerl.harness.profile.cases.trained import TrainedStart, train
+from placerl.harness.profile.cases.trained import train
 from placerl.harness.store.store import Measurement
 from placerl.primitives import _native
 from placerl.primitives.quantization.precision import BFLOAT_16 as BFLOAT16_PRODUCTS

@@ -11,9 +11,9 @@ from dataclasses import replace
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.pieces.base import PrimitiveCase, distinct
 from placerl.harness.pieces.environment import environment_case
-from placerl.harness.pieces.learners import learner_cases, streamed_cases
 from placerl.harness.pieces.storage import fitted, storage_cases
 from placerl.harness.pieces.trees import sum_tree_cases
+from placerl.harness.profile.cases.learners import learner_cases, streamed_cases
 from placerl.harness.profile.cases.on_policy import on_policy_cases
 from placerl.harness.profile.cases.rounds import round_cases
 from placerl.harness.profile.cases.shared_parts import SharedParts

@@ -14,9 +14,9 @@ from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import Mapping, Problem, Target
 from placerl.harness.mapping.target import CPU, NATIVE, STORING_DEVICES
 from placerl.harness.pieces.base import block_rows, random_transitions, targets
-from placerl.harness.pieces.learners import created
+from placerl.harness.pieces.learners import TrainedStart, created
 from placerl.harness.profile.cases.shared_actors import BorrowedActors, late_pool
-from placerl.harness.profile.cases.trained import TrainedStart, profiled_start
+from placerl.harness.profile.cases.trained import profiled_start
 from placerl.harness.runtime.actors.in_process import Actors
 from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool
 from placerl.harness.runtime.compose import replay_of, storage_of

@@ -6,18 +6,17 @@ fresh one.
 """
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from math import inf
 from time import perf_counter
 
 import numpy as np
-import numpy.typing as npt
 
 from placerl.harness import workloads
 from placerl.harness.loop.schedule import STRICT
 from placerl.harness.mapping import Mapping
 from placerl.harness.pieces.base import block_rows
+from placerl.harness.pieces.learners import TrainedStart
 from placerl.harness.runtime.on_policy import OnPolicyTraining
 from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.start import start
@@ -40,26 +39,6 @@ That training is the one from which timed learners continue.
 ROWS = 4096
 """Most transitions that such a training returns, to draw batches from."""
 _CHUNK = 50
-
-
-@dataclass(frozen=True)
-class TrainedStart:
-    """The state and the samples from which timed learners continue.
-
-    Attributes:
-        steps: gradient steps of the training that made the state and the samples.
-        state: the learner's state by name, from `Learner.state_dict`; it fits learners of every batch size and backend.
-        columns: samples of the replay, (n, ...) for each column; on-policy, the samples of the last iteration.
-    """
-
-    steps: int
-    state: dict[str, npt.NDArray]
-    columns: dict[str, npt.NDArray]
-
-    def batch(self, size: int, rng: np.random.Generator) -> dict[str, npt.NDArray]:
-        """Return a batch of `size` of the samples, drawn with replacement, as an array of `size` rows by column."""
-        rows = rng.integers(0, len(next(iter(self.columns.values()))), size)
-        return {name: column[rows] for name, column in self.columns.items()}
 
 
 def train(

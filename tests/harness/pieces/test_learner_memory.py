@@ -10,11 +10,12 @@ from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.loop.schedule import STRICT, Schedule
 from placerl.harness.mapping import Mapping
+from placerl.harness.pieces import learner_memory
+from placerl.harness.pieces import learners as profiled
 from placerl.harness.pieces.learner_memory import check_learner, learner_bytes, require_learner
 from placerl.harness.plan import predicting
 from placerl.harness.platforms.available_memory import NotEnoughMemory
-from placerl.harness.profile.cases import learners as profiled
-from placerl.harness.runtime import learner_memory, mapped_parts
+from placerl.harness.runtime import mapped_parts
 from placerl.harness.runtime.resolve import resolve
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives import learner

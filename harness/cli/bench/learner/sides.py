@@ -18,8 +18,7 @@ from placerl.harness.cli.bench.learner.eager import EAGER
 from placerl.harness.compare import protocol, registry
 from placerl.harness.measure.protocol import Case
 from placerl.harness.pieces.learner_memory import require_learner
-from placerl.harness.pieces.learners import expect_td_errors, expected_td_errors, random_batch
-from placerl.harness.profile.cases.trained import TrainedStart
+from placerl.harness.pieces.learners import TrainedStart, expect_td_errors, expected_td_errors, random_batch
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives import learner
 from placerl.primitives.algorithms.ppo import PPO

@@ -20,8 +20,7 @@ from placerl.harness.compare import registry
 from placerl.harness.core.errors import UserError
 from placerl.harness.measure.protocol import Protocol, Timing, measure
 from placerl.harness.measure.statistics import Samples
-from placerl.harness.pieces.learners import bfloat16_products, random_batch
-from placerl.harness.profile.cases.trained import TrainedStart
+from placerl.harness.pieces.learners import TrainedStart, bfloat16_products, random_batch
 from placerl.harness.store.store import Store
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives import learner

@@ -7,15 +7,15 @@ from placerl.harness import workloads
 from placerl.harness.mapping import Mapping, Target
 from placerl.harness.measure.protocol import Protocol, measure
 from placerl.harness.pieces.base import LARGEST_BLOCK_BYTES, block_rows, options_of, targets
-from placerl.harness.pieces.learners import learner_cases
 from placerl.harness.pieces.storage import AT_ONCE, fitted, storing_devices
 from placerl.harness.platforms import available_memory
 from placerl.harness.platforms.available_memory import NotEnoughMemory
 from placerl.harness.profile import cases
 from placerl.harness.profile.cases import PrimitiveCase
+from placerl.harness.profile.cases.learners import learner_cases
 from placerl.harness.runtime.compose import storage_of
-from placerl.harness.runtime.memory import item_bytes
 from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import item_bytes
 from placerl.primitives.backend import BackendStatus
 
 

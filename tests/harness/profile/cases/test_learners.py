@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from placerl.harness import workloads
-from placerl.harness.pieces.learners import STREAMS, streamed_cases
 from placerl.harness.profile.cases import learners
+from placerl.harness.profile.cases.learners import STREAMS, streamed_cases
 
 DDPG = workloads.load("cartpole-ddpg")
 

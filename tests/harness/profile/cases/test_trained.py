@@ -8,9 +8,10 @@ import pytest
 from placerl.harness import workloads
 from placerl.harness.mapping import Target
 from placerl.harness.mapping.problem import problem_of
-from placerl.harness.profile.cases import learners, trained
+from placerl.harness.pieces.learners import TrainedStart, check_step, created
+from placerl.harness.profile.cases import trained
+from placerl.harness.profile.cases.learners import learner_cases
 from placerl.harness.profile.cases.shared_parts import SharedParts
-from placerl.harness.profile.cases.trained import TrainedStart
 from placerl.harness.workloads import Workload
 
 NATIVE = Target("native")
@@ -37,7 +38,7 @@ def test_the_state_is_that_of_so_many_steps_on_the_environments_own_transitions(
     small: Workload, start: TrainedStart
 ) -> None:
     assert start.steps == start.state["gradient_steps"] == 80
-    fresh = learners.created(small, 32, NATIVE).state_dict()
+    fresh = created(small, 32, NATIVE).state_dict()
     assert any(not np.array_equal(start.state[name], fresh[name]) for name in fresh if "weight" in name)
     observations, rewards = start.columns["observation"], start.columns["reward"]
     assert set(np.unique(rewards)) <= {0.0, 1.0}, "CartPole's, not random ones"
@@ -63,8 +64,8 @@ def test_an_on_policy_training_keeps_the_samples_of_an_iteration() -> None:
     assert start.steps >= 1
     samples = item.training.actors * item.algorithm.hyperparameters["trajectory_length"]
     assert {len(column) for column in start.columns.values()} == {samples}
-    made = learners.created(item, 64, NATIVE, start)
-    learners.check_step(item, made, start.batch(64, np.random.default_rng(0)))
+    made = created(item, 64, NATIVE, start)
+    check_step(item, made, start.batch(64, np.random.default_rng(0)))
 
 
 def test_one_training_serves_every_size_of_the_replay(small: Workload, monkeypatch) -> None:
@@ -80,7 +81,7 @@ def test_one_training_serves_every_size_of_the_replay(small: Workload, monkeypat
 def test_a_learner_continues_from_it_on_every_backend(
     small: Workload, start: TrainedStart, target: Target
 ) -> None:
-    made = learners.created(small, 16, target, start)
+    made = created(small, 16, target, start)
     state = made.state_dict()
     assert state.keys() == start.state.keys()
     for name, array in start.state.items():
@@ -90,13 +91,13 @@ def test_a_learner_continues_from_it_on_every_backend(
 def test_a_learner_that_narrows_does_so_by_its_own_steps_from_it(
     small: Workload, start: TrainedStart
 ) -> None:
-    made = learners.created(small, 16, Target("native", precision="dynamic"), start)
+    made = created(small, 16, Target("native", precision="dynamic"), start)
     assert made.gradient_steps == 2
     assert made.quantised
 
 
 def test_cases_say_from_which_state_they_are_timed(small: Workload) -> None:
-    made = {one.primitive: one for one in learners.learner_cases(small, 8) if one.target == NATIVE}
+    made = {one.primitive: one for one in learner_cases(small, 8) if one.target == NATIVE}
     assert made["learner.step"].details == {"state": "trained"}
     assert made["fresh_learner.step"].details == {"state": "fresh"}
     begun = trained.profiled_start(small)
