@@ -81,10 +81,9 @@ class Schedule:
     """How a mapping is run. With the defaults, everything runs in one process, one part after another.
 
     A value of another type raises UserError; ranges are checked with the task and the mapping
-    (`harness.runtime.resolve`).
+    (`harness.runtime.resolve`). What a field means, and its least value, stands next to it (`Offered`); further facts:
 
     Attributes:
-        actors, ...: each says in its `Offered` what it means. In addition:
         processes: None: chosen for the algorithm (on-policy, where nothing else runs meanwhile, one per thread). With
             `threads_native` the number of actor threads, as `learners` is that of learner threads.
         streams: None: one queue, or the pipelines that MAP's exploration chooses.

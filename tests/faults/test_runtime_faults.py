@@ -24,11 +24,12 @@ import signal
 from placerl.harness import workloads as workload
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
-from placerl.harness.runtime.training import Training
+from placerl.harness.runtime.resolve import resolve
+from placerl.harness.runtime.start import start
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
 item = workload.override(workload.load("cartpole-dqn"), "training.actors", 2, "test")
-training = replay_training(item, Mapping.parse("torch-native-cpu"), schedule=Schedule(processes=2, overlap=8))
+training = start(resolve(Schedule(processes=2, overlap=8), item, Mapping.parse("torch-native-cpu")))
 try:
     training.warm_up()
     print(*training._acting.pids, flush=True)
