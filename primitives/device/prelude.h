@@ -7,8 +7,8 @@
 //     }
 //
 // BYTE (8 bits), UINT (32 bits), ULONG (64 bits) are unsigned; LONG has 64 bits and a sign; GLOBAL marks a
-// pointer to the device's memory. A KERNEL is called for every WORK_ITEM, and for some past the last, which
-// it must leave alone.
+// pointer to the device's memory. A FUNCTION is what kernels call. A KERNEL is called for every WORK_ITEM,
+// and for some past the last, which it must leave alone.
 //
 // A GROUP_KERNEL(name, width, height) is called for groups of width * height items, at most 256, which share
 // LOCAL memory. Its statements are the whole group's, except in the blocks after ITEMS and PHASE, which every
@@ -27,6 +27,7 @@
 #define ULONG ulong
 #define GLOBAL __global
 #define LOCAL __local
+#define FUNCTION static
 #define KERNEL(name) __kernel void name
 #define GROUP_KERNEL(name, width, height)                                                                    \
     __kernel __attribute__((reqd_work_group_size(width, height, 1))) void name
@@ -64,6 +65,7 @@ static void add_atomically(volatile __global float *pointer, float value) {
 #define ULONG unsigned long long
 #define GLOBAL
 #define LOCAL __shared__
+#define FUNCTION static __device__ __forceinline__
 #define KERNEL(name) extern "C" __global__ void name
 #define GROUP_KERNEL(name, width, height)                                                                    \
     extern "C" __global__ void __launch_bounds__((width) * (height)) name
@@ -97,6 +99,7 @@ static void add_atomically(volatile __global float *pointer, float value) {
 #define ULONG unsigned long long
 #define GLOBAL
 #define LOCAL
+#define FUNCTION [[maybe_unused]] static inline
 #define KERNEL(name) static void name
 #define GROUP_KERNEL(name, width, height) static void name
 #define WORK_ITEM host_item

@@ -26,6 +26,8 @@ struct Dimension { long long x, y, z; };
 static Dimension blockIdx, blockDim, threadIdx;
 #define __CUDACC__
 #define __global__
+#define __device__
+#define __forceinline__ inline
 template <class T> static T atomicExch(T *p, T v) { return std::exchange(*p, v); }
 template <class T> static T atomicAdd(T *p, T v) { return std::exchange(*p, *p + v); }
 template <class T> static T atomicMax(T *p, T v) { return std::exchange(*p, *p < v ? v : *p); }
