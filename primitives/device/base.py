@@ -69,9 +69,11 @@ class Graph:
 
     Attributes:
         operations: the sequence; a subclass of `Stream` may keep it elsewhere.
+        used: the arguments of its launches, some of whose buffers nothing else may hold.
     """
 
     operations: list[Callable[[], object]] = field(default_factory=list)
+    used: list[Any] = field(default_factory=list)
 
     def replay(self) -> None:
         """Start the whole sequence on the stream that recorded it, on the same buffers and scalars."""

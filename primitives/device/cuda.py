@@ -90,7 +90,6 @@ class CudaGraph(Graph):
         super().__init__()
         self.stream = stream
         self.captured: Any = None
-        self.used: list[Any] = []
 
     def replay(self) -> None:
         with self.stream.current():
@@ -199,7 +198,7 @@ class CudaStream(Stream):
 
     def _use(self, *arguments: Any) -> None:
         """Keep the buffers of a graph, of which CUDA holds only the addresses."""
-        if isinstance(self._recording, CudaGraph):
+        if self._recording is not None:
             self._recording.used += arguments
 
 

@@ -171,8 +171,11 @@ class OpenclStream(Stream):
             handle.set_args(*arguments)
             self._last = self._enqueue(self._queue, handle, items, group)
             return
-        handle = self._opencl.Kernel(program, kernel.name)  # which keeps these arguments
+        handle = self._opencl.Kernel(
+            program, kernel.name
+        )  # which has these arguments, but does not hold buffers
         handle.set_args(*arguments)
+        self._recording.used += arguments
         self._recording.operations.append(partial(self._enqueue, self._queue, handle, items, group))
 
     def event(self) -> Event:

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 
 from placerl.primitives.device import Stream, cuda
 from placerl.primitives.sum_tree.base import SumTree
-from placerl.primitives.sum_tree.gpu.device_tree import BATCH_MAX, WRONG, DeviceSumTree
+from placerl.primitives.sum_tree.gpu.device_tree import BATCH_MAX, DeviceSumTree
 
 
 def unavailable_reason() -> str:
@@ -79,7 +79,7 @@ class CudaSumTree(DeviceSumTree):
         prefix, rounded_off = self._scratch[size]
         scale = self._kernels["scale"]
         used.launch(scale, count, uniform, self._values, prefix, rounded_off, np.int64(count))
-        self._launch_find(used, prefix, rounded_off, indices, count)
+        self.launch_find(used, prefix, rounded_off, indices, count)
 
     def update_on_device(self, indices: Any, priorities: Any, *, stream: int | None = None) -> None:
         """Set P[indices[b]] = priorities[b]; if an index is repeated, its last priority is kept.
@@ -98,12 +98,7 @@ class CudaSumTree(DeviceSumTree):
         self._check_process()
         indices = self._array("indices", indices, np.dtype(np.int64))
         priorities = self._array("priorities", priorities, self.dtype, len(indices))
-        count, used = len(indices), self._on(stream)
-        limits = np.int64(self.capacity), self.dtype.type(self.priority_max)
-        check = self._kernels["check"]
-        used.launch(check, count, indices, priorities, *limits, self._wrong, np.int64(count))
-        self._launch_update(used, indices, priorities, count)
-        used.clear(self._wrong, WRONG.itemsize)  # of this update; the second mark stays
+        self.launch_checked_update(self._on(stream), indices, priorities, len(indices))
 
     def synchronise(self) -> None:
         """Wait until the device has done all operations, on every stream."""
@@ -118,9 +113,7 @@ class CudaSumTree(DeviceSumTree):
                 priority.
         """
         self.synchronise()  # updates may be on other streams than CuPy's current one, which copies and clears
-        if self._stream.download(self._wrong, 2, WRONG)[1]:
-            self._stream.clear(self._wrong, 2 * WRONG.itemsize)
-            self.synchronise()
+        if self.was_wrong():
             raise ValueError(
                 f"update_on_device: found a wrong index or priority; allowed: indices 0 to {self.capacity - 1}, "
                 f"priorities 0 to {self.priority_max:.4g}"

@@ -80,7 +80,7 @@ class PrintedSumTree(DeviceSumTree):
         stream = self._stream
         values = stream.uploaded(checked_vector("priorities", priorities).astype(self.dtype))
         every = stream.uploaded(np.arange(self.capacity))
-        super()._launch_update(stream, every, values, self.capacity)
+        super().launch_update(stream, every, values, self.capacity)
 
     def levels(self) -> list[NDArray[np.floating]]:
         """Return the values of every level of the tree, from the root to the leaves, one array per level."""
@@ -88,7 +88,7 @@ class PrintedSumTree(DeviceSumTree):
         begin = zip(self._offsets, self._level_counts, strict=True)
         return [values[:1], *(values[first : first + count] for first, count in begin)]
 
-    def _launch_find(
+    def launch_find(
         self, stream: Stream, prefix: Buffer, rounded_off: Buffer, indices: Buffer, count: int
     ) -> None:
         tree = (self._values, self._device_offsets, self._counts)
@@ -96,7 +96,7 @@ class PrintedSumTree(DeviceSumTree):
         kernel = self._kernels["printed_find"]
         stream.launch(kernel, count, *tree, *sizes, prefix, indices, np.int64(count))
 
-    def _launch_update(self, stream: Stream, indices: Buffer, priorities: Buffer, count: int) -> None:
+    def launch_update(self, stream: Stream, indices: Buffer, priorities: Buffer, count: int) -> None:
         tree = (self._values, self._device_offsets, np.int32(len(self._nodes)), np.int32(self.fanout))
         last = np.int32(self.fixes), np.int64(count)
         stream.launch(self._kernels["printed_update"], count, *tree, indices, priorities, *last)

@@ -299,15 +299,45 @@ class DeviceStorage(Storage):
         """
         self._require_filled(batch)
         with self._lock:
-            key = tuple(places.items())
-            if key not in self._tables:
-                table = self._packed.table(places)
-                self._tables[key] = self._uploaded(table.values), len(table.values), table.units
+            table = self.table(places)
             if isinstance(stream, int):
                 if stream not in self._streams:
                     self._streams[stream] = self.device.stream_at(stream)
                 stream = self._streams[stream]
-            self._start(batch, self.device.adopted(target), *self._tables[key], stream)
+            self._start(batch, self.device.adopted(target), *table, stream)
+
+    def table(self, places: Mapping[str, Place]) -> tuple[Buffer, int, int]:
+        """Return the table of some columns on the device, its columns, and the work items of a row."""
+        key = tuple(places.items())
+        with self._lock:
+            if key not in self._tables:
+                table = self._packed.table(places)
+                self._tables[key] = self._uploaded(table.values), len(table.values), table.units
+            return self._tables[key]
+
+    def launch_gather(
+        self, stream: Stream, indices: Buffer, count: int, target: Buffer, places: Mapping[str, Place]
+    ) -> None:
+        """Start to copy columns of rows whose indices are on the device.
+
+        While a graph is recorded, call `table` before, which copies to the device.
+        The storage does not know when the rows are read: tell it by `read_by`.
+
+        Args:
+            stream: the stream of the work.
+            indices: (B,) int64, rows in [0, size).
+            count: B.
+            target, places: as `DeviceBatch.read_into`.
+        """
+        table, columns, units = self.table(places)
+        row_bytes, items = np.int64(self._packed.row_bytes), np.int64(units * count)
+        written = table, np.int32(columns), np.int64(units), target, items
+        stream.launch(self._gather, units * count, self._rows, row_bytes, indices, *written)
+
+    def read_by(self, stream: Stream) -> None:
+        """Let rows be overwritten only after the work that the stream has now."""
+        with self._lock:
+            self._reads[stream] = stream.event()
 
     def _start(
         self, batch: DeviceBatch, target: Buffer, table: Buffer, columns: int, units: int, stream: Any

@@ -75,6 +75,21 @@ class DeviceSumTree(OwnProcessSumTree):
         self._device_offsets = self._stream.uploaded(self._offsets)
         self._stream.finish()  # calls on other streams do not wait for this one
 
+    @property
+    def device(self) -> Device:
+        """The device that stores the tree."""
+        return self._device
+
+    @property
+    def values(self) -> Buffer:
+        """The nodes' sums, of the tree's dtype: the total first, the leaves from `first_leaf` on."""
+        return self._values
+
+    @property
+    def first_leaf(self) -> int:
+        """The position of leaf 0 in `values`."""
+        return int(self._offsets[-1])
+
     def synchronise(self) -> None:
         self._check_process()
         self._stream.finish()
@@ -89,9 +104,7 @@ class DeviceSumTree(OwnProcessSumTree):
         rounded_off = (prefix - rounded).astype(self.dtype)
         stream = self._stream
         indices = self._device.allocate(prefix.nbytes)
-        self._launch_find(
-            stream, stream.uploaded(rounded), stream.uploaded(rounded_off), indices, len(prefix)
-        )
+        self.launch_find(stream, stream.uploaded(rounded), stream.uploaded(rounded_off), indices, len(prefix))
         return stream.download(indices, len(prefix), np.int64)
 
     def _update(self, indices: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
@@ -101,7 +114,7 @@ class DeviceSumTree(OwnProcessSumTree):
             )
         stream = self._stream
         values = stream.uploaded(priorities.astype(self.dtype))
-        self._launch_update(stream, stream.uploaded(indices), values, len(indices))
+        self.launch_update(stream, stream.uploaded(indices), values, len(indices))
 
     def _get(self, indices: NDArray[np.int64]) -> NDArray[np.floating]:
         if not indices.size:
@@ -113,15 +126,30 @@ class DeviceSumTree(OwnProcessSumTree):
         stream.launch(self._kernels["get"], len(indices), self._values, leaves, uploaded, priorities, count)
         return stream.download(priorities, len(indices), self.dtype)
 
-    def _launch_find(
+    def launch_find(
         self, stream: Stream, prefix: Buffer, rounded_off: Buffer, indices: Buffer, count: int
     ) -> None:
+        """Start to find the leaves of prefixes.
+
+        Args:
+            stream: the stream of the work.
+            prefix, rounded_off: (B,) of the tree's dtype, whose sums are the prefixes, in [0, total).
+            indices: (B,) int64, written.
+            count: B.
+        """
         levels, fanout = np.int32(len(self._nodes)), np.int32(self.fanout)
         tree = (self._values, self._device_offsets, levels, fanout, np.int32(self._refined_level))
         stream.launch(self._kernels["find"], count, *tree, prefix, rounded_off, indices, np.int64(count))
 
-    def _launch_update(self, stream: Stream, indices: Buffer, priorities: Buffer, count: int) -> None:
-        """Start an update; where a wrong index or priority is marked, it changes nothing."""
+    def launch_update(self, stream: Stream, indices: Buffer, priorities: Buffer, count: int) -> None:
+        """Start an update; where `launch_check` marked a wrong index or priority, it changes nothing.
+
+        Args:
+            stream: the stream of the work.
+            indices: (B,) int64.
+            priorities: (B,) of the tree's dtype.
+            count: B.
+        """
         length, wrong = np.int64(count), self._wrong
 
         def launch(name: str, size: int, *arguments: Any) -> None:
@@ -141,3 +169,22 @@ class DeviceSumTree(OwnProcessSumTree):
             below = np.int64(min(leaves_below, np.iinfo(np.int64).max))
             launch("sum_nodes", size, *level, indices, below, np.int32(every_node), wrong, np.int64(size))
             leaves_below *= self.fanout
+
+    def launch_checked_update(self, stream: Stream, indices: Buffer, priorities: Buffer, count: int) -> None:
+        """Start an update that checks on the device, and changes nothing where an index or priority is wrong.
+
+        `was_wrong` tells of it later. Arguments as `launch_update`.
+        """
+        limits = np.int64(self.capacity), self.dtype.type(self.priority_max)
+        check = self._kernels["check"]
+        stream.launch(check, count, indices, priorities, *limits, self._wrong, np.int64(count))
+        self.launch_update(stream, indices, priorities, count)
+        stream.clear(self._wrong, WRONG.itemsize)  # of this update; the second mark stays
+
+    def was_wrong(self) -> bool:
+        """Return whether a checked update since the last call was wrong; waits for the tree's usual stream alone."""
+        found = bool(self._stream.download(self._wrong, 2, WRONG)[1])
+        if found:
+            self._stream.clear(self._wrong, 2 * WRONG.itemsize)
+            self._stream.finish()
+        return found

@@ -1,6 +1,7 @@
 """Every kind of device does what `Device` and `Stream` say, and so does the language that kernels share."""
 
 import copy
+import gc
 import math
 import pickle
 
@@ -211,6 +212,27 @@ def test_a_graph_is_recorded_and_replayed(kind: str) -> None:
     assert stream.download(x, 2, np.float32).tolist() == [900, 0]
     assert stream.download(y, 2, np.float32).tolist() == [90, 0]
     assert stream.download(other, 2, np.float32).tolist() == [7, 14]
+
+
+@every_kind
+def test_a_graph_holds_its_buffers(kind: str) -> None:
+    one = device_of(kind)
+    stream, kernel = one.stream(), one.kernels(SCALE)["scale"]
+    result = stream.zeros(8)
+
+    def record() -> device.Graph:
+        x = stream.uploaded(floats(1, 2))
+        with stream.recorded() as graph:
+            stream.launch(kernel, 2, x, np.float32(3), np.int64(2))
+            stream.copy(result, x, 8)
+        return graph
+
+    graph = record()
+    gc.collect()
+    others = [stream.uploaded(floats(9, 9)) for _ in range(8)]
+    graph.replay()
+    assert stream.download(result, 2, np.float32).tolist() == [3, 6]
+    assert stream.download(others[0], 2, np.float32).tolist() == [9, 9]
 
 
 @every_kind
