@@ -114,6 +114,7 @@ class CudaSumTree(DeviceSumTree):
         """
         self.synchronise()  # updates may be on other streams than CuPy's current one, which copies and clears
         if self.was_wrong():
+            self.synchronise()
             raise ValueError(
                 f"update_on_device: found a wrong index or priority; allowed: indices 0 to {self.capacity - 1}, "
                 f"priorities 0 to {self.priority_max:.4g}"
