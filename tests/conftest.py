@@ -42,6 +42,12 @@ def no_control_groups(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
         yield
 
 
+@pytest.fixture
+def simulated_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulates the cycles of the FPGA: a test's own sizes are not in the committed table."""
+    monkeypatch.setenv("PLACERL_SIMULATE", "1")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def no_wait_for_the_disk() -> Iterator[None]:
     """Lets no test wait until its files are on the disk: no power fails, and other processes read them before that.

@@ -16,6 +16,7 @@ from placerl.harness.cli.app import app as _app
 from placerl.harness.core import interrupts
 from placerl.harness.core.errors import NotRunError, UserError
 from placerl.harness.core.interrupts import INTERRUPTED
+from placerl.primitives.fpga.cycles.timed_block import MissingCyclesError
 
 
 def run_app() -> None:
@@ -39,6 +40,9 @@ def run_app() -> None:
         if isinstance(error, NotRunError):
             typer.echo(f"placerl: not run: {str(error).removeprefix('not run: ')}", err=True)
             sys.exit(1)
+        if isinstance(error, MissingCyclesError):
+            typer.echo(f"placerl: {error}", err=True)
+            sys.exit(2)
         raise
 
 

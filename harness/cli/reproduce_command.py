@@ -1,5 +1,6 @@
 """The command `placerl reproduce`, the main job: it measures what the papers' claims need and writes the report."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +21,7 @@ from placerl.harness.cli.common import (
     print_json,
 )
 from placerl.harness.cli.summary import write_report
+from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import bar
 from placerl.harness.core.revision import revision
 from placerl.harness.papers import Claim
@@ -31,6 +33,8 @@ from placerl.harness.platforms.this_machine import Machine
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.peak_memory import recorded
 from placerl.harness.store.store import Run, Store
+from placerl.primitives.fpga.cycles.blocks import changed_designs
+from placerl.primitives.fpga.cycles.timed_block import SIMULATE_VARIABLE, WAY_OUT, simulating
 
 
 @app.command(name="reproduce", epilog="Example: `placerl reproduce --tier quick`")
@@ -52,11 +56,22 @@ def reproduce_command(
     plan_only: Annotated[
         bool, typer.Option("--plan", help="Print what would be measured and how long that takes, and end.")
     ] = False,
+    simulate: Annotated[
+        bool,
+        typer.Option(
+            "--simulate",
+            help="Simulate the hardware's cycles instead of looking them up in the committed table.",
+        ),
+    ] = False,
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
     """Measure, map, train and compare every workload of a tier, write the report, and print what was found."""
     tier = tiers.tier(tier_name)
+    if simulate:
+        if ray:
+            raise UserError("command line", "--simulate", f"with --ray {ray}", "on this machine alone")
+        os.environ[SIMULATE_VARIABLE] = "1"  # also of the processes that this one starts
     cells = plan.plan(tier)
     if only:
         chosen = papers.claims(only)
@@ -66,6 +81,7 @@ def reproduce_command(
     if plan_only:
         _show_plan(tier, cells, results, fresh, as_json)
         return
+    _warn_of_changed_designs()
     # An empty run would become the last one, which the report shows.
     if cells or not store_path(results).exists():
         failed = _on_cluster(ray, tier, cells, results, fresh) if ray else _here(tier, cells, results, fresh)
@@ -73,6 +89,15 @@ def reproduce_command(
         failed = []
     write_report(results, as_json)
     exit_if_failed(failed)
+
+
+def _warn_of_changed_designs() -> None:
+    """Say in one line which designs have changed since the table of cycles was written, if any have."""
+    if not simulating() and (changed := changed_designs()):
+        said = (
+            f"The table of cycles lacks {len(changed)} designs, whose code has changed: {', '.join(changed)}"
+        )
+        typer.echo(f"{said}; {WAY_OUT}.", err=True)
 
 
 def _say_nothing_is_measured(tier: Tier, only: str, chosen: Sequence[Claim]) -> None:

@@ -66,12 +66,9 @@ def _filled_tree(workload: Task, target: Target, banks: int) -> SumTree:
     if target.backend == "fpga":
         # The simulated tree is the same on every FPGA except for the clock frequency, which does not change its
         # cycles. The cycles depend on the number of levels and not on the leaves in use, so only a part of the
-        # leaves is simulated.
+        # leaves is filled.
         levels = levels_of(-(-capacity // banks), fanout)
-        contents = (
-            "software" if banks > 1 else "hardware"
-        )  # with data, several sub-trees take minutes to build
-        options = {"backend": target.backend, "levels": levels, "banks": banks, "contents": contents}
+        options = {"backend": target.backend, "levels": levels, "banks": banks, "contents": "software"}
         capacity = min(capacity, SIMULATED_LEAVES)
     tree = sum_tree.create(capacity, fanout=fanout, **options)
     tree.update(np.arange(capacity), _whole_priorities(np.random.default_rng(0), capacity))

@@ -34,7 +34,7 @@ from placerl.harness.store.peak_memory import CellPeak
 from placerl.harness.store.store import Measurement, Run
 from placerl.harness.validate import plan as validate
 from placerl.harness.workloads import Workload
-from placerl.primitives.fpga.export import toolchain
+from placerl.primitives.fpga.cycles import timed_block
 
 PRECISION_PREDICTIONS = Suite.PRECISION_PREDICTION
 MACHINE_PEAKS_S = 12.0  # including the set-up of the buffers
@@ -43,9 +43,8 @@ ALONE = {"cartpole-ddpg": "rllib_2_6_3", "hopper-ddpg": "rllib_2_6_3", "pong-dqn
 """MAP's workloads, each with the line of RLlib that has its algorithm: tiers that have all three also compare them
 without environment steps, only in learner and replay (MAP Fig. 14).
 """
-SIMULATED_S = 2.0  # seconds of a cell whose simulations are built: 0.6 to 3.5 s of one core in the quick tier
-SIMULATED_REPLAY_S = 1.5
-BUILD_S = 15.0  # seconds that building them adds, once per workload
+SIMULATED_S = 2.0  # of one core in the quick tier; the learner's numbers are checked
+SIMULATED_REPLAY_S = 0.5
 
 
 def profile_cell(item: Workload, batch_size: int, tier: Tier, precisions: Sequence[str] = ()) -> Cell:
@@ -74,7 +73,7 @@ def _profile_key(item: Workload, batch_size: int, precisions: Sequence[str] = ()
 
 
 def simulated_cell(item: Workload, batch_size: int, device: str) -> Cell:
-    """Return the cell (a unit of work of a run) that simulates a workload's primitives on a hardware device.
+    """Return the cell (a unit of work of a run) with the times of a workload's primitives on a simulated device.
 
     Its rows give the times at the device's clock frequency, next to the measured times of the primitive table.
 
@@ -87,15 +86,12 @@ def simulated_cell(item: Workload, batch_size: int, device: str) -> Cell:
     def measure(run: Run, report: Report) -> list[Measurement]:
         return simulated.profile(item, batch_size, device, report)
 
-    build_s = 0 if simulated.is_built() or batch_size != min(item.training.batch_sizes) else BUILD_S
     key = simulated.cell_key(item.name, batch_size, device)
-    return _again_with_tools(Cell(key, SIMULATED_S + build_s, measure, provenance=Provenance.SIMULATED))
+    return _again_with_tools(Cell(key, SIMULATED_S, measure, provenance=Provenance.SIMULATED))
 
 
 def simulated_replay_cell(item: Workload, batch_size: int, device: str) -> Cell:
-    """Return the cell (a unit of work of a run) that simulates only the replay of a workload on a hardware device.
-
-    It is used for batch sizes at which a gradient step takes too long to simulate.
+    """Return the cell (a unit of work of a run) with the times of only a workload's replay on a simulated device.
 
     Args:
         item: the workload.
@@ -111,10 +107,10 @@ def simulated_replay_cell(item: Workload, batch_size: int, device: str) -> Cell:
 
 
 def _again_with_tools(cell: Cell) -> Cell:
-    """Return a cell of simulations that is due again if nothing of it was run and the tools are installed by now."""
+    """Return a cell that is due again if nothing of it was run and what it needs is installed by now."""
 
     def stale(run: Run) -> bool:
-        return all(row.status == "not_run" for row in cell.rows(run)) and not toolchain.unavailable_reason()
+        return all(row.status == "not_run" for row in cell.rows(run)) and not timed_block.unavailable_reason()
 
     return replace(cell, stale=stale)
 

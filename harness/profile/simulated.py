@@ -1,4 +1,4 @@
-"""The FPGA's rows of the primitive table: cycles counted by simulating the RTL, at a stated clock frequency.
+"""The FPGA's rows of the primitive table: cycles that simulations of the RTL counted, at a stated clock frequency.
 
 The rows have suite `simulated_profile`, separate from the rows timed on this machine (`profile`), so that strategies
 consider a simulated device only on request. A row's details give the cycles, the paper's formula for them
@@ -14,8 +14,8 @@ design, for the algorithms that MAP uses it for. A mapping uses the faster of th
 that fits the device: PRL's composer searches for the fastest number (PRL 5.1), as it does with the command queues of
 an OpenCL learner. `learner.pipeline_step` has the N that is fastest by MAP's formula.
 
-There are two replay managers: `sum_tree.sample` and so on have one sub-tree, simulated with its data, and those of
-`BANKED` as many as MAP's exploration chooses, simulated without. Mappings use the latter, and `as_mapped` renames them
+There are two replay managers: `sum_tree.sample` and so on have one sub-tree, and those of `BANKED` as many as MAP's
+exploration chooses. Mappings use the latter, and `as_mapped` renames them
 too.
 """
 
@@ -42,7 +42,7 @@ from placerl.harness.profile import machine_peaks
 from placerl.harness.runtime.simulated_tree import explored
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import algorithm_of
-from placerl.primitives import disk_cache, learner, sum_tree
+from placerl.primitives import learner, sum_tree
 from placerl.primitives.fpga.cycles import replay as replay_cycles
 from placerl.primitives.fpga.devices import catalogue
 from placerl.primitives.learner.fpga import LANES, fpga_backend, pipeline, pipeline_resources
@@ -95,7 +95,7 @@ def checked_device(name: str) -> str:
     """Check that a name is a key of `DEVICES`, such as "fpga:u200", and return it.
 
     Raises:
-        UserError: it is not a key, or the hardware cannot be simulated here.
+        UserError: it is not a key, or the hardware's description is missing here.
     """
     if name not in DEVICES:
         raise UserError(COMMAND_LINE, OptionName("device"), repr(name), ", ".join(DEVICES))
@@ -110,11 +110,6 @@ def checked_device(name: str) -> str:
 def cell_key(workload: str, batch_size: int, device: str) -> str:
     """Return the key of a cell, the unit of work that profiles a workload at one batch size on a simulated device."""
     return f"{CELL}/{workload}/{batch_size}/{device}"
-
-
-def is_built() -> bool:
-    """Return whether the cache has compiled simulations. If not, the next run compiles them, which takes a minute."""
-    return next((disk_cache.folder() / "simulation").glob("*.so"), None) is not None
 
 
 def clock(device: str) -> SourcedNumber:
@@ -195,6 +190,8 @@ def names_as_mapped(rows: Sequence[Any]) -> list[str]:
 def profile(workload: Workload, batch_size: int, device: str, report: Report) -> list[Measurement]:
     """Return the rows of one workload on one simulated device.
 
+    The cycles come from the committed table, or from simulations where these are asked for (`cycles.timed_block`).
+
     Args:
         workload: gives the sizes.
         batch_size: items per call of a batched primitive.
@@ -203,7 +200,7 @@ def profile(workload: Workload, batch_size: int, device: str, report: Report) ->
 
     Returns:
         Rows in seconds per call. A failed check raises an exception, which is stored as a failed cell. If the
-        hardware cannot be simulated, the rows are not run and name what is missing.
+        hardware's description is missing, the rows are not run and name what is missing.
     """
     if missing := fpga_backend.unavailable_reason():
         return [_not_run(workload, batch_size, device, name, missing) for name in ("learner.step", PIPELINE)]

@@ -10,13 +10,14 @@ but to at least 2^-fraction_bits, so that its leaf can still be drawn. The large
 `priority_max`. Sums are exact: they grow by log2 K bits per level, so `total` and the results of `find` are
 exact for the rounded priorities.
 
-With the option `contents="software"` the same requests are made to a simulation without memories, which gives the same
-cycles, and a tree in software answers them with the same numbers. It is built and simulated in a fraction of the time.
+With the option `contents="software"` nothing is simulated: software answers the requests with the same numbers, and
+counts the same cycles.
 """
 
 from typing import Any
 
-from placerl.primitives.backend import check_options
+from placerl.primitives.backend import BackendUnavailableError, check_options
+from placerl.primitives.fpga.cycles import timed_block
 from placerl.primitives.fpga.export import toolchain
 from placerl.primitives.sum_tree.base import SumTree
 from placerl.primitives.sum_tree.fpga_timed import TimedSumTree
@@ -30,8 +31,11 @@ CONTENTS = ("hardware", "software")
 
 
 def unavailable_reason() -> str:
-    """Return why hardware cannot be built and simulated here; empty if it can."""
-    return toolchain.unavailable_reason()
+    """Return why the hardware's cycles cannot be had here; empty if they can.
+
+    With contents in hardware a tree also needs the tools that simulate it.
+    """
+    return timed_block.unavailable_reason()
 
 
 def check_device(device: str) -> None:
@@ -50,6 +54,7 @@ def create(capacity: int, fanout: int, **options: Any) -> SumTree:
     Raises:
         ValueError: an argument is out of range; the message names it.
         TypeError: there is no such option.
+        BackendUnavailableError: the contents are in hardware, and the tools that simulate it are missing.
     """
     check_options(PipelineOptions, "fpga", options)
     made = PipelineOptions(**options)
@@ -57,4 +62,6 @@ def create(capacity: int, fanout: int, **options: Any) -> SumTree:
         raise ValueError(f"contents: found {made.contents!r}; allowed: {', '.join(CONTENTS)}")
     if made.contents == "software":
         return TimedSumTree(capacity, fanout, made)
+    if reason := toolchain.unavailable_reason():
+        raise BackendUnavailableError(f"contents: found hardware; allowed: software: {reason}")
     return FpgaSumTree(capacity, fanout, made)

@@ -1,7 +1,8 @@
-"""The sum tree of `fpga_backend` with its priorities in software, while a simulation without memories counts cycles.
+"""The sum tree of `fpga_backend` in software: its priorities, and how long requests wait for each other.
 
 Virtual time and the profile use it: it gives the indices and the cycles of the simulated hardware with data, with any
-number of sub-trees, and is built in seconds.
+number of sub-trees, and simulates nothing. Where cycles are simulated (`cycles.timed_block`), a simulation without
+memories counts them.
 """
 
 from typing import Any
@@ -25,8 +26,6 @@ class TimedSumTree(FpgaSumTree):
     """
 
     def _start(self, bank: Any, form: str) -> None:
-        from placerl.primitives.fpga.replay_pipeline.timer import ReplayTimer
-
         if form != "wide":
             raise ValueError(f"form: found {form!r}; allowed with contents in software: wide")
         if self.capacity * self.priority_max / self._quantum > 2**53:
@@ -34,7 +33,7 @@ class TimedSumTree(FpgaSumTree):
                 f"capacity: found {self.capacity}; allowed with contents in software: a sum below 2^53 quanta"
             )
         self._contents = reference_backend.create(self.capacity, self.fanout)
-        self._timer = ReplayTimer(self.banks, self.levels, self.fanout)
+        self._timer = _timer(self.banks, self.levels, self.fanout)
 
     def _total(self) -> float:
         return self._contents.total
@@ -58,3 +57,22 @@ class TimedSumTree(FpgaSumTree):
             leaves // self.bank_leaves, lanes % self.banks, writes=writes
         )
         self.cycles += self.last_call_cycles
+
+
+def _timer(banks: int, levels: int, fanout: int) -> Any:
+    """Return what counts the cycles of batches.
+
+    Raises:
+        MissingCyclesError: the table of cycles has not the recorded batches that software was compared with.
+    """
+    from placerl.primitives.fpga.cycles.replay_timer import ReplayTimer
+    from placerl.primitives.fpga.cycles.timed_block import simulating
+
+    if simulating():
+        from placerl.primitives.fpga.replay_pipeline.timer import SimulatedReplayTimer
+
+        return SimulatedReplayTimer(banks, levels, fanout)
+    from placerl.primitives.fpga.cycles.blocks import replay
+
+    replay.BLOCK.results([banks], replay.SIZES)
+    return ReplayTimer(banks, levels, fanout)

@@ -73,11 +73,32 @@ class PipelineOptions:
 def _library(layout: Any, form: Any, remembers: bool) -> Any:
     """Return the simulation library of a pipeline."""
     from placerl.primitives.fpga import simulation
+
+    return simulation.built(_pipeline(layout, form, remembers))
+
+
+def _pipeline(layout: Any, form: Any, remembers: bool) -> Any:
     from placerl.primitives.fpga.replay_pipeline import BankedLayout, BankedPipeline, ReplayPipeline
 
     if isinstance(layout, BankedLayout):
-        return simulation.built(BankedPipeline(layout, form))
-    return simulation.built(ReplayPipeline(layout, form, remembers=remembers))
+        return BankedPipeline(layout, form)
+    return ReplayPipeline(layout, form, remembers=remembers)
+
+
+def design(fanout: int, options: PipelineOptions) -> Any:
+    """Return the hardware of a tree, not elaborated.
+
+    Args:
+        fanout: children of a node.
+        options: the tree's options, with its levels.
+    """
+    from placerl.primitives.fpga.replay_pipeline import BankedLayout, Form, PipelineLayout
+
+    assert options.levels is not None
+    bits = options.integer_bits + options.fraction_bits
+    bank = PipelineLayout(fanout, options.levels, bits, TAG_BITS if options.banks > 1 else PATH_TAG_BITS)
+    layout = BankedLayout(options.banks, bank) if options.banks > 1 else bank
+    return _pipeline(layout, Form(options.form), options.remembers)
 
 
 class SampledPaths:

@@ -1,17 +1,15 @@
-"""Simulates the samples per second of FIX's accelerator over the batch size (FIX Fig. 10).
+"""Counts the samples per second of FIX's accelerator over the batch size (FIX Fig. 10).
 
 The accelerator is this project's, `primitives.fpga.fixar`: two cores of 16 x 16 elements with memories, Adam and a
 sequencer, which trains HalfCheetah's 400-300 networks. The cycles are simulated without data, by its sequencer and
 counters; the tests compare them with those of the whole design, which trains with data. How they divide into parts is
-always added up from its program (`modelled`). The quick tier has no time to
-build a simulation: it adds up the cycles of the sequencer's program, which are the same (`modelled`). The clock
+always added up from its program (`modelled`). The clock
 frequency is the paper's, and an assumption: this design was not placed on the device.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -37,10 +35,6 @@ from placerl.primitives.fpga.cycles import fixar, networks
 from placerl.primitives.fpga.cycles.fixar_dataflows import ELEMENTS
 from placerl.primitives.learner.fpga import fpga_backend
 
-if TYPE_CHECKING:
-    pass
-
-
 EXPERIMENT = Experiment("FIX-F10", "FIX's accelerator over the batch size", "learner_inferences_per_s")
 DEVICE = "fpga:u50"
 QUANTITY = "learner_inferences_per_s"
@@ -57,26 +51,25 @@ be the faster or the slower of the two.
 """
 NEEDS_ARRAY = "the accelerator's simulated rates (claim/FIX-F10)"
 NEEDS_ROWS = "the accelerator's simulated rates (claim/FIX-F10)"
-BUILD_S, KNOWN_S = 20.0, 1.0  # estimates of a simulation that is yet to be built, and of known cycles
+COUNT_S = 1.0
 
 
-def measure(simulate: bool, report: Report) -> list[Measurement]:
+def measure(report: Report) -> list[Measurement]:
     """Return the samples per second of FIX's accelerator.
 
     Args:
-        simulate: whether the cycles are simulated; otherwise they are added up from the program.
         report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
-        One row per batch size and width of the activations. Their status is `not_run` if the tools that simulate
-        hardware are missing.
+        One row per batch size and width of the activations. Their status is `not_run` if the hardware's description
+        is missing.
     """
     missing = fpga_backend.unavailable_reason()
     rows = []
     for done, batch_size in enumerate(BATCH_SIZES):
         report(done, len(BATCH_SIZES), f"FIX's accelerator, batch size {batch_size}")
         for bits in BACKENDS:
-            row = _row(batch_size, bits, Provenance.SIMULATED if simulate else Provenance.MODELLED)
+            row = _row(batch_size, bits)
             if missing:
                 rows.append(replace(row, status="not_run", reason=f"needs {missing}"))
             else:
@@ -84,7 +77,7 @@ def measure(simulate: bool, report: Report) -> list[Measurement]:
     return rows
 
 
-def _row(batch_size: int, bits: int, provenance: Provenance) -> Measurement:
+def _row(batch_size: int, bits: int) -> Measurement:
     clock = simulated.clock(DEVICE)
     return Measurement(
         suite=Suite.CLAIM,
@@ -94,7 +87,7 @@ def _row(batch_size: int, bits: int, provenance: Provenance) -> Measurement:
         device=DEVICE,
         batch_size=batch_size,
         quantity=QUANTITY,
-        provenance=provenance,
+        provenance=Provenance.SIMULATED,
         status="not_run",
         reason="not counted yet",
         details={
@@ -106,20 +99,14 @@ def _row(batch_size: int, bits: int, provenance: Provenance) -> Measurement:
     )
 
 
-def _size(batch_size: int, bits: int) -> tuple[str, int, int, bool]:
-    return NETWORK, SIDE, batch_size, bits == 16
-
-
 def _counted(row: Measurement, batch_size: int, bits: int) -> Measurement:
+    from placerl.primitives.fpga.cycles.blocks import fixar as block
     from placerl.primitives.fpga.fixar.cycles import forward_cycles, step_cycles
     from placerl.primitives.fpga.fixar.shape import benchmark
-    from placerl.primitives.fpga.fixar.timed import simulated_cycles
 
     shape = benchmark(NETWORK, SIDE)
     parts = step_cycles(shape, batch_size, halves=bits == 16)
-    cycles = sum(parts.values())
-    if row.provenance is Provenance.SIMULATED:
-        (cycles,) = simulated_cycles([_size(batch_size, bits)])
+    cycles = block.BLOCK([NETWORK, SIDE], [batch_size, bits == 16])
     details = {
         **row.details,
         "cycles": cycles,
@@ -135,19 +122,7 @@ def _counted(row: Measurement, batch_size: int, bits: int) -> Measurement:
 
 def cells(tier: TierLimits) -> list[Cell]:
     """Return the cell (a piece of the plan) that counts the cycles of FIX's accelerator over the batch size."""
-    if tier.name == "quick":
-        return [claim_cell(EXPERIMENT, KNOWN_S, partial(measure, False), Provenance.MODELLED)]
-    estimate_s = KNOWN_S if is_simulated() else BUILD_S
-    return [claim_cell(EXPERIMENT, estimate_s, partial(measure, True), Provenance.SIMULATED)]
-
-
-def is_simulated() -> bool:
-    """Return whether the cycles need no further simulation: all are known, or hardware cannot be simulated."""
-    if fpga_backend.unavailable_reason():
-        return True
-    from placerl.primitives.fpga.fixar.timed import are_known
-
-    return are_known([_size(batch_size, bits) for batch_size in BATCH_SIZES for bits in BACKENDS])
+    return [claim_cell(EXPERIMENT, COUNT_S, measure, Provenance.SIMULATED)]
 
 
 def array_rows(frame: pd.DataFrame) -> dict[str, dict[int, Any]]:

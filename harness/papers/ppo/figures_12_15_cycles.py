@@ -1,4 +1,4 @@
-"""Simulates PPO's accelerator for the comparisons of Fig. 12 to 15.
+"""Counts the cycles of PPO's accelerator for the comparisons of Fig. 12 to 15.
 
 Cycles are those of the RTL's controllers and layouts at the paper's sizes (`primitives.fpga.gemm.timer`,
 `primitives.fpga.pair`); tests compare them with the whole units with data. The timers contain the compute unit's own
@@ -15,9 +15,8 @@ from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.store.cell import Cell
-from placerl.primitives.fpga.cycles import gains, gemm, load_balancing, networks, ppo
+from placerl.primitives.fpga.cycles import gains, gemm, load_balancing, networks, ppo, timed_block
 from placerl.primitives.fpga.cycles.networks import GemmLayer
-from placerl.primitives.fpga.export import toolchain
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
 
 DATAFLOWS_MUJOCO = Experiment("PPO-F12", "cycles of the dataflows, MuJoCo", "cycles")
@@ -38,7 +37,7 @@ UPDATES_AN_EPOCH = 4
 
 
 def dataflows_mujoco(report: Report) -> list[Measurement]:
-    """Simulate the matrix products of PPO's MuJoCo networks in the three dataflows of a systolic array (Fig. 12).
+    """Count the cycles of PPO's MuJoCo networks' products in the three dataflows of a systolic array (Fig. 12).
 
     A dataflow says what stays in the array's elements: sums, weights or inputs.
 
@@ -47,26 +46,26 @@ def dataflows_mujoco(report: Report) -> list[Measurement]:
 
     Returns:
         Rows with the cycles of each process (FW, BW or WU: forward pass, backward pass, weight update) in each
-        dataflow; one row that was not run if hardware cannot be simulated.
+        dataflow; one row that was not run if the hardware's description is missing.
     """
     return list(_dataflow_rows(DATAFLOWS_MUJOCO, MUJOCO, report))
 
 
 def dataflows_pong(report: Report) -> list[Measurement]:
-    """Simulate the products of Pong's network in the three dataflows, on arrays of 32 x 32 and 38 x 38 (Fig. 13).
+    """Count the cycles of Pong's network's products in the three dataflows, on arrays of 32 x 32 and 38 x 38 (Fig. 13).
 
     Args:
         report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         Rows with the cycles of each process (FW, BW or WU: forward pass, backward pass, weight update) in each
-        dataflow; one row that was not run if hardware cannot be simulated.
+        dataflow; one row that was not run if the hardware's description is missing.
     """
     return list(_dataflow_rows(DATAFLOWS_PONG, PONG, report))
 
 
 def layouts(report: Report) -> list[Measurement]:
-    """Simulate a training mini-batch on PPO's accelerator with two layouts of its operands in memory (Fig. 14).
+    """Count the cycles of a mini-batch on PPO's accelerator with two layouts of its operands in memory (Fig. 14).
 
     The layouts are the blocked and the plain one.
 
@@ -74,10 +73,10 @@ def layouts(report: Report) -> list[Measurement]:
         report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
-        Rows with the cycles of both layouts, one per benchmark; one row that was not run if hardware cannot be
-        simulated.
+        Rows with the cycles of both layouts, one per benchmark; one row that was not run if the hardware's
+        description is missing.
     """
-    if reason := toolchain.unavailable_reason():
+    if reason := timed_block.unavailable_reason():
         return [_not_run(LAYOUTS, reason)]
     rows: list[Measurement] = []
     for number, (benchmark, side, iteration) in enumerate(LAYOUT_CASES):
@@ -87,20 +86,20 @@ def layouts(report: Report) -> list[Measurement]:
 
 
 def balancing(report: Report) -> list[Measurement]:
-    """Simulate training on two compute units, with and without load balancing between them (Fig. 15).
+    """Count the cycles of training on two compute units, with and without load balancing between them (Fig. 15).
 
     Args:
         report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         Rows by benchmark and by the epoch after which the policy stops training, each with the cycles with and
-        without load balancing; one row that was not run if hardware cannot be simulated.
+        without load balancing; one row that was not run if the hardware's description is missing.
     """
-    if reason := toolchain.unavailable_reason():
+    if reason := timed_block.unavailable_reason():
         return [_not_run(BALANCING, reason)]
-    from placerl.primitives.fpga.pair.simulation import SimulatedPair
+    from placerl.primitives.fpga.cycles.blocks import pair
 
-    pair, rows = SimulatedPair(side=16), []
+    rows = []
     for number, benchmark in enumerate(MUJOCO):
         report(number, len(MUJOCO), f"two units, {benchmark}")
         policy = networks.PPO_NETWORKS[benchmark]
@@ -114,7 +113,8 @@ def balancing(report: Report) -> list[Measurement]:
             found, stated = {}, {}
             for balanced in (False, True):
                 name = "balanced" if balanced else "alone"
-                found[name] = pair.training_cycles(policy, value, balanced=balanced, **arguments)
+                neurons = [networks.neurons(policy), networks.neurons(value)]
+                found[name] = pair.BLOCK([16], [*neurons, *arguments.values(), balanced])
                 stated[name] = load_balancing.training_cycles(
                     policy, value, side=16, balanced=balanced, **arguments
                 )
@@ -127,12 +127,12 @@ def balancing(report: Report) -> list[Measurement]:
 
 Measure = Callable[[Report], list[Measurement]]
 EXPERIMENTS: dict[str, tuple[float, Measure]] = {
-    DATAFLOWS_MUJOCO: (10, dataflows_mujoco),
-    DATAFLOWS_PONG: (20, dataflows_pong),
-    LAYOUTS: (20, layouts),
-    BALANCING: (20, balancing),
+    DATAFLOWS_MUJOCO: (1, dataflows_mujoco),
+    DATAFLOWS_PONG: (1, dataflows_pong),
+    LAYOUTS: (1, layouts),
+    BALANCING: (1, balancing),
 }
-"""Each experiment with its expected duration, seconds, including the first builds, and its function."""
+"""Each experiment with its expected duration, seconds, and its function."""
 TIERS = ("standard", "full")
 
 
@@ -149,7 +149,7 @@ def cells(tier: TierLimits, key: str) -> list[Cell]:
 def _dataflow_rows(
     key: Experiment, cases: Mapping[str, Sequence[tuple[int, ppo.PpoIteration]]], report: Report
 ) -> Iterator[Measurement]:
-    if reason := toolchain.unavailable_reason():
+    if reason := timed_block.unavailable_reason():
         yield _not_run(key, reason)
         return
     from placerl.primitives.fpga.cycles.simulated_products import SimulatedProducts
@@ -163,7 +163,7 @@ def _dataflow_rows(
         wanted += [(process, iteration.minibatch) for process in ppo.PROCESSES]
         for process, batch in wanted:
             shapes = ppo.shapes(layers, process, batch)
-            products.simulate((shape, dataflow) for shape in shapes for dataflow in DATAFLOWS)
+            products.prepare((shape, dataflow) for shape in shapes for dataflow in DATAFLOWS)
             options: dict[str, Any] = {"side": side}
             found, stated = (
                 {
@@ -197,7 +197,7 @@ def _layout_rows(benchmark: str, side: int, iteration: ppo.PpoIteration) -> Iter
     stalls: dict[str, dict[str, int]] = {}
     for layout in ("blocked", "plain"):
         products = SimulatedProducts(side=side, layout=layout)
-        products.simulate((s, dataflow) for found in across.values() for s in found for dataflow in DATAFLOWS)
+        products.prepare((s, dataflow) for found in across.values() for s in found for dataflow in DATAFLOWS)
         cycles[layout], stalls[layout] = {}, {}
         for process, shapes in across.items():
             of_each = {

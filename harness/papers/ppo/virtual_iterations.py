@@ -40,11 +40,10 @@ from placerl.harness.papers.ppo.table_2_iterations import (
 from placerl.harness.runtime.accelerated import AcceleratedTraining, NetworkAccelerator
 from placerl.harness.runtime.resolve import resolve
 from placerl.harness.store.cell import Cell
-from placerl.primitives.fpga.cycles import networks
+from placerl.primitives.fpga.cycles import networks, timed_block
 from placerl.primitives.fpga.cycles.networks import GemmLayer
 from placerl.primitives.fpga.cycles.ppo import PpoIteration
 from placerl.primitives.fpga.cycles.ppo_steps import DesignSteps
-from placerl.primitives.fpga.export import toolchain
 from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
 
 DEVICE, PLATFORM, KEY = "fpga:u200", "ppoaccel", "fpga"
@@ -89,11 +88,11 @@ def virtual(
 
     Returns:
         One row per iteration: its seconds without latencies, and in the details those of its parts, the transfers and
-        the cycles. The rows were not run if hardware cannot be simulated, as the claims need its cycles too.
+        the cycles. The rows were not run if the hardware's description is missing, as the claims need its cycles too.
     """
     item, mapping = workloads.load(BENCHMARKS[benchmark]), f"{LEARNERS[benchmark]}-native-cpu"
     fields = partial(_fields, benchmark, item.name)
-    if reason := toolchain.unavailable_reason():
+    if reason := timed_block.unavailable_reason():
         row = partial(Measurement, status="not_run", reason=reason, provenance=Provenance.MODELLED)
         return [row(**fields(iteration)) for iteration in wanted]
     made, platform = accelerator(benchmark), platforms.load(PLATFORM)

@@ -271,7 +271,7 @@ def replay_differences(trees: Iterable[ReplayTree], batch_sizes: Sequence[int]) 
 def replay_difference(
     tree: Any, form: str, call: str, batch_size: int, rng: np.random.Generator
 ) -> CycleDifference:
-    """Simulate a batch of requests on a replay pipeline, and return how its cycles differ from MAP's formula (VI-A2).
+    """Request a batch of a replay pipeline, and return how its cycles differ from MAP's formula (VI-A2).
 
     Args:
         tree: a filled `FpgaSumTree`.
@@ -280,24 +280,34 @@ def replay_difference(
         batch_size: number of requests, B.
         rng: source of the requests.
     """
-    timing = replay.level_timing(fanout=tree.fanout, narrow=form == "narrow", samples=call == "sample")
-    if call == "sample":
-        leaves = tree.sample(batch_size, rng)
-    else:
-        leaves = rng.integers(0, tree.capacity, batch_size)
-        if tree.banks == 1 and len(tree.last_found) >= batch_size:
-            leaves = tree.last_found[:batch_size]  # their paths are in the pipeline's buffer (MAP IV-D4)
-        tree.update(leaves, np.ones(batch_size))
-    loads = np.bincount(leaves // tree.bank_leaves, minlength=tree.banks).tolist()
+    from placerl.primitives.fpga.cycles.blocks.narrow_replay import requested
+
+    loads = requested(tree, call, batch_size, rng)
+    return batch_difference(form, call, tree.last_call_cycles, loads, fanout=tree.fanout, levels=tree.levels)
+
+
+def batch_difference(
+    form: str, call: str, cycles: int, loads: list[int], *, fanout: int, levels: int
+) -> CycleDifference:
+    """Return how a batch's simulated cycles on a replay pipeline differ from MAP's formula (VI-A2).
+
+    Args:
+        form: "wide" or "narrow".
+        call: "sample" or "update"; with several banks the batch before it was of the other kind.
+        cycles: the simulated cycles.
+        loads: number of requests for each bank.
+        fanout: children of a node, K.
+        levels: levels of each bank's tree.
+    """
+    timing = replay.level_timing(fanout=fanout, narrow=form == "narrow", samples=call == "sample")
     # Reads and writes alternate here, so that each batch changes the phase.
-    terms = replay.difference_terms(
-        tree.last_call_cycles, loads, levels=tree.levels, timing=timing, phase_changed=True
-    )
+    terms = replay.difference_terms(cycles, loads, levels=levels, timing=timing, phase_changed=True)
+    batch_size, banks = sum(loads), len(loads)
     return CycleDifference(
         f"replay pipeline, {form}, {call}",
-        f"B = {batch_size}, K = {tree.fanout}, depth {tree.levels}, S = {tree.banks}",
-        batch_size / tree.banks * timing.interval,
-        tree.last_call_cycles,
+        f"B = {batch_size}, K = {fanout}, depth {levels}, S = {banks}",
+        batch_size / banks * timing.interval,
+        cycles,
         terms,
     )
 

@@ -46,6 +46,11 @@ class GemmLayer:
         return GemmShape(window * self.inputs, batch * self.out_size[0] * self.out_size[1], self.outputs)
 
 
+def neurons(layers: Sequence[GemmLayer]) -> list[int]:
+    """Return the numbers of neurons of fully connected layers, inputs first: the inverse of `mlp`."""
+    return [layers[0].inputs, *(layer.outputs for layer in layers)]
+
+
 def mlp(*sizes: int) -> tuple[GemmLayer, ...]:
     """Return the fully connected layers of a network with these numbers of neurons, inputs first."""
     return tuple(GemmLayer(inputs, outputs) for inputs, outputs in itertools.pairwise(sizes))

@@ -23,6 +23,8 @@ from dataclasses import dataclass
 FRONT_END_CYCLES = 6
 CROSSBAR_CYCLES = 1
 PHASE_CHANGE_CYCLES = 1
+SETTLING_CYCLES = 2
+"""Cycles after a batch until the sum over the banks is current; a host that reads it waits for them."""
 
 
 def map_sample_cycles(batch_size: int, *, fanout: int, banks: int = 1) -> float:

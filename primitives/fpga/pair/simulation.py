@@ -2,20 +2,19 @@
 
 For example:
 
-    pair = SimulatedPair(side=16)
+    pair = SimulatedPair(simulation.compiled(UnitPair(side=16)), side=16)
     pair.training_cycles(policy, value, policy_updates=32, value_updates=320, minibatch=512, balanced=True)
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.cycles import gemm
 from placerl.primitives.fpga.cycles.load_balancing import UpdateDivision, schedule
 from placerl.primitives.fpga.cycles.networks import GemmLayer
 from placerl.primitives.fpga.cycles.ppo import PROCESSES, best_dataflows, shapes
 from placerl.primitives.fpga.gemm.plan import command_fields
-from placerl.primitives.fpga.pair.load_balancing import UnitPair
+from placerl.primitives.fpga.simulation.base import Simulation
 from placerl.primitives.fpga.simulation.ports import columns
 
 Commands = list[dict[str, Any]]
@@ -25,13 +24,13 @@ class SimulatedPair:
     """Two simulated compute units, whose cores load stationary blocks at once.
 
     Args:
+        simulated: a simulation of `UnitPair(side=side)`.
         side: P, rows and columns of the arrays.
-        engine: `compiled` (Verilator) or `interpreted` (Amaranth's own simulator).
     """
 
-    def __init__(self, *, side: int, engine: str = "compiled"):
+    def __init__(self, simulated: Simulation, *, side: int):
         self.side = side
-        self._simulation = simulation.engine(engine)(UnitPair(side=side))
+        self._simulation = simulated
 
     def update(self, layers: Sequence[GemmLayer], batch: int, *, shared: bool = False) -> Commands:
         """Return a unit's commands for one mini-batch update, with the best dataflow for each process.

@@ -6,6 +6,7 @@ they are not simulated. A simulation of eight sub-trees is built in seconds rath
 serves trees of every size.
 """
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -18,38 +19,46 @@ from placerl.primitives.fpga.replay_pipeline.banked import BankedPipeline
 from placerl.primitives.fpga.replay_pipeline.layout import BankedLayout, Form, Operation, PipelineLayout
 from placerl.primitives.fpga.replay_pipeline.pipeline import ReplayPipeline
 
-SETTLING_CYCLES = 2
-"""Cycles after a batch until the sum over the banks is current; a host that reads it waits for them."""
 _BANK = PipelineLayout(fanout=2, levels=1, leaf_bits=1, tag_bits=1)
+
+
+def smallest(banks: int) -> ReplayPipeline | BankedPipeline:
+    """Return a pipeline in the wide form whose sub-trees have two leaves each.
+
+    Args:
+        banks: S, the number of sub-trees.
+    """
+    if banks == 1:
+        return ReplayPipeline(_BANK, Form.WIDE)
+    return BankedPipeline(BankedLayout(banks, _BANK), Form.WIDE)
 
 
 @cache
 def _library(banks: int) -> Any:
-    """Return the simulation library of a pipeline with this many sub-trees of two leaves."""
-    if banks == 1:
-        return simulation.built(ReplayPipeline(_BANK, Form.WIDE))
-    return simulation.built(BankedPipeline(BankedLayout(banks, _BANK), Form.WIDE))
+    return simulation.built(smallest(banks))
 
 
-class ReplayTimer:
+class SimulatedReplayTimer:
     """Counts the cycles of batches of requests to a replay pipeline in the wide form, without answering them.
 
     The state that decides how long requests wait, such as which lane has priority, is kept from batch to batch.
+    `cycles.replay_timer.ReplayTimer` counts the same in software.
 
     Args:
         banks: S, sub-trees with a pipeline each, 1 to 64. Each has a lane, which is an input for requests.
         levels: levels of each sub-tree.
         fanout: children of a node, K.
+        start: starts a simulation of `smallest(banks)`; by default one is built with Verilator.
     """
 
-    def __init__(self, banks: int, levels: int, fanout: int) -> None:
+    def __init__(self, banks: int, levels: int, fanout: int, start: Callable[[], Any] | None = None) -> None:
         self.banks = banks
         simulated, wanted = (
             count * replay.level_timing(fanout=children, narrow=False, samples=False).latency
             for count, children in ((_BANK.levels, _BANK.fanout), (levels, fanout))
         )
         self._further_cycles = wanted - simulated
-        self._simulation = _library(banks).start()
+        self._simulation = (start or _library(banks).start)()
 
     def cycles(self, banks: NDArray[np.int64], lanes: NDArray[np.int64], *, writes: bool) -> int:
         """Return the clock cycles of a batch, from the first request offered to the last response.
@@ -76,5 +85,5 @@ class ReplayTimer:
         responses = tuple(f"responses_{bank}" for bank in range(self.banks))
         run = self._simulation.run(requests, {responses: count})
         # The whole tree's clock also ran while the last responses came through the further levels.
-        self._simulation.step(self._further_cycles + SETTLING_CYCLES)
+        self._simulation.step(self._further_cycles + replay.SETTLING_CYCLES)
         return run.cycles + self._further_cycles

@@ -6,7 +6,7 @@ do the rest on float32 numbers, one word of 16 numbers per cycle (`jobs` has the
 the golden models, which the RTL's tests compare with the RTL bit by bit. With `exact=True` the operands of
 every product go through the simulated RTL itself.
 
-The cycles of a step depend only on its shapes: `step_cycles` simulates the RTL once for each distinct size.
+The cycles of a step depend only on its shapes: `step_cycles` looks each distinct size up in the table of cycles.
 
 In MAP (Fig. 3) every layer has its own tensor unit. That design, "pipeline" (`pipeline_executable`), runs DQN and DDPG
 on fully connected layers. By default a learner has the design with fewer cycles (`design_of`). For small networks that
@@ -16,7 +16,7 @@ is the pipeline; with wide layers a pipeline that fits the device is slower than
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from placerl.primitives.algorithms import Algorithm, checks
 from placerl.primitives.fpga.cycles.gemm import best_dataflow, core_cycles
@@ -28,6 +28,10 @@ from placerl.primitives.graph.interpreter import ReferenceExecutable
 from placerl.primitives.learner.base import Learner
 from placerl.primitives.learner.fpga import LANES, pipeline
 from placerl.primitives.learner.fpga.pipeline_executable import PipelineExecutable
+
+if TYPE_CHECKING:
+    from placerl.primitives.fpga.cycles.simulated_units import GemmUnit
+    from placerl.primitives.learner.fpga.jobs import Job
 
 SIMULATED = True
 MODELLED = True  # the units of `MODELLED_UNITS` take part in every gradient step
@@ -43,10 +47,10 @@ NODE_KINDS = (
 
 
 def unavailable_reason() -> str:
-    """Return why the hardware cannot be simulated here; empty if it can."""
-    from placerl.primitives.fpga.export import toolchain
+    """Return why the hardware's cycles cannot be had here; empty if they can."""
+    from placerl.primitives.fpga.cycles import timed_block
 
-    return toolchain.unavailable_reason()
+    return timed_block.unavailable_reason()
 
 
 MODELLED_UNITS = ("stream", "reduction")
@@ -101,7 +105,6 @@ class FpgaExecutable(ReferenceExecutable):
                 line.
         """
         from placerl.primitives.fpga.cycles.simulated_units import GemmUnit
-        from placerl.primitives.learner.fpga.jobs import job_of
         from placerl.primitives.learner.fpga.programs import INPUT_DTYPES, OPERATIONS
 
         for graph in graphs.values():
@@ -115,9 +118,7 @@ class FpgaExecutable(ReferenceExecutable):
         self._steps = dict.fromkeys(graphs, 0)
         self._core = GemmUnit(side=side)
         self._jobs = {
-            id(node): job_of(node, [graph.buffers[v.buffer].dtype for v in node.inputs], self._core, exact)
-            for graph in graphs.values()
-            for node in graph.nodes
+            key: job for graph in graphs.values() for key, job in _jobs(graph, self._core, exact).items()
         }
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -144,20 +145,15 @@ class FpgaExecutable(ReferenceExecutable):
     def node_cycles(self, variant: str) -> list[NodeCycles]:
         """Return the clock cycles of each node of a step graph, in order.
 
-        Nodes of sizes that have not occurred before are simulated.
-
         Args:
             variant: kind of gradient step, a key of `graphs`.
+
+        Raises:
+            MissingCyclesError: the table of cycles lacks the size of a node.
         """
-        if variant in self._node_cycles:
-            return self._node_cycles[variant]
-        rows = []
-        for node in self.graphs[variant].nodes:
-            job = self._jobs[id(node)]
-            shapes = tuple(view.shape for view in node.inputs or node.outputs)
-            rows.append(NodeCycles(job.unit, node.kind, shapes, job.cycles()))
-        self._node_cycles[variant] = rows
-        return rows
+        if variant not in self._node_cycles:
+            self._node_cycles[variant] = _counted(self.graphs[variant], self._jobs)
+        return self._node_cycles[variant]
 
     def step_cycles(self, variant: str) -> int:
         """Return the clock cycles of one gradient step: the sum over the units, which work one after another."""
@@ -165,6 +161,40 @@ class FpgaExecutable(ReferenceExecutable):
 
 
 compile_graphs = FpgaExecutable
+
+
+def _jobs(graph: Graph, core: "GemmUnit", exact: bool) -> dict[int, "Job"]:
+    """Return what each node of a graph does on its unit, by the node's identity."""
+    from placerl.primitives.learner.fpga.jobs import job_of
+
+    return {
+        id(node): job_of(node, [graph.buffers[v.buffer].dtype for v in node.inputs], core, exact)
+        for node in graph.nodes
+    }
+
+
+def _counted(graph: Graph, jobs: Mapping[int, "Job"]) -> list[NodeCycles]:
+    rows = []
+    for node in graph.nodes:
+        job = jobs[id(node)]
+        shapes = tuple(view.shape for view in node.inputs or node.outputs)
+        rows.append(NodeCycles(job.unit, node.kind, shapes, job.cycles()))
+    return rows
+
+
+def node_cycles(graph: Graph, side: int = DEFAULT_SIDE) -> list[NodeCycles]:
+    """Return the clock cycles of each node of a step graph on the systolic core, in order, without its state.
+
+    Args:
+        graph: the step graph.
+        side: P, rows and columns of the core.
+
+    Raises:
+        MissingCyclesError: the table of cycles lacks the size of a node.
+    """
+    from placerl.primitives.fpga.cycles.simulated_units import GemmUnit
+
+    return _counted(graph, _jobs(graph, GemmUnit(side=side), exact=False))
 
 
 def design_of(algorithm: Algorithm, batch_size: int, device: str) -> str:

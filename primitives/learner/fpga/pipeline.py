@@ -13,7 +13,7 @@ batch forward to a loss and back, and trains one network. MAP uses the pipeline 
 Passes follow each other, because the actor's pass needs the new critic; both use the same units of the critic.
 (Double DQN's greedy action goes through the network in parallel with the target network: with its own units and
 without further cycles.) Target networks are updated while their weights are written. Cycles are `simulated` by
-`fpga.learner_pipeline.timer`, once for each distinct size. The RTL of the whole step, with sampling and update of
+`fpga.learner_pipeline.timer` and kept in the table of cycles. The RTL of the whole step, with sampling and update of
 priorities, is `fpga.map_accelerator`.
 """
 
@@ -168,7 +168,7 @@ def gradient_step(
 ) -> PipelineStep:
     """Return the clock cycles of a gradient step on the best design of MAP's pipeline for a device.
 
-    The cycles of its passes (forward and backward through the networks) are simulated.
+    The cycles of its passes (forward and backward through the networks) are those of the table of cycles.
 
     Args:
         algorithm: an algorithm that the pipeline runs.
@@ -178,18 +178,17 @@ def gradient_step(
 
     Raises:
         ValueError: the pipeline does not run the algorithm (`refusal`), or does not fit the device.
+        MissingCyclesError: the table of cycles lacks a pass.
         RuntimeError: a simulated pass differs from the closed form of its cycles.
     """
     from placerl.primitives.fpga.cycles.learner import pipeline_cycles, update_cycles
-    from placerl.primitives.fpga.cycles.simulated_units import pass_cycles
     from placerl.primitives.fpga.learner_pipeline.update_unit import target_latency
 
     design = best_design(algorithm, batch_size, device, pipelines=pipelines)
     latency = target_latency()
-    cycles, reasons = {}, dict[str, int]()
+    cycles, reasons = simulated_passes(design), dict[str, int]()
     for name, work in design.passes.items():
         update = update_cycles(work, adam_latency=latency)
-        cycles[name] = pass_cycles(work, samples=design.samples, update=update)
         closed_form = pipeline_cycles(work, samples=design.samples) + update
         if cycles[name] != closed_form:
             raise RuntimeError(f"pass {name}: found {cycles[name]} cycles; the closed form has {closed_form}")
@@ -198,6 +197,23 @@ def gradient_step(
         )
         reasons = {reason: reasons.get(reason, 0) + value for reason, value in terms.items()}
     return PipelineStep(design, cycles, reasons)
+
+
+def simulated_passes(design: PipelineDesign) -> dict[str, int]:
+    """Return the simulated clock cycles of each pass of a gradient step, by the network that it trains.
+
+    Raises:
+        MissingCyclesError: the table of cycles lacks a pass.
+    """
+    from placerl.primitives.fpga.cycles.learner import update_cycles
+    from placerl.primitives.fpga.cycles.simulated_units import pass_cycles
+    from placerl.primitives.fpga.learner_pipeline.update_unit import target_latency
+
+    latency = target_latency()
+    return {
+        name: pass_cycles(work, samples=design.samples, update=update_cycles(work, adam_latency=latency))
+        for name, work in design.passes.items()
+    }
 
 
 def accelerator_cycles(design: PipelineDesign, batch_size: int, capacity: int, fanout: int) -> int | None:

@@ -1,6 +1,7 @@
 """`placerl reproduce`: what it says before it measures."""
 
 import json
+import os
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from placerl.harness.platforms import this_machine
 from placerl.harness.platforms.available_memory import NotEnoughMemory
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Store
+from placerl.primitives.fpga.cycles.timed_block import SIMULATE_VARIABLE
 from tests.harness.cli.command_line import Placerl, refused
 from tests.harness.papers.rows import profiled
 
@@ -163,3 +165,33 @@ def test_where_nothing_is_measured_no_run_begins_that_would_hide_the_last(
     assert written == [tmp_path]
     with Store.open(tmp_path / "placerl.sqlite", read_only=True) as store:
         assert [run.revision for run in store.runs()] == ["an earlier revision"]
+
+
+def test_cycles_are_simulated_where_that_is_asked_for_here_and_in_processes_that_are_started(
+    placerl: Placerl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(SIMULATE_VARIABLE, "")  # also afterwards
+    seen: list[str] = []
+    monkeypatch.setattr(plan, "plan", lambda tier: seen.append(os.environ[SIMULATE_VARIABLE]) or [])
+    for arguments in ((), ("--simulate",)):
+        placerl("reproduce", "--plan", "--results", str(tmp_path), *arguments)
+    assert seen == ["", "1"]
+    refused(placerl("reproduce", "--simulate", "--ray", "local"), "--simulate: found with --ray local")
+
+
+def test_designs_that_have_changed_are_named_before_the_first_measurement(
+    placerl: Placerl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(plan, "plan", lambda tier: CELLS)
+    monkeypatch.setattr(reproduce_command, "write_report", lambda *_: None)
+    monkeypatch.setenv(SIMULATE_VARIABLE, "")
+    said = []
+    for number, changed in enumerate(([], ['"gemm" [16]', '"pair" [16]'])):
+        monkeypatch.setattr(reproduce_command, "changed_designs", lambda changed=changed: changed)
+        outcome = placerl("reproduce", "--results", str(tmp_path / str(number)))
+        said.append([line for line in outcome.err.splitlines() if "table of cycles" in line])
+    assert said[0] == []
+    (line,) = said[1]
+    assert line.startswith(
+        'The table of cycles lacks 2 designs, whose code has changed: "gemm" [16], "pair" [16]; `placerl cycles` adds '
+    )

@@ -6,10 +6,9 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga.cycles import gemm, layout, load_balancing, simulated_products
-from placerl.primitives.fpga.export import toolchain
+from placerl.primitives.fpga.cycles import gemm, layout, load_balancing, networks, simulated_products
+from placerl.primitives.fpga.cycles.blocks import pair
 from placerl.primitives.fpga.gemm.plan import GemmShape
-from placerl.primitives.fpga.pair import simulation
 
 
 class ClosedForms:
@@ -18,12 +17,8 @@ class ClosedForms:
     def __init__(self, *, side: int, block_load: bool = False, layout: str = "blocked"):
         self.block_load, self.layout, self.side = block_load, layout, side
 
-    def simulate(self, products: Any) -> None:
+    def prepare(self, products: Any) -> None:
         """Nothing to do."""
-
-    def is_known(self, product: Any) -> bool:
-        """Nothing is simulated."""
-        return True
 
     def product_cycles(self, shape: GemmShape, *, side: int, dataflow: str) -> int:
         core = gemm.core_cycles(shape, side=side, dataflow=dataflow, block_load=self.block_load)
@@ -35,18 +30,22 @@ class ClosedForms:
         return layout.plain_stalls(shape, side=self.side, dataflow=dataflow)
 
 
-class ClosedPair:
-    """`SimulatedPair` without a simulation."""
-
-    def __init__(self, *, side: int):
-        self.side = side
-
-    def training_cycles(self, *networks: Any, **arguments: Any) -> int:
-        return load_balancing.training_cycles(*networks, side=self.side, pair=True, **arguments)
+def training_cycles(parameters: list[int], size: list[Any]) -> int:
+    """Return the cycles of a training on two units."""
+    policy, value, policy_updates, value_updates, minibatch, balanced = size
+    return load_balancing.training_cycles(
+        networks.mlp(*policy),
+        networks.mlp(*value),
+        side=parameters[0],
+        policy_updates=policy_updates,
+        value_updates=value_updates,
+        minibatch=minibatch,
+        balanced=balanced,
+        pair=True,
+    )
 
 
 @pytest.fixture
 def closed_forms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulated_products, "SimulatedProducts", ClosedForms)
-    monkeypatch.setattr(simulation, "SimulatedPair", ClosedPair)
-    monkeypatch.setattr(toolchain, "unavailable_reason", str)
+    monkeypatch.setattr(pair, "BLOCK", training_cycles)

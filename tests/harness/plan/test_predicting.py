@@ -123,7 +123,7 @@ def test_simulations_that_lacked_their_tools_are_made_and_shown_alone_once_these
     cycles = replace(TIME, suite="simulated_profile", device="fpga:u200", provenance=Provenance.SIMULATED)
     peak = replace(cycles, suite="roofs", quantity="peak", unit="FLOP/s")
     lacking = replace(cycles, value=None, status="not_run", reason="needs amaranth")
-    monkeypatch.setattr(plan.toolchain, "unavailable_reason", lambda: "")
+    monkeypatch.setattr(plan.timed_block, "unavailable_reason", lambda: "")
     monkeypatch.setattr(plan.simulated, "profile", lambda *_: [cycles, peak])
     plan.simulated_cell(CARTPOLE, 32, "fpga:u200").store(run, [lacking])
     assert predicting.simulated(run, CARTPOLE, 32, "fpga:u200") == [cycles]

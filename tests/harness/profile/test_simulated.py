@@ -140,17 +140,6 @@ def test_a_device_is_refused_where_its_hardware_cannot_be_simulated(monkeypatch:
     assert simulated.checked_device("fpga:u200") == "fpga:u200"
 
 
-def test_a_first_run_is_one_without_simulations_in_the_cache(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(simulated.disk_cache, "folder", lambda: tmp_path)
-    assert not simulated.is_built()
-    (tmp_path / "simulation").mkdir()
-    assert not simulated.is_built()
-    (tmp_path / "simulation" / "one.so").touch()
-    assert simulated.is_built()
-
-
 @pytest.mark.parametrize(
     ("name", "prioritized", "with_replay"),
     [("hopper-ddpg", True, True), ("hopper-ddpg", False, False), ("hopper-ppo", True, False)],

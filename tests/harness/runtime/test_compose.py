@@ -262,6 +262,7 @@ def test_actors_elsewhere_infer_in_the_formats_of_a_learner_in_fixed_point(short
     training.close()
 
 
+@pytest.mark.usefixtures("simulated_cycles")
 @pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ddpg"])
 @pytest.mark.parametrize(
     ("mapping", "arguments"),

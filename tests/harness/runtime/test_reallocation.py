@@ -144,6 +144,7 @@ def needs(backend):
         pytest.skip(f"needs the learner backend {backend}")
 
 
+@pytest.mark.usefixtures("simulated_cycles")
 @pytest.mark.parametrize("backend", ["torch", pytest.param("opencl", marks=pytest.mark.slow), "fpga"])
 def test_a_run_goes_on_whoever_is_active(short, backend):
     """Whatever the machine's times are, no thread, sample or environment step is lost."""
@@ -169,6 +170,7 @@ def test_a_run_goes_on_whoever_is_active(short, backend):
     training.close()
 
 
+@pytest.mark.usefixtures("simulated_cycles")
 def test_threads_take_work_from_an_accelerator_behind_a_slow_link(short):
     """In virtual time: the actors take far less than the gradients' way to the host and back, of 1 s."""
     needs("fpga")

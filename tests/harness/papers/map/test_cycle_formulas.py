@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from placerl.harness.papers.map.cycle_formulas import LEARNER, REPLAY
 from placerl.harness.plan.tiers import TIERS
 from placerl.primitives.fpga.cycles import difference_table
 from placerl.primitives.fpga.cycles.learner import map_cycles
+from placerl.primitives.fpga.cycles.timed_block import SIMULATE_VARIABLE
 from placerl.primitives.fpga.export import toolchain
 from placerl.primitives.sum_tree import fpga_backend
 from tests.harness.papers.rows import measurement, verdict
@@ -123,13 +123,24 @@ def test_the_quick_tier_simulates_nothing_of_it() -> None:
 
 
 def test_without_tools_a_row_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toolchain, "unavailable_reason", lambda: "Verilator")
+    monkeypatch.setattr(fpga_backend, "unavailable_reason", lambda: "Amaranth")
     (row,) = cycle_formulas.simulated(lambda *_: None)
-    assert (row.status, row.reason, row.value) == ("not_run", "needs Verilator", None)
+    assert (row.status, row.reason, row.value) == ("not_run", "needs Amaranth", None)
+
+
+def test_every_row_comes_from_the_table_of_cycles() -> None:
+    rows = cycle_formulas.simulated(lambda *_: None)
+    assert {row.status for row in rows} == {"ok"}
+    assert len(rows) == 2 * 3 * 4 * 2 + 2 * 4
+    for row in rows:
+        assert row.value == pytest.approx(
+            row.details["formula_cycles"] + sum(row.details["reasons"].values())
+        )
 
 
 @pytest.mark.skipif(bool(toolchain.unavailable_reason()), reason=toolchain.unavailable_reason())
-def test_rows_of_a_small_tree_are_cycles_by_formula_and_simulated() -> None:
+def test_rows_of_a_small_tree_are_cycles_by_formula_and_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SIMULATE_VARIABLE, "1")
     found = list(cycle_formulas.replay_rows(4, 1, (5,), leaves=16))
     assert [(row.details["call"], row.details["formula_cycles"]) for row in found] == [
         ("sample", 20.0),  # B / S x F
@@ -140,25 +151,8 @@ def test_rows_of_a_small_tree_are_cycles_by_formula_and_simulated() -> None:
 
 
 @pytest.mark.skipif(bool(toolchain.unavailable_reason()), reason=toolchain.unavailable_reason())
-def test_updates_take_their_paths_from_the_samples_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And have the cycles of updates that name their paths (MAP IV-D4)."""
-    made = []
-    create = fpga_backend.create
-
-    def simulated(remembers: bool) -> list[float | None]:
-        def keep(*arguments: Any, **options: Any) -> Any:
-            made.append(create(*arguments, **options, remembers=remembers))
-            return made[-1]
-
-        monkeypatch.setattr(fpga_backend, "create", keep)
-        return [row.value for row in cycle_formulas.replay_rows(4, 1, (5, 9), leaves=16)]
-
-    assert simulated(True) == simulated(False)
-    assert [tree.remembered_updates for tree in made] == [5 + 9, 0]
-
-
-@pytest.mark.skipif(bool(toolchain.unavailable_reason()), reason=toolchain.unavailable_reason())
-def test_rows_of_the_learner_have_map_s_formula() -> None:
+def test_rows_of_the_learner_have_map_s_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SIMULATE_VARIABLE, "1")
     found = list(cycle_formulas.learner_rows(2, (8,)))
     assert [row.details["neurons"] for row in found] == [[5, 8, 8, 1], [14, 256, 256, 1]]
     for row, work in zip(found, difference_table.PASSES, strict=True):

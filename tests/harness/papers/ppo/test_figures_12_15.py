@@ -267,7 +267,7 @@ def test_a_formula_that_gives_the_published_gains_is_consistent(
 
 
 def test_without_the_tools_nothing_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures_12_15_cycles.toolchain, "unavailable_reason", lambda: "no compiler")
+    monkeypatch.setattr(figures_12_15_cycles.timed_block, "unavailable_reason", lambda: "no compiler")
     for key in ("PPO-F12", "PPO-F13", "PPO-F14", "PPO-F15"):
         (row,) = EXPERIMENTS[key][1](lambda *_: None)
         assert (row.status, row.reason, row.value) == ("not_run", "no compiler", None)

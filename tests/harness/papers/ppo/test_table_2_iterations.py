@@ -84,6 +84,6 @@ def test_the_accelerator_s_cycles_stand_beside_equation_5() -> None:
 
 
 def test_without_the_tools_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_2_iterations.toolchain, "unavailable_reason", lambda: "no compiler")
+    monkeypatch.setattr(table_2_iterations.timed_block, "unavailable_reason", lambda: "no compiler")
     (row,) = counted("Pong", [SHORT], silent)
     assert (row.status, row.reason, row.value) == ("not_run", "no compiler", None)

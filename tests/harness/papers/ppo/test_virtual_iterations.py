@@ -31,7 +31,7 @@ def test_every_network_has_a_unit_of_its_own() -> None:
 def test_iterations_run_in_virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (table_2_iterations, virtual_iterations):
         monkeypatch.setattr(module, "cores_used", lambda _: {"threads": 1, "processes": 0})
-    monkeypatch.setattr(virtual_iterations.toolchain, "unavailable_reason", lambda: "")
+    monkeypatch.setattr(virtual_iterations.timed_block, "unavailable_reason", lambda: "")
     (row,) = virtual("Hopper", [SHORT], 0.0, silent)
     assert (row.quantity, row.device, row.provenance) == (TIME, DEVICE, Provenance.MODELLED)
     assert row.details["transfers"] == 2 * (8 + 1) + 3 * SHORT.updates
@@ -52,7 +52,7 @@ def test_iterations_run_in_virtual_time(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_without_the_tools_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(virtual_iterations.toolchain, "unavailable_reason", lambda: "no compiler")
+    monkeypatch.setattr(virtual_iterations.timed_block, "unavailable_reason", lambda: "no compiler")
     (row,) = virtual("Hopper", [SHORT], 0.0, silent)
     assert (row.status, row.reason, row.value) == ("not_run", "no compiler", None)
 

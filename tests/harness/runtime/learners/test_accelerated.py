@@ -40,6 +40,7 @@ def random_batch(algorithm, rng):
     }
 
 
+@pytest.mark.usefixtures("simulated_cycles")
 @pytest.mark.parametrize("backend", KINDS)
 @pytest.mark.parametrize("name", ["cartpole-dqn", "hopper-ddpg"])
 def test_an_accelerator_and_threads_take_the_steps_of_one_learner(backend, name):
@@ -129,6 +130,7 @@ def test_in_virtual_time_accelerator_and_threads_work_in_parallel(
     updates.close()
 
 
+@pytest.mark.usefixtures("simulated_cycles")
 def test_a_step_in_virtual_time_takes_its_gradients_and_the_host_s_update():
     if "fpga" not in AVAILABLE:
         pytest.skip("needs the learner backend fpga")

@@ -56,6 +56,7 @@ def test_a_step_is_cut_at_each_of_its_gradients(name, counts):
     assert found == counts
 
 
+@pytest.mark.usefixtures("simulated_cycles")
 @pytest.mark.parametrize("backend", ["opencl", "fpga"])
 @pytest.mark.parametrize("name", ["cartpole-dqn", "pendulum-sac"])
 def test_a_part_s_gradients_are_those_of_the_algorithm(backend, name):

@@ -1,6 +1,8 @@
-"""Cycles of products by the timer, kept on disk."""
+"""Cycles of products: of the closed forms, by the timer and by the committed table."""
 
+import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,7 +11,10 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from placerl.primitives import disk_cache
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.cycles import gemm, layout
+from placerl.primitives.fpga.cycles.blocks import gemm as gemm_block
 from placerl.primitives.fpga.cycles.simulated_products import SimulatedProducts
+from placerl.primitives.fpga.cycles.table import committed, parsed
+from placerl.primitives.fpga.cycles.timed_block import SIMULATE_VARIABLE
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
 
 SHAPES = (GemmShape(5, 3, 7), GemmShape(2, 9, 1))
@@ -20,11 +25,17 @@ def test_products_take_what_the_closed_forms_say(
     kind: dict[str, bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(disk_cache.CACHE_VARIABLE, str(tmp_path))
-    products = SimulatedProducts(side=2, engine="interpreted", **kind)
-    products.simulate((shape, dataflow) for shape in SHAPES for dataflow in DATAFLOWS)
+    monkeypatch.setenv(SIMULATE_VARIABLE, "1")
+    monkeypatch.setattr(gemm_block.BLOCK, "_libraries", {})
+    monkeypatch.setattr(
+        simulation, "built", lambda design: SimpleNamespace(start=lambda: simulation.interpreted(design))
+    )
+    products = SimulatedProducts(side=2, **kind)
+    products.prepare((shape, dataflow) for shape in SHAPES for dataflow in DATAFLOWS)
     # What is known is not simulated again, not even by another process.
     monkeypatch.setattr(simulation, "interpreted", lambda design: pytest.fail("simulated again"))
-    again = SimulatedProducts(side=2, engine="interpreted", **kind)
+    monkeypatch.setattr(gemm_block.BLOCK, "_found", {})
+    again = SimulatedProducts(side=2, **kind)
     for shape in SHAPES:
         for dataflow in DATAFLOWS:
             stalls = layout.plain_stalls(shape, side=2, dataflow=dataflow) if "layout" in kind else 0
@@ -35,7 +46,23 @@ def test_products_take_what_the_closed_forms_say(
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(ValueError, match="engine: found 'fast'"):
-        SimulatedProducts(side=2, engine="fast")
     with pytest.raises(ValueError, match="side: found 3; allowed: 2"):
         SimulatedProducts(side=2).product_cycles(SHAPES[0], side=3, dataflow="NS")
+
+
+@pytest.mark.parametrize("layout_name", ["blocked", "plain"])
+def test_every_product_of_the_table_takes_what_the_closed_forms_say(layout_name: str) -> None:
+    checked = 0
+    for design, found in committed().results.items():
+        name, parameters = parsed(design)
+        if name != "gemm" or parameters[2] != layout_name:
+            continue
+        side, block_load, _ = parameters
+        for size, (cycles, stalls) in found.items():
+            *shape, dataflow = json.loads(size)
+            options = {"side": side, "dataflow": dataflow}
+            expected = layout.plain_stalls(GemmShape(*shape), **options) if layout_name == "plain" else 0
+            core = gemm.core_cycles(GemmShape(*shape), block_load=block_load, **options)
+            assert (cycles, stalls) == (core + expected, expected), (design, size)
+            checked += 1
+    assert checked > 50

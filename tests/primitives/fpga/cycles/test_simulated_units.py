@@ -1,33 +1,38 @@
-"""The FPGA learner through its simulated RTL: exact products, and cycles that are kept."""
+"""The FPGA learner through its simulated RTL: exact products, and cycles of the table or of a simulation."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from placerl.primitives.learner.fpga import fpga_backend
 from placerl.primitives.learner.fpga.fpga_backend import FpgaExecutable
 from placerl.primitives.learner.graph_learner import step_graph
 from tests.primitives.learner.graph_cases import make, named_leaves, random_batch, random_state
 
-if reason := fpga_backend.unavailable_reason():
-    pytest.skip(reason, allow_module_level=True)
+pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga import simulation
-from placerl.primitives.fpga.cycles import simulated_units
+from placerl.primitives.fpga.cycles.blocks import every_block, stream_sequencer
+from placerl.primitives.fpga.cycles.blocks.learner_pipeline import stalled_after
 from placerl.primitives.fpga.cycles.convolution import MOVE_CYCLES
 from placerl.primitives.fpga.cycles.simulated_units import GemmUnit, sequence_cycles
+from placerl.primitives.fpga.cycles.timed_block import SIMULATE_VARIABLE, MissingCyclesError
+from placerl.primitives.fpga.export import toolchain
 from placerl.primitives.fpga.gemm.plan import GemmShape
 from placerl.primitives.fpga.simulation.base import LIMIT_CYCLES
 
 BATCH_SIZE = 4
+needs_tools = pytest.mark.skipif(
+    bool(toolchain.unavailable_reason()), reason=toolchain.unavailable_reason() or "available"
+)
 
 
 def test_a_long_pass_is_no_stalled_one() -> None:
     """Hopper's step at batch size 16384 takes 270 million cycles in two streams."""
-    assert simulated_units.stalled_after(1000) == LIMIT_CYCLES
-    assert simulated_units.stalled_after(LIMIT_CYCLES) == 2 * LIMIT_CYCLES
+    assert stalled_after(1000) == LIMIT_CYCLES
+    assert stalled_after(LIMIT_CYCLES) == 2 * LIMIT_CYCLES
 
 
 def test_products_larger_than_the_memories_are_cut_into_parts_that_fit() -> None:
@@ -43,14 +48,16 @@ def test_products_larger_than_the_memories_are_cut_into_parts_that_fit() -> None
 
 def test_a_convolution_is_charged_its_first_band(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLACERL_CACHE", str(tmp_path))
-    monkeypatch.setattr(simulation, "compiled", simulation.interpreted)
-    simulated_units._transform.cache_clear()
+    monkeypatch.setenv(SIMULATE_VARIABLE, "1")
+    monkeypatch.setattr(
+        simulation, "built", lambda design: SimpleNamespace(start=lambda: simulation.interpreted(design))
+    )
     # A window has 3 rows of 6 words, 2 moves each; half of the memory holds 8 blocks, 5 to a row: a row of 4 windows.
     unit = GemmUnit(side=4, memory_blocks=16)
     assert unit.first_band_cycles((2, 3, 4, 2, 3, 3)) == 4 * 3 * 2 + MOVE_CYCLES
-    simulated_units._transform.cache_clear()
 
 
+@needs_tools
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # builds simulations with the C++ compiler
 def test_exact_steps_agree_bit_for_bit() -> None:
@@ -70,13 +77,19 @@ def test_exact_steps_agree_bit_for_bit() -> None:
         np.testing.assert_array_equal(outcomes[1][name], value, err_msg=name)
 
 
+@needs_tools
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # builds simulations with the C++ compiler
-def test_cycles_are_simulated_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cycles_are_those_of_the_table_or_simulated_once_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PLACERL_CACHE", str(tmp_path))
     graphs = {"full": step_graph(make("dqn", torch.float32), BATCH_SIZE, "full")}
     executable = FpgaExecutable(graphs, side=4)
     assert executable.cycles == 0
+    with pytest.raises(MissingCyclesError, match=r'^"gemm" \[4, false, "blocked"\]: found no design'):
+        executable.step_cycles("full")
+    monkeypatch.setenv(SIMULATE_VARIABLE, "1")
     first = executable.step_cycles("full")
     units = {node.unit for node in executable.node_cycles("full")}
     assert units == {"core", "stream", "reduction"}
@@ -84,8 +97,9 @@ def test_cycles_are_simulated_once_and_kept(tmp_path: Path, monkeypatch: pytest.
     def refuse(*arguments: object) -> int:
         raise AssertionError("simulated again")
 
-    monkeypatch.setattr(simulated_units, "_sequencer", refuse)
-    monkeypatch.setattr(GemmUnit, "_timed", refuse)
+    for block in every_block().values():
+        monkeypatch.setattr(block, "_library", refuse)
     assert FpgaExecutable(graphs, side=4).step_cycles("full") == first
+    monkeypatch.setattr(stream_sequencer.BLOCK, "_found", {})
     with pytest.raises(AssertionError, match="simulated again"):
         sequence_cycles(12_345, 67)

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
+from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.cycles import load_balancing, networks
+from placerl.primitives.fpga.pair.load_balancing import UnitPair
 from placerl.primitives.fpga.pair.simulation import SimulatedPair
 
 SIDE = 3
@@ -17,7 +19,7 @@ SIZES = st.lists(st.integers(1, 7), min_size=2, max_size=4)
 
 @cache
 def pair() -> SimulatedPair:
-    return SimulatedPair(side=SIDE, engine="interpreted")
+    return SimulatedPair(simulation.interpreted(UnitPair(side=SIDE)), side=SIDE)
 
 
 @settings(max_examples=5, deadline=None)
@@ -54,8 +56,3 @@ def test_the_schedule_shares_what_is_left() -> None:
     assert load_balancing.schedule((10, 7), (3, 10)) == load_balancing.UpdateDivision((3, 5), 1, 5)
     assert load_balancing.schedule((10, 7), (9, 1)) == load_balancing.UpdateDivision((1, 1), 0, 8)
     assert load_balancing.schedule((10, 10), (4, 4)).shared == 0
-
-
-def test_the_pair_refuses_an_unknown_engine() -> None:
-    with pytest.raises(ValueError, match="engine: found 'fast'"):
-        SimulatedPair(side=2, engine="fast")

@@ -14,6 +14,7 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.compute_unit.unit import compute_unit
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, Integers
+from placerl.primitives.fpga.pair.load_balancing import UnitPair
 from placerl.primitives.fpga.pair.simulation import SimulatedPair
 from placerl.primitives.fpga.pair.training import TrainingPair
 from placerl.primitives.fpga.pair.weight_update import update_golden
@@ -35,7 +36,7 @@ def pair() -> SimulatedTrainingPair:
 
 @cache
 def timers() -> SimulatedPair:
-    return SimulatedPair(side=SIDE, engine="interpreted")
+    return SimulatedPair(simulation.interpreted(UnitPair(side=SIDE)), side=SIDE)
 
 
 def steps(
