@@ -23,9 +23,14 @@ def _one_line(text: object) -> str:
     return clean if len(clean) <= _LONGEST_PART else f"{clean[:_LONGEST_PART]}..."
 
 
-def _joined(text: object, *, python: bool = False) -> str:
-    """Return a text, or the parts of one, with the names of options as the command line or as Python has them."""
+def _parts(text: object) -> tuple[object, ...]:
+    """Return the names of options and the texts between them of which a text of a message consists."""
     parts = text if isinstance(text, tuple) else (text,)
+    return tuple(part if isinstance(part, OptionName) else str(part) for part in parts)
+
+
+def _joined(parts: tuple[object, ...], *, python: bool = False) -> str:
+    """Return a text, with the names of options as the command line or as Python has them."""
     return "".join(part.python if python and isinstance(part, OptionName) else str(part) for part in parts)
 
 
@@ -97,10 +102,11 @@ class UserError(Exception):
         name: object = None,
         names: Iterable[str] | None = None,
     ) -> None:
-        self._parts = (source, field, found, allowed)
-        self.source, self.field, self.found, self.allowed = (_one_line(_joined(part)) for part in self._parts)
-        listed = _listed(_joined(allowed)) if names is None else names
-        self.meant = closest(_joined(found) if name is None else name, listed)
+        self._parts = [_parts(text) for text in (source, field, found, allowed)]
+        texts = [_joined(parts) for parts in self._parts]
+        self.source, self.field, self.found, self.allowed = map(_one_line, texts)
+        listed = _listed(texts[3]) if names is None else names
+        self.meant = closest(texts[2] if name is None else name, listed)
         super().__init__(self.source, self.field, self.found, self.allowed)
 
     def in_python(self, function: str) -> "UserError":
@@ -110,9 +116,11 @@ class UserError(Exception):
             function: the name of the function.
         """
         source, *rest = self._parts
-        if source == COMMAND_LINE or isinstance(source, OptionName):
-            source = function
-        return UserError(source, *(_joined(part, python=True) for part in rest))
+        of_option = source == (COMMAND_LINE,) or isinstance(source[0], OptionName)
+        texts = (_joined(parts, python=True) for parts in rest)
+        error = UserError(function if of_option else self.source, *texts)
+        error.meant = self.meant
+        return error
 
     def __str__(self) -> str:
         line = f"{self.source}: {self.field}: found {self.found}; allowed: {self.allowed}"

@@ -115,4 +115,12 @@ def test_an_option_has_the_words_of_the_front_end() -> None:
     assert str(error.in_python("map")) == f"map: precisions: {said} the_platform only; did you mean fixed32?"
     elsewhere = UserError("mine.toml", "replay.capacity", 0, ("1 with ", OptionName("actors")))
     assert str(elsewhere.in_python("map")) == "mine.toml: replay.capacity: found 0; allowed: 1 with actors"
-    assert str(UserError(OptionName("actors"), "x", 0, 1).in_python("compose")).startswith("compose: x: ")
+    unlike = UserError(OptionName("actors"), "x", "floer", "floor, or any word", names=())
+    assert str(unlike.in_python("compose")) == "compose: x: found floer; allowed: floor, or any word"
+
+
+def test_an_error_crosses_processes_whatever_it_is_about() -> None:
+    error = UserError("mine", OptionName("actors"), lambda: None, ("1 with ", OptionName("loop")))
+    there = pickle.loads(pickle.dumps(error))
+    assert str(there) == str(error)
+    assert str(there.in_python("compose")) == str(error.in_python("compose"))
