@@ -65,17 +65,17 @@ class CudaEvent(Event):
     Args:
         cupy: the module `cupy`.
         event: CuPy's event.
+        timed: whether the event has a time.
     """
 
-    def __init__(self, cupy: Any, event: Any) -> None:
+    def __init__(self, cupy: Any, event: Any, timed: bool) -> None:
+        super().__init__(timed)
         self._cupy, self._event = cupy, event
 
     def wait(self) -> None:
         self._event.synchronize()
 
-    def seconds_since(self, earlier: "CudaEvent") -> float:
-        earlier.wait()
-        self.wait()
+    def _seconds_since(self, earlier: "CudaEvent") -> float:
         return float(self._cupy.cuda.get_elapsed_time(earlier._event, self._event)) * 1e-3
 
 
@@ -102,10 +102,11 @@ class CudaStream(Stream):
     Args:
         device: the device.
         handle: CuPy's stream; None for the one that is CuPy's current stream at each call.
+        timed: whether its events have times.
     """
 
-    def __init__(self, device: "CudaDevice", handle: Any) -> None:
-        super().__init__(device)
+    def __init__(self, device: "CudaDevice", handle: Any, timed: bool = False) -> None:
+        super().__init__(device, timed)
         self._cupy, self._number, self._handle = device.cupy, device.number, handle
 
     @contextmanager
@@ -177,7 +178,8 @@ class CudaStream(Stream):
     def event(self) -> Event:
         self._require_no_recording("event")
         with self.current() as stream:
-            return CudaEvent(self._cupy, stream.record())
+            event = stream.record(self._cupy.cuda.Event(disable_timing=not self.timed))
+            return CudaEvent(self._cupy, event, self.timed)
 
     def finish(self) -> None:
         self._require_no_recording("finish")
@@ -241,9 +243,9 @@ class CudaDevice(Device):
                 for name, is_group in kernel_names(source).items()
             }
 
-    def stream(self) -> CudaStream:
+    def stream(self, *, timed: bool = False) -> CudaStream:
         with self.cupy.cuda.Device(self.number):
-            return CudaStream(self, self.cupy.cuda.Stream(non_blocking=True))
+            return CudaStream(self, self.cupy.cuda.Stream(non_blocking=True), timed)
 
     def usual_stream(self) -> CudaStream:
         return CudaStream(self, None)

@@ -88,13 +88,14 @@ def _library(source: str, flush_subnormals: bool) -> ctypes.CDLL:
 class HostEvent(Event):
     """A point in time; the work before it is done."""
 
-    def __init__(self) -> None:
+    def __init__(self, timed: bool) -> None:
+        super().__init__(timed)
         self._time_ns = time.perf_counter_ns()
 
     def wait(self) -> None:
         pass
 
-    def seconds_since(self, earlier: "HostEvent") -> float:
+    def _seconds_since(self, earlier: "HostEvent") -> float:
         return (self._time_ns - earlier._time_ns) * 1e-9
 
 
@@ -150,7 +151,7 @@ class HostStream(Stream):
 
     def event(self) -> Event:
         self._require_no_recording("event")
-        return HostEvent()
+        return HostEvent(self.timed)
 
     def finish(self) -> None:
         self._require_no_recording("finish")
@@ -181,5 +182,5 @@ class HostDevice(Device):
             for number, (name, is_group) in enumerate(kernel_names(source).items())
         }
 
-    def stream(self) -> HostStream:
-        return HostStream(self)
+    def stream(self, *, timed: bool = False) -> HostStream:
+        return HostStream(self, timed)

@@ -1,6 +1,7 @@
 """OpenCL devices, through pyopencl."""
 
 import warnings
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
@@ -60,22 +61,45 @@ def _built(device: Any, source: str, flush_subnormals: bool) -> Any:
             raise RuntimeError(str(error)) from error
 
 
+@dataclass
+class _Compiled:
+    """A kernel object and its program.
+
+    Attributes:
+        program, kernel: pyopencl's.
+        has_types: whether pyopencl knows the arguments' types. Otherwise it tries one after the other, which takes
+            longer than the launch.
+    """
+
+    program: Any
+    kernel: Any
+    has_types: bool = False
+
+    def set_arguments(self, arguments: tuple[Buffer | np.generic, ...]) -> None:
+        if not self.has_types:
+            self.kernel.set_scalar_arg_dtypes(
+                [one.dtype if isinstance(one, np.generic) else None for one in arguments]
+            )
+            self.has_types = True
+        self.kernel.set_args(*arguments)
+
+
 class OpenclEvent(Event):
     """A point in the work of a command queue.
 
     Args:
         event: pyopencl's event.
+        timed: whether its queue keeps times.
     """
 
-    def __init__(self, event: Any) -> None:
+    def __init__(self, event: Any, timed: bool) -> None:
+        super().__init__(timed)
         self._event = event
 
     def wait(self) -> None:
         self._event.wait()
 
-    def seconds_since(self, earlier: "OpenclEvent") -> float:
-        earlier.wait()
-        self.wait()
+    def _seconds_since(self, earlier: "OpenclEvent") -> float:
         return float(self._event.profile.end - earlier._event.profile.end) * 1e-9
 
 
@@ -91,19 +115,21 @@ class OpenclGraph(Graph):
         self._stream = stream
 
     def replay(self) -> None:
+        last = None
         for operation in self.operations:
-            self._stream._last = operation()
+            last = operation()
+        self._stream._last = last
 
 
 class OpenclStream(Stream):
-    """A command queue that works in order, with profiling, so that its events have times."""
+    """A command queue that works in order, with profiling if it is timed."""
 
-    def __init__(self, device: "OpenclDevice") -> None:
-        super().__init__(device)
+    def __init__(self, device: "OpenclDevice", timed: bool) -> None:
+        super().__init__(device, timed)
         self._opencl = opencl_runtime.load()
         profiling = self._opencl.command_queue_properties.PROFILING_ENABLE
         self._context = device.context
-        self._queue = self._opencl.CommandQueue(self._context, properties=profiling)
+        self._queue = self._opencl.CommandQueue(self._context, properties=profiling if timed else 0)
         self._enqueue = self._opencl.enqueue_nd_range_kernel
         self._last: Any = None  # pyopencl's event of the last work; no marker is needed after it
 
@@ -158,7 +184,7 @@ class OpenclStream(Stream):
         )
 
     def launch(self, kernel: Kernel, size: int | Groups, *arguments: Buffer | np.generic) -> None:
-        program, handle = kernel.handle
+        compiled: _Compiled = kernel.handle
         items: tuple[int, ...]
         group: tuple[int, ...]
         groups = checked_size(kernel, size)
@@ -168,19 +194,18 @@ class OpenclStream(Stream):
             group = (*groups.items, 1)
             items = tuple(count * width for count, width in zip(groups.count, group, strict=True))
         if self._recording is None:
-            handle.set_args(*arguments)
-            self._last = self._enqueue(self._queue, handle, items, group)
+            compiled.set_arguments(arguments)
+            self._last = self._enqueue(self._queue, compiled.kernel, items, group)
             return
-        handle = self._opencl.Kernel(
-            program, kernel.name
-        )  # which has these arguments, but does not hold buffers
+        # A kernel object keeps its arguments, but does not hold their buffers.
+        handle = self._opencl.Kernel(compiled.program, kernel.name)
         handle.set_args(*arguments)
         self._recording.used += arguments
         self._recording.operations.append(partial(self._enqueue, self._queue, handle, items, group))
 
     def event(self) -> Event:
         self._require_no_recording("event")
-        return OpenclEvent(self._last or self._opencl.enqueue_marker(self._queue))
+        return OpenclEvent(self._last or self._opencl.enqueue_marker(self._queue), self.timed)
 
     def finish(self) -> None:
         self._require_no_recording("finish")
@@ -225,9 +250,9 @@ class OpenclDevice(Device):
     def kernels(self, source: str, *, flush_subnormals: bool = False) -> dict[str, Kernel]:
         program = _built(self.opencl, source, flush_subnormals)
         return {
-            name: Kernel(name, (program, self._opencl.Kernel(program, name)), is_group)
+            name: Kernel(name, _Compiled(program, self._opencl.Kernel(program, name)), is_group)
             for name, is_group in kernel_names(source).items()
         }
 
-    def stream(self) -> OpenclStream:
-        return OpenclStream(self)
+    def stream(self, *, timed: bool = False) -> OpenclStream:
+        return OpenclStream(self, timed)

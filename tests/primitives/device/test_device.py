@@ -260,14 +260,23 @@ def test_a_failed_recording_leaves_the_stream_usable(kind: str) -> None:
 
 
 @every_kind
-def test_events_have_the_order_of_the_work(kind: str) -> None:
-    stream = device_of(kind).stream()
+def test_events_of_a_timed_stream_have_the_order_of_the_work(kind: str) -> None:
+    stream = device_of(kind).stream(timed=True)
     first = stream.event()
     stream.clear(stream.zeros(1 << 20), 1 << 20)
     second = stream.event()
     second.wait()
     assert second.seconds_since(first) >= 0
     assert first.seconds_since(second) <= 0
+
+
+@every_kind
+def test_events_of_other_streams_have_no_time(kind: str) -> None:
+    stream = device_of(kind).stream()
+    event = stream.event()
+    event.wait()
+    with pytest.raises(ValueError, match=r"not timed; allowed: those of stream\(timed=True\)"):
+        event.seconds_since(event)
 
 
 @every_kind

@@ -17,7 +17,7 @@ def recorded() -> RecordingDevice:
 
 def test_everything_is_counted() -> None:
     one = recorded()
-    kernels, stream = one.kernels(SCALE + SUMS), one.stream()
+    kernels, stream = one.kernels(SCALE + SUMS), one.stream(timed=True)
     assert one.counts == Counts()
     x = stream.uploaded(np.ones(64, np.float32))
     y = stream.zeros(4)
@@ -35,8 +35,8 @@ def test_everything_is_counted() -> None:
     start.wait()
     assert start.seconds_since(start) == 0
     stream.finish()
-    assert one.counts == Counts(waits=3)
-    assert one.counts.round_trips == 3
+    assert one.counts == Counts(waits=4)
+    assert one.counts.round_trips == 4
 
 
 def test_a_graph_is_one_call_of_the_host() -> None:
