@@ -28,7 +28,8 @@
 #define GLOBAL __global
 #define LOCAL __local
 #define FUNCTION static
-#define KERNEL(name) __kernel void name
+// As opencl.py launches them.
+#define KERNEL(name) __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void name
 #define GROUP_KERNEL(name, width, height)                                                                    \
     __kernel __attribute__((reqd_work_group_size(width, height, 1))) void name
 #define WORK_ITEM ((long)get_global_id(0))
