@@ -13,6 +13,7 @@ from placerl.harness.core.errors import NotRunError
 from placerl.harness.core.progress import bar
 from placerl.harness.plan import cycles, tiers
 from placerl.harness.plan.cycles import DesignNeed, Difference
+from placerl.primitives.fpga.cycles import timed_block
 from placerl.primitives.fpga.cycles.table import committed
 from placerl.primitives.fpga.export import toolchain
 
@@ -36,6 +37,8 @@ def cycles_command(
     as_json: JsonOption = False,
 ) -> None:
     """Simulate the clock cycles that the table lacks for a tier and those before it, or check what it has."""
+    if reason := timed_block.unavailable_reason():
+        raise NotRunError(f"needs {reason}")
     if check:
         _check(check, seed, as_json)
         return

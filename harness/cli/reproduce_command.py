@@ -34,7 +34,12 @@ from placerl.harness.store.cell import Cell
 from placerl.harness.store.peak_memory import recorded
 from placerl.harness.store.store import Run, Store
 from placerl.primitives.fpga.cycles.blocks import changed_designs
-from placerl.primitives.fpga.cycles.timed_block import SIMULATE_VARIABLE, WAY_OUT, simulating
+from placerl.primitives.fpga.cycles.timed_block import (
+    SIMULATE_VARIABLE,
+    WAY_OUT,
+    simulating,
+    unavailable_reason,
+)
 
 
 @app.command(name="reproduce", epilog="Example: `placerl reproduce --tier quick`")
@@ -93,7 +98,9 @@ def reproduce_command(
 
 def _warn_of_changed_designs() -> None:
     """Say in one line which designs have changed since the table of cycles was written, if any have."""
-    if not simulating() and (changed := changed_designs()):
+    if unavailable_reason() or simulating():
+        return
+    if changed := changed_designs():
         said = (
             f"The table of cycles lacks {len(changed)} designs, whose code has changed: {', '.join(changed)}"
         )

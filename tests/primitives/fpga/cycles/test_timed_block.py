@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
 from placerl.primitives import disk_cache
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.cycles import sources, timed_block
