@@ -14,10 +14,10 @@ from rich.table import Table
 from placerl.harness import workloads
 from placerl.harness.compare import registry
 from placerl.harness.core.errors import UserError
+from placerl.harness.core.row import Row
 from placerl.harness.plan.predicting import OTHER_PRECISIONS
 from placerl.harness.plan.tiers import TIERS
 from placerl.harness.profile import simulated as simulated_profile
-from placerl.harness.store.store import Measurement
 from placerl.primitives.quantization.precision import FLOAT_32
 
 # Tables written to a file or a pipe are not cut to an 80-column terminal. Markup is off: `native[fixed32]` is a
@@ -110,7 +110,7 @@ def print_json(data: Any) -> None:
     typer.echo(json.dumps(data, indent=2, default=str))
 
 
-def print_rows(rows: list[Measurement], title: str, as_json: bool) -> None:
+def print_rows(rows: Sequence[Row], title: str, as_json: bool) -> None:
     """Print measurements as a table, or as JSON if `as_json`.
 
     Args:
@@ -143,7 +143,7 @@ def print_rows(rows: list[Measurement], title: str, as_json: bool) -> None:
     out.print(table)
 
 
-def value_text(row: Measurement) -> str:
+def value_text(row: Row) -> str:
     """Return a row's value as text with four significant digits, or the reason why it has none."""
     if row.value is not None:
         return f"{row.value:.4g}"

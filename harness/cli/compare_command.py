@@ -22,6 +22,7 @@ from placerl.harness.compare import registry
 from placerl.harness.compare.parts import judged_parts
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import bar
+from placerl.harness.core.row import Row
 from placerl.harness.loop.schedule import is_on_policy
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import plan, tiers
@@ -30,11 +31,11 @@ from placerl.harness.runtime import mapped_parts
 from placerl.harness.runtime.resolve import check_envpool
 from placerl.harness.runtime.time_provenance import is_simulated
 from placerl.harness.store.peak_memory import recorded
-from placerl.harness.store.store import Measurement
+from placerl.harness.store.rows import ComparisonResult
 from placerl.harness.workloads import Workload
 
 
-def side_by_side(rows: Sequence[Measurement]) -> Table:
+def side_by_side(rows: Sequence[ComparisonResult]) -> Table:
     """Return a table with one line per baseline: throughputs, their ratio, returns and the verdict, or why it has none.
 
     Args:
@@ -47,18 +48,18 @@ def side_by_side(rows: Sequence[Measurement]) -> Table:
     columns = ("its steps/s", "ours", "ours / its", "95% interval", "its return", "our return", "verdict")
     for column in ("baseline", *columns):
         table.add_column(column)
-    for baseline, group in groupby(rows, key=lambda row: row.details["baseline"]):
-        parts = {row.details["part"]: row for row in group}
+    for baseline, group in groupby(rows, key=lambda row: row.baseline):
+        parts = {row.part: row for row in group}
         found = {name: row for name, row in parts.items() if row.value is not None}
         ratio = parts.get("throughput_ratio")
-        judged = judged_parts(ratio.details if ratio else {})
+        judged = judged_parts(ratio.rate if ratio else None)
         rates, returns = (
             [_rate(found[part]) if part in found else "" for part in parts_of_both]
             for parts_of_both in (judged[::-1], ("theirs, return", "ours, return"))
         )
         if ratio and ratio.value is not None:
             interval = f"{ratio.low:.3g} to {ratio.high:.3g}"
-            ratio_text, verdict = f"{ratio.value:.3g}", ratio.details["verdict"]
+            ratio_text, verdict = f"{ratio.value:.3g}", ratio.verdict
             table.add_row(baseline, *rates, ratio_text, interval, *returns, verdict)
         else:
             reason = next((row.reason for row in parts.values() if row.value is None), "")
@@ -66,34 +67,30 @@ def side_by_side(rows: Sequence[Measurement]) -> Table:
     return table
 
 
-def _rate(row: Measurement) -> str:
+def _rate(row: Row) -> str:
     return f"{row.value:.4g}" + (" (too noisy)" if row.status == "too_noisy" else "")
 
 
-def returns(rows: Sequence[Measurement]) -> list[str]:
+def returns(rows: Sequence[ComparisonResult]) -> list[str]:
     """Return a line of text for each comparison: both systems' episode returns, or why these were not compared.
 
     Args:
         rows: rows of `harness.compare.rounds.compare`.
     """
     return [
-        f"{row.details['baseline']}: {row.details['returns']}"
+        f"{row.baseline}: {row.returns}"
         for row in rows
         if row.quantity == "throughput_ratio" and row.status == "ok"
     ]
 
 
-def departures(rows: Sequence[Measurement]) -> list[str]:
+def departures(rows: Sequence[ComparisonResult]) -> list[str]:
     """Return a line for each baseline that does not train the workload exactly as stated: how it differs.
 
     Args:
         rows: rows of `harness.compare.rounds.compare`.
     """
-    found = {
-        row.details["baseline"]: row.details["notes"]
-        for row in rows
-        if row.details["part"] == "theirs" and row.details.get("notes")
-    }
+    found = {row.baseline: row.deviations for row in rows if row.part == "theirs" and row.deviations}
     return [
         f"{baseline}: " + "; ".join(f"{what}: {how}" for what, how in notes.items())
         for baseline, notes in found.items()
@@ -149,7 +146,7 @@ def compare(  # noqa: PLR0913 (a command: its options)
     opened = begin(results, tier)
     if not ours:
         predicted(opened, item, item.training.batch_size, tier)
-    rows: list[Measurement] = []
+    rows: list[Row] = []
     for baseline in names:
         cell = plan.compare_cell(
             item,
@@ -166,8 +163,9 @@ def compare(  # noqa: PLR0913 (a command: its options)
     if as_json:
         print_json([row.to_json() for row in rows])
     else:
-        out.print(side_by_side(rows))
-        for line in [*returns(rows), *departures(rows)]:
+        compared = [row for row in rows if isinstance(row, ComparisonResult)]
+        out.print(side_by_side(compared))
+        for line in [*returns(compared), *departures(compared)]:
             typer.echo(line)
     if any(row.status == "failed" for row in rows):
         raise typer.Exit(1)

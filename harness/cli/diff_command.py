@@ -1,5 +1,6 @@
 """The command `placerl diff`, which compares the stored measurements of two runs."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -10,10 +11,11 @@ from rich.table import Table
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import JsonOption, out, print_json
 from placerl.harness.core.errors import UserError
+from placerl.harness.core.row import Row
 from placerl.harness.plan.predicting import store_path
 from placerl.harness.report.reference import last_attempts, runs_with_results
 from placerl.harness.store.diff import Difference, diff
-from placerl.harness.store.store import Measurement, RunRecord, Store
+from placerl.harness.store.store import RunRecord, Store
 
 
 @app.command(name="diff", epilog="Example: `placerl diff results-before results`, or `results#1 results#2`")
@@ -42,7 +44,7 @@ def diff_command(
         typer.echo(f"No verdicts: {elsewhere}.")
 
 
-def _read(text: str) -> tuple[RunRecord, list[Measurement]]:
+def _read(text: str) -> tuple[RunRecord, Sequence[Row]]:
     """Return the run that the text names, with its measurements; for a cell measured again, only the last."""
     name, mark, number = text.rpartition("#")
     path = Path(name if mark else text)
@@ -63,7 +65,7 @@ def _show(differences: list[Difference], title: str) -> None:
     for d in differences:
         key = d.key
         size = "" if key.batch_size is None else f"B={key.batch_size}"
-        what = (key.workload, key.primitive, key.backend, key.device, key.quantity, size, key.parameters)
+        what = (key.workload, key.primitive, key.who, key.where, key.quantity, size, key.parameters)
         before, after = ("" if v is None else f"{v:.4g}" for v in (d.before, d.after))
         ratio = "" if d.ratio is None else f"{d.ratio:.3f}"
         interval = "" if d.low is None or d.high is None else f" [{d.low:.3f}, {d.high:.3f}]"

@@ -18,10 +18,10 @@ from placerl.harness.cli.common import (
     out,
     print_json,
 )
-from placerl.harness.core.row import Measurement
 from placerl.harness.mapping import absent_platforms
 from placerl.harness.mapping.answer import answer
 from placerl.harness.plan.predicting import RESULTS, predictions
+from placerl.harness.store.rows import PieceTime, PredictedRate
 
 
 @app.command(name="map", epilog="Example: `placerl map pong-dqn --platform map-tpds23`")
@@ -72,32 +72,32 @@ def map_command(
             )
 
 
-def _show_inputs(rows: list[Measurement]) -> None:
+def _show_inputs(rows: list[PieceTime]) -> None:
     table = Table(title="Modelled times: the longest term of each roofline")
     for column in ("primitive", "target", "us", "from", "provenance"):
         table.add_column(column)
     for row in rows:
         table.add_row(
             row.primitive,
-            row.details["target"],
+            row.target or "",
             f"{(row.value or 0) * 1e6:,.3f}",
-            row.details["formula"],
+            row.formula or "",
             str(row.provenance),
         )
     out.print(table)
 
 
-def _show_predictions(rows: list[Measurement], title: str) -> None:
+def _show_predictions(rows: list[PredictedRate], title: str) -> None:
     table = Table(title=title)
     for column in ("strategy", "mapping", "predicted GPS", "unit", "largest term", "provenance"):
         table.add_column(column, no_wrap=True)
     made = [row for row in rows if row.value is not None]
-    for row in sorted(made, key=lambda row: (row.backend, -(row.value or 0))):
-        mark = "  <- chosen" if row.details["chosen"] else ""
-        term, time_s = max(row.details["terms_s"].items(), key=lambda item: item[1])
+    for row in sorted(made, key=lambda row: (row.strategy, -(row.value or 0))):
+        mark = "  <- chosen" if row.chosen else ""
+        term, time_s = max((row.terms_s or {}).items(), key=lambda item: item[1])
         table.add_row(
-            row.backend,
-            row.details["mapping"] + mark,
+            row.strategy,
+            row.mapping + mark,
             f"{row.value:,.1f}{' (too noisy)' if row.status == 'too_noisy' else ''}",
             "gradient steps/s",
             f"{term} {time_s * 1e6:,.1f} us",
@@ -105,21 +105,21 @@ def _show_predictions(rows: list[Measurement], title: str) -> None:
         )
     out.print(table)
     for row in made:
-        if row.details["chosen"] and (settings := row.details.get("settings")):
+        if row.chosen and (settings := row.settings):
             said = ", ".join(f"{name} = {value}" for name, value in settings.items())
-            out.print(f"{row.backend} chooses {row.details['mapping']} with {said}", markup=False)
+            out.print(f"{row.strategy} chooses {row.mapping} with {said}", markup=False)
     for row in made:
-        if row.details["chosen"] and (slow := row.details.get("slow_links")):
+        if row.chosen and (slow := row.slow_links):
             there = next(
-                (r for r in made if r.backend == row.backend and r.details["slow_links"]["chosen"]), row
+                (r for r in made if r.strategy == row.strategy and (r.slow_links or {}).get("chosen")), row
             )
-            gps = there.details["slow_links"]["gps"]
-            choice = "the same" if there is row else there.details["mapping"]
+            gps = (there.slow_links or {})["gps"]
+            choice = "the same" if there is row else there.mapping
             out.print(
-                f"{row.backend}: at {slow['latency_us']:,g} us a transfer over links that state no latency, its choice "
-                f"is {choice}, {gps:,.1f} gradient steps/s",
+                f"{row.strategy}: at {slow['latency_us']:,g} us a transfer over links that state no latency, its "
+                f"choice is {choice}, {gps:,.1f} gradient steps/s",
                 markup=False,
             )
     for row in rows:
         if row.value is None:
-            out.print(f"{row.backend}: not run: {row.reason}", markup=False)
+            out.print(f"{row.strategy}: not run: {row.reason}", markup=False)

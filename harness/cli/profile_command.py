@@ -1,5 +1,7 @@
 """The command `placerl profile`, which times the primitives of a workload, or simulates them."""
 
+from collections.abc import Sequence
+
 import typer
 from rich.table import Table
 
@@ -15,10 +17,10 @@ from placerl.harness.cli.common import (
     out,
     print_rows,
 )
-from placerl.harness.core.row import Measurement
 from placerl.harness.plan import tiers
 from placerl.harness.plan.predicting import RESULTS, asked_precisions, begin, loaded, profiled, simulated
 from placerl.harness.profile import simulated as simulated_profile
+from placerl.harness.store.rows import PieceTime
 
 
 @app.command(epilog="Example: `placerl profile hopper-ddpg --batch-size 256`")
@@ -44,28 +46,27 @@ def profile(
     )
     print_rows(rows, title, as_json)
     if device is not None and not as_json:
-        _print_cycles(rows)
+        _print_cycles([row for row in rows if isinstance(row, PieceTime)])
     if any(row.status == "failed" for row in rows):
         raise typer.Exit(1)
 
 
-def _print_cycles(rows: list[Measurement]) -> None:
+def _print_cycles(rows: Sequence[PieceTime]) -> None:
     """Print simulated cycles next to the papers' formulas."""
     table = Table(title="Clock cycles, simulated, and the papers' formulas, modelled")
     for column in ("primitive", "cycles", "formula", "cycles by it", "difference", "because"):
         table.add_column(column)
     counted = [row for row in rows if row.value is not None]
     for row in counted:
-        details = row.details
-        if "formula" in details:
-            reasons = [f"{name} {value:+,.10g}" for name, value in details["difference_reasons"].items()]
-            difference = f"{details['difference_cycles']:+,}"
-            beside = (details["formula"], f"{details['formula_cycles']:,}", difference, ", ".join(reasons))
+        if row.formula is not None:
+            reasons = [f"{name} {value:+,.10g}" for name, value in (row.difference_reasons or {}).items()]
+            difference = f"{row.difference_cycles:+,.10g}"
+            beside = (row.formula, f"{row.formula_cycles:,.10g}", difference, ", ".join(reasons))
         else:
-            parts = ", ".join(f"{unit} {cycles:,}" for unit, cycles in details["unit_cycles"].items())
+            parts = ", ".join(f"{unit} {cycles:,}" for unit, cycles in (row.unit_cycles or {}).items())
             beside = ("none for a whole step", "", "", f"of which {parts}")
-        table.add_row(row.primitive, f"{details['cycles']:,}", *beside)
+        table.add_row(row.primitive, f"{row.cycles:,}", *beside)
     out.print(table)
     for row in counted[:1]:
-        clock, source = row.details["clock_mhz"], row.details["clock_source"]
+        clock, source = row.clock_mhz, row.clock_source
         typer.echo(f"At a clock of {clock:g} MHz, assumed: {source}.")

@@ -1,5 +1,6 @@
 """The command `placerl run`, which trains a workload under a mapping and measures its throughput."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -20,7 +21,7 @@ from placerl.harness.cli.common import (
 from placerl.harness.cli.schedule_options import with_schedule
 from placerl.harness.core.errors import OptionName, UserError
 from placerl.harness.core.progress import bar
-from placerl.harness.core.row import Interrupted, Measurement
+from placerl.harness.core.row import Interrupted, Row
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Loop, Mapping, predict
 from placerl.harness.mapping.metrics import experiences_per_s
@@ -31,6 +32,7 @@ from placerl.harness.runtime.measured_run import Extent
 from placerl.harness.runtime.resolve import check_unmapped, resolve
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.peak_memory import recorded
+from placerl.harness.store.rows import TrainingResult
 
 if TYPE_CHECKING:
     from placerl.harness.cluster.run import Asked
@@ -165,7 +167,7 @@ def run(  # noqa: PLR0913 (a command: its options)
         raise typer.Exit(1)
 
 
-def _show_rates(rows: list[Measurement]) -> None:
+def _show_rates(rows: Sequence[Row]) -> None:
     """Print the papers' other rates: experiences consumed (PRL), inferences made (PPO, FIX), and GPS per watt
     (MAP); and the rate of each tenth of the run.
     """
@@ -181,15 +183,15 @@ def _show_rates(rows: list[Measurement]) -> None:
         parts = np.array_split(np.array(gps.samples), STRETCHES)
         rates = " ".join(f"{np.median(part):,.0f}" for part in parts)
         out.print(f"GPS by tenth of the run: {rates} ({gps.provenance})", soft_wrap=True)
-    if gps and "narrowed" in gps.details:
-        delay = f"{gps.details['delay']:,} gradient steps"
-        narrowed = f"after {delay}" if gps.details["narrowed"] else f"never: the run ended within {delay}"
+    if isinstance(gps, TrainingResult) and gps.narrowed is not None:
+        delay = f"{gps.delay:,} gradient steps"
+        narrowed = f"after {delay}" if gps.narrowed else f"never: the run ended within {delay}"
         out.print(f"Activations narrowed to 16 bits {narrowed}", soft_wrap=True)
     if row := by_quantity.get("throughput_per_watt"):
         out.print(f"GPS/W {value_text(row)}", markup=False, soft_wrap=True)
 
 
-def _show_learnt(rows: list[Measurement], threshold: float | None) -> None:
+def _show_learnt(rows: Sequence[Row], threshold: float | None) -> None:
     """Print what the agent has learnt: the return at the end, the best, and when it reached the task's threshold."""
     by_quantity = {row.quantity: row for row in rows}
     lines = []

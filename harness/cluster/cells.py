@@ -22,13 +22,12 @@ from placerl.harness.compare import registry
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.revision import revision
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.plan.tiers import Tier
 from placerl.harness.platforms import this_machine
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run, Store
 
-_NODE = "ray_node"
 """The detail that holds Ray's name of the node that measured a row; a restarted driver finds it again."""
 
 
@@ -68,16 +67,16 @@ class Measured(NamedTuple):
     """
 
     node: str
-    rows: list[Measurement]
+    rows: Sequence[Row]
 
 
 class _Before(Run):
     """Replaces the run of a cell on another machine: holds the rows of the cells before it, without a store."""
 
-    def __init__(self, rows: Sequence[Measurement]) -> None:
+    def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = list(rows)
 
-    def measurements(self, **chosen: Any) -> list[Measurement]:
+    def measurements(self, **chosen: Any) -> Sequence[Row]:
         return [row for row in self._rows if all(getattr(row, name) == is_ for name, is_ in chosen.items())]
 
 
@@ -97,7 +96,7 @@ def _revision() -> str:
 
 @ray.remote(num_cpus=0, resources={MACHINE: 1}, max_retries=RESTARTS)
 def _measure(
-    cell: Cell, before: list[Measurement], fingerprint: str, code: str
+    cell: Cell, before: Sequence[Row], fingerprint: str, code: str
 ) -> Elsewhere | OtherCode | Measured:
     """Measure a cell here, if this machine has the given fingerprint and revision."""
     node = ray.get_runtime_context().get_node_id()
@@ -247,7 +246,7 @@ class ClusterPlan:
         run = chain.run
         for cell in chain.cells:
             for row in cell.rows(run):
-                if (node := row.details.get(_NODE)) in self._nodes:
+                if (node := row.node) in self._nodes:
                     chain.node = node
         chain.waiting = [c for c in chain.cells if not c.finished(run) or c.stale(run)]
         return chain
@@ -278,7 +277,7 @@ class ClusterPlan:
             chain.run = self._run_of(answer.machine)
             self._begun(chain)
             return False
-        rows = [replace(row, details={**row.details, _NODE: answer.node}) for row in answer.rows]
+        rows = [replace(row, node=answer.node) for row in answer.rows]
         cell.store(chain.run, rows)
         if cell.failed(chain.run):
             self._failed.append(cell.key)

@@ -1,17 +1,19 @@
 """Implements `placerl run --ray`: trains a workload on a Ray cluster, and measures its throughput."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from placerl.harness.cluster.connection import check_address, connected
 from placerl.harness.cluster.placement import Placement
 from placerl.harness.cluster.training import ClusterTraining, Size, check
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime import measured_run
 from placerl.harness.runtime.measured_run import Extent, Setup
 from placerl.harness.store.cell import Cell
+from placerl.harness.store.rows import TrainingResult
 from placerl.harness.store.store import Run
 from placerl.harness.workloads import Workload
 
@@ -43,7 +45,7 @@ class Asked:
         """Return a cell (a piece of work whose rows are stored together) that trains on the cluster.
 
         Its rows hold the throughput and learning results of a training on one machine (`measured_run.train`), but with
-        suite `cluster`. `details["cluster"]` gives the number of actors, shards and learners, the number of machines
+        suite `cluster`. `cluster` gives the number of actors, shards and learners, the number of machines
         that ran them, and which of them Ray had to restart.
 
         Args:
@@ -60,7 +62,7 @@ class Asked:
         check(item, mapping, self.size, batch_size)
         placement = Placement.of(mapping).chosen(self.place)
 
-        def measure(run: Run, report: Report) -> list[Measurement]:
+        def measure(run: Run, report: Report) -> Sequence[Row]:
             with connected(self.address, placement.resources()):
                 training = ClusterTraining(
                     item, mapping, self.size, placement=placement, batch_size=batch_size, seed=seed
@@ -68,7 +70,9 @@ class Asked:
                 rows = measured_run.measured(training, Setup(item, mapping, batch_size, seed), extent, report)
             told = asdict(self.size)
             told |= {"machines": len(set(training.nodes.values())), "restarts": training.restarts}
-            return [replace(row, suite=SUITE, details={**row.details, "cluster": told}) for row in rows]
+            return [
+                replace(row, suite=SUITE, cluster=told) for row in rows if isinstance(row, TrainingResult)
+            ]
 
         roles = f"{self.size.actors}-{self.size.shards}-{self.size.learners}"
         return Cell(f"{SUITE}/{item.name}/{batch_size}/seed{seed}/{mapping}/{roles}", extent.seconds, measure)

@@ -1,6 +1,7 @@
 """Measures on this machine how long each step of a cluster takes, as input for the simulation of many nodes."""
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from time import perf_counter, sleep
@@ -14,7 +15,7 @@ from placerl.harness.cluster.scale import Service
 from placerl.harness.cluster.training import ClusterTraining, Size
 from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import tiers
@@ -78,7 +79,7 @@ def measure(workload: Workload, mapping: Mapping, cell_s: float, link_bytes_per_
 def _writer_s(path: Path) -> float:
     """Return the seconds that the submitting and committing process is busy with one cell of a profile's size."""
 
-    def rows(run: Run, report: Report) -> list[Measurement]:
+    def rows(run: Run, report: Report) -> Sequence[Row]:
         sleep(CELL_S)  # so that the writer waits for machines, and not machines for the writer
         row = Measurement(
             suite=Suite.SCALE,

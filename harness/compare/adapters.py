@@ -5,7 +5,7 @@ For each of the two replays the library trains in a worker process, in its own v
 These two compare this project's replay with itself, which shows how much the machine's noise changes the times (A/A).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from placerl.harness.compare import registry
 from placerl.harness.compare.protocol import FailureKind, Worker, WorkerFailure
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure import rows as summary_rows
 from placerl.harness.measure import statistics
@@ -142,7 +142,7 @@ class _Side:
 
 def measure(
     pair: Pair, rounds: int, budget_s: float, package: Path, report: Report, capacity: int = CAPACITY
-) -> list[Measurement]:
+) -> Sequence[Row]:
     """Measure the gradient steps per second of a library's algorithm with both replays, and their ratio.
 
     Args:
@@ -195,7 +195,7 @@ def _rounds(sides: dict[str, _Side], rounds: int, budget_s: float, report: Repor
     )
 
 
-def _absent(pair: Pair, details: dict[str, Any], status: str, reason: str) -> Measurement:
+def _absent(pair: Pair, details: dict[str, Any], status: str, reason: str) -> Row:
     common = _common(pair)
     return Measurement(
         **common,
@@ -217,10 +217,11 @@ def _common(pair: Pair) -> dict[str, Any]:
     }
 
 
-def _rows(pair: Pair, details: dict[str, Any], times_s: dict[str, list[float]]) -> list[Measurement]:
+def _rows(pair: Pair, details: dict[str, Any], times_s: dict[str, list[float]]) -> Sequence[Row]:
     common = _common(pair)
     rows = [
         summary_rows.summary_row(
+            Measurement,
             [1 / time_s for time_s in times_s[replay]],
             **{**common, "backend": pair.library if replay == "own" else "native"},
             quantity=THROUGHPUT,
@@ -232,5 +233,7 @@ def _rows(pair: Pair, details: dict[str, Any], times_s: dict[str, list[float]]) 
     judged = {"verdict": outcome.verdict, "why_no_verdict": outcome.reason, "pairs": outcome.pairs}
     for quantity, times in ((GAIN, outcome.ratio), (NULL, outcome.null)):
         assert times is not None
-        rows.append(summary_rows.gain(times, **common, quantity=quantity, details=details | judged))
+        rows.append(
+            summary_rows.gain(Measurement, times, **common, quantity=quantity, details=details | judged)
+        )
     return rows

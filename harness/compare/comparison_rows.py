@@ -11,12 +11,12 @@ from placerl.harness.compare.parts import ENVIRONMENT_STEPS_PER_S, OURS, Compare
 from placerl.harness.compare.protocol import FailureKind, WorkerResult
 from placerl.harness.compare.system import System
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Suite
 from placerl.harness.loop.schedule import is_on_policy
 from placerl.harness.measure import rows as summary_rows
 from placerl.harness.measure import statistics
 from placerl.harness.measure.statistics import Comparison
+from placerl.harness.store.rows import ComparisonResult
 from placerl.harness.workloads import Workload
 
 REPLAY_CALLS = ("insert", "sample", "update")
@@ -44,59 +44,62 @@ class ComparisonRows:
         # Where PPO's gradient steps stop early, some libraries stop both networks and this project the policy alone:
         # only its environment steps are the same work on both sides.
         self._judged = ENVIRONMENT_STEPS_PER_S if is_on_policy(workload) else self._rate
-        self._details = {"baseline": name} | shared
+        self._columns = {"baseline": name} | shared
 
-    def all(self) -> list[Measurement]:
+    def all(self) -> list[ComparisonResult]:
         """Return both systems' rates and returns, and the ratio of their rates."""
-        rows: list[Measurement] = []
+        rows: list[ComparisonResult] = []
         for part, system in (("ours", self._ours), ("theirs", self._theirs)):
             rows += self._system(part, system)
         if not self._ours.failure and not self._theirs.failure:
             rows += [*self._learnt(), *self._ratios()]
         return rows
 
-    def _common(self, backend: str, quantity: str, details: dict[str, Any]) -> dict[str, Any]:
+    def _common(self, system: str, quantity: str, columns: dict[str, Any]) -> dict[str, Any]:
         """Return the fields that every kind of row has."""
         return {
             "suite": Suite.COMPARE,
             "workload": self._workload,
             "primitive": str(self._part),
-            "backend": backend,
+            "system": system,
             "device": self._theirs.job.device,
             "batch_size": self._batch_size,
             "quantity": quantity,
-            "details": self._details | details,
+            **self._columns,
+            **columns,
         }
 
-    def _row(self, backend: str, quantity: str, details: dict[str, Any], **fields: Any) -> Measurement:
-        common = self._common(backend, quantity, details)
-        return Measurement(**common, provenance=Provenance.MEASURED, **fields)
+    def _row(self, system: str, quantity: str, columns: dict[str, Any], **fields: Any) -> ComparisonResult:
+        common = self._common(system, quantity, columns)
+        return ComparisonResult(**common, provenance=Provenance.MEASURED, **fields)
 
-    def _system(self, part: str, system: System) -> list[Measurement]:
-        details: dict[str, Any] = {"part": part}
+    def _system(self, part: str, system: System) -> list[ComparisonResult]:
+        columns: dict[str, Any] = {"part": part}
         if system.failure:
-            details |= {"kind": str(system.failure.kind), "last_lines": list(system.failure.last_lines)}
+            columns |= {"failure": str(system.failure.kind), "last_lines": list(system.failure.last_lines)}
             refused = system.failure.kind is FailureKind.REFUSED
             reason = f"{system.name}: {system.failure}"
             if refused:  # nothing is broken: the system cannot do what the workload requires
                 reason = f"not run: {system.name} cannot do it: {system.failure.detail}"
             status = "not_run" if refused else "failed"
-            return [self._row(system.name, self._rate, details, status=status, reason=reason)]
+            return [self._row(system.name, self._rate, columns, status=status, reason=reason)]
         results = system.timed
         if not results:  # the other side failed before the first round
             return []
         first = results[0]
-        details |= {
+        columns |= {
             "versions": first.versions,
-            "notes": first.notes,
+            "deviations": first.notes,
             "start_s": system.start_s,
             "gradient_steps": sum(result.gradient_steps for result in results),
             "environment_steps": sum(result.environment_steps for result in results),
         }
 
-        def summary(quantity: str, samples: list[float], of: str = "", whole: float = 0.0) -> Measurement:
-            common = self._common(system.name, quantity, details | {"part": part + of})
-            return summary_rows.summary_row(samples, whole=whole, **common)
+        def summary(
+            quantity: str, samples: list[float], of: str = "", whole: float = 0.0
+        ) -> ComparisonResult:
+            common = self._common(system.name, quantity, columns | {"part": part + of})
+            return summary_rows.summary_row(ComparisonResult, samples, whole=whole, **common)
 
         rows = [summary(self._rate, [result.gradient_steps / result.wall_s for result in results])]
         if self._part is not ComparedPart.LEARNER_AND_REPLAY:
@@ -117,20 +120,20 @@ class ComparisonRows:
                 rows.append(summary("fraction_of_time", shares, f", {term}, of the time", whole=1.0))
         returns = [value for result in results for value in result.episode_returns]
         if returns:
-            rows.append(self._returned(system.name, details | {"part": f"{part}, episodes"}, returns))
+            rows.append(self._returned(system.name, columns | {"part": f"{part}, episodes"}, returns))
         return rows
 
-    def _returned(self, backend: str, details: dict[str, Any], returns: list[float]) -> Measurement:
+    def _returned(self, system: str, columns: dict[str, Any], returns: list[float]) -> ComparisonResult:
         """Return the row of the episodes' returns. They may be negative, so a wide interval is not "too noisy"."""
         low, high = None, None
         if len(returns) >= statistics.FEWEST_SAMPLES:
             low, high = statistics.interval(returns, in_order=True)
         value = float(np.median(returns))
         return self._row(
-            backend, "episode_return", details, value=value, low=low, high=high, samples=tuple(returns)
+            system, "episode_return", columns, value=value, low=low, high=high, samples=tuple(returns)
         )
 
-    def _learnt(self) -> list[Measurement]:
+    def _learnt(self) -> list[ComparisonResult]:
         """Return the mean return of both after the same number of environment steps, and their difference."""
         returns = self._returns
         rows = []
@@ -139,33 +142,33 @@ class ComparisonRows:
             ("theirs", self._theirs, returns.theirs),
         ):
             if side and all(one.last for one in side):
-                details: dict[str, Any] = {
+                columns: dict[str, Any] = {
                     "part": f"{part}, return",
                     "seeds": [one.seed for one in side],
-                    "environment_steps": [one.environment_steps for one in side],
-                    "episodes": [len(one.last) for one in side],
+                    "steps_by_seed": [one.environment_steps for one in side],
+                    "episodes_by_seed": [len(one.last) for one in side],
                 }
                 samples = tuple(float(np.mean(one.last)) for one in side)
                 rows.append(
-                    self._mean(system.name, equal_steps.RETURN, details, equal_steps.mean(side), samples)
+                    self._mean(system.name, equal_steps.RETURN, columns, equal_steps.mean(side), samples)
                 )
         if not returns.reason:
-            details = {"part": equal_steps.DIFFERENCE, "environment_steps": returns.environment_steps}
-            rows.append(self._mean(OURS, equal_steps.DIFFERENCE, details, returns.difference()))
+            columns = {"part": equal_steps.DIFFERENCE, "environment_steps": returns.environment_steps}
+            rows.append(self._mean(OURS, equal_steps.DIFFERENCE, columns, returns.difference()))
         return rows
 
     def _mean(
         self,
-        backend: str,
+        system: str,
         quantity: str,
-        details: dict[str, Any],
+        columns: dict[str, Any],
         mean: equal_steps.Mean,
         samples: tuple[float, ...] = (),
-    ) -> Measurement:
+    ) -> ComparisonResult:
         low, high = mean.low, mean.high
-        return self._row(backend, quantity, details, value=mean.value, low=low, high=high, samples=samples)
+        return self._row(system, quantity, columns, value=mean.value, low=low, high=high, samples=samples)
 
-    def _ratios(self) -> list[Measurement]:
+    def _ratios(self) -> list[ComparisonResult]:
         """Return this project's throughput over the baseline's, and over its own."""
         sides = self._ours.results, self._theirs.results, self._ours.again
         if all(self._steps(result) for side in sides for result in side):
@@ -174,22 +177,22 @@ class ComparisonRows:
             reason = "a job of a timed round took no environment steps"
             outcome = Comparison(None, None, "no verdict", reason, len(self._ours.results))
         parts = (("throughput_ratio", outcome.ratio), ("null_ratio", outcome.null))
-        details = {
+        columns = {
             "pairs": outcome.pairs,
             "verdict": self._returns.verdict(outcome.verdict),
             "why_no_verdict": outcome.reason,
             "returns": str(self._returns),
         }
         if self._judged != self._rate:
-            details["rate"] = self._judged
+            columns["rate"] = self._judged
         rows = []
         for quantity, times in parts:
             if times is None:
                 unknown = {"status": "not_run", "reason": outcome.reason}
-                rows.append(self._row(OURS, quantity, details | {"part": quantity}, **unknown))
+                rows.append(self._row(OURS, quantity, columns | {"part": quantity}, **unknown))
                 continue
-            common = self._common(OURS, quantity, details | {"part": quantity})
-            rows.append(summary_rows.gain(times, **common))
+            common = self._common(OURS, quantity, columns | {"part": quantity})
+            rows.append(summary_rows.gain(ComparisonResult, times, **common))
         return rows
 
     def _steps(self, result: WorkerResult) -> int:

@@ -26,13 +26,14 @@ from placerl.harness.compare.protocol import Worker, WorkerFailure, WorkerJob
 from placerl.harness.compare.rounds import networks_on
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.assignments import CPU
 from placerl.harness.measure import statistics
 from placerl.harness.runtime.seed_order import interleaved, last_fifth
 from placerl.harness.store.cell import Cell
+from placerl.harness.store.rows import LearningResult
 from placerl.harness.store.store import Run
 from placerl.harness.workloads import Workload
 
@@ -166,7 +167,7 @@ def plan(tier: str, systems: Sequence[str], mapping: Mapping) -> list[Cell]:
 
 
 def _training_cell(task: LearnedTask, system: str, seed: int, mapping: Mapping) -> Cell:
-    def measure(run: Run, report: Report) -> list[Measurement]:
+    def measure(run: Run, report: Report) -> Sequence[Row]:
         if system in (under(OURS, mapping), under(OWN_SETTINGS, mapping)):
             start = partial(registry.own_worker, str(mapping))
             return [train(task, system, start, seed, report, networks_on(mapping))]
@@ -181,10 +182,10 @@ def summary_key(workload: str, system: str) -> str:
 
 
 def _summary_cell(task: LearnedTask, system: str) -> Cell:
-    def mine(rows: Sequence[Measurement]) -> list[Measurement]:
-        return [row for row in rows if (row.workload, row.backend) == (task.workload, system)]
+    def mine(rows: Sequence[LearningResult]) -> Sequence[LearningResult]:
+        return [row for row in rows if (row.workload, row.system) == (task.workload, system)]
 
-    def made(run: Run) -> list[Measurement]:
+    def made(run: Run) -> Sequence[LearningResult]:
         rows = mine(_rows(run, "final_return"))
         return [summary(task.workload, system, rows), best(task.workload, system, rows)]
 
@@ -196,11 +197,11 @@ def _summary_cell(task: LearnedTask, system: str) -> Cell:
     return Cell(summary_key(task.workload, system), 0, lambda run, report: made(run), stale=stale)
 
 
-def _rows(run: Run, quantity: str) -> list[Measurement]:
+def _rows(run: Run, quantity: str) -> Sequence[LearningResult]:
     """Return the run's rows of a quantity, only the newest for each workload, system and seed."""
     newest = {
-        (row.workload, row.backend, row.details.get("seed")): row
-        for row in run.measurements(suite=Suite.LEARN)
+        (row.workload, row.system, row.seed): row
+        for row in run.rows(LearningResult, suite=Suite.LEARN)
         if row.quantity == quantity
     }
     return list(newest.values())
@@ -213,7 +214,7 @@ def train(
     seed: int,
     report: Report,
     device: str = CPU,
-) -> Measurement:
+) -> LearningResult:
     """Run one training in its own process.
 
     Args:
@@ -225,9 +226,9 @@ def train(
         device: device that the system's networks compute on, "cpu" or a CUDA device, for the row.
 
     Returns:
-        A row of suite `learn`, quantity `final_return`. Its details hold the learning curve (for each stretch of
+        A row of suite `learn`, quantity `final_return`. It holds the learning curve (for each stretch of
         training the environment steps and the mean return of the episodes that ended) and the requested
-        `settings` that only this project has; a baseline's `notes` say how it deals with them. A system that fails
+        `options` that only this project has; a baseline's `deviations` say how it deals with them. A system that fails
         has a row of status `failed`.
     """
     item = trained_workload(task.workload, system)
@@ -239,11 +240,11 @@ def train(
         gradient_steps=max(1, task.gradient_steps // STRETCHES),
     )
     row = partial(
-        Measurement,
+        LearningResult,
         suite=Suite.LEARN,
         workload=task.workload,
         primitive="training",
-        backend=system,
+        system=system,
         device=device,
         batch_size=batch_size,
         quantity="final_return",
@@ -265,26 +266,27 @@ def train(
         return row(
             status="failed",
             reason=str(failure),
-            details={"seed": seed, "last_lines": list(failure.last_lines)},
+            seed=seed,
+            last_lines=list(failure.last_lines),
         )
     assert result
-    details = {
+    columns: dict[str, Any] = {
         "seed": seed,
-        "settings": settings_of(item),
+        "options": settings_of(item),
         "gradient_steps": gradient_steps,
-        "environment_steps": environment_steps[1:],
+        "steps_by_stretch": environment_steps[1:],
         "mean_returns": [float(np.mean(ended)) if ended else None for ended in returns],
         "wall_s": wall_s,
         "versions": result.versions,
-        "notes": result.notes,
+        "deviations": result.notes,
     }
     last = [value for ended in last_fifth(returns) for value in ended]
     if not last:
-        return row(status="failed", reason="no episode ended in the last fifth of training", details=details)
-    return row(value=float(np.mean(last)), samples=tuple(last), details=details)
+        return row(status="failed", reason="no episode ended in the last fifth of training", **columns)
+    return row(value=float(np.mean(last)), samples=tuple(last), **columns)
 
 
-def summary(name: str, system: str, rows: Sequence[Measurement]) -> Measurement:
+def summary(name: str, system: str, rows: Sequence[LearningResult]) -> LearningResult:
     """Return a row with the interquartile mean of the returns at the end of training, over seeds.
 
     It has a 95% bootstrap interval if there are at least `statistics.FEWEST_SAMPLES` seeds.
@@ -292,59 +294,57 @@ def summary(name: str, system: str, rows: Sequence[Measurement]) -> Measurement:
     Args:
         name: name of the workload.
         system: "placerl" or a baseline's name.
-        rows: of quantity `final_return`, one per seed; failed ones are counted in the details.
+        rows: of quantity `final_return`, one per seed; failed ones are counted.
     """
     scores = [row.value for row in rows if row.value is not None]
-    details = {"seeds": len(scores), "failed": len(rows) - len(scores)}
+    counts: dict[str, Any] = {"seeds_trained": len(scores), "seeds_failed": len(rows) - len(scores)}
     if not scores:
-        return _over_seeds(
-            name, system, END, rows, details=details, status="failed", reason="every seed failed"
-        )
-    return _over_seeds(name, system, END, rows, scores, details=details)
+        return _over_seeds(name, system, END, rows, **counts, status="failed", reason="every seed failed")
+    return _over_seeds(name, system, END, rows, scores, **counts)
 
 
-def best(name: str, system: str, rows: Sequence[Measurement]) -> Measurement:
+def best(name: str, system: str, rows: Sequence[LearningResult]) -> LearningResult:
     """Return a row with the interquartile mean over seeds in the stretch (tenth) of training in which it is highest.
 
-    The details give the `stretch`, counted from 1, the number of `stretches`, and the median of `environment_steps` at
+    The row gives the `stretch`, counted from 1, the number of `stretches`, and the median of `environment_steps` at
     its end. As a maximum, the value is biased upwards by chance; its interval does not include this bias.
 
     Args:
         name: name of the workload.
         system: "placerl" or a baseline's name.
-        rows: of quantity `final_return`, one per seed, with the learning curve in their details.
+        rows: of quantity `final_return`, one per seed, with the learning curves.
     """
-    curves = [row.details for row in rows if row.value is not None]
-    by_stretch = list(zip(*(curve["mean_returns"] for curve in curves), strict=False))
+    curves = [row for row in rows if row.value is not None]
+    by_stretch = list(zip(*(curve.mean_returns or () for curve in curves), strict=False))
     common = [place for place, means in enumerate(by_stretch) if None not in means]
-    details = {"seeds": len(curves), "failed": len(rows) - len(curves)}
+    counts: dict[str, Any] = {"seeds_trained": len(curves), "seeds_failed": len(rows) - len(curves)}
     if not common:
         needs = "needs: a stretch of training in which an episode of every seed ended"
-        return _over_seeds(name, system, BEST, rows, details=details, status="not_run", reason=needs)
+        return _over_seeds(name, system, BEST, rows, **counts, status="not_run", reason=needs)
     highest = max(common, key=lambda place: interquartile_mean(by_stretch[place]))
-    steps = int(np.median([curve["environment_steps"][highest] for curve in curves]))
-    details |= {"stretch": highest + 1, "stretches": len(by_stretch), "environment_steps": steps}
-    return _over_seeds(name, system, BEST, rows, by_stretch[highest], details=details)
+    steps = int(np.median([(curve.steps_by_stretch or ())[highest] for curve in curves]))
+    counts |= {"stretch": highest + 1, "stretches": len(by_stretch), "environment_steps": steps}
+    return _over_seeds(name, system, BEST, rows, by_stretch[highest], **counts)
 
 
 def _over_seeds(
     name: str,
     system: str,
     quantity: str,
-    trained: Sequence[Measurement],
+    trained: Sequence[LearningResult],
     scores: Sequence[float] = (),
     **fields: Any,
-) -> Measurement:
+) -> LearningResult:
     """Return a row of suite `learn`, on the device of the trainings: the interquartile mean of the scores, if any."""
     if scores:
         fields |= {"value": float(interquartile_mean(scores)), "samples": tuple(scores)}
     if len(scores) >= statistics.FEWEST_SAMPLES:
         fields["low"], fields["high"] = statistics.interval(scores, interquartile_mean)
-    return Measurement(
+    return LearningResult(
         suite=Suite.LEARN,
         workload=name,
         primitive="training",
-        backend=system,
+        system=system,
         device=next((row.device for row in trained), CPU),
         quantity=quantity,
         provenance=Provenance.MEASURED,
@@ -352,7 +352,7 @@ def _over_seeds(
     )
 
 
-def summaries(run: Run) -> list[Measurement]:
+def summaries(run: Run) -> Sequence[LearningResult]:
     """Return the stored scores at the end of training (rows of `summary`), the newest of each workload and system.
 
     Args:
@@ -361,7 +361,7 @@ def summaries(run: Run) -> list[Measurement]:
     return _rows(run, END)
 
 
-def bests(run: Run) -> list[Measurement]:
+def bests(run: Run) -> Sequence[LearningResult]:
     """Return the stored scores of the best stretch of training (rows of `best`), the newest per workload and system.
 
     Args:
@@ -370,7 +370,7 @@ def bests(run: Run) -> list[Measurement]:
     return _rows(run, BEST)
 
 
-def table(rows: Sequence[Measurement], highest: Sequence[Measurement] = ()) -> Table:
+def table(rows: Sequence[LearningResult], highest: Sequence[LearningResult] = ()) -> Table:
     """Return a table of the returns, with one line per workload and system.
 
     Args:
@@ -381,19 +381,19 @@ def table(rows: Sequence[Measurement], highest: Sequence[Measurement] = ()) -> T
         title="Interquartile mean of the return, over seeds",
         caption=f"End: the last fifth of training. Best: the highest of {STRETCHES} stretches, up by chance too.",
     )
-    found = {(row.workload, row.backend): row for row in highest}
+    found = {(row.workload, row.system): row for row in highest}
     for column in ("workload", "system", "at the end", "best", "best at step", "seeds", "provenance"):
         made.add_column(column)
     for row in rows:
-        top = found.get((row.workload, row.backend))
-        step = f"{top.details['environment_steps']:,}" if top and top.value is not None else ""
-        seeds = str(row.details["seeds"])
+        top = found.get((row.workload, row.system))
+        step = f"{top.environment_steps:,}" if top and top.value is not None else ""
+        seeds = str(row.seeds_trained)
         reached = _mean_text(top) if top else ""
-        made.add_row(row.workload, row.backend, _mean_text(row), reached, step, seeds, str(row.provenance))
+        made.add_row(row.workload, row.system, _mean_text(row), reached, step, seeds, str(row.provenance))
     return made
 
 
-def _mean_text(row: Measurement) -> str:
+def _mean_text(row: LearningResult) -> str:
     if row.value is None:
         return f"not run: {row.reason}" if row.status == "not_run" else row.reason
     return f"{row.value:.4g}" + ("" if row.low is None else f" [{row.low:.4g}, {row.high:.4g}]")

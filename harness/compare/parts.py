@@ -1,9 +1,7 @@
 """Says what a comparison covers: all of a training or a part of it, and with which features of this project."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 OURS = "placerl"
 """The name of this project in the rows of comparisons."""
@@ -12,7 +10,7 @@ FLUSHED = ", subnormals flushed"
 ONE_THREAD = ", one thread"
 """Added to the name of a baseline that computes with one thread although it may use several cores."""
 ENVIRONMENT_STEPS_PER_S = "environment_steps_per_s"
-"""The quantity by which on-policy algorithms are judged: `details["rate"]` of their ratios, which others lack."""
+"""The quantity by which on-policy algorithms are judged: the `rate` of their ratios, which others lack."""
 
 
 class ComparedPart(StrEnum):
@@ -77,11 +75,11 @@ def label(
     return f"{baseline}{alone}{with_what}" + (f", on {cores} core{'s' * (cores > 1)}" if cores else "")
 
 
-def judged_parts(details: Mapping[str, Any]) -> tuple[str, str]:
-    """Return which rows hold the two rates of a comparison: their `details["part"]`, this project's first.
+def judged_parts(rate: str | None) -> tuple[str, str]:
+    """Return which rows hold the two rates of a comparison: their `part`, this project's first.
 
     Args:
-        details: the details of the ratio of these rates.
+        rate: the `rate` of the ratio of these rates; None if there is no ratio.
     """
-    judged = ", environment" if details.get("rate") == ENVIRONMENT_STEPS_PER_S else ""
+    judged = ", environment" if rate == ENVIRONMENT_STEPS_PER_S else ""
     return f"ours{judged}", f"theirs{judged}"

@@ -27,13 +27,14 @@ from placerl.harness.compare.protocol import Worker, WorkerFailure, WorkerJob
 from placerl.harness.compare.system import System
 from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import HowTimed
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.assignments import CPU, CUDA
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.turns import Rounds, in_rounds
+from placerl.harness.store.rows import ComparisonResult
 from placerl.harness.workloads import Workload
 
 NULL = f"{OURS} (null)"
@@ -120,7 +121,7 @@ def compare(
     budget_s: float,
     progress: Report = silent,
     settings: ComparisonSettings = DEFAULTS,
-) -> list[Measurement]:
+) -> list[ComparisonResult]:
     """Time this project and baselines on one workload, and compare what they learn from it.
 
     Args:
@@ -133,14 +134,14 @@ def compare(
         settings: settings of every system and of the rounds.
 
     Returns:
-        Rows of suite `compare`, with the baseline in `details["baseline"]` and the device of its networks in `device`
-        (`networks_on`): gradient and environment steps per second of both systems (`details["part"]` is `ours` or
+        Rows of suite `compare`, with its baseline and the device of its networks in `device`
+        (`networks_on`): gradient and environment steps per second of both systems (`part` is `ours` or
         `theirs`), returns of the episodes that ended in the timed rounds, `throughput_ratio` (this project over the
-        baseline, with `details["verdict"]`) and `null_ratio` (this project over itself), both of gradient steps unless
-        `details["rate"]` names environment steps, as for PPO; of this project also the fraction of the time that
+        baseline, with a verdict) and `null_ratio` (this project over itself), both of gradient steps unless
+        `rate` names environment steps, as for PPO; of this project also the fraction of the time that
         each part of its loop takes, summed over its threads. If both were trained to the same number of environment
         steps, also `return_at_equal_steps` of both and `return_difference` (this project's minus the baseline's).
-        A system that failed has one row of status `failed`, with its last lines in the details. A system that
+        A system that failed has one row of status `failed`, with its last lines. A system that
         cannot do the workload, or can no longer be installed, has one row of status `not_run`, with the reason.
         If only replays are compared, also the transitions inserted, batches sampled and batches updated per
         second, each in the time of its own calls.
@@ -201,9 +202,9 @@ def compare(
         "mapping": "" if part is ComparedPart.REPLAY else str(mapping),
         "seed": settings.seed,
         "threads": settings.threads,
-        "conditions": conditions(),
+        "timed": HowTimed(conditions=conditions()),
     }
-    rows: list[Measurement] = []
+    rows: list[ComparisonResult] = []
     for system in theirs:
         rows += ComparisonRows(
             workload,
@@ -221,30 +222,32 @@ def compare(
             ),
             learnt[system.name],
         ).all()
-    return rows + _stood_in_for(workload, job, baselines, shared)
+    return [*rows, *_stood_in_for(workload, job, baselines, shared)]
 
 
 def _stood_in_for(
     workload: Workload, job: WorkerJob, baselines: Sequence[str], shared: dict[str, Any]
-) -> list[Measurement]:
+) -> list[ComparisonResult]:
     """Return a row for each system that a paper compares with and that can no longer be installed, naming its
     substitute.
     """
     if workload.algorithm.name != "ppo":
         return []
     return [
-        Measurement(
+        ComparisonResult(
             suite=Suite.COMPARE,
             workload=workload.name,
             primitive="training",
-            backend=name,
+            system=name,
+            baseline=name,
+            part="theirs",
             device=job.device,
             batch_size=job.batch_size,
             quantity="gradient_steps_per_s",
             provenance=Provenance.MEASURED,
             status="not_run",
             reason=f"not run: needs an older Python than 3.11, on which {what} does not install; {stand_in} stands in",
-            details={"baseline": name, "part": "theirs"} | shared,
+            **shared,
         )
         for stand_in, gone in NOT_INSTALLABLE.items()
         if stand_in in baselines

@@ -1,17 +1,22 @@
-"""Defines a measurement, a row of the store: what was measured and where, the samples, and the number's origin."""
+"""Defines the row of the store: what was measured, its interval and samples, and the number's origin.
+
+A kind of row is a subclass with columns of its own (`harness.store.rows`, and the file of a figure for a claim's).
+"""
 
 import json
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.quantities import declared
 from placerl.harness.core.suites import Experiment, Suite
 
 STATUSES = ("ok", "too_noisy", "failed", "not_run")
+KINDS: "dict[str, type[Row]]" = {}
+"""The declared kinds of rows, by the name of their table."""
 
 
 def _require(condition: bool, name: str, found: object, allowed: str) -> None:
@@ -20,16 +25,42 @@ def _require(condition: bool, name: str, found: object, allowed: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measurement:
-    """One measurement, which is one row of the store.
+class HowTimed:
+    """How and under which conditions a number was measured.
+
+    Attributes:
+        protocol: the timing protocol: rounds, block length, pinning, ...
+        conditions: what may affect the measurement: cores, threads, versions, load (`harness.measure.conditions`).
+        readings: the readings of the core's speed around it.
+        pace: how far its blocks ran at full core speed, and how they were converted to it.
+        calls_per_block: calls in each timed block.
+        all_parts_s: for a part of a call, the seconds of all parts.
+        sample_rounds: the rounds of the samples, as [first, last] of each stretch without a gap.
+    """
+
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+    readings: Mapping[str, Any] = field(default_factory=dict)
+    pace: Mapping[str, Any] = field(default_factory=dict)
+    calls_per_block: int | None = None
+    all_parts_s: float | None = None
+    sample_rounds: Sequence[Sequence[int]] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entries that are stated, by name."""
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: value for name, value in found.items() if value not in (None, {}, (), [])}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One row of the store. What is measured on has its own columns, in a subclass, which is a kind of row.
 
     Attributes:
         suite: the purpose of the measurement (`harness.core.suites`): "profile", "prediction", "run", "compare",
             "claim", ...
         workload: the workload's name; empty if there is none.
         primitive: what was measured: "sum_tree.sample", "learner.step", "training", ...
-        backend: the backend or baseline; empty if there is none.
-        device: "cpu", "cuda:0", ...; empty if there is none.
         batch_size: transitions in a batch, 1 or more; None if there is none.
         quantity: a name that `harness.core.quantities` declares, such as "time_per_call"; a store from an earlier
             version or another program may hold other names.
@@ -40,19 +71,19 @@ class Measurement:
         value: the median, in `unit`; None if failed or not run.
         low, high: bounds of the 95% bootstrap interval, in `unit`; either both or neither.
         samples: the raw samples, in `unit`.
-        details: further settings that are needed to repeat the measurement (parameters, threads, pinning, mapping,
-            ...), as JSON.
+        timed: how and under which conditions it was measured.
+        notes: what is printed and drawn, and never judged, as JSON.
+        precisions: number formats of the learners that were measured as well as float32.
+        node: the machine of a cluster that measured it; empty if no cluster did.
 
     Raises:
         ValueError: a field is out of range or contradicts another; the message names it.
-        TypeError: a field has the wrong type, or `details` cannot be written as JSON.
+        TypeError: a field has the wrong type, or cannot be written as JSON.
     """
 
     suite: str
     workload: str = ""
     primitive: str
-    backend: str = ""
-    device: str = ""
     batch_size: int | None = None
     quantity: str
     unit: str = ""
@@ -63,7 +94,23 @@ class Measurement:
     low: float | None = None
     high: float | None = None
     samples: tuple[float, ...] = ()
-    details: Mapping[str, Any] = field(default_factory=dict)
+    timed: HowTimed = HowTimed()
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    precisions: Sequence[str] = ()
+    node: str = ""
+
+    table: ClassVar[str]
+
+    def __init_subclass__(cls, *, table: str = "", **more: Any) -> None:
+        """Declare a kind of row.
+
+        Args:
+            table: name of its table in the store; empty for a class that only others derive from.
+        """
+        super().__init_subclass__(**more)
+        if table:
+            cls.table = table
+            KINDS[table] = cls
 
     def __post_init__(self) -> None:
         if self.unit == "":
@@ -78,33 +125,40 @@ class Measurement:
         if isinstance(self.suite, Suite):
             allowed = ", ".join(sorted(self.suite.quantities))
             _require(self.suite.holds(self.quantity), "quantity", self.quantity, f"{self.suite}: {allowed}")
-            object.__setattr__(self, "suite", str(self.suite))  # plain text, as a row that was read has
-        if isinstance(self.details, Mapping) and isinstance(
-            name := self.details.get("experiment"), Experiment
-        ):
-            name.check(self.quantity)
-        names = ("suite", "workload", "primitive", "backend", "device", "quantity", "unit")
-        for name in (*names, "reason"):
+        self._check_texts()
+        self._check_numbers()
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, Mapping | list | tuple):
+                json.dumps(value, allow_nan=False)
+        _require(isinstance(self.timed, HowTimed), "timed", self.timed, "HowTimed")
+        _require(isinstance(self.notes, Mapping), "notes", self.notes, "a mapping")
+
+    def _check_texts(self) -> None:
+        for name in ("suite", "workload", "primitive", "quantity", "unit", "reason"):
             _require(isinstance(getattr(self, name), str), name, getattr(self, name), "text")
-        # A terminal obeys control characters: names may hold none, and in a failed program's message they become
-        # blanks.
-        for name in names:
-            _require(getattr(self, name).isprintable(), name, getattr(self, name), "printable text")
+        for one in fields(self):
+            # A terminal obeys control characters: names may hold none, and in a failed program's message they become
+            # blanks.
+            text = getattr(self, one.name)
+            if isinstance(text, str) and one.name != "reason":
+                _require(text.isprintable(), one.name, text, "printable text")
+                object.__setattr__(self, one.name, str(text))  # plain text, as a row that was read has
         said = "".join(one if one.isprintable() or one in "\n\t" else " " for one in self.reason)
         object.__setattr__(self, "reason", said)
         for name in ("suite", "primitive", "quantity", "unit"):
             _require(bool(getattr(self, name)), name, getattr(self, name), "text that is not empty")
-        if self.batch_size is not None:
-            object.__setattr__(self, "batch_size", operator.index(self.batch_size))
-            _require(
-                operator.index(self.batch_size) >= 1, "batch_size", self.batch_size, "1 or more, or None"
-            )
         words = ", ".join(Provenance)
         _require(self.provenance in list(Provenance), "provenance", self.provenance, words)
         object.__setattr__(self, "provenance", Provenance(self.provenance))
         _require(self.status in STATUSES, "status", self.status, ", ".join(STATUSES))
         explained = bool(self.reason) != (self.status == "ok")
         _require(explained, "reason", self.reason, "empty exactly when status is ok")
+
+    def _check_numbers(self) -> None:
+        if self.batch_size is not None:
+            object.__setattr__(self, "batch_size", operator.index(self.batch_size))
+            _require(self.batch_size >= 1, "batch_size", self.batch_size, "1 or more, or None")
         for name in ("value", "low", "high"):
             number = getattr(self, name)
             _require(number is None or math.isfinite(number), name, number, "a finite number or None")
@@ -119,16 +173,71 @@ class Measurement:
         samples = tuple(map(float, self.samples))
         _require(all(map(math.isfinite, samples)), "samples", "one that is not finite", "finite numbers")
         object.__setattr__(self, "samples", samples)
-        _require(isinstance(self.details, Mapping), "details", self.details, "a mapping")
-        json.dumps(self.details, allow_nan=False)
+
+    @property
+    def who(self) -> str:
+        """Return whose number it is, in a line of a report: a backend, a strategy, a library; empty if nobody's."""
+        return ""
+
+    @property
+    def where(self) -> str:
+        """Return where it was measured, in a line of a report: a device or a mapping; empty if nowhere."""
+        return ""
+
+    old_names: ClassVar[Mapping[str, str]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what schema 1 called the backend, the device or the details, for what still reads them."""
+        if name == "details":
+            shared = {one.name for one in fields(Row)}
+            own = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in shared}
+            spread = own.pop("parameters", None) or {}
+            own = {self.old_names.get(name, name): value for name, value in own.items() if value is not None}
+            for one in ("backend", "device"):
+                if one not in self.old_names.values():
+                    own.pop(one, None)
+            own.pop("", None)
+            more: dict[str, Any] = {"precisions": list(self.precisions)} if self.precisions else {}
+            more |= {"ray_node": self.node} if self.node else {}
+            return {**self.timed.to_json(), **own, **spread, **self.notes, **more}
+        if name in ("backend", "device"):
+            return self.who if name == "backend" else self.where
+        raise AttributeError(name)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the measurement as a dict of its fields by name, whose values JSON can hold."""
-        return {f.name: getattr(self, f.name) for f in fields(self)} | {
-            "provenance": str(self.provenance),
-            "samples": list(self.samples),
-            "details": dict(self.details),
-        }
+        """Return the row as a dict of its kind and its fields by name, whose values JSON can hold."""
+        return (
+            {"kind": self.table}
+            | {one.name: getattr(self, one.name) for one in fields(self)}
+            | {
+                "provenance": str(self.provenance),
+                "samples": list(self.samples),
+                "timed": self.timed.to_json(),
+                "notes": dict(self.notes),
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement(Row):
+    """A row in the form of schema 1, for what does not yet make rows of a kind; the store keeps it as its kind.
+
+    Attributes:
+        backend: the backend or baseline; empty if there is none.
+        device: "cpu", "cuda:0", ...; empty if there is none.
+        details: further settings that are needed to repeat the measurement, as JSON.
+    """
+
+    backend: str = ""
+    device: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.details, Mapping) and isinstance(
+            name := self.details.get("experiment"), Experiment
+        ):
+            name.check(self.quantity)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -138,6 +247,6 @@ class Interrupted(KeyboardInterrupt):
         rows: the rows measured before the interruption.
     """
 
-    def __init__(self, rows: list[Measurement]) -> None:
+    def __init__(self, rows: Sequence[Row]) -> None:
         super().__init__()
-        self.rows = rows
+        self.rows = list(rows)

@@ -1,7 +1,7 @@
 """Declares the suites: groups of stored rows with one purpose, and the quantities that the rows of each may hold.
 
 Each suite is declared once, here. Its value is the text that is stored: `Suite.RUN == "run"`. A row that is created
-with a member of `Suite` must hold one of the suite's quantities (`Measurement` checks this). Rows of earlier versions
+with a member of `Suite` must hold one of the suite's quantities (`Row` checks this). Rows of earlier versions
 and of other programs may have any text as their suite.
 """
 
@@ -94,7 +94,7 @@ class Experiment(str):
     """An experiment that shows whether a paper's claim holds, declared once in the file of its figure or table.
 
     The rows of an experiment have suite `claim`, and their `details["experiment"]` is its name. A row that is created
-    with an `Experiment` must hold one of the experiment's quantities (`Measurement` checks this), and only these may
+    with an `Experiment` must hold one of the experiment's quantities (`Row` checks this), and only these may
     be read from its rows (`harness.papers.evidence.rows_of`).
 
     Args:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cache
 
 from placerl.harness.core.errors import UserError
-from placerl.harness.core.row import Measurement
 from placerl.harness.core.shipped import shipped
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping, PerformanceTable, Problem, Target, pearl24_authors
@@ -20,6 +19,7 @@ from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.roofline import CountedWork, Modelled, PipelineCycles, modelled_times
 from placerl.harness.mapping.strategies.map_tpds23 import MapTpds23
 from placerl.harness.platforms import THIS_MACHINE, PlatformFile, load, names
+from placerl.harness.store.rows import PieceTime, PredictedRate
 from placerl.harness.workloads import Workload, from_tables, override
 from placerl.harness.workloads import load as load_workload
 from placerl.harness.workloads.task import algorithm_of
@@ -104,7 +104,7 @@ def modelled(workload: Workload, batch_size: int, platform: PlatformFile) -> lis
     return list(modelled_times(platform, work, problem, pipeline_on))
 
 
-def times(workload: Workload, batch_size: int, platform: PlatformFile) -> list[Measurement]:
+def times(workload: Workload, batch_size: int, platform: PlatformFile) -> list[PieceTime]:
     """Return the primitives' times on a platform that is not here, as rows of provenance `modelled` or `published`.
 
     Args:
@@ -120,7 +120,7 @@ def times(workload: Workload, batch_size: int, platform: PlatformFile) -> list[M
     else:
         found = [(made.entry, made.formula) for made in modelled(workload, batch_size, platform)]
     return [
-        Measurement(
+        PieceTime(
             suite=Suite.ABSENT_PLATFORM,
             workload=workload.name,
             primitive=entry.primitive,
@@ -130,7 +130,9 @@ def times(workload: Workload, batch_size: int, platform: PlatformFile) -> list[M
             quantity="time_per_call",
             provenance=entry.provenance,
             value=entry.time_s,
-            details={"target": str(entry.target), "platform": platform.name, "formula": formula},
+            target=str(entry.target),
+            platform=platform.name,
+            formula=formula,
         )
         for entry, formula in found
     ]
@@ -145,7 +147,7 @@ def batch_sizes(workload: Workload, platform: str) -> tuple[int, ...]:
 
 def predictions(
     workload: Workload, batch_size: int, platform: PlatformFile
-) -> tuple[list[Measurement], list[Measurement]]:
+) -> tuple[list[PieceTime], list[PredictedRate]]:
     """Return the primitives' times on a platform that is not here, and every strategy's predictions from them.
 
     Args:
@@ -153,8 +155,8 @@ def predictions(
         platform: states the numbers from which the times are modelled.
 
     Returns:
-        The rows of the primitives' times (`times`), and the rows of predictions. If the platform states no latency, the
-        details of each prediction also have the one that slow links would give (`predict.with_slow_links`).
+        The rows of the primitives' times (`times`), and the rows of predictions. If the platform states no latency,
+        each prediction also has the one that slow links would give (`predict.with_slow_links`).
 
     Raises:
         UserError: the platform lacks a number that is needed, or its published times are of another workload.

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from placerl.harness.core.row import Measurement
 from placerl.harness.loop.schedule import Loop
 from placerl.harness.mapping.strategies.composed_loop import NAMES
+from placerl.harness.store.rows import PredictedRate as StoredRate
 
 ANSWERING = NAMES[Loop.FUSED]
 """The strategy whose choice is the answer, if it chose: it describes the loop of `placerl run`."""
@@ -49,7 +49,7 @@ class MappingAnswer(PredictedRate):
         return "\n".join(self.lines)
 
 
-def chosen_of(rows: Sequence[Measurement], elsewhere: Iterable[Measurement] = ()) -> MappingAnswer | None:
+def chosen_of(rows: Sequence[StoredRate], elsewhere: Iterable[StoredRate] = ()) -> MappingAnswer | None:
     """Return the mapping that is the answer to the user; None if no strategy chose one.
 
     Args:
@@ -60,10 +60,10 @@ def chosen_of(rows: Sequence[Measurement], elsewhere: Iterable[Measurement] = ()
         return None
     other = _runner_up(chosen, rows)
     second = None if other is None else PredictedRate(*_numbers(other))
-    return MappingAnswer(*_numbers(chosen), chosen.backend, second, tuple(answer(rows, elsewhere)))
+    return MappingAnswer(*_numbers(chosen), chosen.strategy, second, tuple(answer(rows, elsewhere)))
 
 
-def answer(rows: Sequence[Measurement], elsewhere: Iterable[Measurement] = ()) -> list[str]:
+def answer(rows: Sequence[StoredRate], elsewhere: Iterable[StoredRate] = ()) -> list[str]:
     """Return the answer to the user, which mapping to use and how fast it is, as lines of text.
 
     The list is empty if no strategy chose a mapping.
@@ -75,7 +75,7 @@ def answer(rows: Sequence[Measurement], elsewhere: Iterable[Measurement] = ()) -
     chosen = _chosen(rows)
     if chosen is None:
         return []
-    lines = [f"{chosen.backend} chooses {_rate(chosen)}."]
+    lines = [f"{chosen.strategy} chooses {_rate(chosen)}."]
     other = _runner_up(chosen, rows)
     if other is None:
         lines.append("There is no runner-up: no other mapping was predicted.")
@@ -84,63 +84,63 @@ def answer(rows: Sequence[Measurement], elsewhere: Iterable[Measurement] = ()) -
     return lines + _by_batch_size(chosen, elsewhere)
 
 
-def _chosen(rows: Iterable[Measurement]) -> Measurement | None:
-    found = [row for row in rows if row.value and row.details.get("chosen")]
-    return next((row for row in found if row.backend == ANSWERING), found[0] if found else None)
+def _chosen(rows: Iterable[StoredRate]) -> StoredRate | None:
+    found = [row for row in rows if row.value and row.chosen]
+    return next((row for row in found if row.strategy == ANSWERING), found[0] if found else None)
 
 
-def _runner_up(chosen: Measurement, rows: Iterable[Measurement]) -> Measurement | None:
-    others = [row for row in rows if row.backend == chosen.backend and row.value and row is not chosen]
+def _runner_up(chosen: StoredRate, rows: Iterable[StoredRate]) -> StoredRate | None:
+    others = [row for row in rows if row.strategy == chosen.strategy and row.value and row is not chosen]
     return max(others, key=lambda row: row.value or 0.0, default=None)
 
 
-def _numbers(row: Measurement) -> tuple[str, float, float, float]:
+def _numbers(row: StoredRate) -> tuple[str, float, float, float]:
     """Return a row's mapping, its rate, and the ends of the rate's interval."""
     assert row.value is not None
     low, high = (row.value if end is None else end for end in (row.low, row.high))
-    return row.device, row.value, low, high
+    return row.mapping, row.value, low, high
 
 
-def _rate(row: Measurement) -> str:
+def _rate(row: StoredRate) -> str:
     interval = ""
     if row.low is not None and row.high is not None and row.low < row.high:  # modelled times have none
         interval = f" ({row.low:,.1f} to {row.high:,.1f})"
-    return f"{row.device}: {row.value:,.1f} gradient steps/s{interval}"
+    return f"{row.mapping}: {row.value:,.1f} gradient steps/s{interval}"
 
 
-def _against(chosen: Measurement, other: Measurement) -> list[str]:
+def _against(chosen: StoredRate, other: StoredRate) -> list[str]:
     """Return the runner-up, and what would make it the choice; or that the model predicts another to be faster."""
     assert chosen.value is not None
     assert other.value is not None
     if other.value > chosen.value * (1 + SAME):
         return [
-            f"By the same model {_rate(other)} is faster: {chosen.backend} does not compare all mappings."
+            f"By the same model {_rate(other)} is faster: {chosen.strategy} does not compare all mappings."
         ]
     lines = [f"Runner-up: {_rate(other)}, {1 - other.value / chosen.value:.1%} less."]
     if abs(other.value - chosen.value) <= SAME * chosen.value:
         return [*lines, "Both are predicted to be equally fast: the strategy's rule for ties decides."]
     if chosen.low is not None and other.high is not None and other.high >= chosen.low:
         lines.append("Their intervals overlap, so that noise alone may change the answer.")
-    terms_s = chosen.details["terms_s"]
+    terms_s = chosen.terms_s or {}
     step_s, more_s = 1 / chosen.value, 1 / other.value - 1 / chosen.value
     if abs(sum(terms_s.values()) - step_s) <= SAME * step_s:  # not if parts overlap
         term, seconds = max(terms_s.items(), key=lambda item: item[1])
         lines.append(
             f"The runner-up would be as fast if {term} took {1 + more_s / seconds:.2f} times its "
-            f"{1e6 * seconds:,.1f} us under {chosen.device}."
+            f"{1e6 * seconds:,.1f} us under {chosen.mapping}."
         )
     return lines
 
 
-def _by_batch_size(chosen: Measurement, elsewhere: Iterable[Measurement]) -> list[str]:
+def _by_batch_size(chosen: StoredRate, elsewhere: Iterable[StoredRate]) -> list[str]:
     """Return the choices at other batch sizes: each where it differs from the one before."""
     choices = {
-        row.batch_size: row.device
+        row.batch_size: row.mapping
         for row in elsewhere
-        if row.backend == chosen.backend and row.details.get("chosen") and row.batch_size is not None
+        if row.strategy == chosen.strategy and row.chosen and row.batch_size is not None
     }
     assert chosen.batch_size is not None
-    choices[chosen.batch_size] = chosen.device
+    choices[chosen.batch_size] = chosen.mapping
     if len(choices) == 1:
         return ["Another batch size may change the choice: `--batch-size N` predicts it."]
     sizes = sorted(choices)

@@ -22,12 +22,12 @@ from placerl.harness.mapping.candidates import candidates
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.strategies.composed_loop import composed_candidates
 from placerl.harness.platforms import PlatformFile, SourcedNumber, load
-from placerl.harness.store.store import Measurement
+from placerl.harness.store.rows import PieceTime, PredictedRate
 from placerl.harness.workloads import Workload
 
 
 def table_from(
-    profile: Iterable[Measurement],
+    profile: Iterable[PieceTime],
     batch_size: int,
     time_of: Callable[[Entry], float] = lambda entry: entry.time_s,
 ) -> PerformanceTable:
@@ -36,14 +36,14 @@ def table_from(
     Rows without a time, such as failed ones, are left out.
 
     Args:
-        profile: rows of suite `profile`.
+        profile: rows of times.
         batch_size: batch size of the rows.
         time_of: returns the time to use, such as a bound of the interval; the median by default.
     """
     entries = [
         Entry(
             primitive=row.primitive,
-            target=Target.parse(row.details["target"]),
+            target=Target.parse(row.target or ""),
             batch_size=batch_size,
             time_s=row.value,
             low_s=row.value if row.low is None else row.low,
@@ -59,11 +59,11 @@ def table_from(
 def measurements(
     workload: Workload,
     batch_size: int,
-    profile: Sequence[Measurement],
+    profile: Sequence[PieceTime],
     platform: Platform,
     strategies: MappingABC[str, Strategy] = STRATEGIES,
     problem: Problem | None = None,
-) -> list[Measurement]:
+) -> list[PredictedRate]:
     """Return the predictions of every strategy for every mapping that the profiled times allow.
 
     Args:
@@ -79,7 +79,7 @@ def measurements(
         marked too noisy. If the table or the platform lacks something that a strategy needs, the strategy's row is
         "not_run" and names it.
     """
-    rows: list[Measurement] = []
+    rows: list[PredictedRate] = []
     for strategy in strategies.values():
         try:
             rows += _predictions(strategy, workload, batch_size, profile, platform, problem)
@@ -100,15 +100,15 @@ def slow_link() -> SourcedNumber:
 def with_slow_links(
     workload: Workload,
     batch_size: int,
-    profile: Sequence[Measurement],
+    profile: Sequence[PieceTime],
     platform: PlatformFile,
     strategies: MappingABC[str, Strategy] = STRATEGIES,
     problem: Problem | None = None,
-) -> list[Measurement]:
+) -> list[PredictedRate]:
     """Return the predictions for a platform, and how each would change if links had a latency.
 
     MAP states no latency for its link, and then a transfer only takes the time of its bytes. If a link
-    states none, the details of each row have `slow_links`: `latency_us`, the latency then assumed for every such
+    states none, each row has `slow_links`: `latency_us`, the latency then assumed for every such
     link, the prediction `gps` in gradient steps per second with it, and whether the mapping would then be `chosen`.
 
     Args:
@@ -124,13 +124,13 @@ def with_slow_links(
     if slow == platform:
         return rows
     slowed = measurements(workload, batch_size, profile, slow, strategies, problem)
-    others = {(row.backend, row.device): row for row in slowed}
+    others = {(row.strategy, row.mapping): row for row in slowed}
     found = []
     for row in rows:
-        other = others.get((row.backend, row.device))
+        other = others.get((row.strategy, row.mapping))
         if row.value is not None and other is not None:
-            band = {"latency_us": latency.value, "gps": other.value, "chosen": other.details["chosen"]}
-            row = replace(row, details={**row.details, "slow_links": band})
+            band = {"latency_us": latency.value, "gps": other.value, "chosen": other.chosen}
+            row = replace(row, slow_links=band)
         found.append(row)
     return found
 
@@ -139,17 +139,17 @@ def _predictions(
     strategy: Strategy,
     workload: Workload,
     batch_size: int,
-    profile: Sequence[Measurement],
+    profile: Sequence[PieceTime],
     platform: Platform,
     problem: Problem | None,
-) -> list[Measurement]:
+) -> list[PredictedRate]:
     problem = problem or problem_of(workload, batch_size)
     table = table_from(profile, batch_size)
     fast = table_from(profile, batch_size, lambda entry: entry.low_s)
     slow = table_from(profile, batch_size, lambda entry: entry.high_s)
-    noisy = {(row.primitive, row.details["target"]) for row in profile if row.status == "too_noisy"}
+    noisy = {(row.primitive, row.target) for row in profile if row.status == "too_noisy"}
     chosen = strategy.choose(table, problem, platform).mapping
-    rows: list[Measurement] = []
+    rows: list[PredictedRate] = []
     for mapping in sorted({chosen, *candidates(table), *composed_candidates(table)}):
         try:
             prediction = strategy.predict(table, problem, platform, mapping)
@@ -158,12 +158,12 @@ def _predictions(
         ends = [strategy.predict(times, problem, platform, mapping).gps for times in (slow, fast)]
         unsure = [f"{name} {target}" for name, target in prediction.cells if (name, str(target)) in noisy]
         rows.append(
-            Measurement(
+            PredictedRate(
                 suite=Suite.PREDICTION,
                 workload=workload.name,
                 primitive="training",
-                backend=strategy.name,
-                device=str(mapping),
+                strategy=strategy.name,
+                mapping=str(mapping),
                 batch_size=batch_size,
                 quantity="gradient_steps_per_s",
                 provenance=prediction.provenance,
@@ -172,26 +172,22 @@ def _predictions(
                 value=prediction.gps,
                 low=min(ends),
                 high=max(ends),
-                details={
-                    "mapping": str(mapping),
-                    "model": strategy.name,
-                    "platform": platform.name,
-                    "chosen": mapping == chosen,
-                    "terms_s": dict(prediction.terms_s),
-                    "settings": dict(prediction.settings),
-                    "inputs": prediction.inputs,
-                },
+                platform=platform.name,
+                chosen=mapping == chosen,
+                terms_s=dict(prediction.terms_s),
+                settings=dict(prediction.settings),
+                inputs=prediction.inputs,
             )
         )
     return rows
 
 
-def _not_run(strategy: Strategy, workload: Workload, batch_size: int, needs: str) -> Measurement:
-    return Measurement(
+def _not_run(strategy: Strategy, workload: Workload, batch_size: int, needs: str) -> PredictedRate:
+    return PredictedRate(
         suite=Suite.PREDICTION,
         workload=workload.name,
         primitive="training",
-        backend=strategy.name,
+        strategy=strategy.name,
         batch_size=batch_size,
         quantity="prediction",
         provenance=Provenance.MODELLED,
@@ -204,7 +200,7 @@ class NothingChosenError(NotRunError, LookupError):
     """Raised if a strategy chose no mapping, with the reason that its rows state."""
 
 
-def chosen_mapping(rows: Iterable[Measurement], strategy: str = DEFAULT_STRATEGY) -> Mapping:
+def chosen_mapping(rows: Iterable[PredictedRate], strategy: str = DEFAULT_STRATEGY) -> Mapping:
     """Return the mapping that a strategy chose, from its prediction rows.
 
     Raises:
@@ -212,8 +208,8 @@ def chosen_mapping(rows: Iterable[Measurement], strategy: str = DEFAULT_STRATEGY
     """
     why = f"no prediction of strategy {strategy} is stored"
     for row in rows:
-        if row.backend == strategy and row.details.get("chosen"):
-            return Mapping.parse(row.details["mapping"])
-        if row.backend == strategy and row.status == "not_run":
+        if row.strategy == strategy and row.chosen:
+            return Mapping.parse(row.mapping)
+        if row.strategy == strategy and row.status == "not_run":
             why = f"{strategy} {row.reason.removeprefix('not run: ')}"
     raise NothingChosenError(why)

@@ -1,25 +1,28 @@
 """Makes rows, in which the store keeps measurements, from samples and from ratios of times; pairs rows of times."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.measure import protocol, statistics
 from placerl.harness.measure.protocol import timing_status
 from placerl.harness.measure.statistics import Ratio, Samples
 from placerl.harness.measure.timed_case import NO_SAMPLES, Timing
 
+R = TypeVar("R", bound=Row)
 
-def summary_row(samples: Sequence[float], *, whole: float = 0.0, **fields: Any) -> Measurement:
+
+def summary_row(kind: type[R], samples: Sequence[float], *, whole: float = 0.0, **fields: Any) -> R:
     """Return a row of the store, a measurement, whose value is the samples' median, with its 95% interval.
 
     The row's status is "too_noisy" if the interval is wider than `timed_case.NOISE_LIMIT` of the median; that of a
     part only if the interval is also wider than `timed_case.PART_LIMIT` of the whole.
 
     Args:
+        kind: the kind of row.
         samples: one or more, in the row's unit, in the order in which they were taken. Fewer than
             `statistics.FEWEST_SAMPLES` have no interval, and their row is "too_noisy".
         whole: for a part, the value of all parts together, in the row's unit; 0 if it is not a part.
@@ -32,7 +35,7 @@ def summary_row(samples: Sequence[float], *, whole: float = 0.0, **fields: Any) 
     if len(samples) >= fewest:
         low, high = statistics.interval(samples, in_order=True)
         status, reason = timing_status(value, low, high, whole=whole)
-    return Measurement(
+    return kind(
         **fields,
         provenance=Provenance.MEASURED,
         status=status,
@@ -44,25 +47,27 @@ def summary_row(samples: Sequence[float], *, whole: float = 0.0, **fields: Any) 
     )
 
 
-def ratio(times: Ratio, **fields: Any) -> Measurement:
+def ratio(kind: type[R], times: Ratio, **fields: Any) -> R:
     """Return a row of the store, a measurement, whose value is a ratio of times, with its interval.
 
     Args:
+        kind: the kind of row.
         times: the ratio with its interval.
         fields: the row's other fields: suite, primitive, quantity, ...
     """
     measured = Provenance.MEASURED
-    return Measurement(**fields, provenance=measured, value=times.value, low=times.low, high=times.high)
+    return kind(**fields, provenance=measured, value=times.value, low=times.low, high=times.high)
 
 
-def gain(times: Ratio, **fields: Any) -> Measurement:
+def gain(kind: type[R], times: Ratio, **fields: Any) -> R:
     """Return a row of the store, a measurement, whose value is a ratio of throughputs, with its interval.
 
     Args:
+        kind: the kind of row.
         times: the ratio of the times, of which the ratio of throughputs is the inverse.
         fields: the row's other fields: suite, primitive, quantity, ...
     """
-    return ratio(Ratio(1 / times.value, 1 / times.high, 1 / times.low), **fields)
+    return ratio(kind, Ratio(1 / times.value, 1 / times.high, 1 / times.low), **fields)
 
 
 def paired(*rows: Any) -> list[Samples]:

@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import HowTimed, Row
 from placerl.harness.measure import statistics
 from placerl.harness.measure.pace import Piece
 from placerl.harness.measure.statistics import Samples
@@ -18,11 +18,10 @@ from placerl.harness.measure.statistics import Samples
 NOISE_LIMIT = 0.1
 PART_LIMIT = 0.01
 NO_SAMPLES = Samples(np.zeros(0), np.zeros(0))
-SAMPLE_ROUNDS = "sample_rounds"
-"""Detail of a timing's row: the rounds of its samples, as [first, last] of each stretch without a gap."""
 EXPOSURE = "exposure"
-"""Entry of the detail "pace": `Samples.exposure`, to three digits."""
+"""Entry of `HowTimed.pace`: `Samples.exposure`, to three digits."""
 S = TypeVar("S")
+R = TypeVar("R", bound=Row)
 
 
 def no_wait() -> None:
@@ -159,7 +158,7 @@ class Timing:
         rounds: the round of each sample, counted from 0.
         clock_s: seconds per call of every block as read from the clock, without the correction.
         clock_rounds: the round of each of these blocks.
-        details: protocol and conditions, as JSON.
+        details: protocol and conditions, as fields of `HowTimed`.
     """
 
     name: str
@@ -180,17 +179,16 @@ class Timing:
         """Return the samples as plain numbers: seconds per call, corrected to full core speed."""
         return tuple(map(float, self.samples.values))
 
-    def measurement(self, *, details: dict[str, Any] | None = None, **fields: Any) -> Measurement:
+    def measurement(self, kind: type[R], **fields: Any) -> R:
         """Return this timing as a row of the store, a measurement of quantity "time_per_call".
 
-        Its details say which rounds the samples are from (`SAMPLE_ROUNDS`), so that rows can be paired (`stored`).
+        It says which rounds the samples are from (`HowTimed.sample_rounds`), so that rows can be paired (`stored`).
 
         Args:
-            details: added to the timing's own details.
-            fields: the row's other fields: suite, workload, primitive, backend, device, batch_size.
+            kind: the kind of row.
+            fields: the row's other fields: suite, workload, primitive, batch_size and those of its kind.
         """
-        rounds = {SAMPLE_ROUNDS: _stretches(self.rounds)} if self.rounds else {}
-        return Measurement(
+        return kind(
             quantity="time_per_call",
             provenance=Provenance.MEASURED,
             status=self.status,
@@ -199,7 +197,7 @@ class Timing:
             low=self.low_s,
             high=self.high_s,
             samples=self.samples_s,
-            details={**self.details, **rounds, **(details or {})},
+            timed=HowTimed(**self.details, sample_rounds=_stretches(self.rounds)),
             **fields,
         )
 
@@ -207,7 +205,7 @@ class Timing:
     def stored(cls, row: Any) -> "Timing":
         """Return what a row still says about a timing: its samples, and the rounds that they are from.
 
-        `rounds` is empty if they are unknown. That is so in stores of earlier versions, which lack `SAMPLE_ROUNDS`,
+        `rounds` is empty if they are unknown. That is so in stores of earlier versions, which do not state them,
         if blocks were left out: such rows have fewer samples than "blocks". It is so, too, if samples were left out
         of the row later (`harness.report.reference`). Any other row has a sample of every round from the first on:
         earlier timings without losses, and results of `harness.measure.turns.in_rounds`.
@@ -215,10 +213,9 @@ class Timing:
         Args:
             row: a measurement of times, or one of `harness.papers.evidence.records`. A failed one has no samples.
         """
-        count, pace = len(row.samples), row.details.get("pace", {})
+        count, pace = len(row.samples), row.timed.pace
         rounds: tuple[int, ...] = ()
-        if SAMPLE_ROUNDS in row.details:
-            stretches = row.details[SAMPLE_ROUNDS]
+        if stretches := row.timed.sample_rounds:
             rounds = tuple(number for first, last in stretches for number in range(first, last + 1))
         elif pace.get("blocks", count) == count:
             rounds = tuple(range(count))

@@ -4,12 +4,12 @@ A cell is a piece of the plan whose rows are measured and stored together. A cla
 (`Claim.cells`); the plan collects those of all claims.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.store.cell import Cell
 
 
@@ -31,7 +31,7 @@ class TierLimits(Protocol):
 def claim_cell(
     key: str,
     estimate_s: float,
-    measure: Callable[[Report], list[Measurement]],
+    measure: Callable[[Report], Sequence[Row]],
     provenance: Provenance = Provenance.MEASURED,
 ) -> Cell:
     """Return the cell, a piece of the plan, that runs an experiment for claims.
@@ -45,7 +45,7 @@ def claim_cell(
     return Cell(f"claim/{key}", estimate_s, lambda run, report: measure(report), provenance=provenance)
 
 
-def row_cell(key: str, estimate_s: float, measure: Callable[[Report], Measurement]) -> Cell:
+def row_cell(key: str, estimate_s: float, measure: Callable[[Report], Row]) -> Cell:
     """Return the cell, a piece of the plan, that runs an experiment with a single measurement.
 
     Args:

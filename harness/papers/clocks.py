@@ -10,7 +10,7 @@ designs unless the check names its own. Times grow and rates fall by the ratio o
 factor is added for the papers' faster devices.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -73,7 +73,7 @@ def at_clock(frame: pd.DataFrame, mhz: float) -> pd.DataFrame:
     """Return stored measurements converted to another clock frequency, if they state one.
 
     Args:
-        frame: the stored measurements of a run, one per row. Rows whose details have `clock_mhz` are based on cycles:
+        frame: the stored measurements of a run, one per row. Rows with `clock_mhz` are based on cycles:
             their seconds and rates change in proportion to the clock, while cycles and ratios do not.
         mhz: the new frequency, MHz, above 0.
 
@@ -81,8 +81,8 @@ def at_clock(frame: pd.DataFrame, mhz: float) -> pd.DataFrame:
         ValueError: a row states a clock, but its unit does not define how it depends on the clock.
     """
     factors = [
-        _factor(unit, mhz / details[CLOCK]) if CLOCK in details else None
-        for unit, details in zip(frame["unit"], frame["details"], strict=True)
+        None if clock is None else _factor(unit, mhz / clock)
+        for unit, clock in zip(frame["unit"], _stated(frame), strict=True)
     ]
     if not any(factors):
         return frame
@@ -92,11 +92,17 @@ def at_clock(frame: pd.DataFrame, mhz: float) -> pd.DataFrame:
         tuple(factor * sample for sample in samples) if factor else samples
         for samples, factor in zip(frame["samples"], factors, strict=True)
     ]
-    columns["details"] = [
-        {**details, CLOCK: mhz} if factor else details
-        for details, factor in zip(frame["details"], factors, strict=True)
-    ]
+    own = [mhz if stated is not None else None for stated in frame[CLOCK]]
+    given = [{**one, CLOCK: mhz} if CLOCK in (one or {}) else one for one in frame["parameters"]]
+    columns |= {CLOCK: pd.Series(own, frame.index, dtype=object)}
+    columns |= {"parameters": pd.Series(given, frame.index, dtype=object)}
     return frame.assign(**columns)
+
+
+def _stated(frame: pd.DataFrame) -> list[float | None]:
+    """Return the clock that each row states, MHz: in its column, or among the parameters of an experiment."""
+    both = zip(frame[CLOCK], frame["parameters"], strict=True)
+    return [clock if clock is not None else (given or {}).get(CLOCK) for clock, given in both]
 
 
 def _factor(unit: str, faster: float) -> float:
@@ -139,8 +145,7 @@ def at_both_clocks(check: Check, blocks: Collection[str] = ()) -> Check:
 def _clocks(frame: pd.DataFrame, finding: Finding) -> list[float]:
     """Return the clock frequencies that the rows of a finding assume, MHz."""
     rows = sorted({label for number in finding.ours for label in number.rows})
-    stated: list[Mapping[str, Any]] = list(frame.loc[rows, "details"])
-    return sorted({float(details[CLOCK]) for details in stated if CLOCK in details})
+    return sorted({float(clock) for clock in _stated(frame.loc[rows]) if clock is not None})
 
 
 def merged(assumed: Finding, slower: Finding, assumed_words: str, placed: PlacedClock) -> Finding:

@@ -9,7 +9,7 @@ from placerl.harness.compare.equal_steps import FASTER, NOT_COMPARED
 from placerl.harness.compare.parts import ComparedPart
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.assignments import CUDA
-from placerl.harness.papers.evidence import detail, number, records, select
+from placerl.harness.papers.evidence import number, records, select
 from placerl.harness.papers.number import Number
 
 RATIO = "throughput_ratio"
@@ -44,7 +44,7 @@ class Gain:
 
 def _verdict(row: Any) -> str:
     """Return the part of a comparison's verdict that a claim may use."""
-    stored = str(detail(row, "verdict")) if row.status == "ok" else ""
+    stored = str(row.verdict) if row.status == "ok" else ""
     if (
         stored == NOT_COMPARED and row.primitive != ComparedPart.TRAINING
     ):  # of parts that train nothing there is no return
@@ -86,5 +86,5 @@ def gains(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
         )
         for baseline in baselines
         for row in records(rows)
-        if detail(row, "baseline") == baseline
+        if row.baseline == baseline
     )

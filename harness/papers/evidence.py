@@ -1,6 +1,5 @@
 """Selects stored measurements as evidence for claims (statements of papers), and converts them to numbers."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,10 +42,10 @@ def select(frame: pd.DataFrame, **equal: object) -> pd.DataFrame:
         frame: stored measurements, one per row, as `Store.frame()` returns them.
         equal: the wanted value of each column, such as `suite="profile"`.
     """
-    chosen = frame[frame["status"].isin(USABLE)]
+    wanted = frame["status"].isin(USABLE)
     for column, value in equal.items():
-        chosen = chosen[chosen[column] == value]
-    return chosen
+        wanted &= frame[column] == value
+    return frame[wanted]
 
 
 def rows_of(frame: pd.DataFrame, experiment: Experiment, quantity: str = "", **equal: object) -> list[Any]:
@@ -65,7 +64,7 @@ def rows_of(frame: pd.DataFrame, experiment: Experiment, quantity: str = "", **e
         experiment.check(quantity)
         equal["quantity"] = quantity
     chosen = select(frame, suite=Suite.CLAIM, **equal)
-    return [row for row in records(chosen) if detail(row, "experiment") == experiment]
+    return records(chosen[chosen["experiment"] == experiment])
 
 
 def last_attempts(frame: pd.DataFrame, *, of_any_code: bool = False) -> pd.DataFrame:
@@ -105,19 +104,14 @@ def noisy(frame: pd.DataFrame) -> bool:
     return bool((frame["status"] == "too_noisy").any())
 
 
-def detail(row: Any, name: str) -> Any:
-    """Return an entry of the details that are stored with a measurement; None if there is no such entry.
-
-    An entry may also be in the table "parameters" of the details.
+def parameter(row: Any, name: str) -> Any:
+    """Return a parameter of a row of an experiment; None if there is no such parameter.
 
     Args:
         row: a stored measurement, one of those that `records` returns.
-        name: name of the entry, such as "threads".
+        name: name of the parameter, such as "threads".
     """
-    details: Mapping[str, Any] = row.details
-    parameters = details.get("parameters")
-    nested = parameters.get(name) if isinstance(parameters, Mapping) else None
-    return details.get(name, nested)
+    return (row.parameters or {}).get(name)
 
 
 def mapping_of(row: Any) -> str:
@@ -129,7 +123,7 @@ def mapping_of(row: Any) -> str:
     Returns:
         The mapping as text, such as "torch-native-cpu"; for a row without a mapping its device, or else its backend.
     """
-    return str(detail(row, "mapping") or row.device or row.backend)
+    return str(row.mapping or row.where or row.who)
 
 
 def races_lost(row: Any) -> int:
@@ -140,7 +134,7 @@ def races_lost(row: Any) -> int:
     Args:
         row: a row of a validation's throughputs, one of those that `records` returns.
     """
-    return len(detail(row, "clearly_slower_among") or ())
+    return len(row.clearly_slower_among or ())
 
 
 def optional(value: float) -> float | None:
@@ -175,14 +169,14 @@ def error_of(prediction: Any, run: Any, quantity: str) -> Number:
     core at full speed, the achieved one is of the core as it was.
 
     Args:
-        prediction: a row of predicted throughput whose details have an "error".
+        prediction: a row of predicted throughput with an error.
         run: the row of the training that it describes.
         quantity: name that the error gets, in words.
     """
-    low, high = (detail(prediction, f"error_{end}") for end in ("low", "high"))
+    low, high = prediction.error_low, prediction.error_high
     return Number(
         quantity,
-        100 * detail(prediction, "error"),
+        100 * prediction.error,
         "%",
         weakest(Provenance(prediction.provenance), Provenance(run.provenance)),
         "median over rounds of predicted / achieved - 1",

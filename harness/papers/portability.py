@@ -12,7 +12,7 @@ import pandas as pd
 from placerl.harness.core.provenance import Provenance, weakest
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.metrics import experiences_per_s, portability
-from placerl.harness.papers.evidence import detail, number, records, select
+from placerl.harness.papers.evidence import number, records, select
 from placerl.harness.papers.number import Number, merge_rows
 
 
@@ -49,9 +49,9 @@ def beside_baselines(everywhere: pd.DataFrame) -> Iterator[BesideBaseline]:
     rows = select(everywhere, suite=Suite.COMPARE, primitive="training", quantity="gradient_steps_per_s")
     best: dict[tuple[str, int, str], dict[str, dict[str, Number]]] = {}
     for row in records(rows[rows["batch_size"].notna() & (rows["value"] > 0)]):
-        part = detail(row, "part")
+        part = row.part
         if part in ("ours", "theirs"):
-            place = row.workload, int(row.batch_size), str(detail(row, "baseline"))
+            place = row.workload, int(row.batch_size), str(row.baseline)
             on = best.setdefault(place, {}).setdefault(row.fingerprint, {})
             n = experiences(row)
             if part not in on or n.value > on[part].value:

@@ -24,7 +24,7 @@ from placerl.harness import workloads
 from placerl.harness.compare.learning import interquartile_mean
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
@@ -33,7 +33,7 @@ from placerl.harness.measure.statistics import FEWEST_SAMPLES
 from placerl.harness.papers import charts
 from placerl.harness.papers.cells import row_cell
 from placerl.harness.papers.charts import Panel
-from placerl.harness.papers.evidence import detail, rows_of
+from placerl.harness.papers.evidence import parameter, rows_of
 from placerl.harness.papers.number import Number
 from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.seed_order import last_fifth
@@ -97,7 +97,7 @@ class RelaxedTask:
 
 def train(
     name: str, gradient_steps: int, experiment: Relaxation, curve: Curve, seed: int, report: Report
-) -> Measurement:
+) -> Row:
     """Train one variant of the training loop with one seed, and return the measurement.
 
     Args:
@@ -196,8 +196,8 @@ def runs_of(frame: pd.DataFrame, experiment: Relaxation) -> dict[str, Runs]:
     """
     found: dict[str, dict[int, Runs]] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
     for row in rows_of(frame, experiment.key, "final_return"):
-        length = int(detail(row, "gradient_steps") or 0)  # rows of earlier versions do not state it
-        found[row.workload][length][row.backend][int(detail(row, "seed"))] = row
+        length = int(parameter(row, "gradient_steps") or 0)  # rows of earlier versions do not state it
+        found[row.workload][length][row.backend][int(parameter(row, "seed"))] = row
     names = [curve.name for curve in experiment.curves]
     complete = {}
     for workload, lengths in found.items():
@@ -221,7 +221,9 @@ def scores_of(rows: dict[int, Any]) -> npt.NDArray:
 
 def _first(rows: dict[int, Any]) -> npt.NDArray:
     """Return the returns at the beginning of training, one per seed."""
-    return np.array([next(x for x in detail(row, "mean_returns") if x is not None) for row in rows.values()])
+    return np.array(
+        [next(x for x in parameter(row, "mean_returns") if x is not None) for row in rows.values()]
+    )
 
 
 def share_of_gain(
@@ -338,8 +340,8 @@ def panels(frame: pd.DataFrame, experiment: Relaxation) -> list[Panel]:
 
 
 def _learning_curve(rows: dict[int, Any]) -> list[tuple[float, Number]]:
-    steps = [detail(row, "environment_steps") or () for row in rows.values()]  # earlier rows have none
-    returns = [detail(row, "mean_returns") for row in rows.values()]
+    steps = [parameter(row, "environment_steps") or () for row in rows.values()]  # earlier rows have none
+    returns = [parameter(row, "mean_returns") for row in rows.values()]
     labels = tuple(sorted(int(row.Index) for row in rows.values()))
     points = []
     for stretch in range(min(map(len, (*steps, *returns)))):

@@ -18,28 +18,30 @@ from placerl.harness.mapping.choices import WITH_SIMULATED
 from placerl.harness.mapping.strategies.composed_loop import NAMES
 from placerl.harness.papers.assumptions import both_numbers, both_outcomes, sentences_of_its_own
 from placerl.harness.papers.base import Check, Finding, Outcome
-from placerl.harness.papers.evidence import detail, mapping_of, records, select
+from placerl.harness.papers.evidence import mapping_of, records, select
 from placerl.harness.papers.number import Number
 
 RUNS, PREDICTIONS = "gradient_steps_per_s", "predicted_gradient_steps_per_s"
 NOT_COUNTED = "Transfers have no latency, and the rows do not count them: with one the gains are not known."
 """Said of verdicts on virtual time that cannot be given with slow links."""
+_CHANGED = ("error", "error_low", "error_high", "chosen_among")
+"""Columns of a prediction that slow links change, beside its rate."""
 Place = tuple[str, int, str, str]
 
 
 def latency_us(frame: pd.DataFrame) -> float | None:
     """Return the latency that a validation's predictions assume for slow links, us; None if none states one."""
-    stated = {detail(row, "slow_links")["latency_us"] for row in _predictions(frame)}
+    stated = {row.slow_links["latency_us"] for row in _predictions(frame)}
     return max(stated, default=None)
 
 
 def _predictions(frame: pd.DataFrame) -> list[Any]:
     rows = records(select(frame, suite=Suite.VALIDATION, quantity=PREDICTIONS))
-    return [row for row in rows if detail(row, "slow_links") and row.value > 0]
+    return [row for row in rows if row.slow_links and row.value > 0]
 
 
 def _place(row: Any) -> Place:
-    return row.workload, int(row.batch_size), mapping_of(row), str(detail(row, "loop"))
+    return row.workload, int(row.batch_size), mapping_of(row), str(row.loop)
 
 
 def at_slow_links(frame: pd.DataFrame) -> pd.DataFrame:
@@ -50,15 +52,15 @@ def at_slow_links(frame: pd.DataFrame) -> pd.DataFrame:
     changed run. Other rows are returned unchanged, and the same frame if nothing changes.
     """
     predictions = _predictions(frame)
-    own = {row.Index: detail(row, "slow_links")["gps"] / row.value for row in predictions}
-    of_runs = {_place(row): own[row.Index] for row in predictions if row.backend in NAMES.values()}
+    own = {row.Index: row.slow_links["gps"] / row.value for row in predictions}
+    of_runs = {_place(row): own[row.Index] for row in predictions if row.strategy in NAMES.values()}
     factors: dict[Any, float] = dict(own)
-    details: dict[Any, dict[str, Any]] = {}
+    changed: dict[Any, dict[str, Any]] = {}
     for row in records(select(frame, suite=Suite.VALIDATION, quantity=RUNS)):
         if row.provenance != Provenance.MEASURED and _place(row) in of_runs:
             factors[row.Index] = of_runs[_place(row)]
     for row in predictions:
-        details[row.Index] = _slow_details(row, own[row.Index] / of_runs.get(_place(row), 1.0))
+        changed[row.Index] = _at_slow_links(row, own[row.Index] / of_runs.get(_place(row), 1.0))
     if not factors:
         return frame
     scale = pd.Series([factors.get(label, 1.0) for label in frame.index], frame.index)
@@ -67,15 +69,16 @@ def at_slow_links(frame: pd.DataFrame) -> pd.DataFrame:
         tuple(factor * sample for sample in samples)
         for samples, factor in zip(frame["samples"], scale, strict=True)
     ]
-    columns["details"] = [
-        details.get(label, stored) for label, stored in zip(frame.index, frame["details"], strict=True)
-    ]
+    for name in _CHANGED:
+        stored = zip(frame.index, frame[name], strict=True)
+        new = [changed[label][name] if label in changed else value for label, value in stored]
+        columns[name] = pd.Series(new, frame.index, dtype=object)
     return frame.assign(**columns)
 
 
 def _kept(frame: pd.DataFrame) -> set[int]:
     """Return the index labels of the runs in virtual time whose loop no prediction with slow links describes."""
-    described = {_place(row) for row in _predictions(frame) if row.backend in NAMES.values()}
+    described = {_place(row) for row in _predictions(frame) if row.strategy in NAMES.values()}
     runs = records(select(frame, suite=Suite.VALIDATION, quantity=RUNS))
     return {
         int(row.Index)
@@ -84,16 +87,12 @@ def _kept(frame: pd.DataFrame) -> set[int]:
     }
 
 
-def _slow_details(row: Any, ratio: float) -> dict[str, Any]:
-    """Return a prediction's details with slow links; `ratio` is by how much it changes more than its run."""
-    found: dict[str, Any] = dict(row.details)
-    for name in ("error", "error_low", "error_high"):
-        if found.get(name) is not None:
-            found[name] = (1 + found[name]) * ratio - 1
-    among = [devices for devices in found.get("chosen_among", ()) if devices != WITH_SIMULATED]
-    if detail(row, "slow_links")["chosen"]:
-        among.append(WITH_SIMULATED)
-    return {**found, "chosen_among": among}
+def _at_slow_links(row: Any, ratio: float) -> dict[str, Any]:
+    """Return the columns of a prediction that slow links change; it changes by `ratio` more than its run."""
+    errors = {name: getattr(row, name) for name in _CHANGED if name != "chosen_among"}
+    found = {name: None if error is None else (1 + error) * ratio - 1 for name, error in errors.items()}
+    among = [devices for devices in row.chosen_among or () if devices != WITH_SIMULATED]
+    return {**found, "chosen_among": among + [WITH_SIMULATED] * bool(row.slow_links["chosen"])}
 
 
 def at_both_latencies(check: Check) -> Check:

@@ -30,7 +30,7 @@ class PrimitiveCase:
         case: the function to time, with its set-up and its check.
         part: the part of the case that is this primitive, if one case times several; empty for the whole case.
         work: counts the operations and bytes of a call; None if they do not follow from shapes.
-        details: details of the primitive's row in the table.
+        details: further columns of the primitive's row (`PieceTime`).
     """
 
     primitive: str

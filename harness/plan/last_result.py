@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.mapping.choices import HERE
+from placerl.harness.store.rows import ComparisonResult, PredictedRate, TrainingResult
 
 
-def in_words(rows: Sequence[Measurement]) -> str:
+def in_words(rows: Sequence[Row]) -> str:
     """Return what the rows of a cell (a unit of work of a run) say, such as "hopper-ddpg B=256: 338 gradient steps/s".
 
     Args:
@@ -24,28 +25,26 @@ def in_words(rows: Sequence[Measurement]) -> str:
     return next(filter(None, map(_said, rows)), "")
 
 
-def _said(row: Measurement) -> str:
+def _said(row: Row) -> str:
     if row.value is None:
         return ""
-    if row.suite in (Suite.VALIDATION, Suite.PREDICTION):
+    if isinstance(row, PredictedRate) and row.suite in (Suite.VALIDATION, Suite.PREDICTION):
         return _predicted(row)
-    if row.suite == Suite.RUN and row.quantity == "gradient_steps_per_s":
-        return f"{_where(row)}: {row.device} trained at {row.value:.4g} gradient steps/s"
-    if row.suite == Suite.COMPARE and row.quantity == "throughput_ratio":
-        baseline, verdict = row.details["baseline"], row.details["verdict"]
-        return f"{_where(row)}: {row.value:.3g} times as fast as {baseline}, {verdict}"
+    if isinstance(row, TrainingResult) and row.quantity == "gradient_steps_per_s":
+        return f"{_where(row)}: {row.mapping} trained at {row.value:.4g} gradient steps/s"
+    if isinstance(row, ComparisonResult) and row.quantity == "throughput_ratio":
+        return f"{_where(row)}: {row.value:.3g} times as fast as {row.baseline}, {row.verdict}"
     return ""
 
 
-def _predicted(row: Measurement) -> str:
+def _predicted(row: PredictedRate) -> str:
     """Return what is said of the mapping that the default strategy chose; empty for every other row."""
-    chosen = HERE in row.details.get("chosen_among", []) or row.details.get("chosen")
-    if row.backend != DEFAULT_STRATEGY or not chosen or not row.quantity.endswith("gradient_steps_per_s"):
+    chosen = HERE in (row.chosen_among or ()) or row.chosen
+    if row.strategy != DEFAULT_STRATEGY or not chosen:
         return ""
-    said = f"{_where(row)}: {row.device}, {row.value:.4g} gradient steps/s predicted"
-    achieved = row.details.get("achieved")
-    return said if achieved is None else f"{said}, {achieved:.4g} achieved"
+    said = f"{_where(row)}: {row.mapping}, {row.value:.4g} gradient steps/s predicted"
+    return said if row.achieved is None else f"{said}, {row.achieved:.4g} achieved"
 
 
-def _where(row: Measurement) -> str:
+def _where(row: Row) -> str:
     return f"{row.workload} B={row.batch_size}" if row.batch_size else row.workload or row.primitive

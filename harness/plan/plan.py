@@ -16,7 +16,7 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report, part
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.revision import CodeWatch
-from placerl.harness.core.row import Interrupted
+from placerl.harness.core.row import HowTimed, Interrupted, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.loop.schedule import STRICT
 from placerl.harness.mapping import DEFAULT_STRATEGY, Mapping, predict
@@ -31,7 +31,8 @@ from placerl.harness.runtime.resolve import Resolved, resolve
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.crash_marker import MAX_CRASHES, crash_marker
 from placerl.harness.store.peak_memory import CellPeak
-from placerl.harness.store.store import Measurement, Run
+from placerl.harness.store.rows import PieceTime, PredictedRate
+from placerl.harness.store.store import Run
 from placerl.harness.validate import plan as validate
 from placerl.harness.workloads import Workload
 from placerl.primitives.fpga.cycles import timed_block
@@ -60,7 +61,7 @@ def profile_cell(item: Workload, batch_size: int, tier: Tier, precisions: Sequen
             stored apart from the one without.
     """
 
-    def measure(run: Run, report: Report) -> list[Measurement]:
+    def measure(run: Run, report: Report) -> Sequence[Row]:
         return measured.profile(item, batch_size, tier.profile_s, report, precisions)
 
     return Cell(_profile_key(item, batch_size, precisions), tier.profile_s, measure, item.name)
@@ -83,7 +84,7 @@ def simulated_cell(item: Workload, batch_size: int, device: str) -> Cell:
         device: name of the simulated device, such as "fpga:u200".
     """
 
-    def measure(run: Run, report: Report) -> list[Measurement]:
+    def measure(run: Run, report: Report) -> Sequence[Row]:
         return simulated.profile(item, batch_size, device, report)
 
     key = simulated.cell_key(item.name, batch_size, device)
@@ -99,7 +100,7 @@ def simulated_replay_cell(item: Workload, batch_size: int, device: str) -> Cell:
         device: name of the simulated device, such as "fpga:u200".
     """
 
-    def measure(run: Run, report: Report) -> list[Measurement]:
+    def measure(run: Run, report: Report) -> Sequence[Row]:
         return simulated.replay(item, batch_size, device)
 
     key = f"{simulated.cell_key(item.name, batch_size, device)}/replay"
@@ -128,9 +129,9 @@ def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> C
         device: name of the simulated device, such as "fpga:u200".
     """
 
-    def measure(run: Run, report: Report) -> list[Measurement]:
-        timed = run.measurements(suite=Suite.PROFILE, workload=item.name, batch_size=batch_size)
-        counted = run.measurements(suite=simulated.SUITE, workload=item.name, batch_size=batch_size)
+    def measure(run: Run, report: Report) -> Sequence[Row]:
+        timed = run.rows(PieceTime, suite=Suite.PROFILE, workload=item.name, batch_size=batch_size)
+        counted = run.rows(PieceTime, suite=simulated.SUITE, workload=item.name, batch_size=batch_size)
         table = [*timed, *(row for row in counted if row.device == device)]
         return _under_these_conditions(simulated.predictions(item, batch_size, table, device))
 
@@ -151,16 +152,13 @@ def prediction_cell(item: Workload, batch_size: int, precisions: Sequence[str] =
         precisions: number formats in which learners were timed as well as in float32.
     """
 
-    def measure(run: Run, report: Report) -> list[Measurement]:
+    def measure(run: Run, report: Report) -> Sequence[Row]:
         suite = measured.PRECISION_SUITE if precisions else Suite.PROFILE
-        table = run.measurements(suite=suite, workload=item.name, batch_size=batch_size)
-        if not precisions:
-            made = predict.measurements(item, batch_size, table, platforms.of_this_machine())
-            return _under_these_conditions(made)
-        own = {"precisions": list(precisions)}
-        table = [row for row in table if row.details.get("precisions") == own["precisions"]]
+        table = run.rows(PieceTime, suite=suite, workload=item.name, batch_size=batch_size)
+        table = [row for row in table if row.precisions == tuple(precisions)]
         made = predict.measurements(item, batch_size, table, platforms.of_this_machine())
-        made = [replace(row, suite=PRECISION_PREDICTIONS, details={**row.details, **own}) for row in made]
+        if precisions:
+            made = [replace(row, suite=PRECISION_PREDICTIONS, precisions=tuple(precisions)) for row in made]
         return _under_these_conditions(made)
 
     cell = Cell(
@@ -174,10 +172,10 @@ def prediction_cell(item: Workload, batch_size: int, precisions: Sequence[str] =
     return _again_if_out_of_date(cell)
 
 
-def _under_these_conditions(rows: list[Measurement]) -> list[Measurement]:
+def _under_these_conditions(rows: Sequence[Row]) -> Sequence[Row]:
     """Return predictions that state the CPU quota and the noise: what they promise assumes that there is neither."""
-    shared = {"conditions": shared_conditions()}
-    return [replace(row, details={**row.details, **shared}) for row in rows]
+    shared = HowTimed(conditions=shared_conditions())
+    return [replace(row, timed=shared) for row in rows]
 
 
 def _again_if_out_of_date(cell: Cell) -> Cell:
@@ -188,7 +186,8 @@ def _again_if_out_of_date(cell: Cell) -> Cell:
     """
 
     def stale(run: Run) -> bool:
-        chosen = any(row.backend == DEFAULT_STRATEGY and row.details.get("chosen") for row in cell.rows(run))
+        made = (row for row in cell.rows(run) if isinstance(row, PredictedRate))
+        chosen = any(row.strategy == DEFAULT_STRATEGY and row.chosen for row in made)
         return not chosen or cell.older_than_needed(run)
 
     return replace(cell, stale=stale)
@@ -228,7 +227,7 @@ def run_cell(
             that the default strategy chooses from the run's predictions.
     """
 
-    def measure(run: Run, report: Report) -> list[Measurement]:
+    def measure(run: Run, report: Report) -> Sequence[Row]:
         resolved = given or resolve(STRICT, item, chosen_mapping(run, item, batch_size), batch_size)
         return measured_run.train(resolved, seed, extent, report)
 
@@ -269,7 +268,7 @@ def compare_cell(
     ours = OurSide(envpool=envpool)
     size = batch_size or item.training.batch_size
 
-    def measure(run: Run, report: Report) -> list[Measurement]:
+    def measure(run: Run, report: Report) -> Sequence[Row]:
         return rounds.compare(
             item,
             mapping or chosen_mapping(run, item, size),
@@ -312,7 +311,7 @@ def chosen_mapping(run: Run, item: Workload, batch_size: int) -> Mapping:
         item: the workload.
         batch_size: transitions per gradient step.
     """
-    rows = run.measurements(suite=Suite.PREDICTION, workload=item.name, batch_size=batch_size)
+    rows = run.rows(PredictedRate, suite=Suite.PREDICTION, workload=item.name, batch_size=batch_size)
     return predict.chosen_mapping(reversed(rows))  # earlier attempts come first
 
 
@@ -436,7 +435,7 @@ def execute(
     report(total_s, total_s, "done")
 
 
-def measure_now(run: Run, cell: Cell, report: Report) -> list[Measurement]:
+def measure_now(run: Run, cell: Cell, report: Report) -> Sequence[Row]:
     """Measure a cell (a unit of work of a run) even if the run holds its rows, store the rows and return them.
 
     Args:
@@ -464,7 +463,7 @@ def _check_unchanged(code: CodeWatch, run: Run) -> None:
         raise UserError("code", "revision", "another, because files were edited during the run", allowed)
 
 
-def _measured(run: Run, cell: Cell, report: Report, code: CodeWatch) -> list[Measurement]:
+def _measured(run: Run, cell: Cell, report: Report, code: CodeWatch) -> Sequence[Row]:
     """Return a cell's rows; if it is interrupted, the rows so far are stored first, unless the code was edited."""
     try:
         return cell.measured(run, report)

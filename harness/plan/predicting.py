@@ -15,6 +15,7 @@ from placerl.harness import platforms, workloads
 from placerl.harness.core.errors import COMMAND_LINE, OptionName, UserError
 from placerl.harness.core.progress import bar, silent
 from placerl.harness.core.revision import STORE_NAME, revision
+from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import absent_platforms
 from placerl.harness.measure.conditions import quota_warning
@@ -24,7 +25,8 @@ from placerl.harness.plan.tiers import Tier
 from placerl.harness.platforms import this_machine
 from placerl.harness.profile import simulated as simulated_profile
 from placerl.harness.store.peak_memory import recorded
-from placerl.harness.store.store import Measurement, Run, Store
+from placerl.harness.store.rows import PieceTime, PredictedRate
+from placerl.harness.store.store import Run, Store
 from placerl.primitives.quantization.precision import FLOAT_32, NAMES
 
 RESULTS = Path("results")
@@ -105,7 +107,7 @@ def asked_precisions(names: Sequence[str] | None, device: str | None = None) -> 
 
 def profiled(
     run: Run, item: workloads.Workload, batch_size: int, tier: Tier, precisions: Sequence[str] = ()
-) -> list[Measurement]:
+) -> Sequence[Row]:
     """Return the times of a workload's primitives on every backend; measure them first if the run does not hold them.
 
     Args:
@@ -124,7 +126,7 @@ def profiled(
     return run.measurements(suite=Suite.PROFILE, workload=item.name, batch_size=batch_size)
 
 
-def simulated(run: Run, item: workloads.Workload, batch_size: int, device: str) -> list[Measurement]:
+def simulated(run: Run, item: workloads.Workload, batch_size: int, device: str) -> Sequence[Row]:
     """Return the times of a workload's primitives on a simulated device; simulate them first if they are not stored.
 
     Args:
@@ -142,7 +144,7 @@ def simulated(run: Run, item: workloads.Workload, batch_size: int, device: str) 
 
 def predicted_with(
     run: Run, item: workloads.Workload, batch_size: int, tier: Tier, device: str
-) -> list[Measurement]:
+) -> list[PredictedRate]:
     """Return the throughputs that are predicted for a workload if a simulated device is added to this machine.
 
     Each mapping strategy assigns the parts of a training to devices, and predicts the throughput of the assignments.
@@ -160,12 +162,12 @@ def predicted_with(
     cell = plan.simulated_prediction_cell(item, batch_size, device)
     if cell.due(run):
         plan.measure_now(run, cell, silent)
-    return cell.rows(run)
+    return [row for row in cell.rows(run) if isinstance(row, PredictedRate)]
 
 
 def predicted(
     run: Run, item: workloads.Workload, batch_size: int, tier: Tier, precisions: Sequence[str] = ()
-) -> list[Measurement]:
+) -> list[PredictedRate]:
     """Return the throughputs that are predicted for a workload on this machine, from times of its primitives.
 
     Each mapping strategy assigns the parts of a training to devices, and predicts the throughput of the assignments.
@@ -182,7 +184,7 @@ def predicted(
     cell = plan.prediction_cell(item, batch_size, precisions)
     if cell.due(run):
         plan.measure_now(run, cell, silent)
-    return cell.rows(run)
+    return [row for row in cell.rows(run) if isinstance(row, PredictedRate)]
 
 
 @dataclass(frozen=True)
@@ -197,9 +199,9 @@ class Predictions:
     """
 
     workload: workloads.Workload
-    inputs: list[Measurement]
-    rows: list[Measurement]
-    elsewhere: list[Measurement]
+    inputs: list[PieceTime]
+    rows: list[PredictedRate]
+    elsewhere: list[PredictedRate]
 
 
 def predictions(
@@ -235,8 +237,8 @@ def predictions(
     if others and platform != platforms.THIS_MACHINE:
         allowed = (FLOAT_32, " with another ", _PLATFORM, ", whose times are modelled")
         raise UserError(COMMAND_LINE, _PRECISIONS, ", ".join(others), allowed)
-    inputs: list[Measurement] = []
-    elsewhere: list[Measurement] = []
+    inputs: list[PieceTime] = []
+    elsewhere: list[PredictedRate] = []
     if device is not None:
         simulated_profile.checked_device(device)
         if platform != platforms.THIS_MACHINE:
@@ -247,7 +249,7 @@ def predictions(
         with closing(begin(results, time_to_spend)) as run:
             rows = predicted(run, item, size, time_to_spend, others)
             if not others:
-                elsewhere = run.measurements(suite=Suite.PREDICTION, workload=item.name)
+                elsewhere = run.rows(PredictedRate, suite=Suite.PREDICTION, workload=item.name)
     else:
         modelled = platforms.load(platform)
         inputs, rows = absent_platforms.predictions(item, size, modelled)

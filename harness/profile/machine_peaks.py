@@ -4,7 +4,7 @@ Rows of suite `roofs`, one per peak rate of a device, in interleaved rounds:
 
 | quantity | unit | what |
 |---|---|---|
-| `peak` | FLOP/s | multiply-adds, two operations each: float32, or the `precision` of its details |
+| `peak` | FLOP/s | multiply-adds, two operations each: float32, or its `precision` |
 | `copy_bandwidth` | B/s | a copy between two buffers that together are `footprint_bytes`, read and written counted |
 
 If the processor multiplies bfloat16 (AVX-512 BF16, AMX tiles), learners in bfloat16 are compared with a peak of
@@ -28,12 +28,13 @@ import numpy as np
 
 from placerl.harness.core.progress import Report, part
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import HowTimed
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure.conditions import default_core
 from placerl.harness.measure.protocol import Case, Protocol, Timing, measure
 from placerl.harness.pieces.learners import EMULATED, bfloat16_products
 from placerl.harness.platforms import available_memory, this_machine
+from placerl.harness.store import rows
 from placerl.primitives.device import Stream, opencl_runtime
 from placerl.primitives.device.opencl import OpenclDevice
 from placerl.primitives.quantization.precision import BFLOAT_16
@@ -57,7 +58,7 @@ class MachinePeak:
         quantity: quantity of its row, "peak" or "copy_bandwidth".
         amount: operations or bytes per call.
         case: the function to time, with its set-up and its check.
-        details: details of its row, such as the precision.
+        columns: further columns of its row, such as the precision.
         not_run: why it is not timed; empty if it is.
     """
 
@@ -65,11 +66,11 @@ class MachinePeak:
     quantity: str
     amount: float
     case: Case[Any]
-    details: dict[str, Any]
+    columns: dict[str, Any]
     not_run: str = ""
 
 
-def profile(budget_s: float, report: Report) -> list[Measurement]:
+def profile(budget_s: float, report: Report) -> list[rows.MachinePeak]:
     """Time each peak rate of each device of this machine, and return a row for each.
 
     The devices are timed one after another, so that only one device's buffers exist at a time.
@@ -79,14 +80,14 @@ def profile(budget_s: float, report: Report) -> list[Measurement]:
         report: called with the progress.
     """
     devices = [found for found in (list(_cpu()), list(_opencl()), list(_cuda())) if found]
-    rows: list[Measurement] = []
+    found_rows: list[rows.MachinePeak] = []
     for number, found in enumerate(devices):
         inner = part(report, number, 1, len(devices), "machine peaks")
-        rows += _profile(found, budget_s / len(devices), inner)
-    return rows
+        found_rows += _profile(found, budget_s / len(devices), inner)
+    return found_rows
 
 
-def _profile(found: list[MachinePeak], budget_s: float, report: Report) -> list[Measurement]:
+def _profile(found: list[MachinePeak], budget_s: float, report: Report) -> list[rows.MachinePeak]:
     """Return the rows of one device, timed in interleaved rounds."""
     protocol = Protocol(budget_s=budget_s, threads=1, lead_in_calls=1, caller_core=default_core())
     cases = [peak.case for peak in found if not peak.not_run]
@@ -94,11 +95,11 @@ def _profile(found: list[MachinePeak], budget_s: float, report: Report) -> list[
     return [_row(peak, None if peak.not_run else timings[peak.case.name]) for peak in found]
 
 
-def _row(peak: MachinePeak, timing: Timing | None) -> Measurement:
+def _row(peak: MachinePeak, timing: Timing | None) -> rows.MachinePeak:
     def rate(time_s: float | None) -> float | None:
         return None if time_s is None else peak.amount / time_s
 
-    fields: dict[str, Any] = {"status": "not_run", "reason": peak.not_run, "details": peak.details}
+    fields: dict[str, Any] = {"status": "not_run", "reason": peak.not_run}
     if timing:
         fields = {
             "status": timing.status,
@@ -107,15 +108,16 @@ def _row(peak: MachinePeak, timing: Timing | None) -> Measurement:
             "low": rate(timing.high_s),
             "high": rate(timing.low_s),
             "samples": tuple(peak.amount / sample for sample in timing.samples_s),
-            "details": {**timing.details, **peak.details},
+            "timed": HowTimed(**timing.details),
         }
-    return Measurement(
+    return rows.MachinePeak(
         suite=SUITE,
         primitive=peak.quantity,
         device=peak.device,
         quantity=peak.quantity,
         provenance=Provenance.MEASURED,
         **fields,
+        **peak.columns,
     )
 
 
@@ -124,7 +126,7 @@ def _copies(
     cache_bytes: list[int],
     allowed_bytes: int,
     case: Callable[[int], Case[Any]],
-    details: dict[str, Any],
+    columns: dict[str, Any],
 ) -> Iterator[MachinePeak]:
     """Yield a copy bandwidth for each buffer size, smallest first.
 
@@ -135,7 +137,7 @@ def _copies(
         total_bytes += 2 * size
         refused = available_memory.refusal(total_bytes, allowed_bytes)
         why = f"copies within up to {2 * size / 2**20:,.0f} MiB: {refused}" if refused else ""
-        row = details | {"footprint_bytes": 2 * size}
+        row = columns | {"footprint_bytes": 2 * size}
         yield MachinePeak(device, "copy_bandwidth", 2.0 * size, case(size), row, why)
 
 
@@ -187,9 +189,9 @@ def _bfloat16_peak() -> MachinePeak:
     peak: Case[None] = Case(
         f"cpu peak {BFLOAT_16}", lambda: None, lambda _: None, lambda _, rng: None, _nothing, block=block
     )
-    details = {"threads": 1, "precision": BFLOAT_16, "products": products}
+    columns = {"threads": 1, "precision": BFLOAT_16, "products": products}
     lacking = "needs: a processor with AVX-512 BF16 or AMX; here float32's instructions emulate bfloat16"
-    return MachinePeak("cpu", "peak", float(GIGA), peak, details, lacking if products == EMULATED else "")
+    return MachinePeak("cpu", "peak", float(GIGA), peak, columns, lacking if products == EMULATED else "")
 
 
 def source_bytes(size: int) -> np.ndarray:
@@ -252,7 +254,7 @@ def _opencl() -> Iterator[MachinePeak]:
         return
     device = OpenclDevice(opencl_runtime.devices()[0])
     facts, stream = device.opencl, device.stream()
-    details = {"name": device.name, "compute_units": facts.max_compute_units}
+    columns = {"name": device.name, "compute_units": facts.max_compute_units}
     items = _ITEMS_PER_UNIT * facts.max_compute_units
 
     def setup() -> Any:
@@ -268,12 +270,12 @@ def _opencl() -> Iterator[MachinePeak]:
         np.testing.assert_array_equal(found, np.float32(16))  # x = x/2 + 1 converges to 2, eight times
 
     peak = Case("opencl peak", setup, check, lambda _, rng: None, call, stream.finish)
-    yield MachinePeak("opencl", "peak", 2.0 * items * _CHAINS * _ROUNDS, peak, details)
+    yield MachinePeak("opencl", "peak", 2.0 * items * _CHAINS * _ROUNDS, peak, columns)
     allowed_bytes = facts.global_mem_size // available_memory.SHARE
     if facts.host_unified_memory:
         allowed_bytes = available_memory.measurement_bytes()
     copies = partial(_opencl_copy, stream)
-    yield from _copies("opencl", [facts.global_mem_cache_size], allowed_bytes, copies, details)
+    yield from _copies("opencl", [facts.global_mem_cache_size], allowed_bytes, copies, columns)
 
 
 def _opencl_copy(stream: Stream, size: int) -> Case[Any]:
@@ -309,7 +311,7 @@ def _cuda() -> Iterator[MachinePeak]:
     if not torch.cuda.is_available():
         return
     properties = torch.cuda.get_device_properties(0)
-    details = {"name": properties.name, "tf32": torch.backends.cuda.matmul.allow_tf32}
+    columns = {"name": properties.name, "tf32": torch.backends.cuda.matmul.allow_tf32}
 
     def setup() -> Any:
         a, b = (torch.randn(_SIDE, _SIDE, device="cuda") for _ in range(2))
@@ -328,10 +330,10 @@ def _cuda() -> Iterator[MachinePeak]:
         lambda made, _: torch.mm(made[0], made[1], out=made[2]),
         torch.cuda.synchronize,
     )
-    yield MachinePeak("cuda", "peak", 2.0 * _SIDE**3, peak, details | {"how": f"product of {_SIDE}^3"})
+    yield MachinePeak("cuda", "peak", 2.0 * _SIDE**3, peak, columns | {"how": f"product of {_SIDE}^3"})
     free_bytes, _ = torch.cuda.mem_get_info()
     allowed_bytes = free_bytes // available_memory.SHARE
-    yield from _copies("cuda", [properties.L2_cache_size], allowed_bytes, _torch_copy, details)
+    yield from _copies("cuda", [properties.L2_cache_size], allowed_bytes, _torch_copy, columns)
 
 
 def _torch_copy(size: int) -> Case[Any]:

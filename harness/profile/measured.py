@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure import protocol as measure
 from placerl.harness.measure import statistics
@@ -12,6 +11,7 @@ from placerl.harness.measure.conditions import default_core
 from placerl.harness.pieces.learners import TRAINED
 from placerl.harness.profile.cases import PrimitiveCase, all_cases, distinct
 from placerl.harness.profile.cases.trained import profiled_start
+from placerl.harness.store.rows import PieceTime
 from placerl.harness.workloads import Workload
 from placerl.primitives.quantization.precision import FLOAT_32
 
@@ -21,7 +21,7 @@ THREADS = 1  # of PyTorch; a mapping's other parts have cores of their own
 
 def profile(
     workload: Workload, batch_size: int, budget_s: float, report: Report, precisions: Sequence[str] = ()
-) -> list[Measurement]:
+) -> list[PieceTime]:
     """Time each primitive on each backend, all in the same interleaved rounds; then time noisy ones further.
 
     Args:
@@ -38,7 +38,6 @@ def profile(
         `failed` and the reason.
     """
     cases = all_cases(workload, batch_size, (FLOAT_32, *precisions))
-    own = {"precisions": list(precisions)} if precisions else {}
     protocol = measure.Protocol(
         budget_s=budget_s,
         fewest_rounds=statistics.FEWEST_SAMPLES,
@@ -54,15 +53,19 @@ def profile(
     )
     return [
         item.timing(timings).measurement(
+            PieceTime,
             suite=PRECISION_SUITE if precisions else Suite.PROFILE,
             workload=workload.name,
             primitive=item.primitive,
             backend=item.target.kind,
             device=item.target.device,
             batch_size=batch_size,
-            details={"target": str(item.target), "items_per_call": item.batch_size, **own, **item.details}
-            | _trained_steps(workload, item, timings)
-            | ({"work": asdict(item.work())} if item.work else {}),
+            target=str(item.target),
+            items_per_call=item.batch_size,
+            precisions=tuple(precisions),
+            trained_steps=_trained_steps(workload, item, timings),
+            work=asdict(item.work()) if item.work else None,
+            **item.details,
         )
         for item in cases
     ]
@@ -70,8 +73,8 @@ def profile(
 
 def _trained_steps(
     workload: Workload, item: PrimitiveCase, timings: Mapping[str, measure.Timing]
-) -> dict[str, int]:
-    """Return the gradient steps before the state that a learner's row was timed from."""
+) -> int | None:
+    """Return the gradient steps before the state that a learner's row was timed from; None for other rows."""
     if item.details.get("state") != TRAINED or item.timing(timings).median_s is None:
-        return {}
-    return {"trained_steps": profiled_start(workload).steps}
+        return None
+    return profiled_start(workload).steps

@@ -1,7 +1,7 @@
 """The FPGA's rows of the primitive table: cycles that simulations of the RTL counted, at a stated clock frequency.
 
 The rows have suite `simulated_profile`, separate from the rows timed on this machine (`profile`), so that strategies
-consider a simulated device only on request. A row's details give the cycles, the paper's formula for them
+consider a simulated device only on request. A row gives the cycles, the paper's formula for them
 (`formula_cycles`, modelled), the difference by reason, and the clock frequency. The frequency is an assumption: the
 papers' designs ran at it, but this design was not placed on the device.
 
@@ -30,7 +30,6 @@ from placerl.harness import platforms
 from placerl.harness.core.errors import COMMAND_LINE, OptionName, UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Target, predict
 from placerl.harness.pieces.base import options_of
@@ -40,6 +39,7 @@ from placerl.harness.pieces.work import Work, step_work
 from placerl.harness.platforms import PlatformFile, SourcedNumber
 from placerl.harness.profile import machine_peaks
 from placerl.harness.runtime.simulated_tree import explored
+from placerl.harness.store.rows import MachinePeak, PieceTime, PredictedRate
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives import learner, sum_tree
@@ -135,8 +135,8 @@ def with_device(host: PlatformFile, device: str) -> PlatformFile:
 
 
 def predictions(
-    workload: Workload, batch_size: int, rows: Sequence[Measurement], device: str
-) -> list[Measurement]:
+    workload: Workload, batch_size: int, rows: Sequence[PieceTime], device: str
+) -> list[PredictedRate]:
     """Return the predictions of every strategy for this machine with a simulated device.
 
     Args:
@@ -145,14 +145,14 @@ def predictions(
         device: a key of `DEVICES`.
 
     Returns:
-        The rows of `predict.with_slow_links`, with suite `PREDICTIONS` and the device in the details.
+        The rows of `predict.with_slow_links`, with suite `PREDICTIONS` and the simulated device.
     """
     platform = with_device(platforms.of_this_machine(), device)
     found = predict.with_slow_links(workload, batch_size, as_mapped(rows), platform)
-    return [replace(row, suite=PREDICTIONS, details={**row.details, "device": device}) for row in found]
+    return [replace(row, suite=PREDICTIONS, simulated_device=device) for row in found]
 
 
-def as_mapped(rows: Iterable[Measurement]) -> list[Measurement]:
+def as_mapped(rows: Iterable[PieceTime]) -> list[PieceTime]:
     """Return rows of `profile` renamed such that predictions find the learner and the replay that mappings use.
 
     Predictions read the rows `learner.step`, `sum_tree.sample` and so on. If mappings use MAP's pipeline, its row gets
@@ -181,13 +181,15 @@ def names_as_mapped(rows: Sequence[Any]) -> list[str]:
     names = {
         (row.device, row.batch_size, old): new
         for row in rows
-        if row.primitive in used and row.value is not None and row.details.get("mapped")
+        if row.primitive in used and row.value is not None and row.mapped
         for old, new in used[row.primitive].items()
     }
     return [names.get((row.device, row.batch_size, row.primitive), row.primitive) for row in rows]
 
 
-def profile(workload: Workload, batch_size: int, device: str, report: Report) -> list[Measurement]:
+def profile(
+    workload: Workload, batch_size: int, device: str, report: Report
+) -> Sequence[PieceTime | MachinePeak]:
     """Return the rows of one workload on one simulated device.
 
     The cycles come from the committed table, or from simulations where these are asked for (`cycles.timed_block`).
@@ -204,7 +206,7 @@ def profile(workload: Workload, batch_size: int, device: str, report: Report) ->
     """
     if missing := fpga_backend.unavailable_reason():
         return [_not_run(workload, batch_size, device, name, missing) for name in ("learner.step", PIPELINE)]
-    rows = []
+    rows: list[PieceTime] = []
     if workload.replay.prioritized and workload.algorithm.name != "ppo":
         report(0, 3, f"replay on {device}")
         rows += [
@@ -219,7 +221,7 @@ def profile(workload: Workload, batch_size: int, device: str, report: Report) ->
     return [*rows, *_peak_rows(workload, device)]
 
 
-def replay(workload: Workload, batch_size: int, device: str) -> list[Measurement]:
+def replay(workload: Workload, batch_size: int, device: str) -> list[PieceTime]:
     """Profile only the replay of a workload on a simulated device, and return its rows, in seconds per call.
 
     Args:
@@ -232,7 +234,7 @@ def replay(workload: Workload, batch_size: int, device: str) -> list[Measurement
     return [*_tree_rows(workload, batch_size, device), *banked_replay(workload, batch_size, device)]
 
 
-def banked_replay(workload: Workload, batch_size: int, device: str) -> list[Measurement]:
+def banked_replay(workload: Workload, batch_size: int, device: str) -> list[PieceTime]:
     """Profile the replay of a workload with as many sub-trees (S) as MAP's exploration chooses for a simulated device.
 
     Args:
@@ -271,14 +273,14 @@ def banked_replay(workload: Workload, batch_size: int, device: str) -> list[Meas
         found = sorted(all_of_them, key=lambda one: one.simulated_cycles)[DRAWS // 2]
         work = cases[name].work
         assert work is not None
-        details = _compared(found.simulated_cycles, found.formula_cycles, "B / S (MAP VI-A2)", found.reasons)
-        details |= {"banks": design.banks, "banks_bound_by": design.bound_by, "draws": DRAWS, "mapped": True}
-        details["items_per_call"] = cases[name].batch_size  # an insertion is of one leaf
-        rows.append(_row(workload, batch_size, device, BANKED[name], found.simulated_cycles, work(), details))
+        columns = _compared(found.simulated_cycles, found.formula_cycles, "B / S (MAP VI-A2)", found.reasons)
+        columns |= {"banks": design.banks, "banks_bound_by": design.bound_by, "draws": DRAWS, "mapped": True}
+        columns["items_per_call"] = cases[name].batch_size  # an insertion is of one leaf
+        rows.append(_row(workload, batch_size, device, BANKED[name], found.simulated_cycles, work(), columns))
     return rows
 
 
-def _peak_rows(workload: Workload, device: str) -> list[Measurement]:
+def _peak_rows(workload: Workload, device: str) -> list[MachinePeak]:
     """Return the units' peak rates: the systolic core's products and streams, a pipeline of all DSPs, one node
     per cycle.
 
@@ -320,7 +322,7 @@ def _peak_rows(workload: Workload, device: str) -> list[Measurement]:
         ),
     )
     return [
-        Measurement(
+        MachinePeak(
             suite=machine_peaks.SUITE,
             workload=workload.name,
             primitive=quantity,
@@ -329,18 +331,16 @@ def _peak_rows(workload: Workload, device: str) -> list[Measurement]:
             quantity=quantity,
             provenance=Provenance.MODELLED,
             value=per_cycle * stated.value * 1e6,
-            details={
-                "primitives": primitives,
-                "how": how,
-                "clock_mhz": stated.value,
-                "clock_source": stated.source,
-            },
+            primitives=primitives,
+            how=how,
+            clock_mhz=stated.value,
+            clock_source=stated.source,
         )
         for primitives, quantity, per_cycle, how in stated_peaks
     ]
 
 
-def _tree_rows(workload: Workload, batch_size: int, device: str) -> list[Measurement]:
+def _tree_rows(workload: Workload, batch_size: int, device: str) -> list[PieceTime]:
     rows = []
     for item in tree_cases(workload, batch_size, Target.parse(device)):
         tree = item.case.setup()
@@ -353,18 +353,18 @@ def _tree_rows(workload: Workload, batch_size: int, device: str) -> list[Measure
         terms = replay_cycles.difference_terms(
             tree.last_call_cycles, [item.batch_size], levels=tree.levels, timing=timing
         )
-        details = _compared(tree.last_call_cycles, round(formula), "B / S (MAP VI-A2)", terms)
-        details["items_per_call"] = item.batch_size  # an insertion is of one leaf
+        columns = _compared(tree.last_call_cycles, round(formula), "B / S (MAP VI-A2)", terms)
+        columns["items_per_call"] = item.batch_size  # an insertion is of one leaf
         rows.append(
-            _row(workload, batch_size, device, item.primitive, tree.last_call_cycles, item.work(), details)
+            _row(workload, batch_size, device, item.primitive, tree.last_call_cycles, item.work(), columns)
         )
     return rows
 
 
 def _compared(
     cycles: int, formula_cycles: float, formula: str, reasons: Mapping[str, float]
-) -> dict[str, object]:
-    """Return the details of a row that is compared with a formula."""
+) -> dict[str, Any]:
+    """Return the columns of a row that is compared with a formula."""
     named = {name: value for name, value in reasons.items() if value}
     return {
         "formula": formula,
@@ -374,7 +374,7 @@ def _compared(
     }
 
 
-def _learner_row(workload: Workload, batch_size: int, device: str) -> Measurement:
+def _learner_row(workload: Workload, batch_size: int, device: str) -> PieceTime:
     target = Target.parse(device)
     options = options_of(target) | {"design": fpga_backend.CORE}
     made = learner.create(algorithm_of(workload), batch_size=batch_size, seed=0, **options)
@@ -395,7 +395,7 @@ def _learner_row(workload: Workload, batch_size: int, device: str) -> Measuremen
     return replace(row, provenance=Provenance.MODELLED) if by_formula else row
 
 
-def pipelined_rows(workload: Workload, batch_size: int, device: str) -> Iterator[Measurement]:
+def pipelined_rows(workload: Workload, batch_size: int, device: str) -> Iterator[PieceTime]:
     """Yield the rows of a gradient step on each number of MAP's pipelines, for an algorithm that they run.
 
     Args:
@@ -418,7 +418,7 @@ def pipelined_rows(workload: Workload, batch_size: int, device: str) -> Iterator
 
 def _pipeline_row(
     workload: Workload, batch_size: int, device: str, pipelines: int | None = None
-) -> Measurement:
+) -> PieceTime:
     """Return the row of a gradient step on a number of MAP's pipelines; None: that which is fastest by its formula."""
     algorithm, board = algorithm_of(workload), catalogue.device(Target.parse(device).location)
     name = PIPELINE if pipelines is None else f"{PIPELINE} in {pipelines} streams"
@@ -431,8 +431,8 @@ def _pipeline_row(
     step = pipeline.gradient_step(algorithm, batch_size, board, pipelines)
     design = step.design
     whole = pipeline.accelerator_cycles(design, batch_size, workload.replay.capacity, workload.replay.fanout)
-    details = {
-        **({} if whole is None else {"accelerator_cycles": whole}),
+    columns = {
+        "accelerator_cycles": whole,
         **_compared(step.cycles, design.formula_cycles, "T_pipeline + T_WU (MAP VI-A2)", step.reasons),
         "pass_cycles": step.pass_cycles,
         "pipelines": design.pipelines,
@@ -444,12 +444,28 @@ def _pipeline_row(
         == fpga_backend.PIPELINE,
     }
     work = step_work(workload, batch_size)
-    return _row(workload, batch_size, device, name, step.cycles, work, details)
+    return _row(workload, batch_size, device, name, step.cycles, work, columns)
 
 
-def _not_run(workload: Workload, batch_size: int, device: str, primitive: str, needs: str) -> Measurement:
-    row = _row(workload, batch_size, device, primitive, 0, step_work(workload, batch_size), {})
-    return replace(row, value=None, status="not_run", reason=f"needs {needs}", details={"target": device})
+def _not_run(workload: Workload, batch_size: int, device: str, primitive: str, needs: str) -> PieceTime:
+    return PieceTime(
+        **_of(workload, batch_size, device, primitive), status="not_run", reason=f"needs {needs}"
+    )
+
+
+def _of(workload: Workload, batch_size: int, device: str, primitive: str) -> dict[str, Any]:
+    """Return what every row of a primitive on a simulated device states."""
+    return {
+        "suite": SUITE,
+        "workload": workload.name,
+        "primitive": primitive,
+        "backend": "fpga",
+        "device": device,
+        "target": device,
+        "batch_size": batch_size,
+        "quantity": "time_per_call",
+        "provenance": Provenance.SIMULATED,
+    }
 
 
 def _row(
@@ -459,28 +475,17 @@ def _row(
     primitive: str,
     cycles: int,
     work: Work,
-    details: dict[str, object],
-) -> Measurement:
+    columns: Mapping[str, Any],
+) -> PieceTime:
     stated = clock(device)
-    return Measurement(
-        suite=SUITE,
-        workload=workload.name,
-        primitive=primitive,
-        backend="fpga",
-        device=device,
-        batch_size=batch_size,
-        quantity="time_per_call",
-        provenance=Provenance.SIMULATED,
-        value=cycles / (stated.value * 1e6),
-        details={
-            "target": device,
-            "items_per_call": batch_size,
-            "cycles": cycles,
-            "work": asdict(work),
-            "clock_mhz": stated.value,
-            "clock_assumed": True,
-            "clock_provenance": str(stated.provenance),
-            "clock_source": f"{stated.source}. {DEVICES[device].note}",
-            **details,
-        },
-    )
+    shared = {
+        "items_per_call": batch_size,
+        "cycles": cycles,
+        "work": asdict(work),
+        "clock_mhz": stated.value,
+        "clock_assumed": True,
+        "clock_provenance": str(stated.provenance),
+        "clock_source": f"{stated.source}. {DEVICES[device].note}",
+    }
+    value = cycles / (stated.value * 1e6)
+    return PieceTime(**_of(workload, batch_size, device, primitive), value=value, **{**shared, **columns})

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from placerl.harness.compare.parts import OURS
-from placerl.harness.papers.evidence import detail, records
+from placerl.harness.papers.evidence import records
 from placerl.harness.report.rows.libraries import BaselineVersions
 
 QUANTITIES = {
@@ -25,7 +25,7 @@ def baseline_versions(frame: pd.DataFrame) -> Iterator[BaselineVersions]:
     found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[Any]] = {}
     for row in records(frame[frame["value"].notna()]):
         if row.quantity in QUANTITIES.get(row.suite, ()):
-            key = str(row.backend), _pairs(row, "versions", " "), _pairs(row, "notes", ": ")
+            key = str(row.who), _pairs(row.versions, " "), _pairs(row.deviations, ": ")
             found.setdefault(key, []).append(row)
     ordered = sorted(found.items(), key=lambda item: (item[0][0] != OURS, item[0][0]))
     for (system, versions, settings), rows in ordered:
@@ -38,7 +38,6 @@ def baseline_versions(frame: pd.DataFrame) -> Iterator[BaselineVersions]:
         )
 
 
-def _pairs(row: Any, name: str, between: str) -> tuple[str, ...]:
-    """Return names and values of a detail; empty if an untrusted row has something else there."""
-    found = detail(row, name)
+def _pairs(found: Any, between: str) -> tuple[str, ...]:
+    """Return names and values; empty if a row states none, or an untrusted one something else."""
     return tuple(f"{k}{between}{v}" for k, v in found.items()) if isinstance(found, Mapping) else ()

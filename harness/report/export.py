@@ -26,7 +26,7 @@ name; Parquet holds the text unchanged.
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from typing import Any
 import pandas as pd
 
 from placerl.harness.core.errors import UserError
+from placerl.harness.core.row import HowTimed
 from placerl.harness.papers import Verdict
 from placerl.harness.papers.notes import notes
 from placerl.harness.papers.number import Number
@@ -176,12 +177,21 @@ def measurements(frame: pd.DataFrame) -> pd.DataFrame:
         frame: stored measurements, one per row, as `Store.frame()` returns them.
 
     Returns:
-        The same rows, with their index labels in a column `row`, and samples and details as JSON texts.
+        The same rows, with their index labels in a column `row`, and lists and tables as JSON texts.
     """
     flat = frame.rename_axis("row").reset_index()
-    return flat.assign(
-        samples=flat["samples"].map(list).map(json.dumps), details=flat["details"].map(json.dumps)
-    )
+    composed = {
+        str(name): column.map(_as_json) for name, column in flat.items() if column.map(_is_composed).any()
+    }
+    return flat.assign(**composed)
+
+
+def _is_composed(cell: Any) -> bool:
+    return isinstance(cell, list | tuple | Mapping | HowTimed)
+
+
+def _as_json(cell: Any) -> str | None:
+    return None if cell is None else json.dumps(cell.to_json() if isinstance(cell, HowTimed) else cell)
 
 
 def tables(content: Content) -> dict[str, pd.DataFrame]:

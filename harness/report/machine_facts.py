@@ -8,7 +8,7 @@ import pandas as pd
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure.timed_case import NOISE_LIMIT, PART_LIMIT
-from placerl.harness.papers.evidence import detail, number, records, select
+from placerl.harness.papers.evidence import number, records, select
 from placerl.harness.papers.number import Number, format_value
 from placerl.harness.report.rows.runs import Fact, NoisyRows
 from placerl.harness.store import peak_memory
@@ -125,7 +125,7 @@ def noise(frame: pd.DataFrame) -> Iterator[Number]:
             what = f"interval wider than {NOISE_LIMIT:.0%}, but {of_all}, so not noisy"
             yield Number(what, len(parts), "count", measured, rows=tuple(map(int, parts.index)))
     for row in records(select(frame, suite=Suite.COMPARE, quantity="null_ratio")):
-        yield number(row, f"A/A null, {row.workload} compared with {detail(row, 'baseline')}")
+        yield number(row, f"A/A null, {row.workload} compared with {row.baseline}")
 
 
 def _timed(frame: pd.DataFrame) -> pd.DataFrame:
@@ -139,13 +139,12 @@ def core_speed(frame: pd.DataFrame) -> Iterator[Number]:
 
     They are: how many measurements have a known speed; how many of these ran slower in part, so that their times were
     converted to full speed; and the share of work at full speed in the median, the lowest and the highest
-    measurement. Nothing is yielded if no measurement's details state the speed.
+    measurement. Nothing is yielded if no measurement states the speed.
 
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
-    paces = [(row, detail(row, "pace")) for row in records(_timed(frame))]
-    paces = [(row, pace) for row, pace in paces if isinstance(pace, Mapping)]
+    paces = [(row, row.timed.pace) for row in records(_timed(frame))]
     known = [(row, pace) for row, pace in paces if isinstance(pace.get("full_speed_share"), int | float)]
     if known:
         percent = pd.Series([100 * float(pace["full_speed_share"]) for _, pace in known])
@@ -194,10 +193,10 @@ def memory(frame: pd.DataFrame) -> Iterator[Number]:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     rows = select(frame, suite=peak_memory.SUITE, quantity=peak_memory.QUANTITY)
-    of_cells = rows["details"].map(lambda details: peak_memory.CELL in details).astype(bool)
+    of_cells = rows["of_cell"].notna()
     for (_, tier, process), some in rows[~of_cells].groupby(["run", "tier", "primitive"], sort=False):
         (highest,) = records(some.nlargest(1, "value"))
         yield number(highest, f"{process}, {tier} run")
     largest = rows[of_cells & (rows["primitive"] == peak_memory.LARGEST)]
     for row in records(largest.nlargest(LARGEST_CELLS, "value")):
-        yield number(row, f"largest process in {detail(row, peak_memory.CELL)}, {row.tier} run")
+        yield number(row, f"largest process in {row.of_cell}, {row.tier} run")

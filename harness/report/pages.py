@@ -16,7 +16,7 @@ from placerl.harness import papers
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.papers import Outcome, Verdict
-from placerl.harness.papers.evidence import detail, number, records
+from placerl.harness.papers.evidence import number, records
 from placerl.harness.papers.notes import notes
 from placerl.harness.papers.number import from_text
 from placerl.harness.plan import plan
@@ -34,7 +34,7 @@ FOLDER = Path(__file__).parent / "templates"
 SETTINGS = {
     name: name for name in ("loop", "threads", "sharing", "capacity", "fanout", "aligned", "seed")
 } | {"null": "second timing"}
-"""Details that tell apart rows of evidence with the same labels, and their names for readers."""
+"""Columns that tell apart rows of evidence with the same labels, and their names for readers."""
 PLATFORMS = "platforms"  # folder of the other machines' pages
 INDEX = "index"
 CHANGES = "changes"
@@ -353,7 +353,8 @@ def render_claims(
 
 def _setting(row: Any) -> str:
     """Return the settings of a row of evidence as text, such as "threads 2, fanout 16"."""
-    found = {word: detail(row, name) for name, word in SETTINGS.items()}
+    stated = {**row._asdict(), **(row.parameters or {})}
+    found = {word: stated.get(name) for name, word in SETTINGS.items()}
     return ", ".join(
         word if value is True else f"{word} {value}"
         for word, value in found.items()

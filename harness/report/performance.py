@@ -1,17 +1,16 @@
 """Computes the report's tables of throughput and portability (`content.py`) from stored measurements."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import pandas as pd
 
 from placerl.harness.compare.parts import OURS
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Loop
-from placerl.harness.papers.evidence import detail, last_attempts, mapping_of, noisy, number, records
+from placerl.harness.papers.evidence import last_attempts, mapping_of, noisy, number, records
 from placerl.harness.papers.portability import beside_baselines
 from placerl.harness.report.rows.trainings import Portability, Throughput
-from placerl.harness.report.tables import optional_size, whole_detail
+from placerl.harness.report.tables import optional_size
 from placerl.harness.validate.portability import over_platforms
 
 RATE, EXPERIENCES = "gradient_steps_per_s", "experiences_per_s"
@@ -30,19 +29,19 @@ def throughputs(frame: pd.DataFrame) -> Iterator[Throughput]:
     rows = frame[(frame["quantity"] == RATE) & frame["suite"].isin(SUITES)]
     for row in records(rows.sort_values(["workload", "batch_size"], kind="stable")):
         compared = row.suite == Suite.COMPARE
-        baseline = str(detail(row, "baseline") or row.backend) if compared else ""
-        ours = not compared or detail(row, "part") == "ours"
-        options = detail(row, "options")
+        baseline = str(row.baseline or row.who) if compared else ""
+        ours = not compared or row.part == "ours"
+        options = row.options
         yield Throughput(
             row.workload,
             optional_size(row.batch_size),
             OURS if ours else baseline,
             mapping_of(row) if ours else "",
             row.suite,
-            str(detail(row, "loop") or ""),
+            row.loop or "",
             baseline if ours else "",
             tuple(f"{k}={v}" for k, v in options.items()) if isinstance(options, Mapping) else (),
-            whole_detail(row, "seed"),
+            row.seed,
             RATE,
             None if pd.isna(row.value) else number(row, "gradient steps a second"),
             row.status,
@@ -89,18 +88,18 @@ def _over_mappings(frame: pd.DataFrame) -> Iterator[Portability]:
     unsure = _noisy_rates(frame)
     for row in records(rows.sort_values(["workload", "batch_size"], kind="stable")):
         size = optional_size(row.batch_size)
-        mappings, lacking = (_names(row, name) for name in ("mappings", "lacking"))
-        choices = _names(row, "choices") or mappings
-        rates = (mappings or ()) if row.backend == OURS else (row.backend,)
+        mappings, lacking = row.mappings, row.lacking
+        choices = row.choices or mappings
+        rates = (mappings or ()) if row.system == OURS else (row.system,)
         status, reason = row.status, row.reason
         if status == "ok" and row.value and any((row.workload, size, rate) in unsure for rate in rates):
             status, reason = _state(True)
         yield Portability(
             row.workload,
             size,
-            row.backend,
-            str(detail(row, "over") or "mappings"),
-            str(detail(row, "devices") or ""),
+            row.system,
+            row.over or "mappings",
+            row.devices or "",
             None if choices is None else len(choices),
             None if lacking is None else len(lacking),
             EXPERIENCES,
@@ -114,19 +113,13 @@ def _noisy_rates(frame: pd.DataFrame) -> set[tuple[str, int | None, str]]:
     """Return what is too noisy: workload, batch size, and mapping in the fused loop or baseline."""
     rows = frame[(frame["quantity"] == RATE) & (frame["status"] == "too_noisy")]
     return {
-        (row.workload, optional_size(row.batch_size), mapping_of(row) if validated else row.backend)
+        (row.workload, optional_size(row.batch_size), mapping_of(row) if validated else row.system)
         for row in records(rows)
-        if (validated := row.suite == Suite.VALIDATION and detail(row, "loop") in (None, Loop.FUSED))
-        or (row.suite == Suite.COMPARE and row.primitive == "training" and detail(row, "part") == "theirs")
+        if (validated := row.suite == Suite.VALIDATION and row.loop in (None, Loop.FUSED))
+        or (row.suite == Suite.COMPARE and row.primitive == "training" and row.part == "theirs")
     }
 
 
 def _state(too_noisy: bool) -> tuple[str, str]:
     """Return status and reason of a mean, given whether one of its rates is too noisy."""
     return ("too_noisy", "a rate in it is too noisy") if too_noisy else ("ok", "")
-
-
-def _names(row: Any, name: str) -> list[str] | None:
-    """Return a detail that is a list of names; None if an untrusted row has none."""
-    found = detail(row, name)
-    return list(map(str, found)) if isinstance(found, list | tuple) else None

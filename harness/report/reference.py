@@ -3,7 +3,7 @@
 A reference is two files: `<name>.json`, the run with its machine, and `<name>.parquet`, its measurements. To save the
 last run of a store: `python -m placerl.harness.report.reference results/placerl.sqlite standard`. To keep the file
 small for git, a row with very many samples (the returns of a training's episodes) keeps evenly spaced ones, and its
-details give the original number (`samples_measured`). The samples of a timed row are times converted to full core
+notes give the original number (`samples_measured`). The samples of a timed row are times converted to full core
 speed; the times as the clock gave them are left out.
 """
 
@@ -11,7 +11,7 @@ import argparse
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,18 +20,18 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from placerl.harness.core.errors import UserError
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure.statistics import evenly_spread
 from placerl.harness.measure.timed_case import EXPOSURE
 from placerl.harness.papers.published import FOLDER as PAPERS_FOLDER
 from placerl.harness.report.files import write_atomically
+from placerl.harness.store import migration, tables
 from placerl.harness.store.store import RunRecord, Store
 
 FOLDER = PAPERS_FOLDER.parent / "reference"
 MOST_SAMPLES = 1000
 """Most samples of a row that are saved: enough for its interval and its curve."""
-_COLUMNS = tuple(field.name for field in dataclasses.fields(Measurement))
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Reference:
 
     name: str
     run: RunRecord
-    measurements: tuple[Measurement, ...]
+    measurements: tuple[Row, ...]
 
 
 def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
@@ -70,9 +70,7 @@ def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
         if not runs:
             raise UserError(store, "runs", "none", "a store with a run")
         rows = last_attempts(opened, runs[-1].id)
-    table = pd.DataFrame([_flat(_moved_alone(_thinned(row))) for row in rows], columns=_COLUMNS).astype(
-        {"batch_size": "Int64"}
-    )
+    table = pd.DataFrame([tables.flat(_moved_alone(_thinned(row))) for row in rows], dtype=object)
     record = json.dumps(dataclasses.asdict(runs[-1]), indent=1, sort_keys=True)
     written = [folder / f"{name}.parquet", folder / f"{name}.json"]
     write_atomically(written[0], lambda path: table.to_parquet(path, index=False, compression="zstd"))
@@ -102,7 +100,7 @@ def runs_with_results(store: Store) -> list[RunRecord]:
     return [r for r in runs if any(not cell.startswith(memory) for cell in store.cells(r.id))] or runs
 
 
-def last_attempts(store: Store, run: int) -> list[Measurement]:
+def last_attempts(store: Store, run: int) -> Sequence[Row]:
     """Return the measurements of a run; if something was measured several times, only the last attempt.
 
     A second attempt at a cell (a piece of the plan) is stored under the cell's name with "#2".
@@ -131,51 +129,40 @@ def beside(run: RunRecord, references: Iterable[Reference]) -> Reference | None:
     )
 
 
-def _thinned(row: Measurement) -> Measurement:
-    """Return the row with at most `MOST_SAMPLES` samples, and as many entries of the details that list one per
+def _thinned(row: Row) -> Row:
+    """Return the row with at most `MOST_SAMPLES` samples, and as many entries of the columns that list one per
     sample.
     """
     count = len(row.samples)
     if count <= MOST_SAMPLES:
         return row
     kept = evenly_spread(count, MOST_SAMPLES)
-    details = {
-        name: [value[place] for place in kept] if isinstance(value, list) and len(value) == count else value
-        for name, value in row.details.items()
+    listed = {name: value for name, value in vars(row).items() if isinstance(value, list | tuple)}
+    thinned: dict[str, Any] = {
+        name: type(value)(value[place] for place in kept)
+        for name, value in listed.items()
+        if len(value) == count
     }
-    samples = tuple(row.samples[place] for place in kept)
-    return dataclasses.replace(row, samples=samples, details=details | {"samples_measured": count})
+    return dataclasses.replace(row, **thinned, notes={**row.notes, "samples_measured": count})
 
 
-def _moved_alone(row: Measurement) -> Measurement:
+def _moved_alone(row: Row) -> Row:
     """Return a timed row without the clock's times of its blocks: its samples are these times, moved to full
     speed. How far each was moved is kept where claims pair rows.
     """
-    pace = row.details.get("pace")
-    if not isinstance(pace, Mapping):
+    if not row.timed.pace:
         return row
     dropped = {"clock_s"} if row.suite == Suite.CLAIM else {"clock_s", EXPOSURE}
-    kept = {name: value for name, value in pace.items() if name not in dropped}
+    kept = {name: value for name, value in row.timed.pace.items() if name not in dropped}
     samples = tuple(float(f"{one:.6g}") for one in row.samples)
-    return dataclasses.replace(row, samples=samples, details={**row.details, "pace": kept})
-
-
-def _flat(row: Measurement) -> dict[str, Any]:
-    values = {name: getattr(row, name) for name in _COLUMNS}
-    details = json.dumps(values["details"])
-    return values | {
-        "provenance": str(row.provenance),
-        "samples": json.dumps(row.samples),
-        "details": details,
-    }
+    return dataclasses.replace(row, samples=samples, timed=dataclasses.replace(row.timed, pace=kept))
 
 
 def _load(path: Path) -> Reference:
     table_path = path.with_suffix(".parquet")
     try:
         run = TypeAdapter(RunRecord).validate_json(path.read_bytes())
-        table = pd.read_parquet(table_path, columns=list(_COLUMNS))
-        rows = tuple(map(_row, table.astype(object).where(table.notna(), None).to_dict("records")))
+        rows = read_rows(table_path)
     except (OSError, ValidationError, ValueError, TypeError, KeyError) as error:
         first_line = str(error).partition("\n")[0]
         raise UserError(
@@ -184,16 +171,22 @@ def _load(path: Path) -> Reference:
     return Reference(path.stem, run, rows)
 
 
-def _row(values: dict[Any, Any]) -> Measurement:
-    size = values["batch_size"]
-    return Measurement(
-        **values
-        | {
-            "batch_size": None if size is None else int(size),
-            "samples": tuple(json.loads(values["samples"])),
-            "details": json.loads(values["details"]),
-        }
-    )
+def read_rows(path: Path) -> tuple[Row, ...]:
+    """Return the rows of a reference's table, also of one that was saved with schema 1.
+
+    Raises:
+        OSError, ValueError, TypeError, KeyError: it is no table that `save` wrote.
+    """
+    table = pd.read_parquet(path)
+    return tuple(map(_row, table.astype(object).where(table.notna(), None).to_dict("records")))
+
+
+def _row(values: dict[Any, Any]) -> Row:
+    if "kind" not in values:  # saved with schema 1
+        size = values["batch_size"]
+        parsed = {name: json.loads(values[name]) for name in ("samples", "details")}
+        return migration.typed(values | parsed | {"batch_size": None if size is None else int(size)})
+    return tables.from_flat(values)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from placerl.harness.core.provenance import Provenance, weakest
 from placerl.harness.core.suites import Suite
-from placerl.harness.papers.evidence import detail, number, records, select
+from placerl.harness.papers.evidence import number, records, select
 from placerl.harness.papers.number import Number, merge_rows, ratio
 from placerl.harness.profile import machine_peaks as measured_roofs
 from placerl.harness.profile import simulated
@@ -38,8 +38,7 @@ def roofs(frame: pd.DataFrame) -> list[DeviceRoof]:
     """
     last: dict[tuple[Any, ...], Any] = {}
     for row in records(select(frame, suite=measured_roofs.SUITE)):
-        size, bounded = detail(row, "footprint_bytes"), str(detail(row, "primitives") or "")
-        precision = str(detail(row, "precision") or "")
+        size, bounded, precision = row.footprint_bytes, row.primitives or "", row.precision or ""
         last[row.device, bounded, row.quantity, precision, size, row.workload] = row
     agreeing: dict[tuple[Any, ...], list[Any]] = {}
     for (*place, _), row in last.items():
@@ -94,7 +93,7 @@ def points(frame: pd.DataFrame, found: Sequence[DeviceRoof]) -> Iterator[Rooflin
             precision = str(row.backend).partition("[")[2].rstrip("]")
             if suite == Suite.PRECISION_PROFILE and precision not in PRECISIONS:
                 continue  # float32, which is profiled without it too, or fixed point, whose operations are others
-            if (work := row.details.get("work")) and row.value > 0:
+            if (work := row.work) and row.value > 0:
                 roofs = [r for r in found if _bounds(r, row)]
                 yield _point(row, work, _of_precision(roofs, precision), row.device in caches_alone)
 

@@ -12,11 +12,11 @@ import pandas as pd
 from placerl.harness.compare.learning import BEST, END
 from placerl.harness.compare.parts import judged_parts
 from placerl.harness.core.provenance import Provenance, weakest
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import DEFAULT_STRATEGY, VALIDATED, Loop
-from placerl.harness.papers.evidence import ERROR, detail, error_of, mapping_of, number, records, select
+from placerl.harness.papers.evidence import ERROR, error_of, mapping_of, number, records, select
 from placerl.harness.papers.number import Number, merge_rows, ratio
 from placerl.harness.plan.plan import PRECISION_PREDICTIONS
 from placerl.harness.profile.measured import PRECISION_SUITE as PRECISION_PROFILE
@@ -36,19 +36,6 @@ LAST_EPISODES = 10  # number of episodes in the mean of the last return
 def optional_size(value: Any) -> int | None:
     """Return a batch size as an integer, or None if the measurement has none (NaN)."""
     return None if pd.isna(value) else int(value)
-
-
-def whole_detail(row: Any, name: str) -> int | None:
-    """Return an entry of a measurement's details as an integer.
-
-    It is None if it is missing, no integer, or beyond the 64 bits of a column in a file.
-
-    Args:
-        row: a stored measurement, one of those that `harness.papers.evidence.records` returns.
-        name: name of the entry, such as "seed".
-    """
-    value = detail(row, name)
-    return value if isinstance(value, int) and -(2**63) <= value < 2**63 else None
 
 
 def percent_above(a: Number, b: Number, quantity: str) -> Number:
@@ -156,20 +143,20 @@ def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> It
     for row in records(select(frame, suite=suite, quantity=quantity)):
         predicted = number(row, "predicted")
         ran_so = [one for one in by_place.get(_place(row), ()) if _positive(one) and _as_predicted(one, row)]
-        in_rounds = len(ran_so) == 1 and isinstance(detail(row, "error"), int | float)
+        in_rounds = len(ran_so) == 1 and row.error is not None
         reached, status = _achieved(ran_so)
-        slower = tuple(detail(ran_so[0], "clearly_slower_among") or ()) if len(ran_so) == 1 else ()
+        slower = tuple(ran_so[0].clearly_slower_among or ()) if len(ran_so) == 1 else ()
         error = None
         if reached is not None and in_rounds:
             error = error_of(row, ran_so[0], ERROR)
             predicted = _at_the_same_speed(predicted, reached, error)
         elif reached is not None:
             error = percent_above(predicted, reached, ERROR)
-        among = detail(row, "chosen_among") or ([HERE] if detail(row, "chosen") else [])
-        loop = str(detail(row, "ran") or detail(row, "loop") or "")
+        among = row.chosen_among or ([HERE] if row.chosen else [])
+        loop = row.ran or row.loop or ""
         yield PredictedThroughput(
             *_place(row),
-            row.backend,
+            row.strategy,
             tuple(among),
             loop,
             predicted,
@@ -203,15 +190,15 @@ def _place(row: Any) -> tuple[str, int | None, str]:
 def _as_predicted(ran: Any, predicted: Any) -> bool:
     """Whether a row of a validation or of a training was run as a prediction of the same mapping describes."""
     if ran.suite in (Suite.VALIDATION, PRECISION_VALIDATION):
-        return bool(detail(ran, "loop") == detail(predicted, "ran"))
-    options, fusion = detail(ran, "options"), detail(ran, "fusion")
+        return bool(ran.loop == predicted.ran)
+    options, fusion = ran.options, ran.fusion
     if options is None and fusion is None:
         return True  # an untrusted row that does not state it; every row of this program does
     # Without options everything possible is fused: this is the fused loop, which equals the strict one if nothing
     # fuses.
     loops = (Loop.FUSED, Loop.STRICT) if fusion == Fusion.NONE else (Loop.FUSED,)
-    strategy = VALIDATED.get(predicted.backend)
-    more = any(value != 1 for value in (detail(predicted, "settings") or {}).values())  # cores, streams
+    strategy = VALIDATED.get(predicted.strategy)
+    more = any(value != 1 for value in (predicted.settings or {}).values())  # cores, streams
     return not options and not more and strategy is not None and strategy.loop in loops
 
 
@@ -248,12 +235,11 @@ def choices(frame: pd.DataFrame) -> Iterator[Choice]:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     for row in records(select(frame, suite=Suite.VALIDATION, quantity="regret")):
-        best = str(detail(row, "best"))
+        best = str(row.best)
         size = optional_size(row.batch_size)
-        regret, verdict = number(row, "regret"), str(detail(row, "verdict"))
-        devices, loop = (str(detail(row, name) or "") for name in ("devices", "loop"))
-        place = row.workload, size, row.backend, devices, loop, row.device
-        yield Choice(*place, best, regret, verdict, _with_slow_links(detail(row, "slow_links")))
+        regret, verdict = number(row, "regret"), str(row.verdict)
+        place = row.workload, size, row.strategy, row.devices or "", row.loop or "", row.mapping
+        yield Choice(*place, best, regret, verdict, _with_slow_links(row.slow_links))
 
 
 def _with_slow_links(band: dict[str, Any] | None) -> str:
@@ -276,7 +262,7 @@ def primitives(frame: pd.DataFrame) -> Iterator[PrimitiveTime]:
     rows = pd.concat([rows[rows["suite"] == Suite.PROFILE], fixed])
     rows = rows.sort_values(["workload", "primitive", "backend", "device", "batch_size"], kind="stable")
     for row in records(rows):
-        fanout = detail(row, "fanout") if row.primitive.startswith("sum_tree") else None
+        fanout = row.fanout if row.primitive.startswith("sum_tree") else None
         yield PrimitiveTime(
             row.workload,
             row.primitive,
@@ -303,7 +289,7 @@ def training(frame: pd.DataFrame) -> Iterator[TrainingResult]:
                 row.workload,
                 optional_size(row.batch_size),
                 mapping_of(row),
-                whole_detail(row, "seed"),
+                row.seed,
                 result,
             )
 
@@ -315,16 +301,16 @@ def learning(frame: pd.DataFrame) -> Iterator[Learning]:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     rows = frame[frame["suite"] == Suite.LEARN]
-    best = {(r.workload, r.backend): r for r in records(select(rows, quantity=BEST))}
+    best = {(r.workload, r.system): r for r in records(select(rows, quantity=BEST))}
     for row in records(rows[rows["quantity"] == END]):
-        top = best.get((row.workload, row.backend))
+        top = best.get((row.workload, row.system))
         yield Learning(
             row.workload,
-            row.backend,
-            whole_detail(row, "seeds"),
+            row.system,
+            row.seeds_trained,
             None if pd.isna(row.value) else number(row, "return at the end"),
             top and number(top, "best return"),
-            top and whole_detail(top, "environment_steps"),
+            top and top.environment_steps,
             row.reason,
         )
 
@@ -339,7 +325,7 @@ def curves(frame: pd.DataFrame) -> Iterator[TrainingCurve]:
     """
     rows = frame[(frame["suite"] == Suite.RUN) & (frame["quantity"] == "episode_return")]
     for row in records(rows):
-        steps = tuple(detail(row, "environment_step") or ())
+        steps = tuple(row.episode_ends or ())
         if not row.samples or len(steps) != len(row.samples):
             continue
         last = row.samples[-LAST_EPISODES:]
@@ -350,9 +336,7 @@ def curves(frame: pd.DataFrame) -> Iterator[TrainingCurve]:
             Provenance(row.provenance),
             rows=(int(row.Index),),
         )
-        yield TrainingCurve(
-            row.workload, mapping_of(row), whole_detail(row, "seed"), steps, row.samples, mean
-        )
+        yield TrainingCurve(row.workload, mapping_of(row), row.seed, steps, row.samples, mean)
 
 
 def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
@@ -365,15 +349,12 @@ def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     rows = frame[frame["suite"] == Suite.COMPARE]
-    keyed = [
-        ((r.workload, optional_size(r.batch_size) or 0, str(detail(r, "baseline") or r.backend)), r)
-        for r in records(rows)
-    ]
+    keyed = [((r.workload, optional_size(r.batch_size) or 0, r.baseline or r.who), r) for r in records(rows)]
     keyed.sort(key=lambda item: item[0])
     for (workload, batch_size, baseline), group in groupby(keyed, key=lambda item: item[0]):
         found: dict[str, Number] = {}
         noisy: set[str] = set()
-        judged = judged_parts({})
+        judged = judged_parts(None)
         verdict, reason, returns = "", "", ""
         for row in _last_comparison([row for _, row in group]):
             part = _part(row)
@@ -384,9 +365,9 @@ def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
             if pd.isna(row.value):  # a noisy rate leaves the verdict on the ratio as it is
                 verdict, reason = row.status.replace("_", " "), row.reason
             elif part == "throughput_ratio":
-                judged = judged_parts(row.details)
-                verdict = verdict or str(detail(row, "verdict") or "no verdict")
-                returns = str(detail(row, "returns") or "")
+                judged = judged_parts(row.rate)
+                verdict = verdict or row.verdict or "no verdict"
+                returns = row.returns or ""
         ours, theirs = (found.get(part) for part in judged)
         rate = ours or theirs
         yield BaselineComparison(
@@ -409,12 +390,12 @@ def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
 
 def _noisy_sides(noisy: set[str], judged: tuple[str, str]) -> set[str]:
     """Return the noisy parts, with the judged rates as "ours" and "theirs" in place of other rates of these names."""
-    sides = dict(zip(judged, judged_parts({}), strict=True))
+    sides = dict(zip(judged, judged_parts(None), strict=True))
     return {sides.get(part, part) for part in noisy if part in sides or part not in sides.values()}
 
 
 def _part(row: Any) -> str:
-    return str(detail(row, "part") or row.quantity)
+    return str(row.part or row.quantity)
 
 
 def _last_comparison(rows: Sequence[Any]) -> list[Any]:
@@ -442,15 +423,13 @@ def gaps(frame: pd.DataFrame) -> Iterator[Gap]:
     for (workload, suite, size, status, reason), rows in found.items():
         items = []
         for row in rows:
-            where = " on ".join(filter(None, (row.backend, row.device)))
+            where = " on ".join(filter(None, (row.who, row.where)))
             items.append(f"{people_s_name(row.primitive)} ({where})" + ("" if reason else f": {row.reason}"))
         labels = tuple(sorted(int(row.Index) for row in rows))
         yield Gap(workload, suite, size, status, reason, tuple(dict.fromkeys(items)), labels)
 
 
-def changes(
-    before: Iterable[Measurement], after: Iterable[Measurement], incomparable: str = ""
-) -> Iterator[Change]:
+def changes(before: Iterable[Row], after: Iterable[Row], incomparable: str = "") -> Iterator[Change]:
     """Yield the changes of times and throughputs that two runs share: first the worse, then the better, then the rest.
 
     Args:
@@ -461,7 +440,7 @@ def changes(
     found = [d for d in differences if d.before is not None and d.after is not None]
     found.sort(key=lambda d: ("worse", "better", "no verdict").index(d.verdict))
     for d in found:
-        where = " on ".join(filter(None, (d.key.backend, d.key.device)))
+        where = " on ".join(filter(None, (d.key.who, d.key.where)))
         quantity = d.key.quantity.replace("_", " ")
         old, new = (
             None if value is None else Number(name, value, d.key.unit, d.provenance)

@@ -17,7 +17,7 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import absent_platforms
 from placerl.harness.mapping.target import Target, storage_on
-from placerl.harness.papers.evidence import detail, records
+from placerl.harness.papers.evidence import records
 from placerl.harness.profile import simulated
 
 PRIMITIVES = (
@@ -88,7 +88,7 @@ def published(names: Collection[str]) -> Iterator[dict[str, object]]:
                         sorted(
                             (
                                 row.primitive,
-                                row.details["target"],
+                                row.target or "",
                                 row.device,
                                 row.value,
                                 str(row.provenance),
@@ -117,9 +117,9 @@ def _table(platform: str, workload: str, batch_size: int, times: list[Time]) -> 
 
 
 def _target(row: Any) -> Target | None:
-    """Return the target that a row's details name; None if they name none, or no valid one."""
+    """Return the target that a row names; None if they name none, or no valid one."""
     try:
-        return Target.parse(str(detail(row, "target") or ""))
+        return Target.parse(row.target or "")
     except (ValueError, UserError):
         return None
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Interrupted, Measurement
+from placerl.harness.core.row import HowTimed, Interrupted, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.loop.schedule import STRICT, Fusion, Schedule
 from placerl.harness.mapping import Mapping
@@ -25,6 +25,7 @@ from placerl.harness.runtime.learners.creation import delay_of
 from placerl.harness.runtime.resolve import Resolved
 from placerl.harness.runtime.start import start
 from placerl.harness.runtime.training import Progress
+from placerl.harness.store.rows import TrainingResult
 from placerl.harness.workloads import Workload
 
 # long compared with the clock and one episode's reset, short compared with the machine's drift
@@ -105,7 +106,7 @@ class _Run:
     """A training in progress, and the data for its rows."""
 
     setup: Setup
-    details: dict[str, object]
+    columns: dict[str, Any]
     provenance: Provenance = Provenance.MEASURED
     warm_up: Progress | None = None
     stretches: list[Progress] = field(default_factory=list)
@@ -113,27 +114,25 @@ class _Run:
     watts: list[float | None] = field(default_factory=list)  # by stretch
     evaluated: list[float] | None = None  # returns of greedy episodes after the training
 
-    def rows(self) -> list[Measurement]:
+    def rows(self) -> list[TrainingResult]:
         """Return throughput, and what was learnt; empty before the first stretch has ended."""
         rates = [self._throughput(quantity) for quantity in ("gradient_steps", "environment_steps")]
         learnt = (self._evaluation(), self._best(), *self._solved(), self._returns())
         return [row for row in (*rates, self._per_watt(), *learnt) if row]
 
-    def failure(self, error: BaseException) -> Measurement:
+    def failure(self, error: BaseException) -> TrainingResult:
         """Return the row that reports why the run ended."""
         reason = "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
         return self._row(quantity="failure", status="failed", reason=reason)
 
-    def _row(self, **values: Any) -> Measurement:
-        return Measurement(
+    def _row(self, **values: Any) -> TrainingResult:
+        return TrainingResult(
             suite=Suite.RUN,
             workload=self.setup.workload.name,
             primitive="training",
-            backend="placerl",
-            device=str(self.setup.mapping),
             batch_size=self.setup.batch_size,
             provenance=self.provenance,
-            **{"details": self.details | self._counts()} | values,
+            **self.columns | self._counts() | values,
         )
 
     @property
@@ -161,7 +160,7 @@ class _Run:
             return {}
         return {"delay": delay, "narrowed": sum(stretch.gradient_steps for stretch in self._whole) > delay}
 
-    def _throughput(self, quantity: str) -> Measurement | None:
+    def _throughput(self, quantity: str) -> TrainingResult | None:
         # the first stretch, of a single step, only determines the size of the others
         timed = self.stretches[1:] or self.stretches
         samples = [getattr(stretch, quantity) / stretch.wall_s for stretch in timed]
@@ -172,7 +171,7 @@ class _Run:
             quantity=f"{quantity}_per_s", value=value, low=low, high=high, samples=tuple(samples)
         )
 
-    def _per_watt(self) -> Measurement | None:
+    def _per_watt(self) -> TrainingResult | None:
         if self.meter is None or not self.stretches:
             return None
         quantity = {"quantity": "throughput_per_watt"}
@@ -183,12 +182,17 @@ class _Run:
             return self._row(**quantity, status="not_run", reason=f"not run: needs watts: {reason}")
         samples = [per_watt(stretch.gradient_steps / stretch.wall_s, watts) for stretch, watts in timed]
         value, low, high = _median(samples)
-        details = self.details | self._counts()
-        details["watts"] = float(np.median([watts for _, watts in timed]))
-        details["counters"] = [counter.name for counter in self.meter.counters]
-        return self._row(**quantity, value=value, low=low, high=high, samples=tuple(samples), details=details)
+        return self._row(
+            **quantity,
+            value=value,
+            low=low,
+            high=high,
+            samples=tuple(samples),
+            watts=float(np.median([watts for _, watts in timed])),
+            counters=[counter.name for counter in self.meter.counters],
+        )
 
-    def _returns(self) -> Measurement | None:
+    def _returns(self) -> TrainingResult | None:
         """Return the learning curve: the return of every episode, as samples; the value is the mean of the last."""
         episodes = self._episodes
         if not episodes:
@@ -196,12 +200,15 @@ class _Run:
         returns = tuple(episode.episode_return for episode in episodes)
         steps = [episode.environment_step for episode in episodes]
         last = returns[-EPISODES:]
-        details = self.details | self._counts() | {"environment_step": steps, "mean_of_last": len(last)}
         return self._row(
-            quantity="episode_return", value=float(np.mean(last)), samples=returns, details=details
+            quantity="episode_return",
+            value=float(np.mean(last)),
+            samples=returns,
+            episode_ends=steps,
+            mean_of_last=len(last),
         )
 
-    def _evaluation(self) -> Measurement | None:
+    def _evaluation(self) -> TrainingResult | None:
         """Return the mean return of greedy episodes after the training; None if there was no evaluation."""
         if self.evaluated is None:
             return None
@@ -215,22 +222,22 @@ class _Run:
             quantity=quantity, value=float(np.mean(returns)), low=low, high=high, samples=returns
         )
 
-    def _best(self) -> Measurement | None:
+    def _best(self) -> TrainingResult | None:
         best = best_mean(self._episodes)
         return None if best is None else self._row(quantity="best_return", value=best)
 
-    def _solved(self) -> list[Measurement]:
+    def _solved(self) -> list[TrainingResult]:
         """Return when the workload's threshold was first reached: environment steps and seconds; empty if never."""
         threshold = self.setup.workload.training.solved_return
         when = None if threshold is None else solved(self._whole, threshold)
         if when is None:
             return []
-        details = self.details | self._counts() | {"threshold": threshold, "episodes": EPISODES}
         both = {"environment_steps_to_threshold": when.environment_steps, "time_to_threshold": when.wall_s}
-        return [self._row(quantity=name, value=value, details=details) for name, value in both.items()]
+        asked = {"threshold": threshold, "episodes": EPISODES}
+        return [self._row(quantity=name, value=value, **asked) for name, value in both.items()]
 
 
-def train(resolved: Resolved, seed: int, extent: Extent, report: Report) -> list[Measurement]:
+def train(resolved: Resolved, seed: int, extent: Extent, report: Report) -> Sequence[Row]:
     """Train for a time or a number of gradient steps, and return the measured throughput and episode returns.
 
     Args:
@@ -264,7 +271,7 @@ def train(resolved: Resolved, seed: int, extent: Extent, report: Report) -> list
 
 def measured(
     training: Trains, setup: Setup, extent: Extent, report: Report, meter: EnergyMeter | None = None
-) -> list[Measurement]:
+) -> Sequence[Row]:
     """Measure a training that was already created, and close it; return the measurements as rows, like `train`.
 
     Args:
@@ -277,7 +284,7 @@ def measured(
     Raises:
         Interrupted: Ctrl-C; holds the rows of the stretches that had ended, and a row that reports it.
     """
-    details = {
+    columns = {
         "mapping": str(setup.mapping),
         "assignment": str(Assignment.of(setup.mapping)),
         "fusion": str(training.fusion),
@@ -285,9 +292,9 @@ def measured(
         "seed": setup.seed,
         "threads": setup.schedule.threads,
         "options": setup.schedule.given(),
-        "conditions": conditions(),
+        "timed": HowTimed(conditions=conditions()),
     }
-    run = _Run(setup, details, training.provenance, meter=meter)
+    run = _Run(setup, columns, training.provenance, meter=meter)
     failed: BaseException | None = None
     try:
         report(0, 1, "filling the replay")

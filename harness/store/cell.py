@@ -4,15 +4,16 @@ A run, the results of one plan on one machine, consists of cells. If the process
 with the first unfinished cell; a finished cell is not repeated.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, takewhile
 
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.platforms import available_memory
 from placerl.harness.platforms.available_memory import NotEnoughMemory
+from placerl.harness.store.rows import Failure
 from placerl.harness.store.store import Run
 
 
@@ -33,13 +34,13 @@ class Cell:
         provenance: provenance of its rows, for the row that reports a failure.
         needs: keys of the cells whose rows it needs; they precede it in a plan.
         batch_size: batch size of its rows, for the row that reports a failure; None if it has none or several.
-        label: name that its rows give the baseline in `details["baseline"]`, for the row that reports a failure; empty
+        label: name that its rows give the baseline, for the row that reports a failure; empty
             if it is the baseline's own.
     """
 
     key: str
     estimate_s: float
-    measure: Callable[[Run, Report], list[Measurement]]
+    measure: Callable[[Run, Report], Sequence[Row]]
     chain: str = ""
     baselines: tuple[str, ...] = ()
     stale: Callable[[Run], bool] = lambda run: False
@@ -48,7 +49,7 @@ class Cell:
     batch_size: int | None = None
     label: str = ""
 
-    def measured(self, run: Run, report: Report) -> list[Measurement]:
+    def measured(self, run: Run, report: Report) -> Sequence[Row]:
         """Measure this cell, return its rows, and give the memory that the measurement freed back to the system.
 
         Args:
@@ -101,7 +102,7 @@ class Cell:
         last = {name.partition("#")[0]: place for place, name in enumerate(run.cells())}
         return self.key in last and any(last.get(key, -1) > last[self.key] for key in self.needs)
 
-    def rows(self, run: Run) -> list[Measurement]:
+    def rows(self, run: Run) -> Sequence[Row]:
         """Return the rows of the last time that this cell was measured in a run; empty if it never was.
 
         Args:
@@ -110,7 +111,7 @@ class Cell:
         made = list(takewhile(run.finished, self._attempts()))
         return run.measurements(cell=made[-1]) if made else []
 
-    def store(self, run: Run, rows: list[Measurement]) -> None:
+    def store(self, run: Run, rows: Sequence[Row]) -> None:
         """Store the rows of this cell, which was just measured, as its next attempt; earlier attempts are kept.
 
         Args:
@@ -124,7 +125,7 @@ class Cell:
         for number in count(2):
             yield f"{self.key}#{number}"
 
-    def failure(self, error: Exception) -> Measurement:
+    def failure(self, error: Exception) -> Failure:
         """Return the row to store for this cell if measuring it raised an exception.
 
         Its status is "failed", or "not_run" if there was not enough memory. Either way the next run measures the cell
@@ -132,20 +133,20 @@ class Cell:
         """
         suite, _, rest = self.key.partition("/")
         baselines = ", ".join(self.baselines)
-        return Measurement(
+        return Failure(
             suite=suite,
             workload=rest.partition("/")[0],
             primitive=self.key,
-            backend=baselines,
+            baselines=baselines,
             batch_size=self.batch_size,
             quantity="failure",
             provenance=self.provenance,
             status="not_run" if isinstance(error, NotEnoughMemory) else "failed",
             reason=str(error) if isinstance(error, NotEnoughMemory) else f"{type(error).__name__}: {error}",
-            details={"baseline": self.label or baselines} if baselines else {},
+            baseline=(self.label or baselines) if baselines else None,
         )
 
 
-def _lacks_memory(row: Measurement) -> bool:
+def _lacks_memory(row: Row) -> bool:
     """Return whether a row says that a whole cell was not run for lack of memory (`Cell.failure`)."""
     return (row.status, row.quantity) == ("not_run", "failure")

@@ -21,7 +21,7 @@ Which rows get a verdict, and how:
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -29,9 +29,10 @@ import numpy as np
 
 from placerl.harness.core.provenance import Provenance, weakest
 from placerl.harness.core.quantities import better, declared
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.core.suites import PREDICTING
 from placerl.harness.measure import statistics
+from placerl.harness.store.rows import Regret
 
 DRIFT = 0.1
 """Fraction by which a machine may be faster or slower in another run although it runs the same code."""
@@ -70,12 +71,12 @@ DISTINGUISHING = (
     "learners",
     "cell",
 )
-"""Keys of a row's details by which rows are kept apart: rows that differ in one of them are different quantities.
+"""Columns by which rows are kept apart: rows that differ in one of them are different quantities.
 
-So are rows that differ inside one of the details in `_NESTED`. Rows that differ in their seed only are repetitions.
+So are rows that differ inside one of the columns in `_NESTED`. Rows that differ in their seed only are repetitions.
 """
-_NESTED = ("parameters", "options", "iteration")
-"""Details that hold such details by name; `options` holds a training's non-default options, none for a strict
+_NESTED = ("options", "iteration")
+"""Columns that hold such facts by name; `options` holds a training's non-default options, none for a strict
 one.
 """
 
@@ -84,11 +85,11 @@ class Key(NamedTuple):
     """Identifies a quantity, so that its rows in one run can be compared with its rows in another.
 
     Attributes:
-        parameters: the details by which rows are kept apart (`DISTINGUISHING`), as "name=value, ...".
+        parameters: the columns by which rows are kept apart (`DISTINGUISHING`), as "name=value, ...".
         suite: the purpose of the measurement, such as "profile".
         workload: the workload's name; empty if there is none.
         primitive: what was measured, such as "sum_tree.sample".
-        backend, device: where it ran, such as "native" and "cpu"; empty if there is none.
+        who, where: whose number it is and where it ran, such as "native" and "cpu"; empty if there is none.
         batch_size: transitions in a batch; None if there is none.
         quantity: the quantity's name, such as "time_per_call".
         unit: the quantity's unit, such as "s".
@@ -97,8 +98,8 @@ class Key(NamedTuple):
     suite: str
     workload: str
     primitive: str
-    backend: str
-    device: str
+    who: str
+    where: str
     batch_size: int | None
     quantity: str
     unit: str
@@ -133,9 +134,7 @@ class Difference:
     provenance: Provenance
 
 
-def diff(
-    before: Iterable[Measurement], after: Iterable[Measurement], *, incomparable: str = ""
-) -> list[Difference]:
+def diff(before: Iterable[Row], after: Iterable[Row], *, incomparable: str = "") -> list[Difference]:
     """Compare two stored runs, and decide for each quantity whether it got better or worse, or give no verdict.
 
     Args:
@@ -154,27 +153,32 @@ def diff(
     return [replace(d, verdict="no verdict", reason=d.reason or incomparable) for d in found]
 
 
-def _by_key(rows: Iterable[Measurement]) -> dict[Key, list[Measurement]]:
-    found: dict[Key, list[Measurement]] = {}
+def _by_key(rows: Iterable[Row]) -> dict[Key, list[Row]]:
+    found: dict[Key, list[Row]] = {}
     for row in rows:
         found.setdefault(_key(row), []).append(row)
     return found
 
 
-def _key(row: Measurement) -> Key:
+def _key(row: Row) -> Key:
     own = {name: getattr(row, name) for name in Key._fields if name != "parameters"}
-    parameters = {name: row.details[name] for name in DISTINGUISHING if name in row.details}
+    stated = {**row.notes, **vars(row)}
+    if isinstance(row, Regret):
+        del stated["mapping"]  # which `where` has
+    given = stated.pop("parameters", None) or {}
+    stated = {name: value for name, value in stated.items() if value not in (None, ())} | given
+    parameters = {name: stated[name] for name in DISTINGUISHING if name in stated}
     for name in _NESTED:
-        nested = row.details.get(name)
+        nested = stated.get(name)
         if isinstance(nested, Mapping):
             parameters |= nested
-    cluster = row.details.get("cluster")
+    cluster = stated.get("cluster")
     if isinstance(cluster, Mapping):  # not its restarts, which differ from run to run
         parameters |= {name: cluster[name] for name in ("actors", "shards", "learners") if name in cluster}
     return Key(**own, parameters=", ".join(f"{name}={parameters[name]}" for name in sorted(parameters)))
 
 
-def _difference(key: Key, olds: list[Measurement], news: list[Measurement]) -> Difference:
+def _difference(key: Key, olds: Sequence[Row], news: Sequence[Row]) -> Difference:
     origin = weakest(*(row.provenance for row in (*olds, *news)))
     olds, news = ([row for row in rows if row.value is not None] for rows in (olds, news))
     before, after = _median(olds), _median(news)
@@ -203,21 +207,27 @@ def _of_a_formula(quantity: str) -> bool:
     return known is not None and known.formula
 
 
-def _median(rows: list[Measurement]) -> float | None:
+def _median(rows: Sequence[Row]) -> float | None:
     values = [row.value for row in rows if row.value is not None]
     return float(np.median(values)) if values else None
 
 
-def _has_no_noise(row: Measurement) -> bool:
+def _has_no_noise(row: Row) -> bool:
     """Whether its value follows from counted cycles, a stated clock or published numbers, and not from measured
     times.
     """
     if row.provenance is Provenance.MEASURED or row.samples or row.low is not None:
         return False
-    return row.unit == "cycles" or "clock_mhz" in row.details or _of_a_formula(row.quantity)
+    return row.unit == "cycles" or _has_clock(row) or _of_a_formula(row.quantity)
 
 
-def _by_values(found: Difference, olds: list[Measurement], news: list[Measurement]) -> Difference:
+def _has_clock(row: Row) -> bool:
+    return getattr(row, "clock_mhz", None) is not None or "clock_mhz" in (
+        getattr(row, "parameters", None) or {}
+    )
+
+
+def _by_values(found: Difference, olds: Sequence[Row], news: Sequence[Row]) -> Difference:
     if any(len({row.value for row in rows}) > 1 for rows in (olds, news)):
         return replace(
             found, reason="one of the runs has several values of it, with nothing to tell them apart"
@@ -228,7 +238,7 @@ def _by_values(found: Difference, olds: list[Measurement], news: list[Measuremen
     return _judged(found, rose=after > before)
 
 
-def _ratio_interval(olds: list[Measurement], news: list[Measurement]) -> tuple[float, float] | None:
+def _ratio_interval(olds: Sequence[Row], news: Sequence[Row]) -> tuple[float, float] | None:
     """Return the interval of new over old; None without intervals, or if they are not positive."""
     samples = [row.samples for row in (*olds, *news)]
     if len(samples) == 2 and all(len(s) >= statistics.FEWEST_SAMPLES and min(s) > 0 for s in samples):
@@ -239,7 +249,7 @@ def _ratio_interval(olds: list[Measurement], news: list[Measurement]) -> tuple[f
     return new[0] / old[1], new[1] / old[0]
 
 
-def _interval(rows: list[Measurement]) -> tuple[float, float] | None:
+def _interval(rows: Sequence[Row]) -> tuple[float, float] | None:
     """Return the range that the intervals of several rows span; None if one row has no interval.
 
     The samples are not pooled: the training with the most episodes would have the most weight.
@@ -251,7 +261,7 @@ def _interval(rows: list[Measurement]) -> tuple[float, float] | None:
     return min(ends), max(ends)
 
 
-def _own_interval(row: Measurement) -> tuple[float, ...] | None:
+def _own_interval(row: Row) -> tuple[float, ...] | None:
     """Return the row's interval from its samples or as stored, widened to contain its value; None without either."""
     if len(row.samples) >= statistics.FEWEST_SAMPLES:
         ends: tuple[float | None, ...] = (*statistics.interval(row.samples), row.value)
@@ -268,7 +278,7 @@ def _by_ratio(found: Difference, low: float, high: float) -> Difference:
 
 
 def _by_difference(
-    found: Difference, before: float, after: float, olds: list[Measurement], news: list[Measurement]
+    found: Difference, before: float, after: float, olds: Sequence[Row], news: Sequence[Row]
 ) -> Difference:
     old, new = _interval(olds), _interval(news)
     if old is None or new is None:
@@ -281,7 +291,7 @@ def _by_difference(
     return _judged(found, rose=low > 0)
 
 
-def _why_no_interval(rows: list[Measurement]) -> str:
+def _why_no_interval(rows: Sequence[Row]) -> str:
     if all(row.provenance is Provenance.MEASURED for row in rows):
         few = f"a row of one of the runs has fewer than {statistics.FEWEST_SAMPLES} samples and none stored"
         return f"no interval: {few}"

@@ -5,59 +5,21 @@ import sqlite3
 import stat
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
 from placerl.harness.core.errors import UserError
+from placerl.harness.store import migration, tables
 
 APPLICATION_ID = 0x504C524C  # "PLRL"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = tables.VERSION
 _LONGEST_CELL_BYTES = 64 * 1024 * 1024  # refuses huge values in a hostile file
 LARGEST_STORE_BYTES = 4 * 1024**3  # about 900 quick runs of 4.6 MB; the whole file is read into memory
 _BESIDE = ("-draft", "-writer", "-in-hand", "-journal", "-wal", "-shm")
 """Suffixes of files next to a store: the draft, the writer's lock, the crash marker, and SQLite's of older versions."""
 _SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")
 """Last bytes of a journal that names another file, which SQLite may delete; no version of this program wrote one."""
-_SCHEMA = """
-CREATE TABLE run (
-    id INTEGER PRIMARY KEY,
-    key TEXT NOT NULL UNIQUE,
-    tier TEXT NOT NULL,
-    revision TEXT NOT NULL,
-    fingerprint TEXT NOT NULL,
-    machine TEXT NOT NULL,
-    started_at TEXT NOT NULL
-) STRICT;
-CREATE TABLE cell (
-    id INTEGER PRIMARY KEY,
-    run_id INTEGER NOT NULL REFERENCES run(id),
-    name TEXT NOT NULL,
-    finished_at TEXT NOT NULL,
-    UNIQUE (run_id, name)
-) STRICT;
-CREATE TABLE measurement (
-    id INTEGER PRIMARY KEY,
-    cell_id INTEGER NOT NULL REFERENCES cell(id),
-    suite TEXT NOT NULL,
-    workload TEXT NOT NULL,
-    primitive TEXT NOT NULL,
-    backend TEXT NOT NULL,
-    device TEXT NOT NULL,
-    batch_size INTEGER,
-    quantity TEXT NOT NULL,
-    unit TEXT NOT NULL,
-    provenance TEXT NOT NULL,
-    status TEXT NOT NULL,
-    reason TEXT NOT NULL,
-    value REAL,
-    low REAL,
-    high REAL,
-    samples TEXT NOT NULL,
-    details TEXT NOT NULL
-) STRICT;
-CREATE INDEX measurement_by_cell ON measurement (cell_id);
-"""
 
 
 @contextmanager
@@ -127,13 +89,13 @@ def check_files(path: Path) -> None:
 
 
 def check_header(path: Path) -> bool:
-    """Check that a file is a store of this schema version, without changing it or any file next to it.
+    """Check that a file is a store of a known schema version, without changing it or any file next to it.
 
     Returns:
         Whether the file says that a part of its content may be in a `-wal` file, as older versions wrote it.
 
     Raises:
-        UserError: the file is not a store, or has another schema version.
+        UserError: the file is not a store, or has an unknown schema version.
     """
     with path.open("rb") as file:
         header = file.read(100)
@@ -142,35 +104,53 @@ def check_header(path: Path) -> bool:
             path, "store", "a file that is no PlaceRL store", "a PlaceRL store, or a new file name"
         )
     version = int.from_bytes(header[60:64], "big", signed=True)
-    if version != SCHEMA_VERSION:
-        raise UserError(
-            path, "schema version", version, f"{SCHEMA_VERSION}; keep this file and choose another name"
-        )
+    if version not in (migration.VERSION, SCHEMA_VERSION):
+        allowed = f"{migration.VERSION} or {SCHEMA_VERSION}; keep this file and choose another name"
+        raise UserError(path, "schema version", version, allowed)
     return 2 in header[18:20]
 
 
-def _schema_of(database: sqlite3.Connection) -> list[tuple[str, str | None]]:
-    return database.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
+def check_length(path: Path) -> None:
+    """Check that a whole store has all of its pages; SQLite reads those that a cut took off only when they are needed.
+
+    Raises:
+        UserError: the file was cut short.
+    """
+    with path.open("rb") as file:
+        header = file.read(100)
+    page_bytes = int.from_bytes(header[16:18], "big")
+    page_bytes = 1 << 16 if page_bytes == 1 else page_bytes
+    if path.stat().st_size < page_bytes * int.from_bytes(header[28:32], "big"):
+        raise UserError(path, "store", "a file that was cut short", "an undamaged PlaceRL store")
 
 
 @cache
-def _schema() -> list[tuple[str, str | None]]:
-    reference = sqlite3.connect(":memory:")
-    try:
-        reference.executescript(_SCHEMA)
-        return _schema_of(reference)
-    finally:
-        reference.close()
+def _old_schema() -> list[tuple[str, str | None]]:
+    with closing(sqlite3.connect(":memory:")) as reference:
+        reference.executescript(migration.SCHEMA)
+        return tables.schema_of(reference)
+
+
+def is_old(database: sqlite3.Connection) -> bool:
+    """Return whether a store has the schema before this version's."""
+    return bool(database.execute("PRAGMA user_version").fetchone() == (migration.VERSION,))
 
 
 def check_schema(path: Path, database: sqlite3.Connection) -> None:
-    """Check that a store has exactly the tables of this version, since a trigger, for example, could do anything.
+    """Check that a store has only tables that this program makes, since a trigger, for example, could do anything.
 
     Raises:
-        UserError: the store's tables, indices or triggers are not those of this version.
+        UserError: the store's tables, indices or triggers are not those of its version.
     """
-    if _schema_of(database) != _schema():
-        raise UserError(path, "store", "other tables than a PlaceRL store has", "an unaltered PlaceRL store")
+    try:
+        if not is_old(database):
+            tables.stored_kinds(database)
+        elif tables.schema_of(database) != _old_schema():
+            raise ValueError("an old store")
+    except ValueError:
+        raise UserError(
+            path, "store", "other tables than a PlaceRL store has", "an unaltered PlaceRL store"
+        ) from None
 
 
 def create_if_missing(path: Path) -> None:
@@ -183,7 +163,7 @@ def create_if_missing(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     new = sqlite3.connect(":memory:")
     try:
-        new.executescript(_SCHEMA)
+        new.executescript(tables.SCHEMA)
         new.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         new.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         content = new.serialize()
@@ -199,3 +179,12 @@ def create_if_missing(path: Path) -> None:
             os.link(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def valid_content(path: Path) -> Iterator[None]:
+    """Turn content that a valid store would not hold into a `UserError`."""
+    try:
+        yield
+    except (ValueError, TypeError, RecursionError) as error:
+        raise UserError(path, "store content", error, "what this program wrote") from error

@@ -5,19 +5,19 @@
 | `main process` | most resident memory of the process that measured |
 | `largest process` | most resident memory of any one process: the measuring one, or a child that it has waited for |
 
-A row with `details["cell"]` is about that cell alone, the others about the run. Linux keeps the peak of a process,
+A row that names a cell is about that cell alone, the others about the run. Linux keeps the peak of a process,
 which this process sets back to what it holds when a cell begins (5, written to `/proc/self/clear_refs`). Where that is
-not permitted, a cell's peak is the process's peak so far, and `details["since"]` says "process" instead of "cell".
+not permitted, a cell's peak is the process's peak so far, and `since` says "process" instead of "cell".
 
 The peak of children cannot be set back: it is that of a cell if the cell raised it. If not, the children of the cell
-are known only to have held no more than `details["children_at_most_bytes"]`. The operating system counts for a child
+are known only to have held no more than `children_at_most_bytes`. The operating system counts for a child
 also the memory that its parent held when the child started, so the peak of a child that is smaller than its parent is
 unknown. The larger of the two peaks is exact.
 """
 
 import re
 import resource
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -26,14 +26,12 @@ from typing import Any
 import psutil
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import Suite
+from placerl.harness.store.rows import PeakMemory
 from placerl.harness.store.store import Run
 
 SUITE, QUANTITY = Suite.MEMORY, "peak_memory"
 MAIN, LARGEST = "main process", "largest process"
-CELL = "cell"
-"""The detail of a row that names the cell whose peak it is; a row of the whole run has none."""
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
 
 
@@ -101,12 +99,16 @@ class CellPeak:
         if self._run.record.key not in _recorded:
             return
         own, children = _counted_bytes(), _children_bytes()
-        details = {CELL: cell, "since": self._since, "held_before_bytes": self._before_bytes}
+        columns: dict[str, Any] = {
+            "of_cell": cell,
+            "since": self._since,
+            "held_before_bytes": self._before_bytes,
+        }
         raised = children > self._children_before_bytes
         unknown = {} if raised or children <= own else {"children_at_most_bytes": children}
         rows = [
-            _row(MAIN, own, details),
-            _row(LARGEST, max(own, children) if raised else own, details | unknown),
+            _row(MAIN, own, **columns),
+            _row(LARGEST, max(own, children) if raised else own, **columns, **unknown),
         ]
         names = (f"{SUITE}/{cell}{f'#{number}' if number > 1 else ''}" for number in count(1))
         self._run.finish(next(name for name in names if not self._run.finished(name)), rows)
@@ -118,7 +120,7 @@ def record(run: Run) -> None:
     If several processes worked on a run, each adds rows, and the run's peak is the highest of them.
     """
     found = {MAIN: own_bytes(), LARGEST: largest_bytes()}
-    stored = [row for row in run.measurements(suite=SUITE) if CELL not in row.details]
+    stored = [row for row in run.rows(PeakMemory) if row.of_cell is None]
     held = {name: [row.value for row in stored if row.primitive == name and row.value] for name in found}
     if all(bytes_ <= max(held[name], default=0.0) for name, bytes_ in found.items()):
         return
@@ -141,12 +143,12 @@ def recorded(run: Run) -> Iterator[None]:
         record(run)
 
 
-def _row(primitive: str, bytes_: int, details: Mapping[str, Any] | None = None) -> Measurement:
-    return Measurement(
+def _row(primitive: str, bytes_: int, **columns: Any) -> PeakMemory:
+    return PeakMemory(
         suite=SUITE,
         primitive=primitive,
         quantity=QUANTITY,
         provenance=Provenance.MEASURED,
         value=float(bytes_),
-        details=details or {},
+        **columns,
     )

@@ -14,7 +14,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from placerl.harness.core.errors import UserError
-from placerl.harness.store.file import check_header, check_schema, connect
+from placerl.harness.store import migration
+from placerl.harness.store.file import (
+    check_header,
+    check_length,
+    check_schema,
+    connect,
+    is_old,
+    valid_content,
+)
 
 _TRIES = 20
 State = tuple[int, int, int]
@@ -55,6 +63,8 @@ def leftovers(path: Path) -> list[Path]:
 def snapshot(path: Path) -> sqlite3.Connection:
     """Return a connection that reads the store at `path` as it is now; later changes of the file do not show.
 
+    A store of the schema before is read as one of this schema (`migration`); the file stays as it is.
+
     Raises:
         UserError: the file is not a store, or not a whole one.
         OSError: a file cannot be read, or no temporary folder written.
@@ -81,10 +91,18 @@ def _recovered(path: Path) -> sqlite3.Connection:
 
 
 def _immutable(path: Path) -> sqlite3.Connection:
+    check_length(path)
     database = connect(path, "ro&immutable=1")
     try:
         check_schema(path, database)
+        if not is_old(database):
+            return database
+        changed = sqlite3.connect(":memory:", isolation_level=None)
+        database.backup(changed)
     except BaseException:
         database.close()
         raise
-    return database
+    database.close()
+    with valid_content(path):
+        migration.upgrade(changed)
+    return changed

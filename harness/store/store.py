@@ -18,12 +18,13 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from placerl.harness.core.errors import UserError
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import KINDS, Measurement, Row
+from placerl.harness.store import migration, tables
 from placerl.harness.store.draft import draft
 from placerl.harness.store.file import (
     APPLICATION_ID,
@@ -31,9 +32,12 @@ from placerl.harness.store.file import (
     check_files,
     clear_errors,
     create_if_missing,
+    is_old,
+    valid_content,
 )
 from placerl.harness.store.lock import WriterLock
 from placerl.harness.store.snapshot import snapshot, state
+from placerl.harness.store.tables import parsed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,22 +48,13 @@ __all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "Measurement", "Run", "RunRecord"
 
 _IDENTITY = ("key", "tier", "revision", "fingerprint", "machine", "started_at")
 _RUN_VALUES = f"INTO run ({', '.join(_IDENTITY)}) VALUES (?, ?, ?, ?, ?, ?)"
-_COLUMNS = tuple(f.name for f in fields(Measurement))
-_RUN_COLUMNS = ("run", "run_key", "tier", "revision", "fingerprint", "started_at", "cell", "finished_at")
-_INSERT = f"INSERT INTO measurement (cell_id, {', '.join(_COLUMNS)}) VALUES (?{', ?' * len(_COLUMNS)})"
+R = TypeVar("R", bound=Row)
+RUN_COLUMNS = ("run", "run_key", "tier", "revision", "fingerprint", "started_at", "cell", "finished_at")
 
 
 def _now() -> str:
     """Return the time of day, for people to read; nothing is ordered or decided by it, since clocks jump."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
-def _to_row(measurement: Measurement) -> tuple[Any, ...]:
-    row = {name: getattr(measurement, name) for name in _COLUMNS}
-    row["provenance"] = str(row["provenance"])
-    row["samples"] = json.dumps(row["samples"])
-    row["details"] = json.dumps(row["details"], allow_nan=False)
-    return tuple(row.values())
 
 
 @dataclass(frozen=True)
@@ -127,7 +122,7 @@ class Run:
         """Return the names of the cells (units of work) that this run has finished, in the order of finishing."""
         return self._store.cells(self.record.id)
 
-    def measurements(self, **chosen: Any) -> list[Measurement]:
+    def measurements(self, **chosen: Any) -> Sequence[Row]:
         """Return this run's measurements whose fields have the given values, in the order in which they were made.
 
         Args:
@@ -135,6 +130,10 @@ class Run:
                 must match.
         """
         return self._store.measurements(run=self.record.id, **chosen)
+
+    def rows(self, kind: type[R], **chosen: Any) -> list[R]:
+        """Return this run's rows of a kind whose fields have the given values, as `measurements` does."""
+        return [row for row in self.measurements(**chosen) if isinstance(row, kind)]
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -145,7 +144,7 @@ class Run:
         with self._store.writing():
             yield
 
-    def finish(self, cell: str, measurements: Sequence[Measurement]) -> None:
+    def finish(self, cell: str, measurements: Sequence[Row]) -> None:
         """Store a finished cell (a unit of work) with all its measurements.
 
         Either all of it is stored durably when this returns, or nothing is.
@@ -162,7 +161,7 @@ class Run:
             raise ValueError(
                 f"cell {cell!r}, measurements: found {len(measurements)}; allowed: a name, 1 or more"
             )
-        rows = [_to_row(m) for m in measurements]
+        rows = [_of_its_kind(row) for row in measurements]
         with self._store.writing() as database:
             try:
                 query = "INSERT INTO cell (run_id, name, finished_at) VALUES (?, ?, ?)"
@@ -171,7 +170,12 @@ class Run:
                 raise ValueError(
                     f"cell: found {cell!r}; allowed: one not finished before in this run"
                 ) from None
-            database.executemany(_INSERT, [(cell_id, *row) for row in rows])
+            tables.insert(database, cell_id, rows)
+
+
+def _of_its_kind(row: Row) -> Row:
+    """Return a row that was made in the form of schema 1 as one of its kind."""
+    return migration.typed(vars(row)) if isinstance(row, Measurement) else row
 
 
 class Store:
@@ -257,6 +261,8 @@ class Store:
                 self._lock = WriterLock(path)
             with draft(path, self._timeout_s) as self._draft:
                 try:
+                    if is_old(self._draft):
+                        migration.upgrade(self._draft)
                     yield self._draft
                 finally:
                     self._draft = None
@@ -301,8 +307,8 @@ class Store:
         query = "SELECT id, key, tier, revision, fingerprint, started_at, machine FROM run ORDER BY id"
         with self.reading() as database:
             rows = database.execute(query).fetchall()
-        with _valid_content(self.path):
-            return [RunRecord(*(*head, _load_json(machine, dict))) for *head, machine in rows]
+        with valid_content(self.path):
+            return [RunRecord(*(*head, parsed(machine, dict))) for *head, machine in rows]
 
     def cells(self, run: int) -> list[str]:
         """Return the names of the cells (units of work) that a run has finished, in the order in which they finished.
@@ -323,7 +329,7 @@ class Store:
         workload: str | None = None,
         primitive: str | None = None,
         batch_size: int | None = None,
-    ) -> list[Measurement]:
+    ) -> Sequence[Row]:
         """Return the measurements that match all given arguments, in the order in which they were made.
 
         Args:
@@ -344,43 +350,43 @@ class Store:
             "batch_size": batch_size,
         }
         chosen = {column: value for column, value in chosen.items() if value is not None}
-        return [measurement for _, measurement in self._select(chosen)]
+        return [row for _, row in self._select(chosen)]
 
     def frame(self, *, run: int | None = None) -> "pd.DataFrame":
-        """Return the measurements as a table.
+        """Return the rows as a table.
 
         The columns describe the run (`run`, `run_key`, `tier`, `revision`, `fingerprint`, `started_at`), then
-        the cell, the unit of work that made it (`cell`, `finished_at`), then the measurement (one column per
-        field of `Measurement`).
+        the cell, the unit of work that made it (`cell`, `finished_at`), then the row: its kind, by the name of its
+        table, whose number it is (`who`) and `where`, one column per field of `Row`, and one per column of any kind.
 
         Args:
             run: a `RunRecord.id`; None for all runs.
 
         Returns:
-            One row per measurement; `provenance` and `status` as text, `samples` as tuples of float, `details` as
-            dicts, `batch_size` as nullable integers; `value`, `low` and `high` are NaN if there is none.
+            One row per stored row; `provenance` and `status` as text, `samples` as tuples of float, `batch_size` as
+            nullable integers; `value`, `low` and `high` are NaN if there is none. A column that a row's kind lacks
+            holds None.
         """
         import pandas as pd  # takes half a second, which writing a measurement need not wait for
 
         runs = {r.id: r for r in self.runs()}
-        rows = []
-        for (cell_run, cell, finished_at), measurement in self._select(
-            {} if run is None else {"cell.run_id": run}
-        ):
-            record = runs[cell_run]
-            head = (
-                record.id,
-                record.key,
-                record.tier,
-                record.revision,
-                record.fingerprint,
-                record.started_at,
-            )
-            values = {name: getattr(measurement, name) for name in _COLUMNS}
-            values["provenance"] = str(measurement.provenance)
-            rows.append((*head, cell, finished_at, *values.values()))
-        frame = pd.DataFrame(rows, columns=[*_RUN_COLUMNS, *_COLUMNS])
-        return frame.astype({"batch_size": "Int64", "value": "float64", "low": "float64", "high": "float64"})
+        found = self._select({} if run is None else {"cell.run_id": run})
+        heads, rows = [], []
+        for (cell_run, cell, finished_at), row in found:
+            r = runs[cell_run]
+            shared = [
+                str(row.provenance) if name == "provenance" else getattr(row, name) for name in tables.SHARED
+            ]
+            heads.append((r.id, r.key, r.tier, r.revision, r.fingerprint, r.started_at, cell, finished_at))
+            rows.append((row.table, row.who, row.where, *shared))
+        shared_columns = [*RUN_COLUMNS, "kind", "who", "where", *tables.SHARED]
+        frame = pd.DataFrame([(*a, *b) for a, b in zip(heads, rows, strict=True)], columns=shared_columns)
+        numbers = {"batch_size": "Int64", "value": "float64", "low": "float64", "high": "float64"}
+        own_columns = {name: None for kind in KINDS.values() for name in tables.columns(kind)}
+        own_columns |= {name: None for _, row in found for name in tables.columns(type(row))}
+        values = [[vars(row).get(name) for name in own_columns] for _, row in found]
+        own = pd.DataFrame(values, columns=list(own_columns), dtype=object)
+        return pd.concat([frame.astype(numbers), own], axis=1)
 
     def copy_from(self, other: "Store") -> int:
         """Copy the runs of another store into this one.
@@ -430,46 +436,17 @@ class Store:
         for cell, finished_at, rows in added:
             query = "INSERT INTO cell (run_id, name, finished_at) VALUES (?, ?, ?)"
             cell_id = database.execute(query, (run_id, cell, finished_at)).lastrowid
-            database.executemany(_INSERT, [(cell_id, *row) for row in rows])
+            tables.insert(database, cell_id, rows)
         return len(added)
 
-    def _contents(self, record: RunRecord) -> list[tuple[str, str, list[tuple[Any, ...]]]]:
+    def _contents(self, record: RunRecord) -> list[tuple[str, str, Sequence[Row]]]:
         """Return name, time and rows of each of a run's cells, in the order in which they finished."""
-        cells: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
-        for (_, cell, finished_at), measurement in self._select({"cell.run_id": record.id}):
-            cells.setdefault((cell, finished_at), []).append(_to_row(measurement))
+        cells: dict[tuple[str, str], list[Row]] = {}
+        for (_, cell, finished_at), row in self._select({"cell.run_id": record.id}):
+            cells.setdefault((cell, finished_at), []).append(row)
         return [(*head, rows) for head, rows in cells.items()]
 
-    def _select(self, chosen: Mapping[str, Any]) -> list[tuple[tuple[int, str, str], Measurement]]:
-        """Yield (run, cell, finished_at) and measurement of each row whose columns equal the chosen values."""
-        where = " AND ".join(f"{column} = ?" for column in chosen) or "1"
-        query = (
-            f"SELECT cell.run_id, cell.name, cell.finished_at, {', '.join(_COLUMNS)} FROM measurement "
-            f"JOIN cell ON cell.id = cell_id JOIN run ON run.id = cell.run_id WHERE {where} ORDER BY measurement.id"
-        )
-        found = []
-        with self.reading() as database, _valid_content(self.path):
-            for run, cell, finished_at, *values in database.execute(query, tuple(chosen.values())):
-                row = dict(zip(_COLUMNS, values, strict=True))
-                row["samples"] = tuple(_load_json(row["samples"], list))
-                row["details"] = _load_json(row["details"], dict)
-                if not row["unit"]:
-                    raise ValueError("unit: found ''; allowed: text that is not empty")
-                found.append(((run, cell, finished_at), Measurement(**row)))
-        return found
-
-
-def _load_json(text: str, kind: type) -> Any:
-    value = json.loads(text)
-    if not isinstance(value, kind):
-        raise ValueError(f"JSON: found {type(value).__name__}; allowed: {kind.__name__}")
-    return value
-
-
-@contextmanager
-def _valid_content(path: Path) -> Iterator[None]:
-    """Turn content that a valid store would not hold into a `UserError`."""
-    try:
-        yield
-    except (ValueError, TypeError, RecursionError) as error:
-        raise UserError(path, "store content", error, "what this program wrote") from error
+    def _select(self, chosen: Mapping[str, Any]) -> list[tuple[tuple[int, str, str], Row]]:
+        """Return (run, cell, finished_at) and each row whose columns equal the chosen values."""
+        with self.reading() as database, valid_content(self.path):
+            return list(tables.select(database, chosen))

@@ -7,8 +7,8 @@ size. Its rows, all of suite `validation`:
 | quantity | backend | what it is |
 |---|---|---|
 | `time_per_call` | a backend | a primitive, or a piece of the loop: the input of the predictions |
-| `gradient_steps_per_s` | placerl | throughput of a mapping under a `loop`; `terms_s` in the details |
-| `predicted_gradient_steps_per_s` | a strategy | its prediction, with `error` and `term_errors` in the details |
+| `gradient_steps_per_s` | placerl | throughput of a mapping under a `loop`, with `terms_s` |
+| `predicted_gradient_steps_per_s` | a strategy | its prediction, with `error` and `term_errors` |
 | `regret` | a strategy | 1 - throughput(chosen) / throughput(best), with its verdict |
 | `runtime_overhead` | placerl | time beyond that of the slowest unit, with actors in processes |
 | `portability` | placerl or a baseline | PRL's performance portability over device assignments |
@@ -29,7 +29,7 @@ from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.loop.recorder import PIECE_S
 from placerl.harness.loop.schedule import Fusion
@@ -58,6 +58,7 @@ from placerl.harness.profile.cases.validation_rounds import (
 from placerl.harness.runtime import mapped_parts
 from placerl.harness.runtime.fusions import fusions
 from placerl.harness.store.cell import Cell
+from placerl.harness.store.rows import ComparisonResult, MachinePeak, PieceTime, PredictedRate
 from placerl.harness.store.store import Run as StoredRun
 from placerl.harness.validate import rows as made
 from placerl.harness.validate.narrowing import Narrowing, dropped, races, slower_among
@@ -162,22 +163,25 @@ def cell(item: Workload, batch_size: int, budget_s: float, precisions: Sequence[
             the cell's rows have suite `PRECISION_SUITE`.
     """
 
-    def measured(run: StoredRun, report: Report) -> list[Measurement]:
-        compared = run.measurements(
-            suite=Suite.COMPARE, workload=item.name, primitive="training", batch_size=batch_size
+    def measured(run: StoredRun, report: Report) -> Sequence[Row]:
+        compared = run.rows(
+            ComparisonResult,
+            suite=Suite.COMPARE,
+            workload=item.name,
+            primitive="training",
+            batch_size=batch_size,
         )
         baselines = {
-            (row.backend, row.device.partition(":")[0]): row.value
+            (row.system, row.device.partition(":")[0]): row.value
             for row in compared
-            if row.quantity == "gradient_steps_per_s" and row.value and row.details.get("part") == "theirs"
+            if row.quantity == "gradient_steps_per_s" and row.value and row.part == "theirs"
             # Not a comparison of its own conditions, such as PAL-F8's on some cores with some threads.
-            if row.details.get("baseline") == row.backend
+            if row.baseline == row.system
         }
         rows = validate(item, batch_size, budget_s, report, of_this_machine(), baselines, precisions)
         if not precisions:
             return rows
-        own = {"precisions": list(precisions)}
-        return [replace(row, suite=PRECISION_SUITE, details={**row.details, **own}) for row in rows]
+        return [replace(row, suite=PRECISION_SUITE, precisions=tuple(precisions)) for row in rows]
 
     if precisions:
         key = f"{PRECISION_SUITE}/{item.name}/{batch_size}/{'+'.join(precisions)}"
@@ -275,7 +279,7 @@ def validate(
     platform: Platform,
     baselines: BaselineRates | None = None,
     precisions: Sequence[str] = (),
-) -> list[Measurement]:
+) -> Sequence[Row]:
     """Time every mapping and the calls that predict its throughput, and compare predictions with results.
 
     A mapping says where learner, replay management and storage run. Everything is checked before it is timed.
@@ -308,7 +312,8 @@ def validate(
         pieces += validation_cases(small, problem, parts, every)
     pieces = [one for one in pieces if one.target.backend not in COMPARED_ONLY]
     simulates = any(FPGA in (mapping.learner, mapping.rmm) for mapping in chosen)
-    board = list(_board_rows(item, batch_size, problem)) if simulates else []
+    stated = list(_board_rows(item, batch_size, problem)) if simulates else []
+    board = [row for row in stated if isinstance(row, PieceTime)]
     runs: dict[str, TimedTraining] = {}
     trainings = {
         (mapping, loop): training_case(small, problem, mapping, runs, loop, parts)
@@ -348,7 +353,6 @@ def validate(
             narrow=narrowing,
         )
     fields = {"workload": item.name, "batch_size": batch_size}
-    details = {"replay_capacity": small.replay.capacity}
     slower = dropped(run_races)
     ran = {
         (str(mapping), loop): made.achieved(
@@ -357,7 +361,8 @@ def validate(
             loop,
             timings,
             runs.get(case_name(mapping, loop)),
-            details | {"clearly_slower_among": slower_among(slower, mapping, loop)},
+            replay_capacity=small.replay.capacity,
+            clearly_slower_among=slower_among(slower, mapping, loop),
         )
         for mapping, loop in trainings
     }
@@ -373,6 +378,7 @@ def validate(
     in_turn = [one for one in ran.values() if one.loop is Loop.FUSED]
     return [
         *profile,
+        *(row for row in stated if isinstance(row, MachinePeak)),
         *(one.row for one in ran.values()),
         *predicted,
         *regrets(predicted, ran, slower),
@@ -385,36 +391,39 @@ def validate(
 
 def _piece(
     one: PrimitiveCase, timings: Mapping[str, measure.Timing], item: Workload, batch_size: int
-) -> Measurement:
+) -> PieceTime:
     row = one.timing(timings).measurement(
+        PieceTime,
         suite=SUITE,
         workload=item.name,
         primitive=one.primitive,
         backend=one.target.kind,
         device=one.target.device,
         batch_size=batch_size,
-        details={"target": str(one.target), "items_per_call": one.batch_size, **one.details},
+        target=str(one.target),
+        items_per_call=one.batch_size,
+        **one.details,
     )
     return replace(row, provenance=provenance_of(one))
 
 
-def _board_rows(item: Workload, batch_size: int, problem: Problem) -> Iterator[Measurement]:
+def _board_rows(item: Workload, batch_size: int, problem: Problem) -> Iterator[PieceTime | MachinePeak]:
     """Yield the papers' primitives on the FPGA: cycles at its clock, and the storage at its memory's bandwidth.
 
     A row of the storage crosses the memory's port once, as in `harness.mapping.roofline` and in virtual time.
     The rounds that are run have the learner's own number of pipelines, so its times in other numbers are left out.
     """
     every = simulated.profile(item, batch_size, BOARD, lambda *_: None)
-    for row in simulated.as_mapped(
-        row for row in every if not simulated.IN_PIPELINES.fullmatch(row.primitive)
-    ):
-        yield replace(
-            row, suite=SUITE, device=FPGA.device, details={**row.details, "target": str(FPGA), "board": BOARD}
-        )
+    times = [row for row in every if isinstance(row, PieceTime)]
+    used = simulated.as_mapped([row for row in times if not simulated.IN_PIPELINES.fullmatch(row.primitive)])
+    peaks = [row for row in every if isinstance(row, MachinePeak)]
+    both: list[PieceTime | MachinePeak] = [*used, *peaks]
+    for row in both:
+        yield replace(row, suite=SUITE, device=FPGA.device, target=str(FPGA), board=BOARD)
     speed = simulated.with_device(of_this_machine(), BOARD).bytes_per_s(BOARD, BOARD)
     for primitive, rows in (("storage.gather", batch_size), ("storage.insert", 1)):
         copied = rows * problem.item_words * WORD_BYTES
-        yield Measurement(
+        yield PieceTime(
             suite=SUITE,
             workload=item.name,
             primitive=primitive,
@@ -424,18 +433,20 @@ def _board_rows(item: Workload, batch_size: int, problem: Problem) -> Iterator[M
             quantity="time_per_call",
             provenance=Provenance.MODELLED,
             value=copied / speed,
-            details={"target": str(FPGA), "board": BOARD, "formula": f"{copied} B / {speed:g} B/s"},
+            target=str(FPGA),
+            board=BOARD,
+            formula=f"{copied} B / {speed:g} B/s",
         )
 
 
 def _predictions(
     item: Workload,
     problem: Problem,
-    profile: Sequence[Measurement],
+    profile: Sequence[PieceTime],
     table: Profile,
     platform: Platform,
     ran: Mapping[tuple[str, Loop], Achieved],
-) -> list[Measurement]:
+) -> list[PredictedRate]:
     """Return every strategy's rows: once choosing among real devices, once also with the simulated FPGA.
 
     With it, the rows state how the prediction and the choice depend on the latency of its link, for which MAP states
@@ -445,26 +456,25 @@ def _predictions(
     here = [row for row in profile if row.backend != FPGA.backend]
     rows = predict.measurements(item, size, here, platform, VALIDATED)
     among: dict[tuple[str, str], list[str]] = {}
-    slow: dict[tuple[str, str], dict[str, Any]] = {}
+    slow: dict[tuple[str, str], Mapping[str, Any]] = {}
     for row in rows:
-        if row.details.get("chosen"):
-            among.setdefault((row.backend, row.device), []).append(HERE)
+        if row.chosen:
+            among.setdefault((row.strategy, row.mapping), []).append(HERE)
     if len(here) < len(profile):
         with_board = simulated.with_device(of_this_machine(), BOARD)
         more = predict.with_slow_links(item, size, profile, with_board, VALIDATED)
         platform = with_board
         for row in more:
-            if row.details.get("chosen"):
-                among.setdefault((row.backend, row.device), []).append(WITH_SIMULATED)
-            if "slow_links" in row.details:
-                slow[row.backend, row.device] = {"slow_links": row.details["slow_links"]}
-        known = {(row.backend, row.device) for row in rows}
-        rows += [row for row in more if (row.backend, row.device) not in known]
+            if row.chosen:
+                among.setdefault((row.strategy, row.mapping), []).append(WITH_SIMULATED)
+            if row.slow_links:
+                slow[row.strategy, row.mapping] = row.slow_links
+        known = {(row.strategy, row.mapping) for row in rows}
+        rows += [row for row in more if (row.strategy, row.mapping) not in known]
     found = []
     for row in rows:
-        chosen = among.get((row.backend, row.device), [])
-        details = {**row.details, "chosen": HERE in chosen, "chosen_among": chosen}
-        details |= slow.get((row.backend, row.device), {})
-        row = replace(row, details=details)
-        found.append(made.beside(row, VALIDATED[row.backend], ran, table, problem, platform))
+        chosen = among.get((row.strategy, row.mapping), [])
+        links = slow.get((row.strategy, row.mapping))
+        row = replace(row, chosen=HERE in chosen, chosen_among=chosen, slow_links=links)
+        found.append(made.beside(row, VALIDATED[row.strategy], ran, table, problem, platform))
     return found

@@ -8,7 +8,7 @@ import pandas as pd
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.choices import HERE
-from placerl.harness.papers.evidence import detail, last_attempts, noisy, records
+from placerl.harness.papers.evidence import last_attempts, noisy, records
 from placerl.harness.papers.number import Number
 from placerl.harness.papers.portability import experiences, harmonic_mean
 
@@ -76,11 +76,11 @@ def over_platforms(frame: pd.DataFrame) -> list[PlatformPortability]:
 
 def _dropped(row: Any) -> bool:
     """Return whether the race of the real devices dropped a mapping."""
-    lost = detail(row, "clearly_slower_among")
+    lost = row.clearly_slower_among
     return isinstance(lost, list) and HERE in lost  # an untrusted store may hold anything
 
 
 def _how(row: Any) -> str:
     if pd.isna(row.value):
         return f"every mapping failed: {row.reason}"
-    return f"{row.device}, {detail(row, 'loop')} loop"
+    return f"{row.mapping}, {row.loop} loop"

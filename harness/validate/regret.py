@@ -9,18 +9,18 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from placerl.harness.core.provenance import Provenance, weakest
-from placerl.harness.core.row import Measurement
 from placerl.harness.mapping import Loop
 from placerl.harness.mapping import Mapping as Placement
 from placerl.harness.mapping.metrics import regret
 from placerl.harness.measure import statistics
+from placerl.harness.store.rows import PredictedRate, Regret
 from placerl.harness.validate.narrowing import Dropped
 from placerl.harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, Rounds, under
 
 
 def regrets(
-    predicted: Sequence[Measurement], ran: Mapping[tuple[str, Loop], Achieved], dropped: Dropped
-) -> list[Measurement]:
+    predicted: Sequence[PredictedRate], ran: Mapping[tuple[str, Loop], Achieved], dropped: Dropped
+) -> list[Regret]:
     """Return one or two rows of regret per strategy: the fraction of the best throughput that its choice loses.
 
     A strategy is a performance model that chooses a mapping: where learner, replay management and storage run. The
@@ -35,7 +35,7 @@ def regrets(
     for a choice that shared fewer than 5 rounds with the best. A strategy that chose nothing, or whose choice has not
     run in its loop, is "not_run".
 
-    MAP states no latency for its link, so runs with the simulated FPGA have none, and `slow_links` in the details says
+    MAP states no latency for its link, so runs with the simulated FPGA have none, and `slow_links` says
     whether the strategy would make the same choice with the latency that is assumed, `latency_us` microseconds. If not,
     the verdict holds for fast links only.
 
@@ -46,85 +46,78 @@ def regrets(
     """
     found = []
     for devices in (HERE, WITH_SIMULATED):
-        choices = {row.backend: row for row in predicted if devices in row.details.get("chosen_among", ())}
+        choices = {row.strategy: row for row in predicted if devices in (row.chosen_among or ())}
         if not choices and devices == WITH_SIMULATED:
             continue
-        for strategy in dict.fromkeys(row.backend for row in predicted):
+        for strategy in dict.fromkeys(row.strategy for row in predicted):
             if strategy in choices:
                 found.append(_of_choice(choices[strategy], devices, ran, dropped))
                 continue
-            mine = [row for row in predicted if row.backend == strategy]
+            mine = [row for row in predicted if row.strategy == strategy]
             unable = [row.reason for row in mine if row.value is None]
             reason = unable[0] if unable else f"needs: a mapping chosen among those {devices}"
-            found.append(_not_run(replace(mine[0], device=""), devices, reason))
+            found.append(_not_run(replace(mine[0], mapping=""), devices, reason))
     return found
 
 
 def _of_choice(
-    row: Measurement, devices: str, ran: Mapping[tuple[str, Loop], Achieved], dropped: Dropped
-) -> Measurement:
-    loop = Loop(row.details["loop"])
-    chosen = under(loop, row.device, ran)
+    row: PredictedRate, devices: str, ran: Mapping[tuple[str, Loop], Achieved], dropped: Dropped
+) -> Regret:
+    loop = Loop(row.loop or "")
+    chosen = under(loop, row.mapping, ran)
     if chosen is None or chosen.row.value is None:
         why = f": {chosen.row.reason}" if chosen else ""
-        return _not_run(row, devices, f"needs: {row.device}, which it chose, run under the {loop} loop{why}")
+        return _not_run(row, devices, f"needs: {row.mapping}, which it chose, run under the {loop} loop{why}")
     mappings = dict.fromkeys(mapping for mapping, _ in ran)
     others = [one for mapping in mappings if (one := under(loop, mapping, ran))]
     return _regret(row, chosen, others, devices, dropped.get((loop, devices), ()))
 
 
-def _not_run(row: Measurement, devices: str, reason: str) -> Measurement:
-    return Measurement(
-        **_fields(row),
-        provenance=Provenance.MEASURED,
-        status="not_run",
-        reason=reason,
-        details={"chosen": row.device, "loop": row.details["loop"], "devices": devices},
+def _not_run(row: PredictedRate, devices: str, reason: str) -> Regret:
+    return Regret(
+        **_fields(row), provenance=Provenance.MEASURED, status="not_run", reason=reason, devices=devices
     )
 
 
-def _fields(row: Measurement) -> dict[str, Any]:
+def _fields(row: PredictedRate) -> dict[str, Any]:
     return {
         "suite": SUITE,
         "workload": row.workload,
         "primitive": "training",
-        "backend": row.backend,
-        "device": row.device,
+        "strategy": row.strategy,
+        "mapping": row.mapping,
+        "loop": row.loop,
         "batch_size": row.batch_size,
         "quantity": "regret",
     }
 
 
 def _regret(
-    row: Measurement,
+    row: PredictedRate,
     chosen: Achieved,
     others: Iterable[Achieved],
     devices: str,
     dropped: Collection[Placement],
-) -> Measurement:
+) -> Regret:
     every = devices == WITH_SIMULATED
     rivals = [one for one in others if one.row.value is not None and (every or one.measured)]
     best = max(rivals, key=lambda one: (one.mapping not in dropped, one.row.value or 0.0))
     lost = kept(chosen.rounds) if best.mapping == chosen.mapping else loss(chosen.rounds, best.rounds)
-    band = {}
-    if every and (slow := row.details.get("slow_links")):
-        band["slow_links"] = {"latency_us": slow["latency_us"], "stays_chosen": slow["chosen"]}
-    return Measurement(
+    band = None
+    if every and (slow := row.slow_links):
+        band = {"latency_us": slow["latency_us"], "stays_chosen": slow["chosen"]}
+    return Regret(
         **_fields(row),
         provenance=weakest(chosen.row.provenance, best.row.provenance),
         value=lost.value,
         low=lost.low,
         high=lost.high,
-        details={
-            "chosen": row.device,
-            "best": str(best.mapping),
-            "loop": row.details["loop"],
-            "ran": str(chosen.loop),
-            "devices": devices,
-            "verdict": lost.verdict,
-            "why_no_verdict": lost.reason,
-            **band,
-        },
+        best=str(best.mapping),
+        ran=str(chosen.loop),
+        devices=devices,
+        verdict=lost.verdict,
+        why_no_verdict=lost.reason,
+        slow_links=band,
     )
 
 

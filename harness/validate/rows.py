@@ -16,7 +16,7 @@ import numpy as np
 
 from placerl.harness.compare.registry import JUDGED_FOR_PORTABILITY, trains
 from placerl.harness.core.provenance import Provenance, weakest
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import HowTimed
 from placerl.harness.core.suites import Suite
 from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import (
@@ -38,6 +38,13 @@ from placerl.harness.measure import statistics
 from placerl.harness.measure.protocol import Timing
 from placerl.harness.profile.cases.training import TimedTraining, case_name
 from placerl.harness.runtime import simulated_tree, time_provenance
+from placerl.harness.store.rows import (
+    AchievedRate,
+    Overhead,
+    PieceTime,
+    Portability,
+    PredictedRate,
+)
 from placerl.harness.validate.narrowing import Dropped
 
 SUITE = Suite.VALIDATION
@@ -65,7 +72,7 @@ class Achieved:
 
     mapping: Mapping
     loop: Loop
-    row: Measurement
+    row: AchievedRate
     rounds: Rounds
 
     @property
@@ -80,7 +87,7 @@ def achieved(
     loop: Loop,
     timings: MappingABC[str, Timing],
     run: TimedTraining | None,
-    details: MappingABC[str, Any],
+    **columns: Any,
 ) -> Achieved:
     """Return the throughput of a mapping in a training loop, computed from the times of its calls.
 
@@ -90,7 +97,7 @@ def achieved(
         loop: form of the training loop, such as fused or overlapped.
         timings: timings of everything that the validation timed, by name.
         run: the timed training; None if it could not be made.
-        details: entries to add to the row's details.
+        columns: further columns of the row.
     """
     steps = run.gradient_steps if run else 1
     whole = case_name(mapping, loop)
@@ -100,11 +107,11 @@ def achieved(
         for name, part in timings.items()
         if name.startswith(f"{whole}: ") and part.median_s is not None
     }
-    row = Measurement(
+    told: dict[str, Any] = simulated_tree.stated(run.training) if run else {}
+    row = AchievedRate(
         suite=SUITE,
         primitive="training",
-        backend="placerl",
-        device=str(mapping),
+        mapping=str(mapping),
         quantity="gradient_steps_per_s",
         provenance=time_provenance.of_mapping(mapping),
         status=timing.status,
@@ -113,17 +120,14 @@ def achieved(
         low=steps / timing.high_s if timing.high_s else None,
         high=steps / timing.low_s if timing.low_s else None,
         samples=tuple(steps / sample for sample in timing.samples_s),
-        details={
-            **timing.details,
-            **details,
-            "mapping": str(mapping),
-            "loop": str(loop),
-            "gradient_steps_per_call": steps,
-            "fusion": str(run.training.fusion) if run else "",
-            "assignment": str(Assignment.of(mapping)),
-            "terms_s": terms_s,
-            **(simulated_tree.stated(run.training) if run else {}),
-        },
+        loop=str(loop),
+        gradient_steps_per_call=steps,
+        fusion=str(run.training.fusion) if run else "",
+        assignment=str(Assignment.of(mapping)),
+        terms_s=terms_s,
+        timed=HowTimed(**timing.details),
+        **told,
+        **columns,
         **fields,
     )
     rounds = {number: steps / s for number, s in zip(timing.rounds, timing.samples_s, strict=True)}
@@ -134,16 +138,16 @@ class Profile:
     """The times per call from which throughput is predicted, as they were in each round of the measurement.
 
     Args:
-        rows: rows of suite `validation` and quantity `time_per_call`, one per timed call.
+        rows: the times of suite `validation`, one per timed call.
         rounds: for each row, its seconds by number of the round; empty if the value is the same in every round.
         batch_size: batch size of the rows.
     """
 
-    def __init__(self, rows: Sequence[Measurement], rounds: Sequence[Rounds], batch_size: int) -> None:
+    def __init__(self, rows: Sequence[PieceTime], rounds: Sequence[Rounds], batch_size: int) -> None:
         self._rows = [(row, by) for row, by in zip(rows, rounds, strict=True) if row.value is not None]
         self._batch_size = batch_size
         self._rounds = {
-            (row.primitive, Target.parse(row.details["target"])): len(by) for row, by in self._rows if by
+            (row.primitive, Target.parse(row.target or "")): len(by) for row, by in self._rows if by
         }
         self._by_round: dict[int, PerformanceTable] = {}
 
@@ -168,8 +172,8 @@ class Profile:
         """
         return self._rounds.get(cell, inf)
 
-    def _entry(self, row: Measurement, time_s: float) -> Entry:
-        target = Target.parse(row.details["target"])
+    def _entry(self, row: PieceTime, time_s: float) -> Entry:
+        target = Target.parse(row.target or "")
         return Entry(row.primitive, target, self._batch_size, time_s, time_s, time_s, row.provenance)
 
 
@@ -181,13 +185,13 @@ def _at(rounds: Rounds, number: int, otherwise: float) -> float:
 
 
 def beside(
-    predicted: Measurement,
+    predicted: PredictedRate,
     strategy: Strategy,
     ran: MappingABC[tuple[str, Loop], Achieved],
     profile: Profile,
     problem: Problem,
     platform: Platform,
-) -> Measurement:
+) -> PredictedRate:
     """Return the row of a prediction, with the prediction's error if the mapping was also run.
 
     The error is known if the mapping ran in the form of the training loop that the prediction is for. It has an
@@ -201,12 +205,12 @@ def beside(
         problem: the properties of the workload from which the strategy predicts, such as its batch size.
         platform: the machine, as the strategy sees it.
     """
-    details = {**predicted.details, "loop": str(strategy.loop)}
+    columns: dict[str, Any] = {"loop": str(strategy.loop)}
     if predicted.value is None:
-        return replace(predicted, suite=SUITE, details=details)
-    found = under(strategy.loop, predicted.device, ran)
+        return replace(predicted, suite=SUITE, **columns)
+    found = under(strategy.loop, predicted.mapping, ran)
     if found is not None and found.row.value is not None:
-        mapping = Mapping.parse(predicted.device)
+        mapping = Mapping.parse(predicted.mapping)
         made = {
             number: strategy.predict(profile.at(number), problem, platform, mapping)
             for number in found.rounds
@@ -214,18 +218,18 @@ def beside(
         ratios = [made[number].gps / gps for number, gps in found.rounds.items()]
         cells = {cell for one in made.values() for cell in one.cells}
         rounds = min([len(ratios), *map(profile.rounds, cells)])
-        details |= {
+        columns |= {
             "achieved": found.row.value,
             "error_rounds": rounds,
             "error": float(np.median(ratios)) - 1,
-            "term_errors": term_errors(_median_terms(list(made.values())), found.row.details["terms_s"]),
+            "term_errors": term_errors(_median_terms(list(made.values())), found.row.terms_s or {}),
             "ran": str(found.loop),
             "achieved_provenance": str(found.row.provenance),
         }
         if rounds >= statistics.FEWEST_SAMPLES:
             low, high = statistics.interval(ratios, in_order=True)
-            details |= {"error_low": low - 1, "error_high": high - 1}
-    return replace(predicted, suite=SUITE, quantity=f"predicted_{predicted.quantity}", details=details)
+            columns |= {"error_low": low - 1, "error_high": high - 1}
+    return replace(predicted, suite=SUITE, quantity=f"predicted_{predicted.quantity}", **columns)
 
 
 def _median_terms(made: Sequence[Prediction]) -> dict[str, float]:
@@ -247,7 +251,7 @@ def under(loop: Loop, mapping: str, ran: MappingABC[tuple[str, Loop], Achieved])
     found = ran.get((mapping, loop))
     if found is None and loop is Loop.STRICT:
         found = ran.get((mapping, Loop.FUSED))
-        if found is not None and found.row.details.get("fusion", Fusion.NONE) not in ("", Fusion.NONE):
+        if found is not None and found.row.fusion not in (None, "", Fusion.NONE):
             return None  # it has not run unfused
     return found
 
@@ -274,13 +278,13 @@ def term_errors(predicted_s: MappingABC[str, float], achieved_s: MappingABC[str,
 
 
 def overheads(
-    predicted: Sequence[Measurement],
+    predicted: Sequence[PredictedRate],
     ran: MappingABC[tuple[str, Loop], Achieved],
     strategy: Strategy,
     profile: Profile,
     problem: Problem,
     platform: Platform,
-) -> list[Measurement]:
+) -> list[Overhead]:
     """Return rows of the overhead of trainings whose actors run in a separate process.
 
     There the actors and the host's work for gradient steps run in parallel, so a training should take as long as the
@@ -299,8 +303,8 @@ def overheads(
     """
     rows = []
     for row in predicted:
-        found = ran.get((row.device, Loop.OVERLAPPED))
-        if row.backend != strategy.name or found is None or not found.measured or found.row.value is None:
+        found = ran.get((row.mapping, Loop.OVERLAPPED))
+        if row.strategy != strategy.name or found is None or not found.measured or found.row.value is None:
             continue
         mapping = found.mapping
         over: list[float] = []
@@ -315,19 +319,22 @@ def overheads(
         enough = len(over) >= statistics.FEWEST_SAMPLES
         low, high = statistics.interval(over, in_order=True) if enough else (None, None)
         rows.append(
-            replace(
-                found.row,
+            Overhead(
+                suite=SUITE,
+                workload=row.workload,
+                primitive="training",
+                batch_size=row.batch_size,
                 quantity="runtime_overhead",
-                unit="",  # the quantity's own unit
+                provenance=found.row.provenance,
+                status=found.row.status,
+                reason=found.row.reason,
                 value=float(np.median(over)),
                 low=low,
                 high=high,
                 samples=tuple(over),
-                details={
-                    "mapping": row.device,
-                    "loop": str(Loop.OVERLAPPED),
-                    "slowest": "actors" if np.median(actors_longer_s) > 0 else "gradient steps",
-                },
+                mapping=row.mapping,
+                loop=str(Loop.OVERLAPPED),
+                slowest="actors" if np.median(actors_longer_s) > 0 else "gradient steps",
             )
         )
     return rows
@@ -340,7 +347,7 @@ def portabilities(
     algorithm: str,
     dropped: Dropped,
     unsupported: Sequence[Mapping] = (),
-) -> list[Measurement]:
+) -> list[Portability]:
     """Return rows of PRL's performance portability over device assignments, of this project and of other libraries.
 
     A device assignment is a device for the learner and one for the replay management; several backends of one device
@@ -367,7 +374,7 @@ def portabilities(
         best = _best_of_each(mine, unsupported, [dropped.get((Loop.FUSED, of), ()) for of in {HERE, devices}])
         if not best:
             continue
-        details = {
+        columns = {
             "mappings": [str(one.mapping) for one in best.values() if one],
             "choices": [str(choice) for choice in best],
             "over": OVER_DEVICES,
@@ -377,7 +384,7 @@ def portabilities(
         eps = [None if gps is None else experiences_per_s(gps, batch_size) for gps in reached]
         lacks = {"lacking": [str(choice) for choice, gps in zip(best, reached, strict=True) if gps is None]}
         provenance = weakest(Provenance.MEASURED, *(one.row.provenance for one in mine))
-        rows.append(_portability(fields, "placerl", details | lacks, provenance, value=portability(eps)))
+        rows.append(_portability(fields, "placerl", columns | lacks, provenance, value=portability(eps)))
         for baseline in JUDGED_FOR_PORTABILITY:
             if not trains(baseline, algorithm):
                 continue
@@ -391,11 +398,11 @@ def portabilities(
             missing = [] if lacking else [device for device in learners if device not in theirs]
             if missing or not theirs:
                 why = _compared_before(fields, baseline, missing if len(learners) > 1 else [])
-                rows.append(_portability(fields, baseline, details, provenance, status="not_run", reason=why))
+                rows.append(_portability(fields, baseline, columns, provenance, status="not_run", reason=why))
                 continue
             eps = [None if choice in lacking else theirs.get(choice.learner) for choice in best]
             lacks = {"lacking": [str(choice) for choice in lacking]}
-            rows.append(_portability(fields, baseline, details | lacks, provenance, value=portability(eps)))
+            rows.append(_portability(fields, baseline, columns | lacks, provenance, value=portability(eps)))
     return rows
 
 
@@ -437,18 +444,18 @@ def _best_of_each(
 
 def _portability(
     fields: MappingABC[str, Any],
-    backend: str,
-    details: dict[str, Any],
+    system: str,
+    columns: dict[str, Any],
     provenance: Provenance,
     **outcome: Any,
-) -> Measurement:
-    return Measurement(
+) -> Portability:
+    return Portability(
         suite=SUITE,
         primitive="training",
-        backend=backend,
+        system=system,
         quantity="portability",
         provenance=provenance,
-        details=details,
+        **columns,
         **fields,
         **outcome,
     )

@@ -33,7 +33,7 @@ from typing import Any, Protocol
 
 from placerl.harness.core.progress import Report, part, silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Prediction
 from placerl.harness.measure import statistics
@@ -137,7 +137,7 @@ class StudiedCell:
     batch_size: int
     cores: int
 
-    def row(self, backend: str, choice: Decision | None, **values: Any) -> Measurement:
+    def row(self, backend: str, choice: Decision | None, **values: Any) -> Row:
         """Return a measurement of the study to store.
 
         Args:
@@ -163,7 +163,7 @@ def study(
     budget_s: float,
     report: Report = silent,
     clock: Callable[[], float] = monotonic,
-) -> list[Measurement]:
+) -> Sequence[Row]:
     """Find the best choice, the fastest way to run a training, and judge predictions and strategies by it.
 
     Args:
@@ -214,14 +214,14 @@ def study(
     ]
 
 
-def _not_run(cell: StudiedCell, choice: Decision, times: float) -> Measurement:
+def _not_run(cell: StudiedCell, choice: Decision, times: float) -> Row:
     reason = f"predicted {times:.1f} times slower than the best; from {HOPELESS:g} times on none is run"
     return cell.row("placerl", choice, quantity="gradient_steps_per_s", status="not_run", reason=reason)
 
 
 def _achieved(
     cell: StudiedCell, choice: Decision, standing: Standing, final: Final | None, timed: Timed
-) -> Measurement:
+) -> Row:
     of = {"quantity": "gradient_steps_per_s"}
     rates = tuple(final.rates.values()) if final and final.rates else standing.rates
     stage = "final" if final and final.rates else f"heat {standing.heats}"
@@ -238,7 +238,7 @@ def _achieved(
 
 def _predicted(
     cell: StudiedCell, choice: Decision, made: Prediction, standing: Standing | None, final: Final | None
-) -> Measurement:
+) -> Row:
     details: dict[str, Any] = {"terms_s": dict(made.terms_s), "inputs": str(made.inputs)}
     rates = tuple(final.rates.values()) if final else ()
     if rates := rates or (standing.rates if standing else ()):
@@ -260,7 +260,7 @@ def _predicted(
 
 def _regret(
     cell: StudiedCell, name: str, choice: Decision | str, finals: Mapping[Decision, Final], timed: Timed
-) -> Measurement:
+) -> Row:
     able = {one: list(final.rates.values()) for one, final in finals.items() if final.rates}
     if isinstance(choice, str):
         return cell.row(name, None, quantity="regret", status="not_run", reason=f"needs: {choice}")

@@ -29,6 +29,7 @@ from placerl.harness.profile.cases.rounds import round_cases
 from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.profile.cases.training import TimedTraining, training_case
 from placerl.harness.profile.cases.validation_rounds import FPGA, validation_cases
+from placerl.harness.store.rows import PieceTime
 from placerl.harness.validate import plan
 from placerl.harness.validate.rows import Profile
 from placerl.harness.validate.space import CPU, NATIVE, THREADED, Decision, Setting, space, under
@@ -277,11 +278,12 @@ class MeasuredCell:
             return ()
         rows = [
             timing.measurement(
+                PieceTime,
                 suite=SUITE,
                 primitive=piece.primitive,
                 backend=piece.target.kind,
                 batch_size=self._batch_size,
-                details={"target": str(piece.target)},
+                target=str(piece.target),
             )
             for piece, timing in timed
         ]

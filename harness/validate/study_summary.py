@@ -11,7 +11,7 @@ from math import log2
 from statistics import median
 from typing import Any
 
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.validate.study import OURS
 
 GOAL_MEDIAN, GOAL_WITHIN, GOAL_SHARE, GOAL_WORST = 0.02, 0.05, 0.90, 0.15
@@ -40,10 +40,10 @@ class CellResult:
     workload: str
     batch_size: int
     cores: int
-    best: Measurement
-    finalists: tuple[Measurement, ...]
-    predictions: tuple[Measurement, ...]
-    regrets: dict[str, Measurement]
+    best: Row
+    finalists: tuple[Row, ...]
+    predictions: tuple[Row, ...]
+    regrets: dict[str, Row]
     failed: int
     not_run: int
 
@@ -51,13 +51,13 @@ class CellResult:
         return f"{self.workload} B = {self.batch_size}, {self.cores} core{'s' if self.cores > 1 else ''}"
 
 
-def results(rows: Iterable[Measurement]) -> list[CellResult]:
+def results(rows: Iterable[Row]) -> list[CellResult]:
     """Return the results of every study that has a final, in the order of the rows.
 
     Args:
         rows: stored measurements of studies; those of one workload, batch size and number of cores are one result.
     """
-    cells: dict[CellKey, list[Measurement]] = {}
+    cells: dict[CellKey, list[Row]] = {}
     for row in rows:
         if row.batch_size is not None and "cores" in row.details:
             cells.setdefault((row.workload, row.batch_size, row.details["cores"]), []).append(row)
@@ -87,7 +87,7 @@ def entropy(values: Sequence[Any]) -> float:
     return sum(-share * log2(share) for share in shares if share < 1)
 
 
-def choice_part(row: Measurement, name: str) -> str:
+def choice_part(row: Row, name: str) -> str:
     """Return one part of the choice (way to run the training) that a row is about, as text.
 
     Args:
@@ -154,7 +154,7 @@ def _within(errors: Sequence[float]) -> float:
 
 
 def _errors_by(
-    name: Callable[[Measurement, CellResult], str], found: Iterable[tuple[float, Measurement, CellResult]]
+    name: Callable[[Row, CellResult], str], found: Iterable[tuple[float, Row, CellResult]]
 ) -> list[str]:
     """Return one line with the errors of each group of predictions; none if there is one group."""
     groups: dict[str, list[float]] = {}

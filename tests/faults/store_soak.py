@@ -14,17 +14,18 @@ from collections import Counter
 from pathlib import Path
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.report import export
 from placerl.harness.store.store import Store
+from tests.harness.old_form import row_of
 
 MACHINE = {"fingerprint": "soak"}
 MOST_CELLS, LONGEST_REST_S = 5, 0.02
 ROWS = 2
 
 
-def _row(value: float) -> Measurement:
-    return Measurement(
+def _row(value: float) -> Row:
+    return row_of(
         suite="faults", primitive="cell", quantity="q", unit="1", provenance=Provenance.MEASURED,
         value=value, samples=(value,) * 50,
     )  # fmt: skip
@@ -51,7 +52,7 @@ def _grow(other: Path, turn: int) -> None:
         store.begin_run("quick", f"r{turn // 20}", {"fingerprint": "other"}).finish(f"c{turn}", [_row(turn)])
 
 
-def _runs(path: Path) -> dict[str, list[tuple[str, list[Measurement]]]]:
+def _runs(path: Path) -> dict[str, list[tuple[str, list[Row]]]]:
     """Return the cells of each run by the run's key."""
     with Store.open(path, read_only=True) as store:
         rows = {}
@@ -69,7 +70,7 @@ def soak(folder: Path, kills: int, seed: int = 0) -> Counter[str]:
     copy.parent.mkdir(parents=True)
     chance, counts = random.Random(seed), Counter[str]()
     acknowledged, theirs = set[str](), set[str]()
-    before: dict[str, list[tuple[str, list[Measurement]]]] = {}
+    before: dict[str, list[tuple[str, list[Row]]]] = {}
     for turn in range(kills):
         _grow(other, turn)
         hears, says = os.pipe()

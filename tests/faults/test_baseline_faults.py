@@ -16,12 +16,12 @@ from placerl.harness import workloads
 from placerl.harness.compare import protocol, registry, rounds
 from placerl.harness.compare.protocol import FailureKind, Worker
 from placerl.harness.core.progress import silent
-from placerl.harness.core.row import Measurement
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import plan
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Store
 from tests.faults import named_memory
+from tests.harness.old_form import row_of
 
 pytestmark = pytest.mark.timeout(900)
 NASTY = Path(__file__).parents[1] / "harness" / "compare" / "nasty_worker.py"
@@ -66,7 +66,7 @@ def test_named_memory_of_a_process_below_this_one_is_seen():
 
 
 def row():
-    return Measurement(
+    return row_of(
         suite="s", primitive="p", quantity="q", unit="1", provenance="measured", value=1.0
     )  # fmt: skip
 

@@ -14,12 +14,14 @@ from placerl.harness.plan import plan
 from placerl.harness.report import export, site
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.file import LARGEST_STORE_BYTES
-from placerl.harness.store.store import Measurement, Store
+from placerl.harness.store.rows import OtherResult
+from placerl.harness.store.store import Store
 from tests.harness.report import sample
 
 MARKUP = "<img src=x onerror=alert(1)>"
 HOSTILE = ("../../../outside", "..", ".hidden", MARKUP, f"\\\"'`${{}}{MARKUP}")
-TEXTS = ("workload", "primitive", "backend", "device", "quantity", "unit")
+TEXTS = ("workload", "primitive", "quantity", "unit")
+DEVICES = ("piece_time", "claim")
 
 
 def spoil(path: Path, outside: Path) -> None:
@@ -34,6 +36,10 @@ def spoil(path: Path, outside: Path) -> None:
             database.execute(f"UPDATE run SET {column} = {chosen} || id", hostile)
         for column in TEXTS:
             database.execute(f"UPDATE measurement SET {column} = {chosen} WHERE id % 5 = 0", hostile)
+        for table in DEVICES:
+            for column in ("backend", "device"):
+                chosen_there = chosen.replace("id", "measurement_id")
+                database.execute(f"UPDATE {table} SET {column} = {chosen_there}", hostile)
         database.execute(f"UPDATE cell SET name = {chosen} || id", hostile)
         database.execute(f"UPDATE measurement SET reason = {chosen} WHERE reason != ''", hostile)
     database.close()
@@ -64,7 +70,7 @@ def test_what_strangers_wrote_stays_in_the_folder_and_is_only_text(tmp_path: Pat
         assert MARKUP not in page.read_text(encoding="utf-8")
 
 
-ROW = Measurement(
+ROW = OtherResult(
     suite="s", primitive="p", quantity="q", unit="s", provenance="measured", value=1.0
 )  # fmt: skip
 
@@ -128,7 +134,7 @@ def test_a_value_larger_than_any_of_ours_is_refused(tmp_path: Path) -> None:
     path = made(tmp_path / "store.sqlite")
     database = sqlite3.connect(path)
     with database:
-        database.execute("UPDATE measurement SET details = ?", ('{"a": "' + "x" * (65 * 2**20) + '"}',))
+        database.execute("UPDATE measurement SET notes = ?", ('{"a": "' + "x" * (65 * 2**20) + '"}',))
     database.close()
     with Store.open(path, read_only=True) as store, pytest.raises(UserError, match="too big"):
         store.measurements()

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placerl.harness.store.store import Measurement, Store
+from placerl.harness.core.row import Row
+from placerl.harness.store.store import Store
 from tests.fuzz.fuzzing import A_DRAW, accepted, each, generators, many, several, values, whole
+from tests.harness.old_form import row_of
 
 pytestmark = whole
 
@@ -29,9 +31,7 @@ def _store_bytes(path, runs, cells, rows):
         for revision in range(runs):
             run = store.begin_run("quick", str(revision), {"fingerprint": "f"})
             for cell in range(cells):
-                run.finish(
-                    str(cell), [Measurement(**row, samples=(1.0, 2.0), details={"k": "v" * 200})] * rows
-                )
+                run.finish(str(cell), [row_of(**row, samples=(1.0, 2.0), details={"k": "v" * 200})] * rows)
     return path.read_bytes()
 
 
@@ -103,7 +103,7 @@ def test_store_bytes(original, folder, inputs):
         put(path, content)
         found = accepted(lambda: use(path))
         if found is not None:
-            assert all(isinstance(row, Measurement) for row in found[1])
+            assert all(isinstance(row, Row) for row in found[1])
 
 
 def encodable(text):

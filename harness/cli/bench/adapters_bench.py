@@ -16,14 +16,14 @@ from placerl.harness.cli.bench.command import OutOption, Session, TierOption, ch
 from placerl.harness.cli.common import ResultsOption
 from placerl.harness.compare import adapters
 from placerl.harness.compare.adapters import GAIN, NULL, PAIRS, THROUGHPUT
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.measure import statistics
 from placerl.harness.plan.predicting import RESULTS
 
 LIBRARIES = tuple(dict.fromkeys(pair.library for pair in PAIRS))
 
 
-def table(rows: Sequence[Measurement]) -> str:
+def table(rows: Sequence[Row]) -> str:
     """Return the results as Markdown: a table with a row per library and algorithm, and lists of what was measured.
 
     Args:
@@ -71,7 +71,7 @@ def table(rows: Sequence[Measurement]) -> str:
     return "\n".join(lines)
 
 
-def _interval(row: Measurement, digits: str) -> str:
+def _interval(row: Row, digits: str) -> str:
     noisy = "~" if row.status == "too_noisy" else ""
     return f"{noisy}{row.value:{digits}} [{row.low:{digits}}, {row.high:{digits}}]"
 
@@ -94,7 +94,7 @@ def main(
     """
     libraries = chosen("--only", only, LIBRARIES)
     session = Session.begin(out, results, tier)
-    rows: list[Measurement] = []
+    rows: list[Row] = []
     with adapters.importable_primitives() as package:
         for pair in PAIRS:
             if pair.library in libraries:

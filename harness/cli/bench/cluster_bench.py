@@ -29,7 +29,7 @@ from placerl.harness.cluster.connection import MACHINE, connected, on_loopback
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions
@@ -90,7 +90,7 @@ def waiting(key: str, seconds: float, chain: str = "") -> Cell:
         chain: cells with the same non-empty word run on the same machine.
     """
 
-    def measure(run: Run, report: Report) -> list[Measurement]:
+    def measure(run: Run, report: Report) -> Sequence[Row]:
         begin_s = time.perf_counter()
         time.sleep(seconds)
         return [_row("cell_time", [time.perf_counter() - begin_s])]
@@ -105,7 +105,7 @@ def timing(key: str) -> Cell:
         key: name under which the cell's rows are stored.
     """
 
-    def measure(run: Run, report: Report) -> list[Measurement]:
+    def measure(run: Run, report: Report) -> Sequence[Row]:
         rng = np.random.default_rng(0)
         tree = sum_tree.create(CAPACITY, backend="native")
         tree.update(np.arange(CAPACITY), rng.random(CAPACITY))
@@ -119,7 +119,7 @@ def timing(key: str) -> Cell:
     return Cell(key, 0, measure)
 
 
-def _row(quantity: str, samples: Sequence[float], **details: Any) -> Measurement:
+def _row(quantity: str, samples: Sequence[float], **details: Any) -> Row:
     known = len(samples) >= statistics.FEWEST_SAMPLES
     low, high = statistics.interval(samples) if known else (None, None)
     return Measurement(
@@ -137,7 +137,7 @@ def _row(quantity: str, samples: Sequence[float], **details: Any) -> Measurement
     )
 
 
-def spread(number: int, cells: int, cell_s: float, rounds: int) -> list[Measurement]:
+def spread(number: int, cells: int, cell_s: float, rounds: int) -> Sequence[Row]:
     """Measure how fast a number of nodes carries out cells (units of work) that only wait.
 
     Args:
@@ -177,7 +177,7 @@ def spread(number: int, cells: int, cell_s: float, rounds: int) -> list[Measurem
     ]
 
 
-def same_numbers(pairs: int) -> list[Measurement]:
+def same_numbers(pairs: int) -> Sequence[Row]:
     """Measure the same cell, a unit of work of a run, in this process and over a cluster of one node, in turns.
 
     Args:
@@ -220,7 +220,7 @@ def _over_the_cluster(store: Store, cell: Cell) -> Sequence[float]:
     return row.samples
 
 
-def table(rows: Sequence[Measurement]) -> str:
+def table(rows: Sequence[Row]) -> str:
     """Return the results of this benchmark as a report in Markdown.
 
     Args:
@@ -258,7 +258,7 @@ def table(rows: Sequence[Measurement]) -> str:
     return "\n".join(lines)
 
 
-def _interval(row: Measurement, factor: float, digits: int = 1) -> str:
+def _interval(row: Row, factor: float, digits: int = 1) -> str:
     if row.low is None or row.high is None:
         return ""
     return f"[{factor * row.low:,.{digits}f}, {factor * row.high:,.{digits}f}]"
@@ -283,10 +283,10 @@ def main(
     """Measure what it costs to spread a run's work over a Ray cluster, and whether that changes the results."""
     counts = numbers("--nodes", machines)
     session = Session.begin(out, results, tier)
-    rows: list[Measurement] = []
+    rows: list[Row] = []
     for count in counts:
 
-        def measure(report: Report, count: int = count) -> list[Measurement]:
+        def measure(report: Report, count: int = count) -> Sequence[Row]:
             return spread(count, cells, cell_s, rounds)
 
         rows += session.measure(f"{SUITE}/nodes{count}", measure)

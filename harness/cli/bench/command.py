@@ -10,15 +10,16 @@ import typer
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report, bar
+from placerl.harness.core.row import Row
 from placerl.harness.plan import tiers
 from placerl.harness.plan.plan import measure_now
 from placerl.harness.plan.predicting import begin
 from placerl.harness.report.files import write_atomically
 from placerl.harness.report.text_tables import TextTable, as_markdown
 from placerl.harness.store.cell import Cell
-from placerl.harness.store.store import Measurement, Run
+from placerl.harness.store.store import Run
 
-Measure = Callable[[Report], list[Measurement]]
+Measure = Callable[[Report], Sequence[Row]]
 
 OutOption = Annotated[Path, typer.Option("--out", help="Folder of the table.")]
 TierOption = Annotated[str, typer.Option("--tier", help="Tier of the run that the rows are stored with.")]
@@ -57,7 +58,7 @@ class Session:
             raise UserError(out, "--out", error.strerror, "a folder that can be written") from error
         return cls(begin(results, chosen), out)
 
-    def measure(self, key: str, measure: Measure) -> list[Measurement]:
+    def measure(self, key: str, measure: Measure) -> Sequence[Row]:
         """Measure something with a progress bar, store the rows and return them.
 
         Args:

@@ -23,7 +23,7 @@ from placerl.harness.cli.common import ResultsOption
 from placerl.harness.compare import registry
 from placerl.harness.core import simulator_warnings
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure.protocol import Case, Protocol, Timing, measure
 from placerl.harness.measure.statistics import FEWEST_SAMPLES
@@ -93,7 +93,7 @@ def environment_steps(name: str, stepping: Stepping) -> int:
     return cases_of.gymnasium_steps(stepping) if name == "Gymnasium" else stepping.environment_steps
 
 
-def rows_of(stepping: Stepping, timings: Mapping[str, Timing]) -> list[Measurement]:
+def rows_of(stepping: Stepping, timings: Mapping[str, Timing]) -> Sequence[Row]:
     """Return the timings of one environment as rows of the store, and a row with the reason if EnvPool cannot run.
 
     Args:
@@ -102,6 +102,7 @@ def rows_of(stepping: Stepping, timings: Mapping[str, Timing]) -> list[Measureme
     """
     rows = [
         timing.measurement(
+            Measurement,
             suite=Suite.BENCH_ENVIRONMENTS,
             workload=stepping.id,
             primitive="environment.step",
@@ -115,6 +116,7 @@ def rows_of(stepping: Stepping, timings: Mapping[str, Timing]) -> list[Measureme
     for name, reason_of in OTHERS.items():
         if reason := reason_of(stepping.id):
             row = Timing(name, "failed", reason).measurement(
+                Measurement,
                 suite=Suite.BENCH_ENVIRONMENTS,
                 workload=stepping.id,
                 primitive="environment.step",
@@ -212,7 +214,7 @@ def table(found: Found, steppings: Mapping[str, Stepping]) -> str:
     return "\n".join([*lines, *section("steps per second", columns, rows), *sorted(failures)])
 
 
-def measured(steppings: Sequence[Stepping], rounds: int, report: Report) -> tuple[Found, list[Measurement]]:
+def measured(steppings: Sequence[Stepping], rounds: int, report: Report) -> tuple[Found, Sequence[Row]]:
     """Time every implementation of every environment.
 
     Args:
@@ -225,7 +227,7 @@ def measured(steppings: Sequence[Stepping], rounds: int, report: Report) -> tupl
         rows of the store.
     """
     found: Found = {}
-    rows: list[Measurement] = []
+    rows: list[Row] = []
     for done, stepping in enumerate(steppings):
         report(done, len(steppings), stepping.id)
         simulator_warnings.route(stepping.id)
@@ -259,7 +261,7 @@ def main(
     session = Session.begin(out, results, tier)
     timings: Found = {}
 
-    def measure_all(report: Report) -> list[Measurement]:
+    def measure_all(report: Report) -> Sequence[Row]:
         found, rows = measured(steppings, rounds, report)
         timings.update(found)
         return rows

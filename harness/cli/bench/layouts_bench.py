@@ -15,7 +15,7 @@ import typer
 from placerl.harness.cli.bench.command import OutOption, Session, TierOption, joined, numbers, section
 from placerl.harness.cli.common import ResultsOption
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure.protocol import Case, Protocol, Timing, measure
 from placerl.harness.measure.statistics import FEWEST_SAMPLES, lower_quartile
@@ -101,7 +101,7 @@ def _text(timing: Timing) -> str:
 
 def ablation(
     capacities: Sequence[int], batch_size: int, rounds: int, report: Report
-) -> tuple[dict[tuple[str, int], dict[str, Timing]], list[Measurement]]:
+) -> tuple[dict[tuple[str, int], dict[str, Timing]], Sequence[Row]]:
     """Time sum trees with every memory layout (fanout and alignment of node groups) at every capacity.
 
     Args:
@@ -114,13 +114,13 @@ def ablation(
         The timings by operation and capacity, then by layout; and the same as rows of the store.
     """
     timings: dict[tuple[str, int], dict[str, Timing]] = {}
-    rows = []
+    rows: list[Row] = []
     steps = [(operation, capacity) for operation in OPERATIONS for capacity in capacities]
     for done, (operation, capacity) in enumerate(steps):
         report(done, len(steps), f"{operation}, {capacity} leaves")
         found = measure(cases(operation, capacity, batch_size), Protocol(rounds=rounds))
         timings[operation, capacity] = found
-        common = {
+        common: dict[str, Any] = {
             "suite": Suite.BENCH_LAYOUTS,
             "backend": "native",
             "device": "cpu",
@@ -128,6 +128,7 @@ def ablation(
         }
         rows += [
             timing.measurement(
+                Measurement,
                 **common,
                 primitive=f"sum_tree.{operation}",
                 details={"capacity": capacity, "layout": timing.name},
@@ -152,7 +153,7 @@ def main(
     session = Session.begin(out, results, tier)
     timings: dict[tuple[str, int], dict[str, Timing]] = {}
 
-    def measured(report: Report) -> list[Measurement]:
+    def measured(report: Report) -> Sequence[Row]:
         found, rows = ablation(leaves, batch_size, rounds, report)
         timings.update(found)
         return rows

@@ -38,13 +38,13 @@ from placerl.harness.cli.common import ResultsOption
 from placerl.harness.compare import registry
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure import statistics
 from placerl.harness.measure.protocol import Protocol, Timing, measure, paired
 from placerl.harness.pieces.learners import TrainedStart, bfloat16_products
 from placerl.harness.plan.predicting import RESULTS
 from placerl.harness.profile.cases.trained import train
-from placerl.harness.store.store import Measurement
 from placerl.primitives import _native
 from placerl.primitives.quantization.precision import BFLOAT_16 as BFLOAT16_PRODUCTS
 
@@ -168,7 +168,7 @@ class Result:
             text += f"; the products' arithmetic alone would, at the peak of as many cores, be {1 / share:.2f}x {best}"
         return text
 
-    def measurements(self) -> list[Measurement]:
+    def measurements(self) -> Sequence[Row]:
         """Return the timings as rows of the store (measurements), one per learner."""
         rows = []
         for side, timing in self.timings.items():
@@ -187,6 +187,7 @@ class Result:
                 details |= {"verdicts": self.verdicts(), "limits": self.note()}
             rows.append(
                 timing.measurement(
+                    Measurement,
                     suite=SUITE,
                     workload=self.cell.workload,
                     primitive=f"learner.{self.cell.unit}",
@@ -364,7 +365,7 @@ def main(  # noqa: PLR0913 (a command: its options)
     state = f", trained {trained_steps}" if trained_steps else ""
     made: list[Result] = []
 
-    def measured(cell: LearnerCell, count: int, report: Report) -> list[Measurement]:
+    def measured(cell: LearnerCell, count: int, report: Report) -> Sequence[Row]:
         report(0, 1, cell.name)
         made.append(
             run_cell(

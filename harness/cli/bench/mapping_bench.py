@@ -23,7 +23,7 @@ from placerl.harness.cli.bench.training_bench import SMALL, TrainingCell
 from placerl.harness.cli.common import ResultsOption, exit_if_failed
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report, bar
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.measure.conditions import pinned, usable_cores
 from placerl.harness.plan import plan
 from placerl.harness.plan.predicting import RESULTS
@@ -116,9 +116,9 @@ class Processes:
     platform: PlatformFile
     budget_s: float
     _group: tuple[str, int] | None = None
-    _unit: ProcessUnit[StudiedCell, list[Measurement]] | None = None
+    _unit: ProcessUnit[StudiedCell, Sequence[Row]] | None = None
 
-    def study(self, workload: StudiedWorkload, batch_size: int, cores: int) -> list[Measurement]:
+    def study(self, workload: StudiedWorkload, batch_size: int, cores: int) -> Sequence[Row]:
         """Measure one cell in its process, and return the rows.
 
         Args:
@@ -162,7 +162,7 @@ class Processes:
 
 def studying(
     workload: StudiedWorkload, platform: PlatformFile, budget_s: float
-) -> Callable[[StudiedCell], list[Measurement]]:
+) -> Callable[[StudiedCell], Sequence[Row]]:
     """Return a function that measures a cell of a workload in its process, and returns the cell's rows.
 
     Args:
@@ -171,11 +171,11 @@ def studying(
         budget_s: seconds of a cell.
     """
 
-    def studied(cell: StudiedCell) -> list[Measurement]:
+    def studied(cell: StudiedCell) -> Sequence[Row]:
         with closing(MeasuredCell(workload.item(), cell.batch_size, cell.cores, platform)) as timed:
             return study(cell, timed, budget_s)
 
-    def alone(cell: StudiedCell) -> list[Measurement]:
+    def alone(cell: StudiedCell) -> Sequence[Row]:
         try:
             return studied(cell)
         finally:
@@ -207,7 +207,7 @@ def cells_of(workloads: Sequence[StudiedWorkload], processes: Processes, only: s
                     workload: StudiedWorkload = workload,
                     size: int = size,
                     cores: int = cores,
-                ) -> list[Measurement]:
+                ) -> Sequence[Row]:
                     return processes.study(workload, size, cores)
 
                 key = f"{SUITE}/{workload.training.name}/{size}/{cores}-core"
@@ -215,12 +215,12 @@ def cells_of(workloads: Sequence[StudiedWorkload], processes: Processes, only: s
     return [cell for cell in made if only in cell.key]
 
 
-def _for_want_of_cores(row: Measurement) -> bool:
+def _for_want_of_cores(row: Row) -> bool:
     """Return whether a row says why its cell was not run; other rows that were not run are of one choice."""
     return row.status == "not_run" and row.backend == "placerl" and "choice" not in row.details
 
 
-def table(rows: Sequence[Measurement], failures: Sequence[str], run: RunRecord) -> str:
+def table(rows: Sequence[Row], failures: Sequence[str], run: RunRecord) -> str:
     """Return the results as Markdown: a summary, then a table with a line per cell, then the failures.
 
     A cell is a workload, a batch size and a number of cores.

@@ -31,7 +31,7 @@ from placerl.harness import workloads
 from placerl.harness.cli.bench.command import OutOption, Session, TierOption, section
 from placerl.harness.cli.common import ResultsOption
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure import statistics
 from placerl.harness.measure.protocol import Case, Protocol, measure
@@ -180,7 +180,7 @@ def cases(item: Workload, batch_size: int) -> list[Case[Any]]:
     return [*(case(name, formats) for name, formats in FORMATS.items()), case(NULL, None)]
 
 
-def bench(batch_size: int, rounds: int, report: Report) -> list[Measurement]:
+def bench(batch_size: int, rounds: int, report: Report) -> Sequence[Row]:
     """Time a gradient step in every number format, and return a row for each.
 
     The rows' details hold the counted multiply-accumulates, and for fixed point the time by kind of operation.
@@ -213,6 +213,7 @@ def bench(batch_size: int, rounds: int, report: Report) -> list[Measurement]:
             details["profile_s"] = profile(item, FORMATS[side], batch_size)
         rows.append(
             timing.measurement(
+                Measurement,
                 suite=Suite.BENCH_QUANTIZATION,
                 workload=WORKLOAD,
                 primitive="learner.step",
@@ -246,7 +247,7 @@ def profile(item: Workload, formats: Precision | None, batch_size: int) -> dict[
     return dict(total)
 
 
-def compared(rows: Sequence[Measurement], side: str) -> Comparison:
+def compared(rows: Sequence[Row], side: str) -> Comparison:
     """Compare the time of float32 (A) with that of another number format (B).
 
     Args:
@@ -261,7 +262,7 @@ def compared(rows: Sequence[Measurement], side: str) -> Comparison:
     return statistics.compare(*paired(found[FLOAT, False], found[side, False], found[FLOAT, True]))
 
 
-def table(rows: Sequence[Measurement]) -> str:
+def table(rows: Sequence[Row]) -> str:
     """Return the results as Markdown: a table with one line per number format, then notes on missed targets.
 
     A line has the time, the speedup over float32, and the least time that the arithmetic alone needs. A note says what
@@ -315,7 +316,7 @@ def table(rows: Sequence[Measurement]) -> str:
     return "\n".join([*lines, "", *notes, ""])
 
 
-def _note(side: str, row: Measurement) -> str:
+def _note(side: str, row: Row) -> str:
     """Return where the time of a side goes that does not meet its target."""
     details, profiled = row.details, row.details["profile_s"]
     parts = ", ".join(f"{kind} {seconds * 1e3:.2f} ms" for kind, seconds in profiled.items())

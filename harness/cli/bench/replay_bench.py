@@ -24,7 +24,7 @@ from placerl.harness.cli.bench.tree_rows import (
     NULL,
     OURS,
     PEERS,
-    Row,
+    TreeRow,
     TreeSamples,
     cell_samples,
     floor_rows,
@@ -35,7 +35,7 @@ from placerl.harness.cli.common import ResultsOption
 from placerl.harness.compare import registry
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions
@@ -48,8 +48,8 @@ OPERATIONS = ("sample", "update")
 
 
 def measurement(
-    operation: str, row: Row, batch_size: int, samples: TreeSamples, details: dict[str, Any]
-) -> Measurement:
+    operation: str, row: TreeRow, batch_size: int, samples: TreeSamples, details: dict[str, Any]
+) -> Row:
     """Return a row of the store with the times of one tree, for one operation, capacity and batch size.
 
     Args:
@@ -70,7 +70,7 @@ def measurement(
         "details": own | details,
     }
     if samples.seconds:
-        return summary_row(samples.seconds, **common)
+        return summary_row(Measurement, samples.seconds, **common)
     status = "not_run" if samples.reason.startswith("not run") else "failed"
     return Measurement(**common, provenance=Provenance.MEASURED, status=status, reason=samples.reason)
 
@@ -79,10 +79,10 @@ def measure(
     capacity: int,
     batch_sizes: Sequence[int],
     rounds: int,
-    rows: Sequence[Row],
+    rows: Sequence[TreeRow],
     rng: np.random.Generator,
     report: Report,
-) -> list[Measurement]:
+) -> Sequence[Row]:
     """Time sampling and updates of all trees at one capacity and several batch sizes.
 
     Args:
@@ -103,7 +103,7 @@ def measure(
         report(done, steps, f"filling {row.name}")
         row.fill(capacity)
     shared = {"capacity": capacity, "rounds": rounds, "conditions": conditions()}
-    measured: list[Measurement] = []
+    measured: list[Row] = []
     for done, (operation, batch_size) in enumerate(cells, len(rows)):
         report(done, steps, f"{operation} {batch_size}")
         wanted = {row.name: row.name if row.name in FLOORS else operation for row in rows}
@@ -139,7 +139,7 @@ def main(
         registry.build_baselines(others)
     rows = [*own_rows(), *peer_rows(others), *floor_rows()]
     rng = np.random.default_rng(0)
-    measured: list[Measurement] = []
+    measured: list[Row] = []
     try:
         for capacity in sorted(leaves):  # a tree that fails at one capacity is not tried at a larger one
             timed = partial(measure, capacity, sizes, rounds, rows, rng)

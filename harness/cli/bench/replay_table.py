@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from placerl.harness.cli.bench.command import section
-from placerl.harness.cli.bench.tree_rows import FLOORS, OURS, Row
-from placerl.harness.core.row import Measurement
+from placerl.harness.cli.bench.tree_rows import FLOORS, OURS, TreeRow
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.measure import rows as summary_rows
 from placerl.harness.measure import statistics
 from placerl.harness.measure.statistics import lower_quartile
@@ -44,7 +44,7 @@ def speedup_target(operation: str, batch_size: int) -> float:
     return 3.0 if batch_size <= SMALL_BATCH else 5.0
 
 
-def judged(cell: Sequence[Measurement]) -> Iterator[Measurement]:
+def judged(cell: Sequence[Row]) -> Iterator[Row]:
     """Yield rows that compare the native tree with itself, the fastest tree of another library, and the memory floor.
 
     The memory floor is the time that the memory accesses of a descent take alone. Each row is a ratio of times, of the
@@ -68,22 +68,24 @@ def judged(cell: Sequence[Measurement]) -> Iterator[Measurement]:
         name: getattr(native, name) for name in ("suite", "primitive", "backend", "device", "batch_size")
     }
 
-    def compared(other: Measurement) -> statistics.Comparison:
+    def compared(other: Row) -> statistics.Comparison:
         pairs = min(len(native.samples), len(null.samples), len(other.samples))
         return statistics.compare(native.samples[:pairs], other.samples[:pairs], null.samples[:pairs])
 
-    def details(other: Measurement, **more: Any) -> dict[str, Any]:
+    def details(other: Row, **more: Any) -> dict[str, Any]:
         return {"capacity": native.details["capacity"], "against": other.backend} | more
 
     itself = compared(null)
     if itself.ratio:
-        yield summary_rows.ratio(itself.ratio, **shared, quantity=NULL_RATIO, details=details(null))
+        yield summary_rows.ratio(
+            Measurement, itself.ratio, **shared, quantity=NULL_RATIO, details=details(null)
+        )
     if peers := [row for row in timed if row.details["peer"]]:
         peer = min(peers, key=_quick)
         outcome, target = compared(peer), speedup_target(operation, size)
         if outcome.ratio:
             row = summary_rows.gain(
-                outcome.ratio, **shared, quantity=PEER_GAIN, details=details(peer, target=target)
+                Measurement, outcome.ratio, **shared, quantity=PEER_GAIN, details=details(peer, target=target)
             )
             yield _with_verdict(row, outcome.reach, lambda gain: gain >= target)
     if floors := [row for row in timed if row.backend in FLOORS]:
@@ -92,16 +94,16 @@ def judged(cell: Sequence[Measurement]) -> Iterator[Measurement]:
         if outcome.ratio:
             aim = FLOOR_RATIO_TARGET if size >= FLOOR_TARGET_FROM else None
             row = summary_rows.ratio(
-                outcome.ratio, **shared, quantity=FLOOR_RATIO, details=details(floor, target=aim)
+                Measurement, outcome.ratio, **shared, quantity=FLOOR_RATIO, details=details(floor, target=aim)
             )
             yield _with_verdict(row, outcome.reach, lambda times: times <= FLOOR_RATIO_TARGET)
 
 
-def _quick(row: Measurement) -> float:
+def _quick(row: Row) -> float:
     return float(lower_quartile(row.samples))
 
 
-def _with_verdict(row: Measurement, reach: float, meets: Callable[[float], bool]) -> Measurement:
+def _with_verdict(row: Measurement, reach: float, meets: Callable[[float], bool]) -> Row:
     assert row.low is not None
     assert row.high is not None
     ends = {meets(row.low / reach), meets(row.high * reach)}
@@ -111,7 +113,7 @@ def _with_verdict(row: Measurement, reach: float, meets: Callable[[float], bool]
     return replace(row, details={**row.details, "verdict": verdict, "reach": reach})
 
 
-def table(measured: Sequence[Measurement], rows: Sequence[Row]) -> str:
+def table(measured: Sequence[Row], rows: Sequence[TreeRow]) -> str:
     """Return the results as Markdown: a table for each capacity and operation, then missed targets, then notes.
 
     For each missed target the text says what limits the time of the call.
@@ -162,14 +164,14 @@ def table(measured: Sequence[Measurement], rows: Sequence[Row]) -> str:
     return "\n".join([*lines, "## Trees", "", *notes, *_reasons(measured), ""])
 
 
-def _time(row: Measurement) -> str:
+def _time(row: Row) -> str:
     if row.value is None or row.low is None or row.high is None:
         return row.status.replace("_", " ")
     noisy = "~" if row.status == "too_noisy" else ""
     return f"{noisy}{row.value * 1e6:.3g} [{row.low * 1e6:.3g}, {row.high * 1e6:.3g}]"
 
 
-def _reached(row: Measurement) -> str:
+def _reached(row: Row) -> str:
     text = f"{row.value:.2f}x [{row.low:.2f}, {row.high:.2f}]"
     if row.quantity == NULL_RATIO:
         return text
@@ -178,16 +180,16 @@ def _reached(row: Measurement) -> str:
     return f"{text} {against.replace('_', ' ')}; {aim}"
 
 
-def _misses(row: Measurement) -> bool:
+def _misses(row: Row) -> bool:
     return row.details.get("verdict") in ("missed", "no verdict")
 
 
-def _missed(row: Measurement, operation: str, capacity: int) -> str:
+def _missed(row: Row, operation: str, capacity: int) -> str:
     bound = BOUNDS[operation, (row.batch_size or 0) <= SMALL_BATCH]
     return f"- {operation}, B={row.batch_size}, capacity {capacity:,}: {_reached(row)}. Bound by {bound}."
 
 
-def _reasons(measured: Sequence[Measurement]) -> list[str]:
+def _reasons(measured: Sequence[Row]) -> list[str]:
     """Return the reasons of what was not run in some cells only."""
     return [
         f"- {m.backend}, {m.primitive.removeprefix('sum_tree.')}, B={m.batch_size}, capacity "

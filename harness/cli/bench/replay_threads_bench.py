@@ -16,7 +16,7 @@ import typer
 from placerl.harness.cli.bench.command import OutOption, Session, TierOption, joined, numbers, section
 from placerl.harness.cli.common import ResultsOption
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.measure import statistics
 from placerl.harness.measure.statistics import Comparison, lower_quartile
 from placerl.harness.papers.pal.figure_9_locks import (
@@ -34,10 +34,10 @@ from placerl.harness.plan.predicting import RESULTS
 BATCH_SIZES = (32, 256, 2048)
 BUDGET_S = 150.0
 
-Cells = dict[tuple[str, int, bool], Measurement]
+Cells = dict[tuple[str, int, bool], Row]
 
 
-def cells(rows: Sequence[Measurement], batch_size: int) -> Cells:
+def cells(rows: Sequence[Row], batch_size: int) -> Cells:
     """Return the rows of one batch size in a dict.
 
     A key is a tuple of three: the name of the way in which the threads share the buffer, the number of threads, and
@@ -47,7 +47,7 @@ def cells(rows: Sequence[Measurement], batch_size: int) -> Cells:
     return {(row.details["sharing"], row.details["threads"], row.details["null"]): row for row in chosen}
 
 
-def table(rows: Sequence[Measurement]) -> str:
+def table(rows: Sequence[Row]) -> str:
     """Return the results as Markdown: a table for each batch size.
 
     It has the rounds per second of each way to share the buffer at each number of threads, how much more threads gain,
@@ -129,7 +129,7 @@ def main(
     sizes, counts = numbers("--batch-sizes", batch_sizes), numbers("--threads", threads)
     session = Session.begin(out, results, tier)
 
-    def measured(report: Report) -> list[Measurement]:
+    def measured(report: Report) -> Sequence[Row]:
         return measure(sizes, rounds, budget_s, report, capacity=capacity, threads=counts)
 
     session.write(table(session.measure("bench-replay-threads", measured)))

@@ -23,7 +23,7 @@ from placerl.harness.cli.common import ResultsOption, exit_if_failed
 from placerl.harness.compare import learning, registry
 from placerl.harness.compare.learning import LearnedTask
 from placerl.harness.core.progress import Report, bar
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import plan
@@ -31,6 +31,7 @@ from placerl.harness.plan.predicting import RESULTS
 from placerl.harness.runtime import mapped_parts
 from placerl.harness.runtime.seed_order import interleaved
 from placerl.harness.store.cell import Cell
+from placerl.harness.store.rows import LearningResult
 from placerl.harness.store.store import Run
 
 SUITE = Suite.BENCH_RETURNS
@@ -62,22 +63,27 @@ class Study:
             for seed, mapping in interleaved(self.seeds, self.mappings)
         ]
 
-    def summaries(self, run: Run) -> list[Measurement]:
+    def summaries(self, run: Run) -> list[LearningResult]:
         """Return a row with the score of each mapping over its seeds, from the trainings that are stored so far.
 
-        `details["at_least_first"]` of a row says whether the mapping learns as much as the first mapping (`at_least`).
+        `at_least_first` of a row says whether the mapping learns as much as the first mapping (`at_least`).
 
         Args:
             run: the part of the store that holds the trainings' rows.
         """
-        made: list[Measurement] = []
+        made: list[LearningResult] = []
         for mapping in self.mappings:
-            rows = [row for cell in self._cells_of(mapping) for row in cell.rows(run)]
+            rows = [
+                row
+                for cell in self._cells_of(mapping)
+                for row in cell.rows(run)
+                if isinstance(row, LearningResult)
+            ]
             row = _under(mapping, learning.summary(self.task.workload, learning.OWN_SETTINGS, rows))
             within = at_least(row, made[0]) if made else None
-            details = {**row.details, "gradient_steps": self.task.gradient_steps, "at_least_first": within}
             size = self.task.batch_size or workloads.load(self.task.workload).training.batch_size
-            made.append(replace(row, batch_size=size, details=details))
+            steps = self.task.gradient_steps
+            made.append(replace(row, batch_size=size, gradient_steps=steps, at_least_first=within))
         return made
 
     def _cells_of(self, mapping: Mapping) -> list[Cell]:
@@ -89,17 +95,17 @@ class Study:
         size = task.batch_size or "own"
         return f"{SUITE}/{task.workload}/{size}/{task.gradient_steps}/{mapping}/seed{seed}"
 
-    def _train(self, mapping: Mapping, seed: int, run: Run, report: Report) -> list[Measurement]:
+    def _train(self, mapping: Mapping, seed: int, run: Run, report: Report) -> Sequence[Row]:
         start = partial(registry.own_worker, str(mapping))
         return [_under(mapping, learning.train(self.task, learning.OWN_SETTINGS, start, seed, report))]
 
 
-def _under(mapping: Mapping, row: Measurement) -> Measurement:
+def _under(mapping: Mapping, row: LearningResult) -> LearningResult:
     """Return a row of suite `learn` as one of this benchmark's, which no summary of `placerl learn` counts."""
-    return replace(row, suite=SUITE, backend=str(mapping.learner), device=str(mapping))
+    return replace(row, suite=SUITE, system=str(mapping.learner), device=str(mapping))
 
 
-def at_least(row: Measurement, first: Measurement) -> bool | None:
+def at_least(row: Row, first: Row) -> bool | None:
     """Return whether a mapping's score is within the interval of the first mapping's score, or above it.
 
     Args:
@@ -114,7 +120,7 @@ def at_least(row: Measurement, first: Measurement) -> bool | None:
     return row.value >= first.low
 
 
-def table(found: Sequence[tuple[Study, list[Measurement]]]) -> str:
+def table(found: Sequence[tuple[Study, Sequence[LearningResult]]]) -> str:
     """Return the results as Markdown: a table with one line per workload and mapping (assignment to devices).
 
     Args:
@@ -133,7 +139,7 @@ def table(found: Sequence[tuple[Study, list[Measurement]]]) -> str:
             score = row.reason if row.value is None else f"{row.value:.4g}"
             spread = "" if row.low is None else f" [{row.low:.4g}, {row.high:.4g}]"
             each = ", ".join(f"{value:.4g}" for value in row.samples)
-            said = {None: "", True: "yes", False: "NO"}[row.details["at_least_first"]]
+            said = {None: "", True: "yes", False: "NO"}[row.at_least_first]
             steps = f"{study.task.gradient_steps:,}"
             cells.append(
                 [row.workload, row.device, str(row.batch_size), steps, f"{score}{spread}", each, said]

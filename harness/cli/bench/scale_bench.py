@@ -25,7 +25,7 @@ from placerl.harness.cluster.scale import Service, Simulated, saturation, simula
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan.predicting import RESULTS
@@ -38,9 +38,7 @@ MAPPING = "native-native-cpu"
 BROADCASTS = {"direct": False, "tree": True}
 
 
-def simulate(
-    service: Service, nodes: Sequence[int], shards: Sequence[int], report: Report
-) -> list[Measurement]:
+def simulate(service: Service, nodes: Sequence[int], shards: Sequence[int], report: Report) -> Sequence[Row]:
     """Simulate clusters with several numbers of nodes, for two uses: measuring a run, and training.
 
     A run consists of cells, units of work that the nodes carry out.
@@ -55,7 +53,7 @@ def simulate(
         Rows of suite "scale": for each number of nodes the rates, and for each part the fraction of the time in which
         it is busy; and the number of nodes from which each part is saturated.
     """
-    rows: list[Measurement] = []
+    rows: list[Row] = []
     total = len(nodes) * (1 + len(shards) * len(BROADCASTS))
 
     def add(found: Simulated, **which: Any) -> None:
@@ -84,7 +82,7 @@ def _row(
     service: Service,
     provenance: Provenance = Provenance.SIMULATED,
     **which: Any,
-) -> Measurement:
+) -> Row:
     return Measurement(
         suite=SUITE,
         primitive="cluster",
@@ -95,7 +93,7 @@ def _row(
     )
 
 
-def _of(rows: Sequence[Measurement], quantity: str, **which: Any) -> dict[int, float]:
+def _of(rows: Sequence[Row], quantity: str, **which: Any) -> dict[int, float]:
     """Return values by nodes."""
     return {
         row.details["nodes"]: row.value or 0.0
@@ -104,7 +102,7 @@ def _of(rows: Sequence[Measurement], quantity: str, **which: Any) -> dict[int, f
     }
 
 
-def table(rows: Sequence[Measurement]) -> str:
+def table(rows: Sequence[Row]) -> str:
     """Return the results as Markdown: the inputs, the rates by nodes, and the nodes that saturate each part.
 
     Args:
@@ -144,14 +142,14 @@ def table(rows: Sequence[Measurement]) -> str:
 _WORDS = {"direct": "from the learner's machine to each actor", "tree": "from actor to actor, in a tree"}
 
 
-def _training(rows: Sequence[Measurement], nodes: int, shards: int, broadcast: str) -> str:
+def _training(rows: Sequence[Row], nodes: int, shards: int, broadcast: str) -> str:
     which: dict[str, Any] = {"use": "training", "shards": shards, "broadcast": broadcast}
     names = ("environment_steps_per_s", "gradient_steps_per_s", "shards_busy", "link_busy")
     steps, gradients, held, link = (_of(rows, name, **which)[nodes] for name in names)
     return f"{steps:,.0f} / {gradients:,.0f} ({held:.0%}, {link:.0%})"
 
 
-def plot(rows: Sequence[Measurement], path: Path) -> None:
+def plot(rows: Sequence[Row], path: Path) -> None:
     """Plot the simulated rates over the number of nodes, with the modelled limits, and write the plot to a file.
 
     One plot is for clusters that measure the cells (units of work) of a run, one for clusters that train.
@@ -212,7 +210,7 @@ def main(  # noqa: PLR0913 (a command: its options)
     item, placed = workloads.load(workload), Mapping.parse(mapping)
     session = Session.begin(out, results, tier)
 
-    def measure(report: Report) -> list[Measurement]:
+    def measure(report: Report) -> Sequence[Row]:
         service = service_times.measure(item, placed, cell_s, link_bytes_per_s)
         return simulate(service, nodes, parts, report)
 

@@ -22,7 +22,7 @@ from placerl.harness.cli.bench.command import OutOption, Session, TierOption, se
 from placerl.harness.cli.common import ResultsOption
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.mapping import Mapping
@@ -127,7 +127,7 @@ def verdicts(found: Sequence[Reading]) -> dict[str, str]:
     return said
 
 
-def rows(fusion: Fusion, found: Sequence[Reading]) -> list[Measurement]:
+def rows(fusion: Fusion, found: Sequence[Reading]) -> Sequence[Row]:
     """Return the readings as rows of suite "soak", one per quantity.
 
     Args:
@@ -168,7 +168,7 @@ def main(
     cells, flat = [], True
     for fusion in (Fusion.STEP, Fusion.NONE):
 
-        def measure(report: Report, fusion: Fusion = fusion) -> list[Measurement]:
+        def measure(report: Report, fusion: Fusion = fusion) -> Sequence[Row]:
             return rows(fusion, list(readings(fusion, minutes * 30, report)))
 
         for row in session.measure(f"{SOAK}/{fusion}/{minutes:g}", measure):

@@ -30,11 +30,12 @@ from placerl.harness.compare.equal_steps import FASTER, NOT_COMPARED, StepExtent
 from placerl.harness.compare.parts import OurSide
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import tiers
 from placerl.harness.plan.predicting import RESULTS
 from placerl.harness.runtime.resolve import NATIVE_MAPPING
+from placerl.harness.store.rows import ComparisonResult
 from placerl.harness.workloads import Workload
 from placerl.primitives import _native
 
@@ -204,7 +205,7 @@ def measure(
     report: Report,
     *,
     flushed: bool = False,
-) -> list[Measurement]:
+) -> Sequence[Row]:
     """Time this project and other libraries on a workload in the same rounds, and compare what they learn.
 
     Args:
@@ -245,7 +246,7 @@ def our_side(item: workloads.Workload, mapping: Mapping, native_environments: bo
     return OurSide(native_environments=native_environments)
 
 
-def judged(cell: TrainingCell, rows: Sequence[Measurement]) -> str:
+def judged(cell: TrainingCell, rows: Sequence[Row]) -> str:
     """Return the goal of a workload, and whether this project meets it, as text.
 
     A rate meets the goal if its whole interval is at or above it, and misses it if the whole interval is below it; so
@@ -276,7 +277,7 @@ _LEVEL = {FASTER: "met", NOT_COMPARED: "met in throughput", "slower": "missed"}
 """What verdicts of a comparison say about the goal to be level; the others leave it open."""
 
 
-def _level(row: Measurement | None) -> str:
+def _level(row: Row | None) -> str:
     """Return a ratio of throughputs, and what the verdict of its comparison says about being level."""
     if row is None:
         return NOT_TIMED
@@ -285,7 +286,7 @@ def _level(row: Measurement | None) -> str:
     return f"{row.value:,.4g}x its throughput, {said}"
 
 
-def _against(row: Measurement | None, at_least: float, value: float | None, unit: str) -> str:
+def _against(row: Row | None, at_least: float, value: float | None, unit: str) -> str:
     """Return a value beside the least that is asked for."""
     if row is None or row.value is None or value is None:
         return NOT_TIMED
@@ -294,7 +295,7 @@ def _against(row: Measurement | None, at_least: float, value: float | None, unit
     return f"{value:,.4g}{unit}, {verdict}"
 
 
-def _name(row: Measurement) -> str:
+def _name(row: Row) -> str:
     """Return the baseline of a comparison, without what is said of this project."""
     return _shown_name(str(row.details["baseline"]))
 
@@ -303,13 +304,11 @@ def _shown_name(baseline: str) -> str:
     return baseline.partition(", this project")[0]
 
 
-def _ratios(rows: Sequence[Measurement]) -> list[Measurement]:
+def _ratios(rows: Sequence[Row]) -> Sequence[Row]:
     return [row for row in rows if row.quantity == "throughput_ratio" and row.value is not None]
 
 
-def _find(
-    rows: Sequence[Measurement], baseline: str, quantity: str, part: str | None = None
-) -> Measurement | None:
+def _find(rows: Sequence[Row], baseline: str, quantity: str, part: str | None = None) -> Row | None:
     """Return the row of a comparison, if it has a value."""
     for row in rows:
         here = (row.details["baseline"], row.quantity) == (baseline, quantity)
@@ -318,7 +317,7 @@ def _find(
     return None
 
 
-def lines(rows: Sequence[Measurement], batch_size: int) -> list[list[str]]:
+def lines(rows: Sequence[Row], batch_size: int) -> list[list[str]]:
     """Return the lines of a workload's table, as text for each column: this project's, then one per baseline.
 
     A baseline that was not timed has the reason in its line.
@@ -343,7 +342,7 @@ def lines(rows: Sequence[Measurement], batch_size: int) -> list[list[str]]:
     return table
 
 
-def _side(name: str, rows: Sequence[Measurement], of: tuple[str, str], batch_size: int) -> list[str]:
+def _side(name: str, rows: Sequence[Row], of: tuple[str, str], batch_size: int) -> list[str]:
     """Return one side's cells, empty where there is no value."""
     baseline, part = of
     rate = _find(rows, baseline, "gradient_steps_per_s", part)
@@ -362,12 +361,12 @@ def _side(name: str, rows: Sequence[Measurement], of: tuple[str, str], batch_siz
     ]
 
 
-def _shown(row: Measurement | None, scaled: Callable[[float], float]) -> str:
+def _shown(row: Row | None, scaled: Callable[[float], float]) -> str:
     return "" if row is None or row.value is None else f"{scaled(row.value):,.4g}"
 
 
 def table(
-    found: Sequence[tuple[TrainingCell, Sequence[Measurement]]],
+    found: Sequence[tuple[TrainingCell, Sequence[Row]]],
     mapping: str,
     peak_gflops: float,
     native_environments: bool,
@@ -395,7 +394,8 @@ def table(
     for cell, rows in found:
         text += section(cell.name, _COLUMNS, lines(rows, cell.item().training.batch_size))
         text += [f"Goal: {judged(cell, rows)}.", ""]
-        text += [f"- {line}" for line in (*returns(rows), *departures(rows))] + [""]
+        compared = [row for row in rows if isinstance(row, ComparisonResult)]
+        text += [f"- {line}" for line in (*returns(compared), *departures(compared))] + [""]
     return "\n".join(text)
 
 

@@ -39,7 +39,7 @@ _FAILURE_CHARACTERS = 240
 
 
 @dataclass
-class Row:
+class TreeRow:
     """A sum tree that the benchmark times, which is one row of its table, and the worker process that runs it.
 
     Attributes:
@@ -117,7 +117,7 @@ class Row:
             self.worker = None
 
 
-def own_rows() -> list[Row]:
+def own_rows() -> list[TreeRow]:
     """Return a row for each of this project's trees that can run here.
 
     There is one row for each available backend. The backend "flat" has another one on CUDA if PyTorch finds a device,
@@ -131,17 +131,17 @@ def own_rows() -> list[Row]:
     rows.append(("reference float32", "cpu", ["reference", json.dumps({"dtype": "float32"})]))
     rows.append((NULL, "cpu", [OURS]))
     return [
-        Row(name, [sys.executable, str(WORKER), str(OWN_TREE), *rest], peer=False, device=device)
+        TreeRow(name, [sys.executable, str(WORKER), str(OWN_TREE), *rest], peer=False, device=device)
         for name, device, rest in rows
     ]
 
 
-def floor_rows() -> list[Row]:
+def floor_rows() -> list[TreeRow]:
     """Return the rows that time only the memory accesses of descents in a tree: the memory floor.
 
     There are two rows: in one, each access waits for the one before it; in the other, no access waits.
     """
-    return [Row(name, [sys.executable, str(WORKER), str(MEMORY_FLOOR)], peer=False) for name in FLOORS]
+    return [TreeRow(name, [sys.executable, str(WORKER), str(MEMORY_FLOOR)], peer=False) for name in FLOORS]
 
 
 def _torch_sees_cuda() -> bool:
@@ -150,7 +150,7 @@ def _torch_sees_cuda() -> bool:
     return torch.cuda.is_available()
 
 
-def peer_rows(names: Iterable[str]) -> list[Row]:
+def peer_rows(names: Iterable[str]) -> list[TreeRow]:
     """Return a row for the sum tree of each of some other libraries.
 
     If a library's virtual environment does not exist, the row says so, and the tree is not timed.
@@ -161,7 +161,7 @@ def peer_rows(names: Iterable[str]) -> list[Row]:
     rows = []
     for name in names:
         python = registry.baseline_python(name)
-        row = Row(name, [str(python), str(WORKER), str(registry.BASELINES / name / "tree.py")], peer=True)
+        row = TreeRow(name, [str(python), str(WORKER), str(registry.BASELINES / name / "tree.py")], peer=True)
         if not python.exists():
             row.failure = "not run: needs its environment, which --build makes"
         rows.append(row)
@@ -182,7 +182,7 @@ class TreeSamples:
 
 
 def cell_samples(
-    rows: Sequence[Row],
+    rows: Sequence[TreeRow],
     operations: Mapping[str, str],
     batch_size: int,
     rounds: int,
@@ -207,7 +207,7 @@ def cell_samples(
     turns: dict[str, int] = {}
     reasons: dict[str, str] = {}
 
-    def block(row: Row, count: int) -> float | None:
+    def block(row: TreeRow, count: int) -> float | None:
         return row.block(operations[row.name], batch_size, count, int(rng.integers(2**32)))
 
     for row in rows:
@@ -227,7 +227,7 @@ def cell_samples(
             )
             turns[row.name] = 0
 
-    def turn(row: Row) -> Callable[[], float | None]:
+    def turn(row: TreeRow) -> Callable[[], float | None]:
         blocks = (block(row, calls[row.name]) for _ in range(turns[row.name]))
         return lambda: next(blocks, None)
 
@@ -236,6 +236,6 @@ def cell_samples(
     return {row.name: _samples(row, samples.get(row.name, []), reasons.get(row.name, "")) for row in rows}
 
 
-def _samples(row: Row, seconds: Sequence[float], reason: str) -> TreeSamples:
+def _samples(row: TreeRow, seconds: Sequence[float], reason: str) -> TreeSamples:
     reason = reason or row.failure
     return TreeSamples(reason=reason) if reason or not seconds else TreeSamples(tuple(seconds))

@@ -7,7 +7,7 @@ always added up from its program (`modelled`). The clock
 frequency is the paper's, and an assumption: this design was not placed on the device.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import pandas as pd
 
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.papers.assumptions import both_outcomes, sentences_of_its_own
 from placerl.harness.papers.base import Claim, Finding, Outcome
@@ -25,7 +25,7 @@ from placerl.harness.papers.clocks import (
     placed_clock,
     times_as_fast,
 )
-from placerl.harness.papers.evidence import detail, number, rows_of
+from placerl.harness.papers.evidence import number, parameter, rows_of
 from placerl.harness.papers.fix.throughput import BATCH_SIZES, WORKLOAD
 from placerl.harness.papers.gains_rule import interval
 from placerl.harness.papers.number import Number, from_cell, from_text, ratio
@@ -54,7 +54,7 @@ NEEDS_ROWS = "the accelerator's simulated rates (claim/FIX-F10)"
 COUNT_S = 1.0
 
 
-def measure(report: Report) -> list[Measurement]:
+def measure(report: Report) -> Sequence[Row]:
     """Return the samples per second of FIX's accelerator.
 
     Args:
@@ -181,17 +181,17 @@ def constant_rate(frame: pd.DataFrame, bits: int) -> Finding:
         return Finding(Outcome.NOT_RUN, needs=NEEDS_ROWS)
     numbers = [number(row, f"{name}, batch size {size}") for size, row in sorted(judged.items())]
     slowest = min(numbers, key=lambda each: each.value)
-    clock_mhz = float(detail(judged[min(judged)], CLOCK))
+    clock_mhz = float(parameter(judged[min(judged)], CLOCK))
     numbers.append(times_as_fast(replace(slowest, quantity=f"{name}, slowest batch size"), clock_mhz)[1])
     for size in (min(judged), max(judged)):
-        parts = detail(judged[size], "unit_cycles")
+        parts = parameter(judged[size], "unit_cycles")
         share = 100 * float(parts["adam"]) / sum(map(float, parts.values()))
         title = f"{name}, batch size {size}: cycles of Adam, of all"
         numbers.append(Number(title, share, "%", Provenance.MODELLED, "placerl.primitives.fpga.fixar.cycles"))
     state, action = networks.FIX_BENCHMARKS["HalfCheetah"]
     size = max(judged)
     done = sum(p.outputs * p.inputs * p.vectors for p in fixar.ddpg_products(state, action, size))
-    possible = POSSIBLE[bits] * ELEMENTS * float(detail(judged[size], "cycles"))
+    possible = POSSIBLE[bits] * ELEMENTS * float(parameter(judged[size], "cycles"))
     used = 100 * done / possible
     title = f"{name}, batch size {size}: multiply-adds, of those possible"
     source = f"all products over {POSSIBLE[bits]} x 512 elements x cycles"
@@ -226,7 +226,7 @@ def _bar(size: int) -> Number:
 
 
 def _forward_cycles(row: Any) -> Number:
-    cycles = float(detail(row, "forward_cycles"))
+    cycles = float(parameter(row, "forward_cycles"))
     return Number("products", cycles, "cycles", Provenance.MODELLED, "", rows=(int(row.Index),))
 
 

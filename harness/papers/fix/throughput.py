@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from placerl.harness import workloads
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.rows import summary_row
@@ -76,7 +76,7 @@ class _Step(NamedTuple):
 
 def measure(
     budget_s: float, report: Report, batch_sizes: Sequence[int] = BATCH_SIZES, rounds: int = _ROUNDS
-) -> list[Measurement]:
+) -> Sequence[Row]:
     """Time whole training steps in several precisions, in interleaved rounds.
 
     The precisions are those of `FORMATS`, such as 32-bit fixed point. A round times every precision once.
@@ -92,14 +92,14 @@ def measure(
         Rows for each batch size and precision: samples per second of the whole step and of the gradient step alone,
         and seconds of each part of a step ("environment", "inference", "transfer" and "learner").
     """
-    rows = []
+    rows: list[Row] = []
     for number, batch_size in enumerate(batch_sizes):
         report(number, len(batch_sizes), f"training steps, batch size {batch_size}")
         rows += _at(batch_size, budget_s / len(batch_sizes), rounds)
     return rows
 
 
-def _at(batch_size: int, budget_s: float, rounds: int) -> list[Measurement]:
+def _at(batch_size: int, budget_s: float, rounds: int) -> Sequence[Row]:
     item = workloads.load(WORKLOAD)
     item = workloads.override(item, "training.learning_starts", max(_LEARNING_STARTS, batch_size), EXPERIMENT)
     began_s = perf_counter()
@@ -129,9 +129,10 @@ def _round(side: _Side) -> _Step:
     return _Step(took.wall_s / steps, terms_s)
 
 
-def _rows(side: _Side, steps: Sequence[_Step], batch_size: int) -> list[Measurement]:
-    def row(quantity: str, samples: Sequence[float]) -> Measurement:
+def _rows(side: _Side, steps: Sequence[_Step], batch_size: int) -> Sequence[Row]:
+    def row(quantity: str, samples: Sequence[float]) -> Row:
         return summary_row(
+            Measurement,
             samples,
             suite=Suite.CLAIM,
             workload=WORKLOAD,

@@ -18,7 +18,7 @@ import numpy as np
 from placerl.harness import workloads
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.loop.schedule import STRICT, Fusion
 from placerl.harness.mapping import Mapping
@@ -158,7 +158,7 @@ def train(
     report: Report,
     *,
     experiment: str = EXPERIMENT,
-) -> Measurement:
+) -> Row:
     """Train a workload in one precision with one seed, and return the measurement.
 
     Args:

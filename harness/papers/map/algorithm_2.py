@@ -4,7 +4,7 @@ The experiment checks whether the tree that the algorithm leaves is right, and t
 this project's update level by level.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -14,13 +14,13 @@ import pandas as pd
 
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.evidence import Paired, detail, number, paired, rows_of
+from placerl.harness.papers.evidence import Paired, number, paired, parameter, rows_of
 from placerl.harness.papers.gains_rule import interval
 from placerl.harness.papers.map.printed_tree import Fixes, PrintedSumTree, device, device_names
 from placerl.harness.papers.number import Number
@@ -84,7 +84,7 @@ def errors(
     return float(nearest[indices].max() / new.max()), abs(float(root[0]) - held) / max(abs(held), 1.0)
 
 
-def error_rows(name: str, made: Device) -> Iterator[Measurement]:
+def error_rows(name: str, made: Device) -> Iterator[Row]:
     """Yield the errors of the leaves and of the root after one update, for each form of MAP's Algorithm 2.
 
     The forms are the algorithm as printed and with each combination of corrections (`FORMS`). Each is tried with a
@@ -205,7 +205,7 @@ def _nothing(_: SumTree) -> None:
     """Check nothing."""
 
 
-def measured(budget_s: float, report: Report, capacity: int = CAPACITY) -> list[Measurement]:
+def measured(budget_s: float, report: Report, capacity: int = CAPACITY) -> Sequence[Row]:
     """Measure the errors that one update leaves, and the seconds per update, on every device of this machine.
 
     Args:
@@ -232,6 +232,7 @@ def measured(budget_s: float, report: Report, capacity: int = CAPACITY) -> list[
         details = {"form": side.form, "fanout": side.fanout, "null": side.null, "capacity": capacity}
         rows.append(
             timings[case.name].measurement(
+                Measurement,
                 suite=Suite.CLAIM,
                 primitive=UPDATE,
                 backend=PrintedSumTree.backend,
@@ -245,7 +246,7 @@ def measured(budget_s: float, report: Report, capacity: int = CAPACITY) -> list[
 
 def _row(
     name: str, quantity: str, batch_size: int | None, *, details: dict[str, object], **more: object
-) -> Measurement:
+) -> Row:
     common: dict[str, object] = {"suite": Suite.CLAIM, "primitive": UPDATE, "backend": PrintedSumTree.backend}
     common |= {
         "device": name,
@@ -262,8 +263,8 @@ def _gains(frame: pd.DataFrame, name: str) -> tuple[list[Paired], list[Paired]]:
     """
     found: dict[tuple[int, int], dict[tuple[str, bool], object]] = {}
     for row in rows_of(frame, EXPERIMENT, "time_per_call", device=name):
-        side = int(row.batch_size), int(detail(row, "fanout"))
-        found.setdefault(side, {})[str(detail(row, "form")), bool(detail(row, "null"))] = row
+        side = int(row.batch_size), int(parameter(row, "fanout"))
+        found.setdefault(side, {})[str(parameter(row, "form")), bool(parameter(row, "null"))] = row
     gains, costs = [], []
     for (size, fanout), rows in sorted(found.items()):
         if not {(LEVELS, False), (LEVELS, True), (ATOMIC, False), (ROOTLESS, False)} <= rows.keys():
@@ -298,8 +299,9 @@ class UpdateLeavesSumsRight(_OfAlgorithm2):
     def judge(self, frame: pd.DataFrame) -> Finding:
         found: dict[tuple[str, bool], list[Number]] = {}
         for row in rows_of(frame, EXPERIMENT, "relative_error"):
-            form, repeated = str(detail(row, "form")), bool(detail(row, "repeated"))
-            name = f"{row.device}, {form}: error of the {detail(row, 'node')}{'s' * (detail(row, 'node') == 'leaf')}"
+            form, repeated = str(parameter(row, "form")), bool(parameter(row, "repeated"))
+            node = parameter(row, "node")
+            name = f"{row.device}, {form}: error of the {node}{'s' * (node == 'leaf')}"
             name = name.replace("leafs", "leaves") + (", repeated indices" if repeated else "")
             found.setdefault((form, repeated), []).append(number(row, name))
         needed = {(form, repeated) for form in (PRINTED, CORRECTED, ATOMIC) for repeated in (False, True)}

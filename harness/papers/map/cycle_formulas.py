@@ -5,7 +5,7 @@ T_pipeline + T_WU. Both designs are built here as MAP describes them: a level of
 (the narrow form), and DP learner pipelines take B / DP samples each.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,11 @@ import pandas as pd
 
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.evidence import detail, number, rows_of
+from placerl.harness.papers.evidence import number, parameter, rows_of
 from placerl.harness.papers.number import Number, format_value, from_text
 from placerl.harness.store.cell import Cell
 from placerl.primitives.sum_tree.levels import levels_of
@@ -40,9 +40,7 @@ AVOIDABLE = "blocked lanes"
 ESTIMATE_S = 1.0
 
 
-def replay_rows(
-    fanout: int, banks: int, batch_sizes: tuple[int, ...], leaves: int = LEAVES
-) -> Iterator[Measurement]:
+def replay_rows(fanout: int, banks: int, batch_sizes: tuple[int, ...], leaves: int = LEAVES) -> Iterator[Row]:
     """Yield the cycles of the simulated replay manager for batches of samples and of updates.
 
     Args:
@@ -63,7 +61,7 @@ def replay_rows(
         yield _row(REPLAY, size, difference, {"call": call, "fanout": fanout, "banks": banks})
 
 
-def learner_rows(pipelines: int, batch_sizes: tuple[int, ...]) -> Iterator[Measurement]:
+def learner_rows(pipelines: int, batch_sizes: tuple[int, ...]) -> Iterator[Row]:
     """Yield the cycles of passes through the simulated learner pipelines: CartPole's critic and Hopper's.
 
     Args:
@@ -82,7 +80,7 @@ def learner_rows(pipelines: int, batch_sizes: tuple[int, ...]) -> Iterator[Measu
 
 def _row(
     part: str, batch_size: int, found: "CycleDifference | None", sizes: Mapping[str, object], reason: str = ""
-) -> Measurement:
+) -> Row:
     return Measurement(
         suite=Suite.CLAIM,
         primitive=part,
@@ -102,7 +100,7 @@ def _row(
     )
 
 
-def simulated(report: Report) -> list[Measurement]:
+def simulated(report: Report) -> Sequence[Row]:
     """Count the cycles of both designs at all sizes; one row that was not run without the hardware's description.
 
     Args:
@@ -112,7 +110,7 @@ def simulated(report: Report) -> list[Measurement]:
 
     if missing := fpga_backend.unavailable_reason():
         return [_row(REPLAY, BATCH_SIZES[0], None, {}, f"needs {missing}")]
-    rows: list[Measurement] = []
+    rows: list[Row] = []
     done, total = 0, len(FANOUTS) * len(BANKS) + 1
     for fanout in FANOUTS:
         for banks in BANKS:
@@ -170,14 +168,14 @@ def _judged(frame: pd.DataFrame, part: str, design_of: Callable[[Any], str]) -> 
 
 def _error_without_waits(row: Any) -> float:
     """Return the formula's error in percent of the cycles without those that a better crossbar could avoid."""
-    least = row.value - float(detail(row, "reasons").get(AVOIDABLE, 0.0))
-    return 100 * (float(detail(row, "formula_cycles")) / least - 1)
+    least = row.value - float(parameter(row, "reasons").get(AVOIDABLE, 0.0))
+    return 100 * (float(parameter(row, "formula_cycles")) / least - 1)
 
 
 def _error(name: str, row: Any) -> Number:
     """Return the formula's error in percent of the simulated cycles, which are exact."""
     cycles = number(row, name)
-    value = 100 * (float(detail(row, "formula_cycles")) / cycles.value - 1)
+    value = 100 * (float(parameter(row, "formula_cycles")) / cycles.value - 1)
     return Number(
         name, value, "%", Provenance.MODELLED, "formula over simulated cycles - 1", rows=cycles.rows
     )
@@ -185,7 +183,7 @@ def _error(name: str, row: Any) -> Number:
 
 def _reasons(row: Any) -> str:
     """Name the cycles that the hardware takes beyond the formula, by reason."""
-    found = {name: float(cycles) for name, cycles in detail(row, "reasons").items() if cycles}
+    found = {name: float(cycles) for name, cycles in parameter(row, "reasons").items() if cycles}
     ordered = sorted(found, key=lambda name: -abs(found[name]))
     parts = (f"{name} {'+' if found[name] > 0 else ''}{format_value(found[name])}" for name in ordered)
     return f"where of {row.value:,.0f} cycles the formula leaves out {', '.join(parts)}"
@@ -213,7 +211,9 @@ class ReplayCyclesFormula(_OfFormulas):
         return _judged(
             frame,
             REPLAY,
-            lambda row: f"{detail(row, 'call')}, F = {detail(row, 'fanout')}, S = {detail(row, 'banks')}",
+            lambda row: (
+                f"{parameter(row, 'call')}, F = {parameter(row, 'fanout')}, S = {parameter(row, 'banks')}"
+            ),
         )
 
 
@@ -228,6 +228,6 @@ class LearnerCyclesFormula(_OfFormulas):
             frame,
             LEARNER,
             lambda row: (
-                f"network {'-'.join(map(str, detail(row, 'neurons')))}, DP = {detail(row, 'pipelines')}"
+                f"network {'-'.join(map(str, parameter(row, 'neurons')))}, DP = {parameter(row, 'pipelines')}"
             ),
         )

@@ -25,7 +25,7 @@ from placerl.harness.papers.device_times import (
     replay_times,
     times,
 )
-from placerl.harness.papers.evidence import agrees, detail, records
+from placerl.harness.papers.evidence import agrees, records
 from placerl.harness.papers.number import Number, from_text, merge_rows, ratio
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class FpgaTimesAreLinear(_OverBatches):
             above.append(_share_of_growth(primitive, found, large[0], large[-1]))
             if len(large) > 2:
                 straight.append(_straightness(primitive, found, large))
-        banks = sorted({int(detail(row, "banks") or 1) for row in records(frame.loc[sorted(used)])})
+        banks = sorted({int(row.banks or 1) for row in records(frame.loc[sorted(used)])})
         said = (
             f"1 is growth in proportion; within {LINEAR:.0%} of it counts as linear. Ours has S = "
             f"{' and '.join(map(str, banks))} {'at every' if len(banks) == 1 else 'by'} batch size and grows less at "

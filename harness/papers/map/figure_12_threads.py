@@ -1,6 +1,7 @@
 """Times a sum tree's calls that divide a batch among threads (MAP VII-C, Fig. 12)."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,13 +10,13 @@ import pandas as pd
 
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.measure.conditions import conditions, usable_cores
 from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.evidence import Paired, detail, paired, rows_of
+from placerl.harness.papers.evidence import Paired, paired, parameter, rows_of
 from placerl.harness.papers.map.atomic_tree import AtomicSumTree
 from placerl.harness.papers.tree_layouts import check, priorities
 from placerl.harness.store.cell import Cell
@@ -109,7 +110,7 @@ def case(side: ThreadedSide, capacity: int = CAPACITY) -> Case[AtomicSumTree]:
     )
 
 
-def measured(budget_s: float, report: Report) -> list[Measurement]:
+def measured(budget_s: float, report: Report) -> Sequence[Row]:
     """Measure the seconds per call of a sum tree with several numbers of threads, all in the same interleaved rounds.
 
     Args:
@@ -135,6 +136,7 @@ def measured(budget_s: float, report: Report) -> list[Measurement]:
     )
     return [
         timings[timed.name].measurement(
+            Measurement,
             suite=Suite.CLAIM,
             primitive=side.call,
             backend=AtomicSumTree.backend,
@@ -153,7 +155,7 @@ def measured(budget_s: float, report: Report) -> list[Measurement]:
     ]
 
 
-def _not_run(reason: str) -> Measurement:
+def _not_run(reason: str) -> Row:
     return Measurement(
         suite=Suite.CLAIM,
         primitive=FIND,
@@ -171,7 +173,7 @@ def _scaling(frame: pd.DataFrame, call: str) -> list[Paired]:
     """Return the speedup of the most threads over one, at each batch size."""
     found: dict[int, dict[tuple[int, bool], object]] = {}
     for row in rows_of(frame, EXPERIMENT, "time_per_call", primitive=call):
-        side = int(detail(row, "threads")), bool(detail(row, "null"))
+        side = int(parameter(row, "threads")), bool(parameter(row, "null"))
         found.setdefault(int(row.batch_size), {})[side] = row
     one, most = min(THREADS), max(THREADS)
     return [

@@ -11,7 +11,7 @@ from placerl.harness.papers import device_times
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.clocks import at_both_clocks
 from placerl.harness.papers.device_times import FPGA, REFERENCE, fastest, learner_times, replay_times
-from placerl.harness.papers.evidence import agrees, detail, mapping_of, number, records, select
+from placerl.harness.papers.evidence import agrees, mapping_of, number, records, select
 from placerl.harness.papers.number import Number, from_text, merge_rows, ratio, shortfall
 
 HIDDEN_AT, EXPOSED_AT = (256, 2048), 16384  # MAP VII-A: the batch sizes of Hopper; VII-D: which are hidden
@@ -160,7 +160,7 @@ class SharedGpuCostsThroughput(Claim):
     commands = ("placerl validate --tier quick", "placerl report")
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        rows = select(frame, suite=Suite.VALIDATION, quantity="gradient_steps_per_s", backend="placerl")
+        rows = select(frame, suite=Suite.VALIDATION, quantity="gradient_steps_per_s")
         found: dict[tuple[str, int], dict[bool, tuple[bool, Number]]] = {}
         for row in records(rows):
             learner, rmm, _ = mapping_of(row).split("-")
@@ -168,7 +168,7 @@ class SharedGpuCostsThroughput(Claim):
                 place, shared = (row.workload, int(row.batch_size)), "cuda" in rmm
                 mine, kept = (
                     found.setdefault(place, {}),
-                    HERE not in (detail(row, "clearly_slower_among") or ()),
+                    HERE not in (row.clearly_slower_among or ()),
                 )
                 reached = number(row, mapping_of(row))
                 if shared not in mine or (kept, reached.value) > (mine[shared][0], mine[shared][1].value):

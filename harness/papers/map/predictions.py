@@ -14,7 +14,15 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.strategies.map_tpds23 import MapTpds23
 from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
-from placerl.harness.papers.evidence import ERROR, detail, error_of, mapping_of, number, rate, records, select
+from placerl.harness.papers.evidence import (
+    ERROR,
+    error_of,
+    mapping_of,
+    number,
+    rate,
+    records,
+    select,
+)
 from placerl.harness.papers.number import Number, from_text, shortfall
 from placerl.harness.papers.slow_links import at_both_latencies
 
@@ -41,16 +49,16 @@ def _chosen(frame: pd.DataFrame) -> list[tuple[Any, Any]]:
     """
     achieved = {
         (row.workload, row.batch_size, mapping_of(row)): row
-        for row in records(select(frame, suite=SUITE, quantity="gradient_steps_per_s", backend="placerl"))
-        if detail(row, "loop") == RELAXED
+        for row in records(select(frame, suite=SUITE, quantity="gradient_steps_per_s"))
+        if row.loop == RELAXED
     }
     quantity = "predicted_gradient_steps_per_s"
-    predicted = records(select(frame, suite=SUITE, quantity=quantity, backend=MapTpds23.name))
+    predicted = records(select(frame, suite=SUITE, quantity=quantity, strategy=MapTpds23.name))
     placed = [((row.workload, row.batch_size, mapping_of(row)), row) for row in predicted]
     found = [
         (row, achieved[place])
         for place, row in placed
-        if detail(row, "chosen_among") and place in achieved and _is_of_relaxed_loop(row)
+        if row.chosen_among and place in achieved and _is_of_relaxed_loop(row)
     ]
     shown = [pair for pair in found if pair[1].provenance != Provenance.MODELLED]
     return shown or found
@@ -66,7 +74,7 @@ def _finding(outcome: Outcome, ours: tuple[Number, ...], said: str, runs: list[A
 
 def _is_of_relaxed_loop(prediction: Any) -> bool:
     """Whether the error that the validation stored refers to a relaxed run."""
-    return detail(prediction, "error") is not None and detail(prediction, "ran") == RELAXED
+    return prediction.error is not None and prediction.ran == RELAXED
 
 
 def _name(run: Any, quantity: str) -> str:
@@ -92,9 +100,7 @@ def _judged(found: list[Number], least: float, most: float) -> tuple[Outcome, st
 
 def _in_turn(chosen: list[tuple[Any, Any]]) -> str:
     """Describe the prediction from the same times if learner and replay management took turns."""
-    errors = [
-        100 * (1 / sum(detail(prediction, "terms_s").values()) / run.value - 1) for prediction, run in chosen
-    ]
+    errors = [100 * (1 / sum(prediction.terms_s.values()) / run.value - 1) for prediction, run in chosen]
     return (
         "Equation 3 overlaps learner and replay management, and hides actors and transfers: with the times of learner "
         f"and replay management added, the median error is {np.median(errors):+.1f}%."
@@ -108,7 +114,7 @@ def actors_are_slowest(run: Any) -> bool:
         run: the row of a training, from `harness.papers.evidence.records`; without stored times of its parts the
             result is False.
     """
-    terms_s = detail(run, "terms_s") or {}
+    terms_s = run.terms_s or {}
     acting_s = sum(terms_s.get(term, 0.0) for term in ("environment", "infer"))
     replay_s = sum(terms_s.get(term, 0.0) for term in ("sample", "gather", "update", "insert"))
     return bool(acting_s > max(replay_s, terms_s.get("learner", 0.0)))

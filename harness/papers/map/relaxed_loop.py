@@ -9,7 +9,7 @@ from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Loop
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits
-from placerl.harness.papers.evidence import detail, mapping_of, number, records, select
+from placerl.harness.papers.evidence import mapping_of, number, records, select
 from placerl.harness.papers.map import figure_10
 from placerl.harness.papers.map.predictions import NEEDS_FAST_ACTORS, NOT_JUDGED, actors_are_slowest
 from placerl.harness.papers.number import Number, ratio
@@ -27,12 +27,12 @@ def _gains(frame: pd.DataFrame) -> list[tuple[Number, bool]]:
 
     Each comes with whether the actors are the slowest part of the relaxed loop, which its name then says.
     """
-    rows = select(frame, suite=Suite.VALIDATION, quantity="gradient_steps_per_s", backend="placerl")
+    rows = select(frame, suite=Suite.VALIDATION, quantity="gradient_steps_per_s")
     found: dict[tuple[str, int, str], dict[str, Any]] = {}
     for row in records(rows):
-        if row.provenance == Provenance.MEASURED and detail(row, "loop") in (Loop.OVERLAPPED, Loop.RELAXED):
+        if row.provenance == Provenance.MEASURED and row.loop in (Loop.OVERLAPPED, Loop.RELAXED):
             place = row.workload, int(row.batch_size), mapping_of(row)
-            found.setdefault(place, {})[detail(row, "loop")] = row
+            found.setdefault(place, {})[row.loop] = row
     best: dict[tuple[str, int], dict[str, Any]] = {}
     for (workload, size, _), both in sorted(found.items()):
         if len(both) == 2:

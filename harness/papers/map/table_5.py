@@ -3,6 +3,7 @@
 A mapping says on which devices learner, replay management and storage run.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
@@ -12,13 +13,13 @@ import pandas as pd
 from placerl.harness import platforms
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.mapping import absent_platforms
 from placerl.harness.papers import published
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.evidence import NEAR, detail, near, number, records, select
+from placerl.harness.papers.evidence import NEAR, near, number, parameter, records, select
 from placerl.harness.papers.number import Number, from_cell, from_text
 from placerl.harness.store.cell import Cell
 from placerl.primitives.fpga.explore.map_replay import MOST_BANKS
@@ -33,7 +34,7 @@ NOT_KNOWN = (
 )
 
 
-def optimal_mappings(report: Report) -> list[Measurement]:
+def optimal_mappings(report: Report) -> Sequence[Row]:
     """Compute MAP's optimal mappings (Table V) by Algorithm 3, on times modelled from its platform's published numbers.
 
     Args:
@@ -78,11 +79,11 @@ def optimal_mappings(report: Report) -> list[Measurement]:
 
 def _banks(cells: list[Any]) -> str:
     """Say what the mappings are with the S that this project's exploration chooses; empty for rows without it."""
-    explored = [row for row in cells if detail(row, "banks") is not None]
+    explored = [row for row in cells if parameter(row, "banks") is not None]
     if not explored:
         return ""
-    numbers = " or ".join(map(str, sorted({detail(row, "banks") for row in explored})))
-    same = sum(detail(row, "with_banks") == detail(row, "ours") for row in explored)
+    numbers = " or ".join(map(str, sorted({parameter(row, "banks") for row in explored})))
+    same = sum(parameter(row, "with_banks") == parameter(row, "ours") for row in explored)
     return (
         f"With the S = {numbers} that this project's exploration chooses in place of MAP's {MOST_BANKS}, {same} of the "
         f"{len(explored)} mappings are the same. "
@@ -128,7 +129,7 @@ def _learner_devices(cells: list[Any], name: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for row in sorted(cells, key=lambda row: row.batch_size):
         devices = found.setdefault(row.workload, [])
-        device = str(detail(row, name))[0]
+        device = str(parameter(row, name))[0]
         if devices[-1:] != [device]:
             devices.append(device)
     return found
@@ -163,8 +164,8 @@ class OptimalMappings(_OfTable5):
         name = f"optimal mappings as printed, of {len(cells)}"
         ours = (Number(name, agree, "count", Provenance.MODELLED, source, rows=rows),)
         missed = [
-            f"{row.workload}, batch size {row.batch_size}: {detail(row, 'ours')} for {detail(row, 'published')}: "
-            f"{detail(row, 'reason')}"
+            f"{row.workload}, batch size {row.batch_size}: {parameter(row, 'ours')} for {parameter(row, 'published')}: "
+            f"{parameter(row, 'reason')}"
             for row in cells
             if row.value != 1
         ]
@@ -199,14 +200,17 @@ class OptimalMappingsGain(_OfTable5):
             return Finding(Outcome.NOT_RUN, needs=self.needs)
         gains = []
         for row in found:
-            named = f"{detail(row, 'optimal')} over {detail(row, 'other')}, {detail(row, 'place')}"
-            made = number(row, f"{detail(row, 'column')}: {named}")
+            named = f"{parameter(row, 'optimal')} over {parameter(row, 'other')}, {parameter(row, 'place')}"
+            made = number(row, f"{parameter(row, 'column')}: {named}")
             gains.append(replace(made, source="MAP Equation 3 on times modelled from the published numbers"))
         printed = [
-            from_cell(TABLE_5, GAIN_ROW.format(detail(row, "place")), detail(row, "column")) for row in found
+            from_cell(TABLE_5, GAIN_ROW.format(parameter(row, "place")), parameter(row, "column"))
+            for row in found
         ]
         close = [near(n.value, p.value) for n, p in zip(gains, printed, strict=True)]
-        misplaced = [n.quantity for n, row in zip(gains, found, strict=True) if not detail(row, "in_place")]
+        misplaced = [
+            n.quantity for n, row in zip(gains, found, strict=True) if not parameter(row, "in_place")
+        ]
         lost = [n.quantity for n in gains if n.value <= 1]
         said = (
             f"Modelled at the peaks of Table IV, the optimal mapping is the faster one in {len(gains) - len(lost)} of "

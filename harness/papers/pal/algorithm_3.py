@@ -6,6 +6,7 @@ lock. The experiment times the order of locks as printed and one in which sampli
 (`native/lock_orders.hpp`).
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions, usable_cores
@@ -22,7 +23,7 @@ from placerl.harness.measure.rows import summary_row
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.evidence import Paired, detail, paired, rows_of
+from placerl.harness.papers.evidence import Paired, paired, parameter, rows_of
 from placerl.harness.papers.number import from_text
 from placerl.harness.store.cell import Cell
 
@@ -62,9 +63,7 @@ def sides() -> list[OrderedSide]:
     return [OrderedSide(order, n, null) for order in ORDERS for n in THREADS for null in (False, True)]
 
 
-def measure(
-    report: Report, rounds: int = statistics.PAIRS, calls: int = 0, seed: int = 0
-) -> list[Measurement]:
+def measure(report: Report, rounds: int = statistics.PAIRS, calls: int = 0, seed: int = 0) -> Sequence[Row]:
     """Time threads on one sum tree with two orders of locks and each number of threads, in interleaved turns.
 
     Args:
@@ -97,6 +96,7 @@ def measure(
     )
     return [
         summary_row(
+            Measurement,
             samples_s,
             suite=Suite.CLAIM,
             primitive=PRIMITIVE,
@@ -140,10 +140,10 @@ class PrintedLocksScale(Claim):
     def judge(self, frame: pd.DataFrame) -> Finding:
         (published,) = self.published
         rows = {
-            (detail(row, "order"), int(detail(row, "threads")), bool(detail(row, "null"))): row
+            (parameter(row, "order"), int(parameter(row, "threads")), bool(parameter(row, "null"))): row
             for row in rows_of(frame, EXPERIMENT, "time_per_call")
         }
-        cores = min((int(detail(row, "cores")) for row in rows.values()), default=0)
+        cores = min((int(parameter(row, "cores")) for row in rows.values()), default=0)
         most = max((count for count in THREADS if count <= min(cores, published.value)), default=0)
         if cores == 1:
             return Finding(Outcome.NOT_RUN, needs=NEEDS_CORES)

@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from placerl.harness import workloads
 from placerl.harness.core.progress import Report, part
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import HowTimed, Row
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
@@ -32,6 +32,7 @@ from placerl.harness.runtime.native_threads import LEAD, ThreadedTraining
 from placerl.harness.runtime.resolve import NATIVE_MAPPING, resolve
 from placerl.harness.runtime.training import Progress
 from placerl.harness.store.cell import Cell
+from placerl.harness.store.rows import ClaimRow
 from placerl.harness.workloads import Workload
 
 EXPERIMENT = Experiment(
@@ -77,7 +78,7 @@ class Subject(NamedTuple):
 
 def measure(
     name: str, report: Report, stretches: int = STRETCHES, stretch_s: float = STRETCH_S
-) -> list[Measurement]:
+) -> Sequence[Row]:
     """Measure the throughput of one workload over cores: of actors alone, of learners alone, and of whole trainings.
 
     The first two give the curves that PAL's Equation 5 uses to split cores between actors and learners.
@@ -103,7 +104,7 @@ def measure(
         item = workloads.override(item, place, value, EXPERIMENT)
     usable = len(usable_cores())
     cores = [count for count in CORES if count <= usable and _divides(count, count, item)]
-    rows: list[Measurement] = []
+    rows: list[Row] = []
     with ExitStack() as stack:
         curves = [_collection(item, count, stack) for count in cores]
         curves += [_consumption(item, count, stack) for count in cores]
@@ -115,7 +116,7 @@ def measure(
     return rows
 
 
-def splits(rows: Sequence[Measurement], item: Workload, cores: Sequence[int]) -> list[tuple[int, int]]:
+def splits(rows: Sequence[Row], item: Workload, cores: Sequence[int]) -> list[tuple[int, int]]:
     """Return the ways of dividing cores between actors and learners with which training is timed.
 
     For each number of cores this is the division that PAL's Equation 5 chooses; for the largest number it is every
@@ -144,7 +145,7 @@ def _divides(actors: int, learners: int, item: Workload) -> bool:
     return item.training.actors % actors == 0 and item.training.batch_size % learners == 0
 
 
-def curve(rows: Sequence[Measurement], kind: str) -> Callable[[int], float]:
+def curve(rows: Sequence[Any], kind: str) -> Callable[[int], float]:
     """Return a function that gives the throughput on a number of cores.
 
     Between measurements it stays at that of fewer cores: threads that share environments or batch unequally cannot be
@@ -155,7 +156,7 @@ def curve(rows: Sequence[Measurement], kind: str) -> Callable[[int], float]:
         kind: which of them: `COLLECTION` (actors alone) or `CONSUMPTION` (learners alone).
     """
     points = sorted(
-        (row.details["actor_cores"] + row.details["learner_cores"], row.value or 0.0)
+        (row.parameters["actor_cores"] + row.parameters["learner_cores"], row.value or 0.0)
         for row in rows
         if row.backend == kind
     )
@@ -212,7 +213,7 @@ def _first(cores: int) -> list[int]:
 
 def _timed(
     item: Workload, subjects: Sequence[Subject], stretches: int, stretch_s: float, report: Report
-) -> list[Measurement]:
+) -> Sequence[Row]:
     rates = in_rounds(
         {number: partial(_rate, subject, stretch_s) for number, subject in enumerate(subjects)},
         Rounds(stretches, warm_up=1),
@@ -228,9 +229,10 @@ def _rate(subject: Subject, stretch_s: float) -> float:
     return done.steps / done.wall_s
 
 
-def _row(item: Workload, subject: Subject, rates: Sequence[float]) -> Measurement:
+def _row(item: Workload, subject: Subject, rates: Sequence[float]) -> ClaimRow:
     steps = "environment" if subject.kind == COLLECTION else "gradient"
     return summary_row(
+        ClaimRow,
         rates,
         suite=Suite.CLAIM,
         workload=item.name,
@@ -239,13 +241,13 @@ def _row(item: Workload, subject: Subject, rates: Sequence[float]) -> Measuremen
         device=str(MAPPING),
         batch_size=item.training.batch_size,
         quantity=f"{steps}_steps_per_s",
-        details={
-            "experiment": EXPERIMENT,
+        experiment=EXPERIMENT,
+        parameters={
             "actor_cores": subject.actor_cores,
             "learner_cores": subject.learner_cores,
             "update_interval": item.training.update_interval,
-            "conditions": conditions(),
         },
+        timed=HowTimed(conditions=conditions()),
     )
 
 

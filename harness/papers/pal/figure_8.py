@@ -7,6 +7,7 @@ and the library are trained to the same number of environment steps. If this pro
 ratio of the throughputs is the ratio of the times to the same return (`harness.compare.rounds`).
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 import pandas as pd
@@ -18,14 +19,14 @@ from placerl.harness.compare.parts import ONE_THREAD, ComparedPart, OurSide, lab
 from placerl.harness.compare.registry import RLLIB
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.comparisons import RATIO, Gain, gains
-from placerl.harness.papers.evidence import detail, records, select
+from placerl.harness.papers.evidence import records, select
 from placerl.harness.papers.number import Number, from_text
 from placerl.harness.runtime.resolve import NATIVE_MAPPING
 from placerl.harness.store.cell import Cell
@@ -56,7 +57,7 @@ def measure(
     report: Report,
     budget_s: float = ROUNDS_S,
     extent: StepExtent | None = None,
-) -> list[Measurement]:
+) -> Sequence[Row]:
     """Compare the training throughput of this project's C++ threads with that of another library, on the same cores.
 
     On one core, one C++ thread of this project acts and learns in turns. On several, the library also runs with one
@@ -157,7 +158,7 @@ def _workload(gain: Gain) -> str:
 def _cores(frame: pd.DataFrame) -> list[int]:
     """Return the numbers of cores to which compared systems were confined."""
     rows = records(select(frame, suite=Suite.COMPARE, quantity=RATIO))
-    return sorted({int(cores) for row in rows if (cores := detail(row, "threads")) is not None})
+    return sorted({int(cores) for row in rows if (cores := row.threads) is not None})
 
 
 def _above(higher: Number, lower: Number) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from placerl.harness.core.progress import Report, part
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions, usable_cores
@@ -28,7 +28,7 @@ from placerl.harness.papers import charts
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.charts import Panel
-from placerl.harness.papers.evidence import Paired, detail, paired, rate, rows_of
+from placerl.harness.papers.evidence import Paired, paired, parameter, rate, rows_of
 from placerl.harness.papers.number import from_text
 from placerl.harness.platforms import available_memory
 from placerl.harness.store.cell import Cell
@@ -126,7 +126,7 @@ def measure(
     capacity: int = CAPACITY,
     threads: Sequence[int] = THREADS,
     seed: int = 0,
-) -> list[Measurement]:
+) -> Sequence[Row]:
     """Check every way in which threads can share a replay, then time all of them in interleaved turns.
 
     The ways are two locks, one lock, one lock with a binary tree, and an owner thread.
@@ -157,7 +157,7 @@ def measure(
     turn_s = budget_s / (rounds * len(batch_sizes) * len(every))
     turn_s = min(max(turn_s, SHORTEST_TURN_S), LONGEST_TURN_S)
     replays = {(sharing, null): make(sharing, capacity) for sharing, null in shared}
-    rows: list[Measurement] = []
+    rows: list[Row] = []
     for number, batch_size in enumerate(batch_sizes):
         draws = np.random.default_rng((seed, number, 1))
         samples_s = in_rounds(
@@ -182,7 +182,7 @@ def _turn(replay: Any, threads: int, batch_size: int, turn_s: float, draws: np.r
 
 def _row(
     side: LockedSide, samples_s: Sequence[float], batch_size: int, capacity: int, turn_s: float, seed: int
-) -> Measurement:
+) -> Row:
     details = {
         "experiment": EXPERIMENT,
         "sharing": side.sharing,
@@ -197,6 +197,7 @@ def _row(
         "conditions": conditions(),
     }
     return summary_row(
+        Measurement,
         samples_s,
         suite=Suite.CLAIM,
         primitive=PRIMITIVE,
@@ -208,7 +209,7 @@ def _row(
     )
 
 
-def experiment(budget_s: float, report: Report) -> list[Measurement]:
+def experiment(budget_s: float, report: Report) -> Sequence[Row]:
     """Time every way of sharing a replay in about `budget_s` seconds, and return the measurements (`measure`).
 
     With a budget of less than 60 s there are fewer rounds, because turns must not be shorter.
@@ -229,7 +230,7 @@ Turns = dict[tuple[str, int, bool], Any]
 def _turns(frame: pd.DataFrame) -> dict[int, Turns]:
     found: dict[int, Turns] = {}
     for row in rows_of(frame, EXPERIMENT, "time_per_call"):
-        side = str(detail(row, "sharing")), int(detail(row, "threads")), bool(detail(row, "null"))
+        side = str(parameter(row, "sharing")), int(parameter(row, "threads")), bool(parameter(row, "null"))
         found.setdefault(int(row.batch_size), {})[side] = row
     return found
 
@@ -271,7 +272,7 @@ class TwoLocksRunInParallel(Claim):
         threads, at_least = self.published
         found = _turns(frame)
         cores = min(
-            (int(detail(row, "cores")) for rows in found.values() for row in rows.values()), default=0
+            (int(parameter(row, "cores")) for rows in found.values() for row in rows.values()), default=0
         )
         if cores == 1:
             return Finding(Outcome.NOT_RUN, needs=NEEDS_CORES)

@@ -4,6 +4,7 @@ All fanouts run the same scalar code (`harness.papers.pal.scalar_tree`). Every c
 second, identical copy, its A/A null. A claim uses only differences larger than the difference between these two.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +15,7 @@ import pandas as pd
 
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.measure.statistics import FEWEST_PAIRS, lower_quartile
@@ -22,7 +23,7 @@ from placerl.harness.papers import charts
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.charts import Panel
-from placerl.harness.papers.evidence import Paired, detail, number, paired, rows_of
+from placerl.harness.papers.evidence import Paired, number, paired, parameter, rows_of
 from placerl.harness.papers.number import Number, from_text
 from placerl.harness.papers.pal.scalar_tree import ScalarSumTree
 from placerl.harness.papers.tree_layouts import TreeLayout, check, priorities
@@ -68,7 +69,7 @@ def case(layout: TreeLayout, name: str) -> Case[ScalarSumTree]:
 
 def measure_trees(
     trees: list[TreeLayout], experiment: Experiment, budget_s: float, report: Report
-) -> list[Measurement]:
+) -> Sequence[Row]:
     """Time sampling and updating of each of several sum trees, all in the same interleaved rounds.
 
     Each tree is timed twice: its second, identical copy shows the noise (the A/A null).
@@ -94,6 +95,7 @@ def measure_trees(
     )
     return [
         timings[timed.name].measurement(
+            Measurement,
             suite=Suite.CLAIM,
             primitive=PRIMITIVE,
             backend=ScalarSumTree.backend,
@@ -105,7 +107,7 @@ def measure_trees(
     ]
 
 
-def fanout(budget_s: float, report: Report) -> list[Measurement]:
+def fanout(budget_s: float, report: Report) -> Sequence[Row]:
     """Time sampling and updating of PAL's sum tree with several fanouts and buffer sizes.
 
     Args:
@@ -146,8 +148,12 @@ def trees_of(frame: pd.DataFrame, experiment: Experiment) -> Trees:
     """
     found: dict[tuple[int, int, bool], dict[bool, Any]] = {}
     for row in rows_of(frame, experiment, "time_per_call", backend=ScalarSumTree.backend):
-        place = int(detail(row, "capacity")), int(detail(row, "fanout")), bool(detail(row, "aligned"))
-        found.setdefault(place, {})[bool(detail(row, "null"))] = row
+        place = (
+            int(parameter(row, "capacity")),
+            int(parameter(row, "fanout")),
+            bool(parameter(row, "aligned")),
+        )
+        found.setdefault(place, {})[bool(parameter(row, "null"))] = row
     return {place: MeasuredTree(rows[False], rows[True]) for place, rows in found.items() if len(rows) == 2}
 
 

@@ -7,6 +7,7 @@ they have threads. On fewer than 3 cores nothing is timed: an actor and two lear
 and one learner would not.
 """
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -18,7 +19,7 @@ from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
@@ -28,7 +29,7 @@ from placerl.harness.measure.rows import summary_row
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.evidence import Paired, detail, paired, rows_of
+from placerl.harness.papers.evidence import Paired, paired, parameter, rows_of
 from placerl.harness.runtime.native_threads import ThreadedTraining
 from placerl.harness.runtime.resolve import NATIVE_MAPPING, resolve
 from placerl.harness.store.cell import Cell
@@ -71,7 +72,7 @@ def splits(cores: int) -> list[Split]:
 
 def measure(
     name: str, report: Report, rounds: int = statistics.PAIRS, steps: int = STRETCH_STEPS
-) -> list[Measurement]:
+) -> Sequence[Row]:
     """Time gradient steps of one workload with every split of threads between actors and learners.
 
     Args:
@@ -99,7 +100,7 @@ def measure(
         "quantity": "time_per_call",
     }
 
-    def not_run(needs: str) -> list[Measurement]:
+    def not_run(needs: str) -> Sequence[Row]:
         why: dict[str, Any] = {"status": "not_run", "reason": f"not run: needs {needs}"}
         details = {"experiment": EXPERIMENT, "cores": len(cores)}
         return [Measurement(**fields, **why, provenance=Provenance.MEASURED, details=details)]
@@ -128,15 +129,17 @@ def measure(
             {split: partial(turn, split) for split in trainings}, Rounds(rounds, warm_up=1), report=report
         )
     shared = {"experiment": EXPERIMENT, "cores": len(cores), "steps": steps, "conditions": conditions()}
-    return [summary_row(timed[split], **fields, details=shared | asdict(split)) for split in timed]
+    return [
+        summary_row(Measurement, timed[split], **fields, details=shared | asdict(split)) for split in timed
+    ]
 
 
 def _over_one(frame: pd.DataFrame, name: str) -> Paired | None:
     """Return the gain of a second learner next to one actor; None without the rows, or if threads shared a core."""
     rows = {
-        (int(detail(row, "learners")), bool(detail(row, "null"))): row
+        (int(parameter(row, "learners")), bool(parameter(row, "null"))): row
         for row in rows_of(frame, EXPERIMENT, "time_per_call", workload=name)
-        if int(detail(row, "actors")) == 1 and int(detail(row, "cores")) >= FEWEST_CORES
+        if int(parameter(row, "actors")) == 1 and int(parameter(row, "cores")) >= FEWEST_CORES
     }
     if any((learners, null) not in rows for learners in (1, 2) for null in (False, True)):
         return None

@@ -1,11 +1,12 @@
 """Times the cache-aligned layout of the sum tree's nodes (PAL VI-H)."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import pandas as pd
 
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Experiment
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
@@ -20,7 +21,7 @@ LAYOUT_FANOUT = 16
 SMALL_GAIN_PERCENT = 5.0
 
 
-def layout(budget_s: float, report: Report) -> list[Measurement]:
+def layout(budget_s: float, report: Report) -> Sequence[Row]:
     """Time PAL's sum tree of a million leaves with and without aligned node groups.
 
     Args:

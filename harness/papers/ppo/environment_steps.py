@@ -5,6 +5,7 @@ be installed any more: Gymnasium's `AsyncVectorEnv` replaces `SubprocVecEnv`, wi
 original.
 """
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ import pandas as pd
 
 from placerl.harness import workloads
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.environments import Seeded
 from placerl.harness.measure import statistics
@@ -25,7 +26,7 @@ from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.papers.assumptions import both_outcomes
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.evidence import detail, paired, rows_of
+from placerl.harness.papers.evidence import paired, parameter, rows_of
 from placerl.harness.papers.number import from_text
 from placerl.harness.papers.ppo.factors import IN_KIND, NEAR, factor_outcome
 from placerl.harness.store.cell import Cell
@@ -104,7 +105,7 @@ def case(name: str, agents: int, title: str) -> Case[Any]:
     )
 
 
-def measured(budget_s: float, report: Report) -> list[Measurement]:
+def measured(budget_s: float, report: Report) -> Sequence[Row]:
     """Measure the seconds per environment step in the calling process and in separate processes.
 
     The configurations of a workload are timed in the same interleaved rounds.
@@ -128,6 +129,7 @@ def measured(budget_s: float, report: Report) -> list[Measurement]:
         timings = measure([case(name, agents, title) for title, (agents, _) in titles.items()], protocol)
         rows += [
             timings[title].measurement(
+                Measurement,
                 suite=Suite.CLAIM,
                 workload=name,
                 primitive="environment.step",
@@ -180,7 +182,7 @@ class EnvironmentStepsDiffer(Claim):
     def judge(self, frame: pd.DataFrame) -> Finding:
         found: dict[tuple[str, int, bool], Any] = {}
         for row in rows_of(frame, EXPERIMENT, "time_per_call"):
-            found[row.workload, int(detail(row, "agents")), bool(detail(row, "null"))] = row
+            found[row.workload, int(parameter(row, "agents")), bool(parameter(row, "null"))] = row
         listed, calls, shares = [], [], []
         for (name, agents, _), row in sorted(found.items(), key=lambda item: item[0]):
             if agents and {(name, 0, False), (name, 0, True)} <= found.keys():

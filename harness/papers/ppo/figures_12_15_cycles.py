@@ -11,7 +11,7 @@ from typing import Any
 
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.store.cell import Cell
@@ -36,7 +36,7 @@ UPDATES_AN_EPOCH = 4
 """Mini-batches per epoch that are simulated; the cycles are proportional to their number."""
 
 
-def dataflows_mujoco(report: Report) -> list[Measurement]:
+def dataflows_mujoco(report: Report) -> Sequence[Row]:
     """Count the cycles of PPO's MuJoCo networks' products in the three dataflows of a systolic array (Fig. 12).
 
     A dataflow says what stays in the array's elements: sums, weights or inputs.
@@ -51,7 +51,7 @@ def dataflows_mujoco(report: Report) -> list[Measurement]:
     return list(_dataflow_rows(DATAFLOWS_MUJOCO, MUJOCO, report))
 
 
-def dataflows_pong(report: Report) -> list[Measurement]:
+def dataflows_pong(report: Report) -> Sequence[Row]:
     """Count the cycles of Pong's network's products in the three dataflows, on arrays of 32 x 32 and 38 x 38 (Fig. 13).
 
     Args:
@@ -64,7 +64,7 @@ def dataflows_pong(report: Report) -> list[Measurement]:
     return list(_dataflow_rows(DATAFLOWS_PONG, PONG, report))
 
 
-def layouts(report: Report) -> list[Measurement]:
+def layouts(report: Report) -> Sequence[Row]:
     """Count the cycles of a mini-batch on PPO's accelerator with two layouts of its operands in memory (Fig. 14).
 
     The layouts are the blocked and the plain one.
@@ -78,14 +78,14 @@ def layouts(report: Report) -> list[Measurement]:
     """
     if reason := timed_block.unavailable_reason():
         return [_not_run(LAYOUTS, reason)]
-    rows: list[Measurement] = []
+    rows: list[Row] = []
     for number, (benchmark, side, iteration) in enumerate(LAYOUT_CASES):
         report(number, len(LAYOUT_CASES), f"layouts, {benchmark}")
         rows += _layout_rows(benchmark, side, iteration)
     return rows
 
 
-def balancing(report: Report) -> list[Measurement]:
+def balancing(report: Report) -> Sequence[Row]:
     """Count the cycles of training on two compute units, with and without load balancing between them (Fig. 15).
 
     Args:
@@ -125,7 +125,7 @@ def balancing(report: Report) -> list[Measurement]:
     return rows
 
 
-Measure = Callable[[Report], list[Measurement]]
+Measure = Callable[[Report], Sequence[Row]]
 EXPERIMENTS: dict[str, tuple[float, Measure]] = {
     DATAFLOWS_MUJOCO: (1, dataflows_mujoco),
     DATAFLOWS_PONG: (1, dataflows_pong),
@@ -148,7 +148,7 @@ def cells(tier: TierLimits, key: str) -> list[Cell]:
 
 def _dataflow_rows(
     key: Experiment, cases: Mapping[str, Sequence[tuple[int, ppo.PpoIteration]]], report: Report
-) -> Iterator[Measurement]:
+) -> Iterator[Row]:
     if reason := timed_block.unavailable_reason():
         yield _not_run(key, reason)
         return
@@ -185,7 +185,7 @@ def _dataflow_rows(
             yield _row(key, benchmark, batch, min(found.values()), details)
 
 
-def _layout_rows(benchmark: str, side: int, iteration: ppo.PpoIteration) -> Iterator[Measurement]:
+def _layout_rows(benchmark: str, side: int, iteration: ppo.PpoIteration) -> Iterator[Row]:
     from placerl.primitives.fpga.cycles.simulated_products import SimulatedProducts
 
     layers, batch = networks.PPO_NETWORKS[benchmark], iteration.minibatch
@@ -224,7 +224,7 @@ def _layout_rows(benchmark: str, side: int, iteration: ppo.PpoIteration) -> Iter
     yield _row(LAYOUTS, benchmark, batch, sum(cycles["blocked"].values()), details)
 
 
-def _row(key: Experiment, benchmark: str, batch: int, cycles: int, details: dict[str, Any]) -> Measurement:
+def _row(key: Experiment, benchmark: str, batch: int, cycles: int, details: dict[str, Any]) -> Row:
     return Measurement(
         suite=Suite.CLAIM,
         primitive="matrix_products",
@@ -238,7 +238,7 @@ def _row(key: Experiment, benchmark: str, batch: int, cycles: int, details: dict
     )
 
 
-def _not_run(key: Experiment, reason: str) -> Measurement:
+def _not_run(key: Experiment, reason: str) -> Row:
     return Measurement(
         suite=Suite.CLAIM,
         primitive="matrix_products",

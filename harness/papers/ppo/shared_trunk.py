@@ -5,7 +5,7 @@ are the same algorithm on the native learner, with equal samples per step, so th
 of training times.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
@@ -16,14 +16,14 @@ import pandas as pd
 
 from placerl.harness import workloads
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.evidence import detail, paired, rows_of
+from placerl.harness.papers.evidence import paired, parameter, rows_of
 from placerl.harness.papers.number import from_text
 from placerl.harness.papers.ppo.factors import NEAR, factor_outcome
 from placerl.harness.pieces.learners import random_batch
@@ -122,7 +122,7 @@ def case(item: Workload, minibatch: int, title: str, *, shared: bool) -> Case[Le
 
 def measured(
     names: tuple[str, ...], minibatches: tuple[int, ...], budget_s: float, report: Report
-) -> list[Measurement]:
+) -> Sequence[Row]:
     """Measure the seconds per gradient step of PPO with shared and with separate networks.
 
     The configurations of a workload are timed in the same interleaved rounds.
@@ -152,6 +152,7 @@ def measured(
             details: dict[str, Any] = {"experiment": EXPERIMENT, "shared": shared, "null": null}
             rows.append(
                 timings[one.name].measurement(
+                    Measurement,
                     suite=Suite.CLAIM,
                     workload=name,
                     primitive="learner.step",
@@ -189,7 +190,7 @@ class SharedNetworksTrainFaster(Claim):
         found: dict[tuple[str, int], dict[tuple[bool, bool], Any]] = {}
         for row in rows_of(frame, EXPERIMENT, "time_per_call"):
             sides = found.setdefault((row.workload, int(row.batch_size)), {})
-            sides[bool(detail(row, "shared")), bool(detail(row, "null"))] = row
+            sides[bool(parameter(row, "shared")), bool(parameter(row, "null"))] = row
         times = [
             paired(
                 f"{name}, mini-batch {size}: a gradient step of separate networks over one of shared layers",

@@ -19,7 +19,7 @@ import torch
 from placerl.harness import workloads
 from placerl.harness.core.progress import Report, part
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
@@ -129,7 +129,7 @@ def cores_used(iteration: PpoIteration) -> dict[str, int]:
 
 def timed(
     benchmark: str, device: str, wanted: Sequence[PpoIteration], budget_s: float, report: Report
-) -> list[Measurement]:
+) -> Sequence[Row]:
     """Time iterations of PPO's training on a device of this machine, all in the same interleaved rounds.
 
     Args:
@@ -165,6 +165,7 @@ def timed(
         )
     return [
         summary_row(
+            Measurement,
             [progress.wall_s for progress in made[iteration]],
             suite=Suite.CLAIM,
             workload=item.name,
@@ -191,7 +192,7 @@ def _details(benchmark: str, iteration: PpoIteration) -> dict[str, object]:
     return {"experiment": EXPERIMENT, "benchmark": benchmark, "iteration": asdict(iteration)}
 
 
-def counted(benchmark: str, wanted: Sequence[PpoIteration], report: Report) -> list[Measurement]:
+def counted(benchmark: str, wanted: Sequence[PpoIteration], report: Report) -> Sequence[Row]:
     """Count the accelerator's clock cycles for iterations of PPO, which simulations of its RTL gave.
 
     Args:

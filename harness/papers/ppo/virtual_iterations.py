@@ -17,7 +17,7 @@ from typing import Any
 from placerl.harness import platforms, workloads
 from placerl.harness.core.progress import Report, part
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
@@ -75,9 +75,7 @@ def accelerator(benchmark: str) -> NetworkAccelerator:
     return NetworkAccelerator(KEY, DesignSteps(programs), clock_hz, Provenance.MODELLED)
 
 
-def virtual(
-    benchmark: str, wanted: Sequence[PpoIteration], budget_s: float, report: Report
-) -> list[Measurement]:
+def virtual(benchmark: str, wanted: Sequence[PpoIteration], budget_s: float, report: Report) -> Sequence[Row]:
     """Run iterations of PPO's training on CPU and accelerator in virtual time, all in the same interleaved rounds.
 
     Args:
@@ -133,7 +131,9 @@ def virtual(
             },
             "conditions": conditions(),
         }
-        made_row = summary_row([one.wall_s for one in progress], backend=f"{mapping} and {DEVICE}", **given)
+        made_row = summary_row(
+            Measurement, [one.wall_s for one in progress], backend=f"{mapping} and {DEVICE}", **given
+        )
         rows.append(replace(made_row, provenance=Provenance.MODELLED))
     return rows
 

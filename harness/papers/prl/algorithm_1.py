@@ -14,8 +14,10 @@ device runs in real time. If it is the processor itself, it is no accelerator: i
 Transfers are not counted, so virtual time is judged without a latency only.
 """
 
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from functools import partial
+from typing import Any
 
 import pandas as pd
 
@@ -23,7 +25,7 @@ from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
@@ -33,7 +35,7 @@ from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.evidence import detail, number, rows_of
+from placerl.harness.papers.evidence import number, parameter, rows_of
 from placerl.harness.papers.number import from_text
 from placerl.harness.papers.prl.section_6_4 import FEWEST_CORES
 from placerl.harness.papers.slow_links import NOT_COUNTED
@@ -64,7 +66,7 @@ def measure(
     report: Report,
     rounds: int = statistics.PAIRS,
     settling: int = SETTLING,
-) -> list[Measurement]:
+) -> Sequence[Row]:
     """Time trainings with re-allocation and with each fixed allocation, in the same interleaved rounds.
 
     Args:
@@ -153,18 +155,18 @@ def _training(name: str, item: Workload, mapping: Mapping, batch_size: int) -> T
 _WORDS = {ALL_ACT: "all threads act", HALF_TRAINS: "a thread trains on half of each batch"}
 
 
-def _counts(row: object) -> bool:
+def _counts(row: Any) -> bool:
     """Return whether the threads had a core each, next to a device that is not the CPU: in virtual time always."""
     if getattr(row, "provenance", None) != Provenance.MEASURED:
         return True
-    cores = (detail(row, "conditions") or {}).get("cores", ())
-    return len(cores) >= FEWEST_CORES and detail(row, "accelerator") not in (None, CPU)
+    cores = row.timed.conditions.get("cores", ())
+    return len(cores) >= FEWEST_CORES and parameter(row, "accelerator") not in (None, CPU)
 
 
-def _reached(row: object) -> str:
-    actors, trainers, beside = detail(row, "reached")
+def _reached(row: Any) -> str:
+    actors, trainers, beside = parameter(row, "reached")
     threads = f"{actors} thread{'s' * (actors != 1)}"
-    return f"{threads} acted and {trainers} trained on {beside} samples of a batch ({row.device})"  # type: ignore[attr-defined]
+    return f"{threads} acted and {trainers} trained on {beside} samples of a batch ({row.device})"
 
 
 class MovingActorsGains(Claim):
@@ -199,19 +201,19 @@ class MovingActorsGains(Claim):
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = [row for row in rows_of(frame, EXPERIMENT, GAIN) if row.status == "ok"]
-        judged = [row for row in rows if detail(row, "fixed") == ALL_ACT and _counts(row)]
+        judged = [row for row in rows if parameter(row, "fixed") == ALL_ACT and _counts(row)]
         ours = tuple(
             number(
                 row,
                 f"{row.workload}, batch size {int(row.batch_size)}, {row.device}: throughput with re-allocation over "
-                f"that where {_WORDS[str(detail(row, 'fixed'))]}",
+                f"that where {_WORDS[str(parameter(row, 'fixed'))]}",
             )
             for row in rows
         )
         if not judged:
             return Finding(Outcome.NOT_RUN, ours, needs=self.needs)
         real = [row for row in judged if row.provenance == Provenance.MEASURED]
-        verdicts = [detail(row, "verdict") for row in real or judged]
+        verdicts = [parameter(row, "verdict") for row in real or judged]
         faster, slower = verdicts.count("faster"), verdicts.count("slower")
         kind = "measured" if real else "in virtual time"
         said = f"Trainings {kind}: {len(verdicts)}; faster with re-allocation: {faster}; slower: {slower}. "

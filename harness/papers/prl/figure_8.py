@@ -14,7 +14,7 @@ from placerl.harness.mapping.assignments import CPU, OPENCL, Assignment
 from placerl.harness.papers import charts
 from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
 from placerl.harness.papers.charts import Panel
-from placerl.harness.papers.evidence import detail, mapping_of, number, races_lost, records
+from placerl.harness.papers.evidence import mapping_of, number, races_lost, records
 from placerl.harness.papers.number import Number, from_text, ratio
 from placerl.harness.papers.prl.benchmarks import LARGE, SMALL, WORKLOADS
 from placerl.harness.papers.slow_links import at_both_latencies
@@ -48,8 +48,8 @@ def tried_mappings(frame: pd.DataFrame) -> dict[tuple[str, int], dict[Assignment
     """
     rows = frame[(frame["suite"] == Suite.VALIDATION) & (frame["quantity"] == "gradient_steps_per_s")]
     found: dict[tuple[str, int], dict[Assignment, list[Any]]] = {}
-    for row in records(rows[(rows["backend"] == "placerl") & ~(rows["value"] < 0)]):
-        if detail(row, "loop") not in (None, "fused"):
+    for row in records(rows[~(rows["value"] < 0)]):
+        if row.loop not in (None, "fused"):
             continue
         place = found.setdefault((row.workload, int(row.batch_size)), {})
         place.setdefault(assignment_of(row), []).append(row)
@@ -70,7 +70,7 @@ def assignment_of(row: Any) -> Assignment:
         row: a stored measurement, one of those that `records` returns; without a stated assignment, OpenCL counts as
             the CPU.
     """
-    if stated := detail(row, "assignment"):
+    if stated := row.assignment:
         return Assignment.parse(stated)
     learner, replay, _ = mapping_of(row).split("-")
     kinds = (Target.parse(each).device.partition(":")[0] for each in (learner, replay))

@@ -16,7 +16,7 @@ from placerl.harness.papers import charts, relaxed_training
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.comparisons import gains
-from placerl.harness.papers.evidence import detail, records
+from placerl.harness.papers.evidence import records
 from placerl.harness.papers.prl.table_3 import BESIDE_LIBRARIES, LIBRARIES, NAMES
 from placerl.harness.papers.relaxed_training import Curve, Relaxation, RelaxedTask, keeps, runs_of, shares
 from placerl.harness.store.cell import Cell
@@ -82,8 +82,8 @@ class ConvergesFasterAtEqualReward(Claim):
             return Finding(Outcome.NOT_RUN, ours, needs=self.needs)
         faster, slower = (sum(gain.verdict == word for gain in found) for word in ("faster", "slower"))
         compared = [row for gain in found for row in records(frame.loc[list(gain.ratio.rows)])]
-        less = sum(row.status == "ok" and detail(row, "verdict") == LEARNS_LESS for row in compared)
-        missing = set(NAMES.values()) - {NAMES[str(detail(row, "baseline"))] for row in compared}
+        less = sum(row.status == "ok" and row.verdict == LEARNS_LESS for row in compared)
+        missing = set(NAMES.values()) - {NAMES[str(row.baseline)] for row in compared}
         said = (
             f"Of {len(found)} comparisons {faster} are faster and do not clearly learn less in the same steps, "
             f"{slower} are slower, and {less} are faster and learn less. "

@@ -12,6 +12,7 @@ simulated, and modelled where formulas give a learner's cycles; each row states 
 works on streamed transitions one after another is assumed, and cannot make it slower, so that gain is not judged.
 """
 
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
@@ -22,7 +23,7 @@ import pandas as pd
 from placerl.harness import workloads
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance, weakest
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
@@ -31,7 +32,7 @@ from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.evidence import detail, number, rows_of
+from placerl.harness.papers.evidence import number, parameter, rows_of
 from placerl.harness.papers.slow_links import NOT_COUNTED
 from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.training import Training
@@ -59,7 +60,7 @@ TIERS = {"standard": {"cartpole-dqn": 32}, "full": {"cartpole-dqn": 32, "cartpol
 
 def measure(
     item: Workload, batch_size: int, budget_s: float, report: Report, rounds: int = statistics.PAIRS
-) -> list[Measurement]:
+) -> Sequence[Row]:
     """Time trainings with PRL's runtime, and without each part of it, in the same interleaved rounds.
 
     Args:
@@ -149,15 +150,15 @@ class OverlapHidesTime(Claim):
         if not rows:
             return Finding(Outcome.NOT_RUN, needs=self.needs)
         ours = tuple(
-            number(row, f"{row.workload}, batch size {int(row.batch_size)}: gain of {detail(row, 'part')}")
+            number(row, f"{row.workload}, batch size {int(row.batch_size)}: gain of {parameter(row, 'part')}")
             for row in rows
         )
-        judged = [detail(row, "verdict") for row in rows if detail(row, "part") in OFF]
+        judged = [parameter(row, "verdict") for row in rows if parameter(row, "part") in OFF]
         faster, slower = judged.count("faster"), judged.count("slower")
         shares = [
-            detail(row, "hidden_s") / median(detail(row, "seconds_with"))
+            parameter(row, "hidden_s") / median(parameter(row, "seconds_with"))
             for row in rows
-            if detail(row, "hidden_s") is not None
+            if parameter(row, "hidden_s") is not None
         ]
         said = (
             f"Of {len(judged)} comparisons with a part switched off, the part brings throughput in {faster} and costs "

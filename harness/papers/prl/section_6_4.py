@@ -14,7 +14,7 @@ from placerl.harness.mapping.metrics import experiences_per_s
 from placerl.harness.measure import statistics
 from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
 from placerl.harness.papers.clocks import merged, placed_clock
-from placerl.harness.papers.evidence import detail, mapping_of, number, races_lost, records, select
+from placerl.harness.papers.evidence import mapping_of, number, races_lost, records, select
 from placerl.harness.papers.number import Number, from_text, merge_rows, ratio, scaled
 from placerl.harness.papers.prl.benchmarks import LARGE, LARGE_MODEL, WORKLOADS
 from placerl.harness.papers.prl.figure_8 import assignment_of
@@ -47,7 +47,7 @@ def _judged(found: list[Number], limit: float) -> Outcome:
 
 def _next_to_an_accelerator(row: Any) -> bool:
     """Return whether a run had the cores for re-allocation, and its learner on a device that is not the CPU."""
-    cores = (detail(row, "conditions") or {}).get("cores", ())
+    cores = row.timed.conditions.get("cores", ())
     measured = row.provenance == Provenance.MEASURED
     return measured and len(cores) >= FEWEST_CORES and assignment_of(row).learner != CPU
 
@@ -83,7 +83,7 @@ def _learner(frame: pd.DataFrame) -> str:
         workload=WORKLOAD,
         batch_size=BATCH_SIZE,
     )
-    return simulated.PIPELINE if any(detail(row, "mapped") for row in records(rows)) else CORE
+    return simulated.PIPELINE if any(row.mapped for row in records(rows)) else CORE
 
 
 def _peak(frame: pd.DataFrame) -> Number | None:
@@ -94,12 +94,12 @@ def _peak(frame: pd.DataFrame) -> Number | None:
         for row in rows
         if row.suite == Suite.VALIDATION
         and (row.workload, row.backend) == (WORKLOAD, "fpga")
-        and detail(row, "primitives") == design
+        and row.primitives == design
     ]
     core = [
         row
         for row in rows
-        if row.device == "cpu" and row.provenance == Provenance.MEASURED and not detail(row, "precision")
+        if row.device == "cpu" and row.provenance == Provenance.MEASURED and not row.precision
     ]
     if not board or not core:
         return None
@@ -157,11 +157,11 @@ class ReallocationRaisesThroughput(Claim):
     def judge(self, frame: pd.DataFrame) -> Finding:
         found: dict[tuple[str, int, str, str], dict[int, dict[bool, Any]]] = {}
         for row in records(select(frame, suite=Suite.RUN, quantity="gradient_steps_per_s")):
-            options = dict(detail(row, "options") or {})
+            options = dict(row.options or {})
             moves = bool(options.pop("reallocate", False))
-            alike = json.dumps([options, (detail(row, "conditions") or {}).get("cores", ())], sort_keys=True)
+            alike = json.dumps([options, row.timed.conditions.get("cores", ())], sort_keys=True)
             place = row.workload, int(row.batch_size), mapping_of(row), alike
-            found.setdefault(place, {}).setdefault(int(detail(row, "seed") or 0), {})[moves] = row
+            found.setdefault(place, {}).setdefault(int(row.seed or 0), {})[moves] = row
         gains: list[Number] = []
         others: list[Number] = []
         for (workload, size, mapping, _), by_seed in sorted(found.items()):
@@ -243,7 +243,7 @@ class MoreExperiencesForItsPeak(Claim):
             None if n is None else experiences_per_s(n, BATCH_SIZE)
             for n in (steps.low, steps.value, steps.high)
         )
-        title = f"{WORKLOAD}, batch size {BATCH_SIZE}, {mapping_of(best)}, {detail(best, 'loop')} loop"
+        title = f"{WORKLOAD}, batch size {BATCH_SIZE}, {mapping_of(best)}, {best.loop} loop"
         source = "batch size x gradient steps a second"
         reached = Number(title, value or 0.0, "EPS", steps.provenance, source, low, high, steps.rows)
         published, theirs = eps.value / peak.value, other_eps.value / other_peak.value

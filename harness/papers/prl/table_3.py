@@ -12,7 +12,7 @@ from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.assignments import Assignment, baseline_supports
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.comparisons import Gain, beside, gains, gains_on_gpu
-from placerl.harness.papers.evidence import detail, records, select
+from placerl.harness.papers.evidence import records, select
 from placerl.harness.papers.gains_rule import interval
 from placerl.harness.papers.number import Number, from_text, ratio
 from placerl.harness.papers.portability import beside_baselines, experiences, harmonic_mean
@@ -36,7 +36,7 @@ def _on_benchmarks(frame: pd.DataFrame, found: tuple[Gain, ...]) -> dict[tuple[s
     for gain in found:
         (row,) = records(frame.loc[list(gain.ratio.rows)])
         if row.workload in WORKLOADS:
-            judged.setdefault((NAMES[str(detail(row, "baseline"))], row.workload), []).append(gain)
+            judged.setdefault((NAMES[str(row.baseline)], row.workload), []).append(gain)
     return judged
 
 
@@ -100,8 +100,8 @@ def _libraries(
     rows = select(frame, suite=Suite.COMPARE, primitive="training", quantity="gradient_steps_per_s")
     rates: dict[tuple[tuple[str, int], str], dict[str, Number]] = {}
     for row in records(rows[rows["batch_size"].notna()]):
-        place, baseline = (row.workload, int(row.batch_size)), str(detail(row, "baseline"))
-        if detail(row, "part") == "theirs" and baseline in JUDGED_FOR_PORTABILITY and place in tried:
+        place, baseline = (row.workload, int(row.batch_size)), str(row.baseline)
+        if row.part == "theirs" and baseline in JUDGED_FOR_PORTABILITY and place in tried:
             rates.setdefault((place, baseline), {})[row.device.partition(":")[0]] = experiences(row)
     made: dict[tuple[str, int], list[Number]] = {}
     for (place, baseline), by_device in rates.items():

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.store.store import Measurement, Store
+from placerl.harness.store.store import Store
+from tests.harness.old_form import row_of
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def stored(path: Path, revision: str, fingerprint: str = "f", **rates: float) ->
     """A run whose rows are named rates, each with samples that hardly differ."""
     with Store.open(path / "placerl.sqlite") as store:
         rows = [
-            Measurement(
+            row_of(
                 suite="s", primitive=name, quantity="rate", unit="1/s", provenance=Provenance.MEASURED,
                 value=rate, samples=tuple(rate * (1 + k / 1000) for k in range(20)),
             )

@@ -11,8 +11,8 @@ from placerl.harness import cli
 from placerl.harness.cli import app, doctor_command
 from placerl.harness.cli.common import print_rows
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.store.store import Measurement
 from tests.harness.cli.command_line import Placerl, refused
+from tests.harness.old_form import row_of
 
 USERS_KNOW = {
     "baselines",
@@ -159,7 +159,7 @@ def test_what_was_not_run_says_what_it_needs_and_is_of_no_provenance(
     capsys: pytest.CaptureFixture[str], reason: str
 ) -> None:
     """DESIGN: what cannot run here reads `not run: needs X`; nothing was simulated, measured or modelled."""
-    row = Measurement(
+    row = row_of(
         suite="s", primitive="p", quantity="q", unit="s", provenance=Provenance.SIMULATED,
         status="not_run", reason=reason,
     )  # fmt: skip

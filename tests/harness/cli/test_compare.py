@@ -7,7 +7,7 @@ import pytest
 from placerl.harness.cli import compare_command
 from placerl.harness.cli.common import named_baselines
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run
 from tests.harness.cli.command_line import Placerl, refused
@@ -67,7 +67,7 @@ def test_of_all_baselines_those_that_are_a_replay_alone_do_not_refuse_a_mapping(
 ) -> None:
     measured: list[str] = []
 
-    def measure_now(run: Run, cell: Cell, report: Report) -> list[Measurement]:
+    def measure_now(run: Run, cell: Cell, report: Report) -> list[Row]:
         measured.append(cell.label)
         return []
 

@@ -12,7 +12,7 @@ import pytest
 from placerl.harness.cli import reproduce_command
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.revision import revision
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.plan import plan, tiers
 from placerl.harness.platforms import this_machine
 from placerl.harness.platforms.available_memory import NotEnoughMemory
@@ -20,9 +20,10 @@ from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Store
 from placerl.primitives.fpga.cycles.timed_block import SIMULATE_VARIABLE
 from tests.harness.cli.command_line import Placerl, refused
+from tests.harness.old_form import row_of
 from tests.harness.papers.rows import profiled
 
-ROW = Measurement(suite="s", primitive="p", quantity="q", unit="s", provenance=Provenance.MEASURED, value=1.0)
+ROW = row_of(suite="s", primitive="p", quantity="q", unit="s", provenance=Provenance.MEASURED, value=1.0)
 CELLS = [Cell(f"a/{number}", 60, lambda run, report: [ROW]) for number in range(3)]
 
 
@@ -90,7 +91,7 @@ def test_a_cell_without_the_memory_is_tried_again_and_is_no_failure(
 ) -> None:
     tried: list[int] = []
 
-    def measure(*_: object) -> list[Measurement]:
+    def measure(*_: object) -> list[Row]:
         tried.append(1)
         raise NotEnoughMemory("needs 4 GB")
 
@@ -106,7 +107,7 @@ def test_a_cell_without_the_memory_is_tried_again_and_is_no_failure(
 def test_a_run_keeps_its_peak_memory_also_when_it_ends_early(
     placerl: Placerl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def killed(*_: object) -> list[Measurement]:
+    def killed(*_: object) -> list[Row]:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(plan, "plan", lambda tier: [*CELLS, Cell("a/4", 1, killed)])

@@ -1,19 +1,19 @@
 """What `placerl validate` prints, from made-up rows."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from placerl.harness.cli import map_command, validate_command
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.mapping import Loop
 from placerl.harness.validate.rows import HERE
+from tests.harness.old_form import replace
 from tests.harness.validate.achieved import NEVER_FUSED, choice, ran, regrets_of, training_row
 
 
-def off(error: float, low: float, high: float, device: str) -> Measurement:
+def off(error: float, low: float, high: float, device: str) -> Row:
     """A prediction of the fused loop's own model that was so far off."""
     details = {
         "loop": "fused",

@@ -20,13 +20,14 @@ from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.plan import plan as reproduce
 from placerl.harness.plan import tiers
 from placerl.harness.platforms import available_memory, this_machine
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run, Store
 from placerl.harness.validate import plan as validate
+from tests.harness.old_form import row_of
 
 ray = pytest.importorskip("ray", reason="needs the extra 'cluster'")
 
@@ -45,8 +46,8 @@ QUICK = tiers.tier("quick")
 NODES = 2
 
 
-def row(value: float, **details: object) -> Measurement:
-    return Measurement(
+def row(value: float, **details: object) -> Row:
+    return row_of(
         suite="s", primitive="p", quantity="q", unit="1", provenance=Provenance.MEASURED, value=value,
         details=details,
     )  # fmt: skip
@@ -55,7 +56,7 @@ def row(value: float, **details: object) -> Measurement:
 def counting(key: str, chain: str = "", delay_s: float = 0.0) -> Cell:
     """A cell whose value is the number of rows that the cells before it left; it says which node it ran on."""
 
-    def measure(run: Run, report: Report) -> list[Measurement]:
+    def measure(run: Run, report: Report) -> list[Row]:
         begun = time.monotonic()
         time.sleep(delay_s)
         node = ray.get_runtime_context().get_node_id() if ray.is_initialized() else "here"
@@ -65,7 +66,7 @@ def counting(key: str, chain: str = "", delay_s: float = 0.0) -> Cell:
 
 
 def failing(key: str, chain: str = "") -> Cell:
-    def measure(run: Run, report: Report) -> list[Measurement]:
+    def measure(run: Run, report: Report) -> list[Row]:
         raise ZeroDivisionError("as planned")
 
     return Cell(key, 1, measure, chain)
@@ -81,7 +82,7 @@ def execute(cluster: Cluster, path: Path, cells: list[Cell]) -> list[str]:
         return on_cluster.execute(store, QUICK, cells, silent)
 
 
-def stored(path: Path) -> dict[str, Measurement]:
+def stored(path: Path) -> dict[str, Row]:
     with Store.open(path, read_only=True) as store:
         (run,) = store.runs()
         assert run.fingerprint == this_machine.fingerprint()
@@ -156,11 +157,11 @@ def test_a_node_that_dies_costs_no_finished_cell(cluster: Cluster, tmp_path: Pat
 def measured_rates(key: str, item: workloads.Workload) -> Cell:
     """Stands for a comparison, with numbers that differ by the key, and of a workload's cell as the plan has it."""
 
-    def measure(run: Run, report: Report) -> list[Measurement]:
+    def measure(run: Run, report: Report) -> list[Row]:
         rates = np.random.default_rng(len(key)).uniform(100, 200, 2)
         before = run.measurements(suite="compare", workload=item.name)
         return [
-            Measurement(
+            row_of(
                 suite="compare", workload=item.name, primitive="training", backend=f"{key}{number}",
                 batch_size=32, quantity="gradient_steps_per_s", unit="1/s", provenance=Provenance.MEASURED,
                 value=rate + sum(each.value for each in before),
@@ -175,7 +176,7 @@ def measured_rates(key: str, item: workloads.Workload) -> Cell:
 def test_the_same_rows_as_without_a_cluster(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def validated(*arguments: Any) -> list[Measurement]:
+    def validated(*arguments: Any) -> list[Row]:
         """In place of the measurement, which is not the same twice: what it is given to judge by."""
         *_, baselines, _ = arguments  # the last ones are the precisions
         return [row(rate, baseline=name) for name, rate in baselines.items()]
@@ -202,7 +203,7 @@ def test_the_same_rows_as_without_a_cluster(
 def dying(key: str, folder: Path, times: int) -> Cell:
     """A cell whose worker is killed, as the kernel does that runs out of memory, the first so many times."""
 
-    def measure(run: Run, report: Report) -> list[Measurement]:
+    def measure(run: Run, report: Report) -> list[Row]:
         died = len(list(folder.iterdir()))
         if died < times:
             (folder / str(died)).touch()

@@ -8,7 +8,7 @@ from placerl.harness.cli.bench.adapters_bench import table
 from placerl.harness.compare import adapters
 from placerl.harness.compare.adapters import GAIN, NULL, PAIRS, THROUGHPUT, Pair, _absent, _rows, measure
 from placerl.harness.compare.protocol import FailureKind, Worker, WorkerFailure
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Finding, Outcome, claims
 from placerl.harness.store.store import Store
 
@@ -95,7 +95,7 @@ def test_no_fewer_rounds_are_run_than_a_verdict_needs(
 
 def rows_of(
     library: str, ours_s: float, own_s: float = 0.02, algorithm: str = "dqn", **details: object
-) -> list[Measurement]:
+) -> list[Row]:
     times_s = {
         name: [time_s * (1 + 0.01 * (7 * i % 30) / 30) for i in range(30)]
         for name, time_s in (("own", own_s), ("ours", ours_s), ("again", ours_s))
@@ -103,14 +103,14 @@ def rows_of(
     return _rows(Pair(library, algorithm), DETAILS | details, times_s)
 
 
-def plugged_in(folder: Path, rows: list[Measurement]) -> Finding:
+def plugged_in(folder: Path, rows: list[Row]) -> Finding:
     (claim,) = (claim for claim in claims() if claim.key == "PAL-F11")
     with Store.open(folder / "store.sqlite") as store:
         store.begin_run("quick", "revision", {"fingerprint": "test-machine"}).finish("adapters", rows)
         return claim.evaluate(store.frame()).finding
 
 
-def everywhere(last_s: float = 0.01) -> dict[str, list[Measurement]]:
+def everywhere(last_s: float = 0.01) -> dict[str, list[Row]]:
     """Rows of each pair that counts, twice as fast with this project's replay, and of rlpyt, which PAL names."""
     pairs = [pair for pair in PAIRS if not pair.missing and pair.library != "sb3"]
     made = {pair.name: rows_of(pair.library, 0.01, algorithm=pair.algorithm) for pair in pairs}

@@ -1,7 +1,6 @@
 """Learning runs: like for like, scores from the end of training, summaries over seeds, failures recorded."""
 
 import sys
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -17,6 +16,7 @@ from placerl.harness.core.quantities import better
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import plan
 from placerl.harness.store.store import Store
+from tests.harness.old_form import replace
 
 MAPPING = Mapping.parse(learning.DEFAULT_MAPPING)
 

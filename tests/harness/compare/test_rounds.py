@@ -201,7 +201,7 @@ def test_ppo_is_judged_by_its_environment_steps(systems):
     assert ratio.value == pytest.approx(0.75, rel=0.05)
     assert ratio.details["verdict"] == "slower"
     assert ratio.details["rate"] == null.details["rate"] == "environment_steps_per_s"
-    for part, name, rate in zip(judged_parts(ratio.details), ("placerl", "other"), (3000, 4000), strict=True):
+    for part, name, rate in zip(judged_parts(ratio.rate), ("placerl", "other"), (3000, 4000), strict=True):
         row = rows["other", name, "environment_steps_per_s"]
         assert (row.details["part"], row.value) == (part, pytest.approx(rate, rel=0.1))
     assert rows["other", "other", "gradient_steps_per_s"].value == pytest.approx(1000, rel=0.1)
@@ -213,7 +213,7 @@ def test_ppo_is_judged_by_its_environment_steps(systems):
     ratio = compared(["other"])["other", "placerl", "throughput_ratio"]
     assert ratio.value == pytest.approx(3, rel=0.05)
     assert "rate" not in ratio.details
-    assert judged_parts(ratio.details) == judged_parts({}) == ("ours", "theirs")
+    assert judged_parts(ratio.rate) == judged_parts(None) == ("ours", "theirs")
 
 
 def test_ppo_without_environment_steps_has_no_ratio(systems):

@@ -10,11 +10,12 @@ import pytest
 import placerl.harness
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.quantities import QUANTITIES, better, declared
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import KINDS, Row
+from tests.harness.old_form import row_of
 
 ROOT = Path(placerl.harness.__file__).resolve().parent
 REFERENCE = ROOT.parent / "results" / "reference"
-ROW_MAKERS = {
+ROW_MAKERS = {kind.__name__ for kind in KINDS.values()} | {
     "Measurement",
     "partial",
     "sampled",
@@ -42,8 +43,8 @@ def sources() -> Iterator[tuple[str, ast.AST]]:
         yield str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
 
 
-def row(quantity: str, **fields: str) -> Measurement:
-    return Measurement(
+def row(quantity: str, **fields: str) -> Row:
+    return row_of(
         suite="s", primitive="p", quantity=quantity, provenance=Provenance.MEASURED, value=1.0, **fields
     )
 

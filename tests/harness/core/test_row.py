@@ -4,7 +4,8 @@ import math
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import KINDS, HowTimed, Row
+from placerl.harness.store.rows import PieceTime
 
 GOOD = {
     "suite": "profile",
@@ -17,7 +18,7 @@ GOOD = {
 
 
 def test_words_become_members_and_numbers_floats():
-    measurement = Measurement(**GOOD | {"samples": [1, 2], "low": 1, "high": 2, "batch_size": 32})
+    measurement = PieceTime(**GOOD | {"samples": [1, 2], "low": 1, "high": 2, "batch_size": 32})
     assert measurement.provenance is Provenance.MEASURED
     assert measurement.samples == (1.0, 2.0)
     assert isinstance(measurement.low, float)
@@ -34,14 +35,20 @@ def test_words_become_members_and_numbers_floats():
     ],
 )
 def test_fields_at_their_bounds_and_every_status_are_accepted(change):
-    measurement = Measurement(**GOOD | change)
+    measurement = PieceTime(**GOOD | change)
     assert {name: getattr(measurement, name) for name in change} == change
 
 
-def test_json_holds_every_field():
-    measurement = Measurement(**GOOD | {"samples": (1.0, 2.0), "details": {"a": [1]}})
-    found = json.loads(json.dumps(measurement.to_json()))
-    assert Measurement(**found) == measurement
+def test_json_holds_the_kind_and_every_field():
+    row = PieceTime(**GOOD | {"samples": (1.0, 2.0), "notes": {"a": [1]}, "cycles": 7})
+    found = json.loads(json.dumps(row.to_json()))
+    assert KINDS[found.pop("kind")] is PieceTime
+    assert PieceTime(**found | {"timed": HowTimed(**found["timed"]), "precisions": ()}) == row
+
+
+def test_a_class_without_a_table_is_no_kind():
+    assert Row not in KINDS.values()
+    assert all(kind.table == name for name, kind in KINDS.items())
 
 
 @pytest.mark.parametrize(
@@ -64,20 +71,23 @@ def test_json_holds_every_field():
         ({"low": 1.0}, "low, high"),
         ({"low": 2.0, "high": 1.0}, "low, high"),
         ({"samples": (1.0, math.inf)}, "samples"),
-        ({"details": {"x": math.nan}}, "JSON"),
+        ({"notes": {"x": math.nan}}, "JSON"),
+        ({"work": {"x": math.nan}}, "JSON"),
+        ({"notes": []}, "notes"),
+        ({"timed": {}}, "timed"),
     ],
 )
 def test_contradictions_are_refused_by_name(change, named):
     with pytest.raises(ValueError, match=named):
-        Measurement(**GOOD | change)
+        PieceTime(**GOOD | change)
 
 
-@pytest.mark.parametrize("change", [{"details": {"x": object()}}, {"batch_size": 1.5}, {"value": "1"}])
+@pytest.mark.parametrize("change", [{"notes": {"x": object()}}, {"batch_size": 1.5}, {"value": "1"}])
 def test_wrong_types_are_refused(change):
     with pytest.raises(TypeError):
-        Measurement(**GOOD | change)
+        PieceTime(**GOOD | change)
 
 
 def test_a_reason_holds_nothing_that_a_terminal_obeys():
-    failed = Measurement(**GOOD | {"status": "failed", "value": None, "reason": "a\x1b[2Jb\n\tc\x07"})
+    failed = PieceTime(**GOOD | {"status": "failed", "value": None, "reason": "a\x1b[2Jb\n\tc\x07"})
     assert failed.reason == "a [2Jb\n\tc "

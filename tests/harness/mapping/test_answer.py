@@ -1,17 +1,15 @@
 """The answer that `placerl map` gives, from predictions whose numbers can be added up by hand."""
 
-from dataclasses import replace
-
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
 from placerl.harness.mapping.answer import ANSWERING, answer
+from tests.harness.old_form import replace, row_of
 
 
 def predicted(device, gps, *, chosen=False, batch_size=32, backend=ANSWERING, width=0.0, terms_s=None):
     """A prediction, of which the learner takes three quarters."""
-    return Measurement(
+    return row_of(
         suite="prediction",
         workload="hopper-ddpg",
         primitive="training",

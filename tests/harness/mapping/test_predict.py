@@ -1,4 +1,4 @@
-from dataclasses import replace
+import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,12 +7,13 @@ import torch
 
 from placerl.harness import platforms, workloads
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.mapping import STRATEGIES, Prediction, predict, problem
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.runtime.timed_storage import TimedStorage
 from placerl.harness.workloads.task import columns_of
 from placerl.primitives.algorithms.ddpg import DDPG
+from tests.harness.old_form import replace, row_of
 
 TIMES_S = {
     ("sum_tree.sample", "native"): 1e-5,
@@ -36,9 +37,9 @@ TIMES_S = {
 PLATFORM = platforms.load("map-tpds23")
 
 
-def row(primitive: str, target: str, time_s: float | None) -> Measurement:
+def row(primitive: str, target: str, time_s: float | None) -> Row:
     failed = {"status": "failed", "reason": "wrong"} if time_s is None else {}
-    return Measurement(
+    return row_of(
         suite="profile",
         workload="hopper-ddpg",
         primitive=primitive,
@@ -86,7 +87,7 @@ def test_a_prediction_has_the_interval_of_its_times_and_says_what_it_is_of() -> 
         replace(item, low=0.8e-3, high=1.25e-3) if item.primitive == "learner.step" else item
         for item in PROFILE
     ]
-    profile.append(replace(profile[0], quantity="energy", value=1e9, unit="J"))
+    profile.append(dataclasses.replace(profile[0], quantity="energy", value=1e9, unit="J"))
     rows = predict.measurements(workloads.load("hopper-ddpg"), 256, profile, PLATFORM)
     (found,) = (r for r in rows if (r.backend, r.device) == ("map-tpds23", "torch-native-cpu"))
     assert (found.value, found.low, found.high) == pytest.approx((1000, 800, 1250))

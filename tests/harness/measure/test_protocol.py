@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from placerl.harness.core.row import Measurement
 from placerl.harness.measure import statistics
 from placerl.harness.measure.pace import Bracket, Pace, Piece
 from placerl.harness.measure.protocol import NULL, Protocol, Timing, measure, overhead_s
@@ -187,7 +188,9 @@ def test_names_are_unique(world):
 
 def test_a_timing_becomes_a_row(world):
     (timing,) = world.measure(world.case("a")).values()
-    row = timing.measurement(suite="profile", primitive="p", batch_size=32, details={"target": "native"})
+    row = timing.measurement(
+        Measurement, suite="profile", primitive="p", batch_size=32, details={"target": "native"}
+    )
     assert row.samples == timing.samples_s
     assert row.unit == "s"
     assert row.details["target"] == "native"
@@ -195,7 +198,7 @@ def test_a_timing_becomes_a_row(world):
     assert row.details["conditions"]["versions"]
     json.dumps(row.details)
     (failed,) = world.measure(world.case("a", check=lambda s: 1 / 0)).values()
-    assert failed.measurement(suite="profile", primitive="p").status == "failed"
+    assert failed.measurement(Measurement, suite="profile", primitive="p").status == "failed"
 
 
 def test_an_empty_function_takes_time_by_the_real_clock():

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import HowTimed
 from placerl.harness.measure.protocol import RESOLVED
 from placerl.harness.measure.statistics import Samples
 from placerl.harness.measure.timed_case import NOISE_LIMIT, NULL, Protocol, Timing, timing_status
+from placerl.harness.store.rows import OtherResult
+from tests.harness.old_form import row_of
 
 TINY = 1e-9
 
@@ -120,13 +122,13 @@ def test_what_is_too_noisy_says_by_how_much() -> None:
     assert timing_status(8.0, 6.0, 10.0, whole=16.0) == ("too_noisy", of_all)
 
 
-def test_a_row_has_the_timing_s_details_and_those_that_are_added() -> None:
-    timing = Timing("a", "failed", "made up", details={"rounds": 3})
+def test_a_row_says_how_it_was_timed_beside_the_columns_of_its_kind() -> None:
+    timing = Timing("a", "failed", "made up", details={"calls_per_block": 3})
     assert (timing.samples_s, timing.median_s, timing.calls, timing.rounds) == ((), None, 0, ())
     fields = {"suite": "test", "primitive": "nothing"}
-    assert timing.measurement(**fields).details == {"rounds": 3}
-    row = timing.measurement(details={"null": True}, **fields)
-    assert row.details == {"rounds": 3, "null": True}
+    row = timing.measurement(OtherResult, parameters={"null": True}, **fields)
+    assert row.timed == HowTimed(calls_per_block=3, sample_rounds=[])
+    assert row.parameters == {"null": True}
     assert (row.quantity, row.unit, row.status, row.reason) == ("time_per_call", "s", "failed", "made up")
 
 
@@ -142,8 +144,8 @@ def test_a_row_keeps_the_rounds_of_its_samples(rounds: tuple[int, ...], kept: li
     samples = Samples(np.array([1.0, 2.0, 4.0, 3.0]), np.array([0.0, 0.5, 0.25, 0.125]), 0.0625)
     pace = {"blocks": 20, "slope_error": 0.0625, "exposure": [0.0, 0.5, 0.25, 0.125]}
     timing = Timing("a", "ok", "", samples, 2.5, rounds=rounds, details={"pace": pace})
-    row = timing.measurement(suite="test", primitive="nothing")
-    assert row.details["sample_rounds"] == kept
+    row = timing.measurement(OtherResult, suite="test", primitive="nothing")
+    assert row.timed.sample_rounds == kept
     again = Timing.stored(row)
     assert (again.samples_s, again.rounds, again.status) == (timing.samples_s, rounds, "ok")
     assert again.samples.exposure.tolist() == [0.0, 0.5, 0.25, 0.125]
@@ -162,7 +164,7 @@ def test_a_row_keeps_the_rounds_of_its_samples(rounds: tuple[int, ...], kept: li
 def test_the_rounds_of_a_row_without_them_are_known_if_no_block_was_left_out(
     details: dict[str, Any], known: bool
 ) -> None:
-    row = Measurement(
+    row = row_of(
         suite="test",
         primitive="nothing",
         quantity="time_per_call",
@@ -182,7 +184,7 @@ def test_exposures_that_are_not_of_the_samples_are_not_used() -> None:
     pace = {"blocks": 3, "slope_error": 0.5, "exposure": [0.5, 0.5, 0.5]}
     samples = Samples(np.array([1.0, 2.0]), np.zeros(2))
     row = Timing("a", "ok", "", samples, 1.5, rounds=(0, 2), details={"pace": pace}).measurement(
-        suite="test", primitive="nothing"
+        OtherResult, suite="test", primitive="nothing"
     )
     found = Timing.stored(row).samples
     assert (found.exposure.tolist(), found.slope_error) == ([0.0, 0.0], 0.0)

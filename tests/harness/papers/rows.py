@@ -7,9 +7,10 @@ import pandas as pd
 
 from placerl.harness import papers
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Claim, Finding, Verdict
 from placerl.harness.store.store import Store
+from tests.harness.old_form import row_of
 
 MACHINE = {"fingerprint": "test-machine", "cpu": {"model": "Test CPU", "cores": 2}}
 
@@ -24,21 +25,21 @@ PLACED_MHZ = 64.5
 """The placed clock in these tests (`conftest`), MHz."""
 
 
-def measurement(value: float | None, spread: float = 0.01, **fields: Any) -> Measurement:
+def measurement(value: float | None, spread: float = 0.01, **fields: Any) -> Row:
     """A measured row; its interval is `value` x (1 -+ `spread`)."""
     base: dict[str, Any] = {"provenance": Provenance.MEASURED, "unit": "s", "quantity": "time_per_call"}
     if value is not None:
         base |= {"value": value, "low": value * (1 - spread), "high": value * (1 + spread)}
-    return Measurement(**(base | fields))
+    return row_of(**(base | fields))
 
 
-def profiled(primitive: str, time_s: float, batch_size: int = 256, **fields: Any) -> Measurement:
+def profiled(primitive: str, time_s: float, batch_size: int = 256, **fields: Any) -> Row:
     """A profile row."""
     base = {"suite": "profile", "workload": "hopper-ddpg", "backend": "native", "device": "cpu"}
     return measurement(time_s, primitive=primitive, batch_size=batch_size, **(base | fields))
 
 
-def trained(gps: float, batch_size: int = 256, **fields: Any) -> Measurement:
+def trained(gps: float, batch_size: int = 256, **fields: Any) -> Row:
     """An achieved throughput."""
     base = {
         "suite": "run",
@@ -53,7 +54,7 @@ def trained(gps: float, batch_size: int = 256, **fields: Any) -> Measurement:
     return measurement(gps, batch_size=batch_size, **(base | fields))
 
 
-def predicted(gps: float, batch_size: int = 256, **fields: Any) -> Measurement:
+def predicted(gps: float, batch_size: int = 256, **fields: Any) -> Row:
     """A prediction for the same mapping, which the strategy chose."""
     base = {
         "suite": "prediction",
@@ -64,7 +65,7 @@ def predicted(gps: float, batch_size: int = 256, **fields: Any) -> Measurement:
     return trained(gps, batch_size, **(base | fields))
 
 
-def compared(ratio: float, verdict: str, baseline: str = "sb3", **fields: Any) -> Measurement:
+def compared(ratio: float, verdict: str, baseline: str = "sb3", **fields: Any) -> Row:
     """This project's throughput over a baseline's, and the verdict of the comparison."""
     base = {
         "suite": "compare",
@@ -82,9 +83,9 @@ def compared(ratio: float, verdict: str, baseline: str = "sb3", **fields: Any) -
 
 def final_return(
     workload: str, curve: str, final: float, seed: int, experiment: str, gradient_steps: int = 6_000
-) -> Measurement:
+) -> Row:
     """The end of a training run under a curve's relaxation."""
-    return Measurement(
+    return row_of(
         suite="claim",
         workload=workload,
         primitive="training",
@@ -111,7 +112,7 @@ def claim_of(key: str) -> Claim:
     return claim
 
 
-def frame_of(folder: Path, *measurements: Measurement) -> pd.DataFrame:
+def frame_of(folder: Path, *measurements: Row) -> pd.DataFrame:
     """The frame of a store that holds these measurements, one cell each."""
     with Store.open(folder / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", MACHINE, fresh=True)
@@ -120,7 +121,7 @@ def frame_of(folder: Path, *measurements: Measurement) -> pd.DataFrame:
         return store.frame(run=run.record.id)
 
 
-def verdict(key: str, folder: Path, *rows: Measurement) -> Verdict:
+def verdict(key: str, folder: Path, *rows: Row) -> Verdict:
     """The verdict on a claim by a store that holds these rows."""
     (found,) = (each for each in papers.evaluate(frame_of(folder, *rows), key) if each.key == key)
     return found

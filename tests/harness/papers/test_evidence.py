@@ -1,6 +1,6 @@
 """Rows of the store as evidence."""
 
-from dataclasses import replace
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -9,30 +9,32 @@ import pandas as pd
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Experiment, Suite
 from placerl.harness.measure.statistics import Samples
 from placerl.harness.measure.timed_case import Timing
 from placerl.harness.papers import discovery, evidence
 from placerl.harness.papers.evidence import (
-    detail,
     last_attempts,
     mapping_of,
     near,
     noisy,
     number,
     paired,
+    parameter,
     races_lost,
     rate,
     rows_of,
     select,
 )
 from placerl.harness.report import reference
+from placerl.harness.store.rows import ClaimRow
 from placerl.harness.store.store import Store
+from tests.harness.old_form import replace
 from tests.harness.papers.rows import MACHINE, TOO_FEW, frame_of, profiled, trained
 
 
-def row_of(folder: Path, made: Measurement) -> Any:
+def row_of(folder: Path, made: Row) -> Any:
     (row,) = evidence.records(frame_of(folder, made))
     return row
 
@@ -46,7 +48,7 @@ def row_of(folder: Path, made: Measurement) -> Any:
     ],
 )
 def test_a_mapping_lost_the_races_that_dropped_it(details: dict[str, Any], lost: int, tmp_path: Path) -> None:
-    assert races_lost(row_of(tmp_path, trained(1.0, details=details))) == lost
+    assert races_lost(row_of(tmp_path, trained(1.0, suite="validation", details=details))) == lost
 
 
 @pytest.mark.parametrize(
@@ -96,16 +98,15 @@ def test_of_a_cell_measured_again_the_last_attempt_counts(tmp_path: Path) -> Non
 
 
 def test_a_detail_may_stand_among_the_parameters(tmp_path: Path) -> None:
-    row = row_of(tmp_path, profiled("learner.step", 1.0, details={"a": 1, "parameters": {"a": 2, "b": 3}}))
-    assert (detail(row, "a"), detail(row, "b"), detail(row, "c")) == (1, 3, None)
-    assert detail(row_of(tmp_path / "none", profiled("learner.step", 1.0)), "a") is None
+    row = row_of(tmp_path, profiled("learner.step", 1.0, suite="claim", details={"a": 1, "b": 3}))
+    assert (parameter(row, "a"), parameter(row, "b"), parameter(row, "c")) == (1, 3, None)
+    assert parameter(row_of(tmp_path / "none", profiled("learner.step", 1.0)), "a") is None
 
 
-def test_the_mapping_of_a_row_is_its_detail_else_its_device_else_its_backend(tmp_path: Path) -> None:
+def test_the_mapping_of_a_row_is_its_own_else_where_it_was_measured(tmp_path: Path) -> None:
     stated = trained(1.0, details={"mapping": "a-b-c"}, device="d", backend="e")
     assert mapping_of(row_of(tmp_path / "a", stated)) == "a-b-c"
-    assert mapping_of(row_of(tmp_path / "b", replace(stated, details={}))) == "d"
-    assert mapping_of(row_of(tmp_path / "c", replace(stated, details={}, device=""))) == "e"
+    assert mapping_of(row_of(tmp_path / "c", profiled("learner.step", 1.0, device="d"))) == "d"
 
 
 def test_a_row_becomes_a_number_with_its_own_unit_and_interval(tmp_path: Path) -> None:
@@ -186,7 +187,7 @@ def moved(folder: Path, factor: float, *dropped: int) -> Any:
     pace = {"blocks": 45, "slope_error": samples.slope_error, "exposure": samples.exposure.tolist()}
     value = float(np.median(samples.values))
     timing = Timing("a", "ok", "", samples, value, rounds=tuple(kept), details={"pace": pace})
-    return row_of(folder, timing.measurement(suite="claim", primitive="learner.step"))
+    return row_of(folder, timing.measurement(ClaimRow, suite="claim", primitive="learner.step"))
 
 
 def test_rows_are_paired_by_round_and_their_correction_s_error_widens_the_gain(tmp_path: Path) -> None:
@@ -196,7 +197,9 @@ def test_rows_are_paired_by_round_and_their_correction_s_error_widens_the_gain(t
     assert found.gain.source == "ratio of the medians of 42 pairs"
     assert found.gain.low is not None
     assert found.gain.low < 2.9
-    still = [row._replace(details=row.details | {"pace": {"blocks": 45}}) for row in (ours, theirs)]
+    still = [
+        row._replace(timed=dataclasses.replace(row.timed, pace={"blocks": 45})) for row in (ours, theirs)
+    ]
     exact = paired("gain", still[0], None, still[1])
     assert (exact.gain.low, exact.gain.high) == pytest.approx((3, 3))
     assert exact.gain.source == "ratio of the faster halves' means of 42 pairs"
@@ -232,4 +235,4 @@ def test_the_rows_of_claims_are_of_declared_experiments(run: reference.Reference
     of_claims = [row for row in run.measurements if row.suite == Suite.CLAIM and row.quantity != "failure"]
     assert of_claims or {row.suite for row in run.measurements} <= {Suite.VALIDATION, Suite.PROFILE}
     for row in of_claims:
-        declared[row.details["experiment"]].check(row.quantity)
+        declared[row.experiment].check(row.quantity)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from placerl.harness import papers, workloads
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.papers import Claim, Outcome, Verdict
@@ -52,7 +52,7 @@ MADE_BY = {
 """The cell of an experiment whose rows say another name."""
 
 
-def cell_of(row: Measurement) -> str:
+def cell_of(row: Row) -> str:
     """The key of the cell that a row of a quick run comes from: references do not keep it."""
     details: dict[str, Any] = dict(row.details)
     sized = f"{row.workload}/{row.batch_size}"
@@ -96,7 +96,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory, plans: Plans) -> pd.DataFram
     """The committed quick run, with the cells of its rows; without those that have left the quick tier since."""
     planned = {cell.key for cell in plans["quick"]}
     (committed,) = (each for each in reference.load() if each.name == "quick")
-    by_cell: dict[str, list[Measurement]] = {}
+    by_cell: dict[str, list[Row]] = {}
     for row in committed.measurements:
         if row.suite != peak_memory.SUITE:  # of the run, not of a cell
             by_cell.setdefault(cell_of(row), []).append(row)

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.mapping.choices import HERE, WITH_SIMULATED
 from placerl.harness.mapping.strategies.composed_loop import NAMES
 from placerl.harness.papers.base import Finding, Outcome
-from placerl.harness.papers.evidence import detail, number, records
+from placerl.harness.papers.evidence import number, records
 from placerl.harness.papers.slow_links import at_both_latencies, at_slow_links, latency_us
+from tests.harness.old_form import replace
 from tests.harness.papers.map.test_predictions import prediction, run
 from tests.harness.papers.rows import frame_of
 
@@ -20,16 +21,16 @@ BOARD = "native-fpga-cpu"
 SIMULATED = {"provenance": Provenance.SIMULATED}
 
 
-def slowed(gps: float, chosen: bool = True, **more: Any) -> Measurement:
+def slowed(gps: float, chosen: bool = True, **more: Any) -> Row:
     """A prediction of 100 gradient steps a second that slow links would change to `gps`."""
     made = prediction(more.pop("error", 0.1), mapping=BOARD, **more)
     details = made.details | {"slow_links": {"latency_us": 1000.0, "gps": gps, "chosen": chosen}}
-    return Measurement(**{**vars(made), "details": details})
+    return replace(made, details=details)
 
 
-def model(gps: float, loop: str = "relaxed") -> Measurement:
+def model(gps: float, loop: str = "relaxed") -> Row:
     made = slowed(gps, backend=NAMES[loop])
-    return Measurement(**{**vars(made), "details": made.details | {"loop": loop, "ran": loop}})
+    return replace(made, details=made.details | {"loop": loop, "ran": loop})
 
 
 def test_runs_in_virtual_time_follow_the_model_of_their_loop(tmp_path: Path) -> None:
@@ -46,9 +47,9 @@ def test_runs_in_virtual_time_follow_the_model_of_their_loop(tmp_path: Path) -> 
     assert [float(f"{value:.6g}") for value in slow["value"]] == [22.5, 80.0, 70.0, 25.0, 50.0]
     assert slow["samples"].iloc[0] == pytest.approx([sample / 4 for sample in frame["samples"].iloc[0]])
     own = records(slow)[4]
-    assert detail(own, "chosen_among") == [HERE], "another mapping is chosen with slow links"
-    assert detail(own, "error") == pytest.approx(1.1 * 0.5 / 0.25 - 1), "half the rate, of a quarter"
-    assert detail(records(frame)[4], "error") == 0.1
+    assert own.chosen_among == [HERE], "another mapping is chosen with slow links"
+    assert own.error == pytest.approx(1.1 * 0.5 / 0.25 - 1), "half the rate, of a quarter"
+    assert records(frame)[4].error == 0.1
 
 
 def test_without_a_band_nothing_changes(tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ def test_runs_that_keep_their_rate_with_slow_links_are_stated(tmp_path: Path) ->
 
     def check(count: int, frame: Any) -> Finding:
         rows = records(frame)[:count]
-        return Finding(Outcome.IN_KIND, tuple(number(row, detail(row, "loop")) for row in rows))
+        return Finding(Outcome.IN_KIND, tuple(number(row, row.loop) for row in rows))
 
     for count, stated in ((1, False), (2, True)):
         explanation = at_both_latencies(partial(check, count))(frame).explanation

@@ -6,7 +6,7 @@ import pytest
 
 from placerl.harness import papers
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Finding, Outcome
 from placerl.harness.papers.base import SHOWN_HERE
 from placerl.harness.papers.number import Number, format_value, from_text, ratio
@@ -66,7 +66,7 @@ def test_a_gain_names_its_network_and_the_model_of_its_cycles(key: str, tmp_path
 
 
 def test_learner_order_over_devices(tmp_path: Path) -> None:
-    def steps(gpu_small_s: float) -> list[Measurement]:
+    def steps(gpu_small_s: float) -> list[Row]:
         times = {("cpu", 32): 9e-4, ("cuda:0", 32): gpu_small_s, ("fpga", 32): 1e-4}
         times |= {("cpu", 2048): 9e-2, ("cuda:0", 2048): 1e-3, ("fpga", 2048): 9e-3}
         return [profiled("learner.step", t, size, device=device) for (device, size), t in times.items()]

@@ -5,14 +5,15 @@ from typing import Any
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.mapping.choices import HERE, WITH_SIMULATED
 from placerl.harness.plan.last_result import in_words
+from tests.harness.old_form import row_of
 
 
-def row(suite: str, quantity: str, value: float | None = 341.2, **fields: Any) -> Measurement:
+def row(suite: str, quantity: str, value: float | None = 341.2, **fields: Any) -> Row:
     given = {
         "workload": "hopper-ddpg",
         "batch_size": 256,
@@ -22,10 +23,10 @@ def row(suite: str, quantity: str, value: float | None = 341.2, **fields: Any) -
         "status": "ok" if value is not None else "not_run",
         "reason": "" if value is not None else "not run",
     }
-    return Measurement(suite=suite, quantity=quantity, value=value, **given | fields)
+    return row_of(suite=suite, quantity=quantity, value=value, **given | fields)
 
 
-def predicted(among: str, **details: Any) -> Measurement:
+def predicted(among: str, **details: Any) -> Row:
     return row(
         Suite.VALIDATION,
         "predicted_gradient_steps_per_s",
@@ -54,7 +55,7 @@ def predicted(among: str, **details: Any) -> Measurement:
         ),
     ],
 )
-def test_a_cell_s_answer_is_said_in_a_line(rows: list[Measurement], said: str) -> None:
+def test_a_cell_s_answer_is_said_in_a_line(rows: list[Row], said: str) -> None:
     assert in_words(rows) == said
 
 

@@ -1,7 +1,6 @@
 """Which cells a plan has, and what each of them measures."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -10,7 +9,7 @@ from placerl.harness.compare.parts import ComparedPart, label
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.loop.schedule import STRICT, Schedule
 from placerl.harness.mapping import DEFAULT_STRATEGY, Mapping
 from placerl.harness.plan import plan
@@ -23,6 +22,7 @@ from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run, Store
 from placerl.harness.workloads import Workload
 from placerl.primitives.fpga.cycles import timed_block
+from tests.harness.old_form import replace, row_of
 from tests.harness.papers.rows import claim_of
 from tests.harness.store.rows import row
 
@@ -192,7 +192,7 @@ def test_a_run_that_was_cut_short_is_due_again_and_a_whole_one_is_not(cell: Cell
     assert [one.value for one in cell.rows(run)] == [2.0], "the last attempt's"
 
 
-PREDICTION = Measurement(
+PREDICTION = row_of(
     suite="prediction",
     workload="cartpole-dqn",
     primitive="training",
@@ -210,16 +210,17 @@ def test_a_prediction_from_a_profile_that_failed_is_made_again_once_the_profile_
 ) -> None:
     broken = [True]
 
-    def profile(*_: object) -> list[Measurement]:
+    def profile(*_: object) -> list[Row]:
         if broken:
             raise RuntimeError("killed")
-        return [replace(row(1.0), suite="profile", workload="cartpole-dqn", batch_size=32)]
+        times = {"suite": "profile", "quantity": "time_per_call", "unit": "s"}
+        return [replace(row(1.0), **times, workload="cartpole-dqn", batch_size=32)]
 
-    def predictions(item: Workload, size: int, table: list[Measurement], *_: object) -> list[Measurement]:
+    def predictions(item: Workload, size: int, table: list[Row], *_: object) -> list[Row]:
         return [
             PREDICTION
             if table
-            else replace(PREDICTION, status="not_run", reason="needs", value=None, details={})
+            else replace(PREDICTION, status="not_run", reason="needs", value=None, details={"chosen": False})
         ]
 
     monkeypatch.setattr(plan.measured, "profile", profile)
@@ -305,7 +306,7 @@ def test_a_replay_alone_is_compared_under_no_mapping_and_trains_nothing(options:
 def test_comparisons_that_failed_are_told_apart_in_a_report(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def dead(*_: object, **__: object) -> list[Measurement]:
+    def dead(*_: object, **__: object) -> list[Row]:
         raise RuntimeError("the library died")
 
     monkeypatch.setattr(plan, "chosen_mapping", lambda *_: CHOSEN)

@@ -15,7 +15,7 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.revision import CodeWatch
-from placerl.harness.core.row import Interrupted, Measurement
+from placerl.harness.core.row import Interrupted, Row
 from placerl.harness.plan import plan
 from placerl.harness.platforms.available_memory import NotEnoughMemory
 from placerl.harness.store.cell import Cell
@@ -29,7 +29,7 @@ from tests.limits import LIMIT_S
 def test_a_finished_cell_is_not_measured_again(run: Run) -> None:
     calls = []
 
-    def measure(run: Run, report: Report) -> list[Measurement]:
+    def measure(run: Run, report: Report) -> list[Row]:
         calls.append(1)
         return [row(1.0)]
 
@@ -39,7 +39,7 @@ def test_a_finished_cell_is_not_measured_again(run: Run) -> None:
 
 
 def test_a_cell_that_raises_is_stored_the_rest_goes_on_and_it_is_due_again(run: Run) -> None:
-    def broken(run: Run, report: Report) -> list[Measurement]:
+    def broken(run: Run, report: Report) -> list[Row]:
         raise RuntimeError("the disk is on fire")
 
     cells = [Cell("run/a", 1, broken), Cell("run/b", 1, lambda run, report: [row(2.0)])]
@@ -58,7 +58,7 @@ def test_a_cell_that_the_memory_does_not_hold_is_not_run_and_tried_again(run: Ru
     """Another program may have held the memory."""
     tried: list[str] = []
 
-    def measure(*_: object) -> list[Measurement]:
+    def measure(*_: object) -> list[Row]:
         tried.append("once")
         if len(tried) == 1:
             raise NotEnoughMemory("needs 4.28 GB of memory; allowed: 0.07 GB")
@@ -81,7 +81,7 @@ def test_a_cell_that_the_memory_does_not_hold_is_not_run_and_tried_again(run: Ru
 
 @pytest.mark.parametrize("provenance", Provenance)
 def test_a_failure_is_of_the_kind_that_the_cell_would_have_told(provenance: Provenance, run: Run) -> None:
-    def broken(run: Run, report: Report) -> list[Measurement]:
+    def broken(run: Run, report: Report) -> list[Row]:
         raise RuntimeError("no hardware")
 
     plan.execute(run, [Cell("profile/a", 1, broken, provenance=provenance)], silent)
@@ -102,7 +102,7 @@ def test_what_is_stale_is_measured_again(run: Run) -> None:
 def test_progress_goes_by_the_expected_seconds_and_each_cell_counts_for_one_at_least(run: Run) -> None:
     said: list[tuple[float, float, str]] = []
 
-    def half(run: Run, report: Report) -> list[Measurement]:
+    def half(run: Run, report: Report) -> list[Row]:
         report(1, 2, "half")
         return [row(1.0)]
 
@@ -132,8 +132,8 @@ def test_a_cell_that_the_process_died_in_again_and_again_is_recorded_as_failed(
 
 
 def test_a_cell_that_is_interrupted_keeps_the_rows_that_it_has(run: Run) -> None:
-    def interrupted(rows: list[Measurement]) -> Cell:
-        def measure(run: Run, report: Report) -> list[Measurement]:
+    def interrupted(rows: list[Row]) -> Cell:
+        def measure(run: Run, report: Report) -> list[Row]:
             raise Interrupted(rows)
 
         return Cell("run/a", 1, measure)
@@ -162,7 +162,7 @@ def working_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_run_whose_code_is_edited_stops_and_keeps_what_finished_before(
     run: Run, working_copy: Path, raises: type[BaseException] | None
 ) -> None:
-    def edited(run: Run, report: Report) -> list[Measurement]:
+    def edited(run: Run, report: Report) -> list[Row]:
         (working_copy / "code.py").write_text("2")
         if raises is Interrupted:
             raise Interrupted([row(2.0)])
@@ -195,7 +195,7 @@ def test_a_cell_is_not_begun_with_code_that_was_edited_after_another_ended(
 def test_rows_measured_now_are_not_stored_if_the_code_was_edited_meanwhile(
     run: Run, working_copy: Path
 ) -> None:
-    def edited(run: Run, report: Report) -> list[Measurement]:
+    def edited(run: Run, report: Report) -> list[Row]:
         (working_copy / "code.py").write_text("2")
         return [row(1.0)]
 

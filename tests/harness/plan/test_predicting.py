@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from placerl.harness import workloads
 from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.measure import control_groups
 from placerl.harness.measure.noise import Noise
@@ -19,9 +18,10 @@ from placerl.harness.platforms import this_machine
 from placerl.harness.store.store import Run, Store
 from placerl.harness.workloads import Workload
 from tests.harness.measure import trees
+from tests.harness.old_form import replace, row_of
 
 CARTPOLE, QUICK = workloads.load("cartpole-dqn"), tiers.tier("quick")
-TIME = Measurement(
+TIME = row_of(
     suite="profile",
     workload="cartpole-dqn",
     primitive="learner.step",
@@ -50,7 +50,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
 def test_a_prediction_without_a_choice_is_made_again_and_returned_alone(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def predictions(item: Workload, size: int, table: list[Measurement], *_: object) -> list[Measurement]:
+    def predictions(item: Workload, size: int, table: list[Row], *_: object) -> list[Row]:
         return [CHOICE if table else NO_CHOICE]
 
     monkeypatch.setattr(plan.predict, "measurements", predictions)

@@ -1,15 +1,16 @@
 """Rows of simulated devices for tests, and whether this machine can simulate the hardware."""
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.mapping import Target
 from placerl.primitives import learner
+from tests.harness.old_form import row_of
 
 FPGA = next(status for status in learner.backends() if status.name == "fpga")
 
 
-def row(primitive: str, target: str, seconds: float) -> Measurement:
-    return Measurement(
+def row(primitive: str, target: str, seconds: float) -> Row:
+    return row_of(
         suite="profile",
         workload="hopper-ddpg",
         primitive=primitive,

@@ -1,6 +1,5 @@
 """The peaks are rates of work that was checked, and the work of a call is counted right."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,6 +15,7 @@ from placerl.harness.platforms import available_memory, this_machine
 from placerl.harness.profile import machine_peaks
 from placerl.primitives.device import opencl_runtime
 from placerl.primitives.device.opencl import OpenclDevice
+from tests.harness.old_form import replace
 from tests.harness.validate.achieved import unmoved
 
 
@@ -40,7 +40,7 @@ def test_a_peak_is_its_amount_over_the_time(measured):
             continue
         assert row.value > 1e6
         assert row.provenance == "measured"
-        assert row.details.get("footprint_bytes", 2) % 2 == 0
+        assert (row.footprint_bytes or 2) % 2 == 0
 
 
 def test_a_peak_that_fails_its_check_has_no_rate(monkeypatch):
@@ -61,11 +61,11 @@ def idle(name: str) -> machine_peaks.Case[None]:
 
 def test_a_row_is_the_rate_at_the_median_and_at_either_end_of_its_interval():
     peak = machine_peaks.MachinePeak("cpu", "peak", 12.0, idle("a"), {"threads": 1})
-    timing = Timing("a", "ok", "", unmoved(2.0, 3.0), 2.0, 1.0, 4.0, details={"calls": 7})
+    timing = Timing("a", "ok", "", unmoved(2.0, 3.0), 2.0, 1.0, 4.0, details={"calls_per_block": 7})
     row = machine_peaks._row(peak, timing)
     assert (row.value, row.low, row.high, row.samples) == (6, 3, 12, (6, 4))
     assert (row.suite, row.primitive, row.quantity, row.unit) == ("roofs", "peak", "peak", "FLOP/s")
-    assert row.details == {"calls": 7, "threads": 1}
+    assert (row.timed.calls_per_block, row.threads) == (7, 1)
 
 
 def test_devices_share_the_time_and_what_is_not_run_is_not_timed(monkeypatch):
@@ -112,7 +112,7 @@ def test_bfloat16_has_a_peak_of_its_own_where_the_processor_multiplies_it(monkey
     monkeypatch.setattr(machine_peaks, "bfloat16_products", lambda: products)
     _, peak, *_ = machine_peaks._cpu()
     assert (peak.quantity, peak.amount) == ("peak", 1e9)
-    assert peak.details == {"threads": 1, "precision": "bfloat16", "products": products}
+    assert peak.columns == {"threads": 1, "precision": "bfloat16", "products": products}
     assert peak.case.block(None, 8) == 1, "eight calls of 10^9 operations, at 8 x 10^9 a second"
     assert asked == [(pytest.approx(8e-3), "bfloat16")]
     assert (not peak.not_run) == runs
@@ -129,8 +129,8 @@ def test_the_peaks_of_a_cuda_device_are_counted_and_checked_without_one(monkeypa
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (4 * 2**30, 8 * 2**30))
     peak, cached, memory = machine_peaks._cuda()
     assert (peak.device, peak.quantity, peak.amount) == ("cuda", "peak", 2 * 4096**3)
-    assert (peak.details["name"], peak.details["how"]) == ("GPU", "product of 4096^3")
-    assert (cached.quantity, cached.amount, cached.details["footprint_bytes"]) == (
+    assert (peak.columns["name"], peak.columns["how"]) == ("GPU", "product of 4096^3")
+    assert (cached.quantity, cached.amount, cached.columns["footprint_bytes"]) == (
         "copy_bandwidth",
         2**25,
         2**25,
@@ -211,7 +211,7 @@ def test_where_the_memory_for_dram_is_not_there_its_row_says_so(cpu_of):
     """A cloud's processor: 480 MiB of cache, of which nobody knows what share a virtual machine gets."""
     cpu_of(480 * 2**20, 64 * 2**20)
     rows = machine_peaks.profile(0.0, silent)
-    found = {row.details["footprint_bytes"]: row for row in rows if row.quantity == "copy_bandwidth"}
+    found = {row.footprint_bytes: row for row in rows if row.quantity == "copy_bandwidth"}
     assert list(found) == [2**17, 240 * 2**20, 1440 * 2**20]
     assert [row.status == "not_run" for row in found.values()] == [False, True, True]
     for row in list(found.values())[1:]:
@@ -232,7 +232,7 @@ def test_buffers_take_no_more_than_is_allowed(cpu_of):
     assert not [copy for copy in copies if copy.not_run]
     cpu_of(2**24, allowed_bytes - 1)
     assert [
-        peak.details["footprint_bytes"]
+        peak.columns["footprint_bytes"]
         for peak in machine_peaks._cpu()
         if peak.not_run and peak.quantity != "peak"
     ] == [2**28]

@@ -97,10 +97,10 @@ def test_rows_are_checked_and_simulated(tmp_path: Path) -> None:
 def test_a_row_is_its_cycles_at_the_clock() -> None:
     item = workloads.load("hopper-ddpg")
     work = tree_work(item, 32, update=False)
-    found = simulated._row(item, 32, "fpga:u50", "sum_tree.sample", 1640, work, {"extra": 1})
+    found = simulated._row(item, 32, "fpga:u50", "sum_tree.sample", 1640, work, {"banks": 1})
     assert found.value == pytest.approx(1640 / (simulated.clock("fpga:u50").value * 1e6))
     assert (found.provenance, found.unit, found.batch_size) == (Provenance.SIMULATED, "s", 32)
-    assert (found.details["cycles"], found.details["items_per_call"], found.details["extra"]) == (1640, 32, 1)
+    assert (found.details["cycles"], found.details["items_per_call"], found.details["banks"]) == (1640, 32, 1)
     assert found.details["clock_assumed"] is True
     assert "FIX's design" in str(found.details["clock_source"])
 

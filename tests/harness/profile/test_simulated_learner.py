@@ -1,6 +1,5 @@
 """The FPGA's learners: the systolic core, and MAP's pipelines in one stream and in several."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +13,7 @@ from placerl.primitives.fpga.cycles import simulated_units
 from placerl.primitives.fpga.cycles.learner import Pass, pipeline_cycles
 from placerl.primitives.learner.fpga import fpga_backend
 from placerl.primitives.learner.graph_learner import GraphLearner
+from tests.harness.old_form import replace
 from tests.harness.profile.simulated_rows import FPGA, row
 
 

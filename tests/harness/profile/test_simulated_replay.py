@@ -21,7 +21,7 @@ from tests.harness.profile.simulated_rows import row
 def test_a_mapping_s_replay_is_the_one_with_the_sub_trees_of_the_exploration() -> None:
     one = [row(name, "fpga:u200", 2e-6) for name in simulated.BANKED]
     several = [row(name, "fpga:u200", 1e-6) for name in simulated.BANKED.values()]
-    mapped = [replace(r, details={**r.details, "mapped": True}) for r in several]
+    mapped = [replace(r, mapped=True) for r in several]
     here = row("sum_tree.sample", "native", 3e-6)
     found = {(r.primitive, r.device): r.value for r in simulated.as_mapped([here, *one, *mapped])}
     assert found == {

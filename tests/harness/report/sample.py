@@ -8,10 +8,11 @@ import numpy as np
 
 from placerl.harness.compare.learning import BEST, END
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.report.content import Content
 from placerl.harness.store.store import Store
+from tests.harness.old_form import row_of
 from tests.harness.papers.rows import compared, measurement, predicted, profiled, trained
 
 MACHINE = {
@@ -42,7 +43,7 @@ def work(primitive: str, size: int) -> dict[str, int]:
     return {"flops": flops, "traffic_bytes": 100_000 + 320 * size, "footprint_bytes": 426_668}
 
 
-def roofs() -> Iterator[Measurement]:
+def roofs() -> Iterator[Row]:
     bandwidth = {"quantity": "copy_bandwidth", "unit": "B/s", "suite": "roofs"}
     peak = {"quantity": "peak", "unit": "FLOP/s", "suite": "roofs"}
     for size, rate in ((2**19, 9e10), (2**24, 4e10), (2**28, 1.2e10)):
@@ -54,7 +55,7 @@ def roofs() -> Iterator[Measurement]:
         yield measurement(value, device="fpga", details={"primitives": "learner"}, **fields)
 
 
-def profile(workload: str, cost: float) -> Iterator[Measurement]:
+def profile(workload: str, cost: float) -> Iterator[Row]:
     backends = {
         "sum_tree.sample": {"native": 2e-6, "reference": 9e-5},
         "sum_tree.update": {"native": 3e-6, "reference": 1.4e-4},
@@ -94,7 +95,7 @@ def profile(workload: str, cost: float) -> Iterator[Measurement]:
         )
 
 
-def training(workload: str, cost: float, seed: int) -> Iterator[Measurement]:
+def training(workload: str, cost: float, seed: int) -> Iterator[Row]:
     gps = 900 / cost
     rng = np.random.default_rng(seed)
     steps = np.cumsum(rng.integers(20, 200, 120))
@@ -115,7 +116,7 @@ def training(workload: str, cost: float, seed: int) -> Iterator[Measurement]:
         device="torch-native-cpu",
         details={"chosen": "torch-native-cpu", "best": "native-native-cpu"},
     )
-    yield Measurement(
+    yield row_of(
         suite="run",
         workload=workload,
         primitive="training",
@@ -131,7 +132,7 @@ def training(workload: str, cost: float, seed: int) -> Iterator[Measurement]:
     )
 
 
-def validation(workload: str) -> Iterator[Measurement]:
+def validation(workload: str) -> Iterator[Row]:
     """Three mappings at two batch sizes; the default strategy chose the best at one of them."""
     for size, rates in ((32, (500.0, 900.0, 90.0)), (256, (400.0, 350.0, 80.0))):
         for mapping, gps in zip(
@@ -145,7 +146,7 @@ def validation(workload: str) -> Iterator[Measurement]:
             yield predicted(gps * 1.03, size, **fields)
 
 
-def learnt() -> Iterator[Measurement]:
+def learnt() -> Iterator[Row]:
     """Two systems on a workload: one of them unlearnt what it had learnt."""
     fields = {
         "suite": "learn",
@@ -161,7 +162,7 @@ def learnt() -> Iterator[Measurement]:
         yield measurement(best, backend=system, quantity=BEST, details=details, **fields)
 
 
-def comparison(workload: str, gain: float, verdict: str) -> Iterator[Measurement]:
+def comparison(workload: str, gain: float, verdict: str) -> Iterator[Row]:
     yield compared(gain, verdict, workload=workload, spread=0.06)
     yield compared(1.004, verdict, workload=workload, quantity="null_ratio", spread=0.03)
     loss = {"loss": f"Huber's: {HOSTILE}"} if workload == "cartpole-dqn" else {}
@@ -174,7 +175,7 @@ def comparison(workload: str, gain: float, verdict: str) -> Iterator[Measurement
         yield trained(gps, 64, suite="compare", workload=workload, backend=system, details=details)
 
 
-def rows() -> Iterator[Measurement]:
+def rows() -> Iterator[Row]:
     gains = ((2.4, "faster"), (1.02, "no verdict"), (0.8, "slower"))
     for (workload, cost), (gain, verdict) in zip(WORKLOADS.items(), gains, strict=True):
         yield from profile(workload, cost)
@@ -205,7 +206,7 @@ def rows() -> Iterator[Measurement]:
     )
 
 
-def rows_elsewhere() -> Iterator[Measurement]:
+def rows_elsewhere() -> Iterator[Row]:
     """Of another machine: a validation that did not run what the default strategy chose at one batch size."""
     yield from validation("pendulum-td3")
     details = {"mapping": "native-opencl-cpu", "loop": "fused", "chosen": True}

@@ -16,7 +16,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 from placerl.harness import platforms, workloads
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.mapping import absent_platforms, predict
 from placerl.harness.mapping.candidates import candidates
 from placerl.harness.mapping.problem import problem_of
@@ -433,7 +433,7 @@ def shown_ranking(browser: webdriver.Chrome) -> list[tuple[str, float]]:
     return [(mapping, float(rate)) for mapping, rate in browser.execute_script(script)]
 
 
-def timed_rows() -> Iterator[Measurement]:
+def timed_rows() -> Iterator[Row]:
     """Times of all primitives on several backends and on a simulated device; the reference manages no replay, and
     the torch learner's time is too noisy."""
     for target, device, factor in (("native", "cpu", 1.0), ("torch", "cpu", 3.0), ("fpga:u200", "fpga", 0.5)):

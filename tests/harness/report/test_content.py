@@ -1,18 +1,18 @@
 """From a store to the contents of the report."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers.evidence import last_attempts
 from placerl.harness.report import export, pages, reading, site
 from placerl.harness.report.content import Content
 from placerl.harness.report.reading import read, read_all
 from placerl.harness.store.store import Store
+from tests.harness.old_form import replace
 from tests.harness.papers.rows import measurement, profiled
 from tests.harness.report import sample
 
@@ -71,7 +71,7 @@ def test_noise_is_counted(made: Content) -> None:
 
 
 def test_the_report_shows_the_peak_memory_of_each_run(tmp_path: Path) -> None:
-    def peak(primitive: str, value: float) -> Measurement:
+    def peak(primitive: str, value: float) -> Row:
         fields = {"suite": "memory", "quantity": "peak_memory", "primitive": primitive, "unit": "B"}
         return measurement(value, **fields)
 

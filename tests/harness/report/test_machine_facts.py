@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.report import export, machine_facts, pages
 from placerl.harness.report.reading import read
 from placerl.harness.store.store import Store
@@ -29,7 +29,7 @@ OTHERS = [
 ]
 
 
-def paced(share: float, **fields: Any) -> Measurement:
+def paced(share: float, **fields: Any) -> Row:
     """A profile row of which that share of the pieces ran at full speed."""
     pace = {"known": True, "full_speed_share": share, "blocks": 20}
     return profiled("round.sample", 1.0, details={"pace": pace}, **fields)

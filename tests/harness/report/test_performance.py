@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.mapping import Loop, Mapping
 from placerl.harness.report import export, performance, text_tables
 from placerl.harness.report.reading import read
@@ -26,23 +26,23 @@ SIZE = 256
 OVER = validation_rows.OVER_DEVICES
 
 
-def validated(mapping: str, gps: float, loop: Loop = Loop.FUSED, **fields: Any) -> Measurement:
+def validated(mapping: str, gps: float, loop: Loop = Loop.FUSED, **fields: Any) -> Row:
     base = {"suite": "validation", "backend": "placerl", "device": mapping, "workload": "cartpole-dqn"}
     return trained(gps, SIZE, details={"mapping": mapping, "loop": str(loop)}, **(base | fields))
 
 
-def failed(mapping: str) -> Measurement:
+def failed(mapping: str) -> Row:
     row = validated(mapping, 1.0)
     return replace(row, value=None, low=None, high=None, status="failed", reason="worker ended")
 
 
-def side(part: str, backend: str, gps: float, **fields: Any) -> Measurement:
+def side(part: str, backend: str, gps: float, **fields: Any) -> Row:
     details = {"baseline": "sb3", "part": part, "mapping": "native-native-cpu"}
     base = {"suite": "compare", "backend": backend, "workload": "cartpole-dqn", "details": details}
     return trained(gps, SIZE, **(base | fields))
 
 
-def rows(noisy: str = "", **baselines: float) -> Iterator[Measurement]:
+def rows(noisy: str = "", **baselines: float) -> Iterator[Row]:
     """A validation of two mappings here and a simulated one, after comparisons with baselines."""
     yield side("ours", "placerl", 500.0)
     for name, gps in baselines.items():
@@ -75,7 +75,7 @@ def test_portability_is_asked_of_the_baselines_that_train_the_algorithm(
     assert found == {"placerl", "sb3", *lines}
 
 
-def store(path: Path, *machines: list[Measurement]) -> Path:
+def store(path: Path, *machines: list[Row]) -> Path:
     with Store.open(path / "store.sqlite") as opened:
         for number, found in enumerate(machines):
             run = opened.begin_run("quick", "r", MACHINE | {"fingerprint": f"machine {number}"}, fresh=True)
@@ -84,7 +84,7 @@ def store(path: Path, *machines: list[Measurement]) -> Path:
     return path / "store.sqlite"
 
 
-def portabilities(path: Path, *machines: list[Measurement]) -> dict[tuple[str, str, str], Portability]:
+def portabilities(path: Path, *machines: list[Row]) -> dict[tuple[str, str, str], Portability]:
     """Of the first machine, and of all of them."""
     with Store.open(store(path, *machines), read_only=True) as opened:
         frame = opened.frame()

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from placerl.harness.core.errors import UserError
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.report import pages, reading, reference
 from placerl.harness.store.store import Store
-from tests.harness.papers.rows import measurement, profiled
+from tests.harness.papers.rows import measurement, profiled, trained
 from tests.harness.report import sample
 
 
@@ -98,7 +98,7 @@ def test_the_committed_references_can_be_read() -> None:
         assert found.measurements
 
 
-def samples_of(value: float, **fields: Any) -> Measurement:
+def samples_of(value: float, **fields: Any) -> Row:
     """A profile row with samples, as a verdict needs them."""
     return profiled(
         "sum_tree.sample", value, samples=tuple(value * (1 + i / 1000) for i in range(20)), **fields
@@ -110,14 +110,14 @@ def test_of_very_many_samples_it_keeps_some_evenly_and_says_so(tmp_path: Path) -
     details: dict[str, Any] = {"environment_step": [10 * step for step in range(5001)], "seeds": [0, 1]}
     with Store.open(tmp_path / "store.sqlite") as opened:
         run = opened.begin_run("standard", "revision", {"fingerprint": "here"})
-        run.finish("run", [profiled("training", 1.0, samples=many, details=details)])
+        run.finish("run", [trained(1.0, quantity="episode_return", unit="1", samples=many, details=details)])
     reference.save(tmp_path / "store.sqlite", "standard", tmp_path)
     ((row,),) = (found.measurements for found in reference.load(tmp_path))
     assert len(row.samples) == reference.MOST_SAMPLES
     assert (row.samples[0], row.samples[-1], row.value) == (0.0, 5000.0, 1.0)
     assert max(later - sooner for sooner, later in pairwise(row.samples)) <= 6
-    assert row.details["environment_step"] == [10 * step for step in row.samples]
-    assert (row.details["seeds"], row.details["samples_measured"]) == ([0, 1], 5001)
+    assert row.episode_ends == [10 * step for step in row.samples]
+    assert (row.notes["seeds"], row.notes["samples_measured"]) == ([0, 1], 5001)
 
 
 def test_of_a_timed_row_it_keeps_what_was_moved_to_full_speed(tmp_path: Path) -> None:
@@ -128,8 +128,8 @@ def test_of_a_timed_row_it_keeps_what_was_moved_to_full_speed(tmp_path: Path) ->
         store.begin_run("quick", "r", {"fingerprint": "f"}).finish("a", [row, of_a_claim])
     reference.save(tmp_path / "store.sqlite", "quick", tmp_path)
     ((loaded, paired),) = (each.measurements for each in reference.load(tmp_path))
-    assert paired.details["pace"] == {"slope": 0.7, "exposure": [0.5, 0.25]}
-    assert loaded.details == {"pace": {"slope": 0.7}, "target": "native"}
+    assert paired.timed.pace == {"slope": 0.7, "exposure": [0.5, 0.25]}
+    assert (loaded.timed.pace, loaded.target) == ({"slope": 0.7}, "native")
     assert loaded.samples == (0.333333, 1.0)
     assert (loaded.value, loaded.low, loaded.high) == (row.value, row.low, row.high)
 

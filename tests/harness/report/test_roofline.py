@@ -1,16 +1,16 @@
 """Primitives beside the roofs of their devices, against numbers done by hand."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.profile.simulated import PIPELINE
 from placerl.harness.report import pages, roofline, roofline_plot
 from placerl.harness.report.reading import read
 from placerl.harness.report.rows.primitives import RooflinePoint
 from placerl.harness.store.store import Store
+from tests.harness.old_form import replace
 from tests.harness.papers.rows import frame_of, measurement, profiled
 from tests.harness.report import sample
 
@@ -90,7 +90,7 @@ def test_without_roofs_nothing_is_guessed(tmp_path: Path) -> None:
 def test_a_workload_is_held_to_its_own_roof_and_equal_ones_are_one(tmp_path: Path) -> None:
     """A tree's roof depends on its fanout and levels: that of another workload says nothing."""
 
-    def roof(workload: str, primitives: str, quantity: str, value: float) -> Measurement:
+    def roof(workload: str, primitives: str, quantity: str, value: float) -> Row:
         fields = {"suite": "roofs", "primitive": quantity, "quantity": quantity, "device": "fpga:u200"}
         details = {"primitives": primitives}
         return measurement(value, **fields, workload=workload, unit="FLOP/s", details=details)
@@ -111,7 +111,7 @@ def test_a_workload_is_held_to_its_own_roof_and_equal_ones_are_one(tmp_path: Pat
     assert len(both.rate.rows) == 2
 
 
-def in_bfloat16(row: Measurement) -> Measurement:
+def in_bfloat16(row: Row) -> Row:
     """Return a profile's row as that of a learner in bfloat16, or the roof of float32 as that of bfloat16."""
     if row.quantity == "peak":
         return replace(row, value=6.4e11, details={**row.details, "precision": "bfloat16"})

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.report.reading import read
 from placerl.harness.report.rows.mappings import PredictedThroughput
 from placerl.harness.store.store import Store
@@ -13,18 +13,18 @@ from tests.harness.papers.rows import MACHINE, predicted, trained
 MAPPING = {"mapping": "native-native-cpu", "loop": "fused"}
 
 
-def ran(gps: float) -> Measurement:
+def ran(gps: float) -> Row:
     """What a mapping reached on a core that others shared."""
     return trained(gps, suite="validation", backend="placerl", details=MAPPING)
 
 
-def foreseen(gps: float, **details: object) -> Measurement:
+def foreseen(gps: float, **details: object) -> Row:
     """What is predicted for a core at full speed, with what the rounds of the training showed."""
     fields = {"suite": "validation", "quantity": "predicted_gradient_steps_per_s", "backend": "composed-loop"}
     return predicted(gps, details=MAPPING | {"ran": "fused"} | details, **fields)
 
 
-def shown(folder: Path, *rows: Measurement) -> PredictedThroughput:
+def shown(folder: Path, *rows: Row) -> PredictedThroughput:
     with Store.open(folder / "store.sqlite") as store:
         store.begin_run("quick", "r", MACHINE).finish("validation/hopper-ddpg/256", list(rows))
     (one,) = read(folder / "store.sqlite").predictions

@@ -7,6 +7,7 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.progress import silent
+from placerl.harness.core.row import Row
 from placerl.harness.loop.schedule import STRICT, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import plan
@@ -24,7 +25,7 @@ TORCH = Mapping.parse("torch-native-cpu")
 CARTPOLE = workloads.load("cartpole-dqn")
 
 
-def train(extent: Extent, schedule: Schedule = Schedule()) -> dict[str, measured_run.Measurement]:  # noqa: B008
+def train(extent: Extent, schedule: Schedule = Schedule()) -> dict[str, Row]:  # noqa: B008
     item = workloads.load("cartpole-dqn")
     rows = measured_run.train(resolve(schedule, item, TORCH), 0, extent, silent)
     assert len({row.quantity for row in rows}) == len(rows)
@@ -63,7 +64,7 @@ def test_a_run_says_when_it_reached_the_threshold_of_its_workload() -> None:
     assert not {"environment_steps_to_threshold", "time_to_threshold"} & set(solved_at(None))
 
 
-def solved_at(threshold: float | None) -> dict[str, measured_run.Measurement]:
+def solved_at(threshold: float | None) -> dict[str, Row]:
     """Train cart-pole for ten gradient steps after its thousand random steps, with another threshold."""
     item = workloads.override(workloads.load("cartpole-dqn"), "training.solved_return", threshold, "test")
     rows = measured_run.train(

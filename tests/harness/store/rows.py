@@ -1,12 +1,12 @@
 """The shortest row, for tests of cells and plans."""
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.store.rows import OtherResult
 
 
-def row(value: float) -> Measurement:
+def row(value: float) -> OtherResult:
     """A measurement of this value."""
-    return Measurement(
+    return OtherResult(
         suite="test",
         primitive="nothing",
         quantity="value",

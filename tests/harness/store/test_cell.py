@@ -9,7 +9,7 @@ import pytest
 
 from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.platforms import available_memory
 from placerl.harness.platforms.available_memory import NotEnoughMemory
 from placerl.harness.store.cell import Cell
@@ -33,7 +33,7 @@ def test_memory_is_given_back_after_a_measurement(
 ) -> None:
     done: list[str] = []
 
-    def measure(run: Run, report: Report) -> list[Measurement]:
+    def measure(run: Run, report: Report) -> list[Row]:
         done.append("measured")
         if raises:
             raise ZeroDivisionError

@@ -3,9 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from placerl.harness.core.row import Measurement
 from placerl.harness.measure import statistics
 from placerl.harness.store.diff import DRIFT, diff
+from tests.harness.old_form import row_of
 
 
 def row(value=1.0, *, spread=0.01, samples=20, **change):
@@ -20,7 +20,7 @@ def row(value=1.0, *, spread=0.01, samples=20, **change):
         "value": float(np.median(drawn)) if samples else value,
         "samples": tuple(drawn),
     }
-    return Measurement(**fields | change)
+    return row_of(**fields | change)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_a_noisy_row_gives_no_verdict():
 
 def test_what_only_one_run_has_is_shown_without_verdict():
     gone, new = diff([row(backend="a")], [row(backend="b")])
-    assert (gone.key.backend, gone.after, gone.verdict) == ("a", None, "no verdict")
-    assert (new.key.backend, new.before, new.verdict) == ("b", None, "no verdict")
+    assert (gone.key.who, gone.after, gone.verdict) == ("a", None, "no verdict")
+    assert (new.key.who, new.before, new.verdict) == ("b", None, "no verdict")
     (failed,) = diff([row()], [row(None, samples=0, status="failed", reason="crash")])
     assert failed.after is None
 
@@ -116,7 +116,6 @@ def test_other_batch_sizes_units_and_devices_are_other_quantities():
         {"rate": "environment_steps_per_s"},
         {"baseline": "sb3"},
         {"null": True},
-        {"parameters": {"depth": 3}},
         {"footprint_bytes": 2**20},
         {"precision": "bfloat16"},
         {"cluster": {"actors": 8, "shards": 1, "learners": 1}},
@@ -129,7 +128,7 @@ def test_other_batch_sizes_units_and_devices_are_other_quantities():
     ],
 )
 def test_rows_of_other_parameters_are_other_quantities(details):
-    first = row(details={"capacity": 10, "fanout": 16, "parameters": {"depth": 2}})
+    first = row(details={"capacity": 10, "fanout": 16})
     second = row(2.0, details={**first.details, **details})
     found = diff([first, second], [first, second])
     assert [d.ratio for d in found] == [1.0, 1.0]
@@ -415,4 +414,4 @@ def test_what_has_a_reason_of_its_own_keeps_it_among_what_cannot_be_compared():
 
 def test_differences_come_in_the_order_of_the_first_run_and_new_ones_after_them():
     found = diff([row(backend="b"), row(backend="a")], [row(backend="c"), row(backend="a"), row(backend="b")])
-    assert [one.key.backend for one in found] == ["b", "a", "c"]
+    assert [one.key.who for one in found] == ["b", "a", "c"]

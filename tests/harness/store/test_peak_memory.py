@@ -8,9 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from placerl.harness.core.row import Row
 from placerl.harness.store import peak_memory
 from placerl.harness.store.peak_memory import LARGEST, MAIN, CellPeak
-from placerl.harness.store.store import Measurement, Run, Store
+from placerl.harness.store.store import Run, Store
 
 MB = 10**6
 PROGRAM = """
@@ -108,7 +109,7 @@ with peak_memory.recorded(run):
 """
 
 
-def peaks_by_cell(store: Path) -> list[dict[str, Measurement]]:
+def peaks_by_cell(store: Path) -> list[dict[str, Row]]:
     """The rows of each cell, by primitive."""
     with Store.open(store, read_only=True) as opened:
         (record,) = opened.runs()

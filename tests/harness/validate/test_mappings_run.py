@@ -10,7 +10,7 @@ from placerl.harness import platforms, workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import VALIDATED, Entry, Loop, Mapping, PerformanceTable, Target
 from placerl.harness.mapping.candidates import COMPARED_ONLY
@@ -183,7 +183,7 @@ def test_more_precisions_are_more_mappings_in_rows_of_their_own(monkeypatch: pyt
     assert Mapping.parse("native[fixed32]-native-cpu") in more
     asked = []
 
-    def validated(*arguments: Any) -> list[Measurement]:
+    def validated(*arguments: Any) -> list[Row]:
         asked.append(arguments[-1])
         return [training_row("native-native-cpu", 1.0)]
 

@@ -1,6 +1,5 @@
 """The cells of the validation: their grid and times, what each measures, and the rows that it makes."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +9,7 @@ from placerl.harness import platforms, workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.mapping import VALIDATED, Problem, predict
 from placerl.harness.mapping.candidates import COMPARED_ONLY
 from placerl.harness.measure import protocol as measure
@@ -20,6 +19,7 @@ from placerl.harness.profile.cases import validation_rounds
 from placerl.harness.validate import plan
 from placerl.harness.validate import rows as made
 from placerl.harness.validate.rows import HERE, WITH_SIMULATED
+from tests.harness.old_form import replace
 from tests.harness.validate.achieved import training_row, unmoved
 
 
@@ -37,7 +37,7 @@ def test_a_cell_hands_on_the_baselines_that_were_compared_on_it(monkeypatch: pyt
         device: str = "cpu",
         conditions: str = "",
         **fields: Any,
-    ) -> Measurement:
+    ) -> Row:
         why = {"status": "failed", "reason": "wrong"} if value is None else {}
         details = {"part": part, "baseline": backend + conditions}
         row = training_row(device, 1.0, suite="compare", backend=backend, details=details, **fields)
@@ -54,7 +54,7 @@ def test_a_cell_hands_on_the_baselines_that_were_compared_on_it(monkeypatch: pyt
     ]
     asked: dict[str, Any] = {}
 
-    def measurements(**fields: Any) -> list[Measurement]:
+    def measurements(**fields: Any) -> list[Row]:
         asked.update(fields)
         return stored
 
@@ -62,7 +62,7 @@ def test_a_cell_hands_on_the_baselines_that_were_compared_on_it(monkeypatch: pyt
     monkeypatch.setattr(plan, "validate", lambda *arguments: list(arguments))
     item = workloads.load("hopper-ddpg")
     made_of = plan.cell(item, 32, 5.0)
-    run: Any = SimpleNamespace(measurements=measurements)
+    run: Any = SimpleNamespace(rows=lambda kind, **chosen: measurements(**chosen))
     rates = {("sb3", "cpu"): 7.0, ("sb3", "cuda"): 70.0}
     assert made_of.measure(run, silent) == [item, 32, 5.0, silent, "this machine", rates, ()]
     assert asked == {
@@ -96,7 +96,8 @@ def test_the_board_s_rows_are_its_cycles_and_copies_at_the_bandwidth_of_its_memo
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Hopper's transition is 27 words of 4 bytes."""
-    counted = training_row("fpga:u200", 1.0, suite="simulated_profile", details={"cycles": 9})
+    times = {"suite": "simulated_profile", "quantity": "time_per_call", "unit": "s"}
+    counted = training_row("fpga:u200", 1.0, **times, details={"cycles": 9})
     on_two = replace(counted, primitive="learner.pipeline_step in 2 streams")  # what no round is run with
     monkeypatch.setattr(simulated, "profile", lambda *arguments: [counted, on_two])
     item = workloads.load("hopper-ddpg")
@@ -120,17 +121,18 @@ def test_a_strategy_chooses_among_what_is_here_and_again_with_the_board(
     (name, *_) = VALIDATED
     asked: list[tuple[list[str], str]] = []
 
-    def predicted(device: str, chosen: bool) -> Measurement:
-        return training_row(device, 1.0, backend=name, details={"chosen": chosen, "terms_s": {}})
+    def predicted(device: str, chosen: bool) -> Row:
+        of = {"chosen": chosen, "terms_s": {}}
+        return training_row(device, 1.0, suite="prediction", backend=name, details=of)
 
-    def measurements(item: Any, size: int, profile: Any, platform: Any, strategies: Any) -> list[Measurement]:
+    def measurements(item: Any, size: int, profile: Any, platform: Any, strategies: Any) -> list[Row]:
         asked.append(([row.backend for row in profile], platform))
         assert (size, strategies) == (32, VALIDATED)
         boards = any(row.backend == "fpga" for row in profile)
         rows = [predicted("torch-flat-cpu", not boards), predicted("native-flat-cpu", False)]
         return rows + [predicted("fpga-fpga-fpga", True)] * boards
 
-    def with_slow_links(*arguments: Any) -> list[Measurement]:
+    def with_slow_links(*arguments: Any) -> list[Row]:
         """With a slow link torch is chosen instead of the board."""
         slow = {"fpga-fpga-fpga": {"chosen": False}, "torch-flat-cpu": {"chosen": True}}
         bands = {device: {"slow_links": band} for device, band in slow.items()}
@@ -145,7 +147,8 @@ def test_a_strategy_chooses_among_what_is_here_and_again_with_the_board(
     monkeypatch.setattr(simulated, "with_device", lambda platform, board: f"{platform} and {board}")
     monkeypatch.setattr(made, "beside", lambda row, *arguments: row)
     backends = ["torch", "fpga"] if with_board else ["torch"]
-    profile = [training_row("cpu", 1.0, backend=backend) for backend in backends]
+    times = {"quantity": "time_per_call", "unit": "s"}
+    profile = [training_row("cpu", 1.0, backend=backend, **times) for backend in backends]
     given: Any = "given"
     unused: Any = None
     rows = plan._predictions(workloads.load("hopper-ddpg"), Problem(32, 27), profile, unused, given, {})

@@ -6,13 +6,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.store.store import Store
 from placerl.harness.validate.portability import over_platforms
 from tests.harness.papers.rows import MACHINE, measurement
 
 
-def ran(mapping: str, gps: float | None, **fields: Any) -> Measurement:
+def ran(mapping: str, gps: float | None, **fields: Any) -> Row:
     base = {
         "suite": "validation",
         "workload": "hopper-ddpg",
@@ -30,7 +30,7 @@ def ran(mapping: str, gps: float | None, **fields: Any) -> Measurement:
 FAILED: dict[str, Any] = {"status": "failed", "reason": "no memory"}
 
 
-def frame_of(folder: Path, **machines: list[Measurement]) -> pd.DataFrame:
+def frame_of(folder: Path, **machines: list[Row]) -> pd.DataFrame:
     """Of a store with one run of each machine."""
     with Store.open(folder / "store.sqlite") as store:
         for name, rows in machines.items():
@@ -41,7 +41,7 @@ def frame_of(folder: Path, **machines: list[Measurement]) -> pd.DataFrame:
 
 
 def test_each_machine_counts_with_its_best_mapping_that_was_there(tmp_path: Path) -> None:
-    def rows(gps: float) -> list[Measurement]:
+    def rows(gps: float) -> list[Row]:
         simulated = ran("fpga-fpga-fpga", 1e6, provenance="simulated")
         return [ran("torch-flat-cpu", gps / 9), ran("native-native-cpu", gps), simulated]
 
@@ -106,7 +106,7 @@ def test_a_mapping_that_its_race_dropped_counts_only_where_all_were_dropped(tmp_
 
 
 def test_cells_are_told_apart_and_other_rows_are_left_out(tmp_path: Path) -> None:
-    def rows(gps: float) -> list[Measurement]:
+    def rows(gps: float) -> list[Row]:
         return [
             ran("native-native-cpu", gps),
             ran("native-native-cpu", gps, batch_size=32),

@@ -5,7 +5,7 @@ import pytest
 from placerl.harness import platforms, workloads
 from placerl.harness.cli import validate_command
 from placerl.harness.core.progress import silent
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.mapping import VALIDATED, Loop
 from placerl.harness.mapping.strategies.composed_loop import NAMES
 from placerl.harness.profile.cases import validation_rounds
@@ -13,7 +13,7 @@ from placerl.harness.validate import plan
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[Measurement]:
+def rows() -> list[Row]:
     """A cell with a replay that fills in no time and without the FPGA, one round of it."""
     item = workloads.override(workloads.load("cartpole-dqn"), "replay.capacity", 3000, "test")
     with pytest.MonkeyPatch.context() as patch:
@@ -22,13 +22,13 @@ def rows() -> list[Measurement]:
         return plan.validate(item, 32, 1e-3, silent, platforms.of_this_machine(), {("sb3", "cpu"): 100.0})
 
 
-def achieved_by(rows: list[Measurement]) -> dict[tuple[str, str], Measurement]:
+def achieved_by(rows: list[Row]) -> dict[tuple[str, str], Row]:
     return {(r.device, r.details["loop"]): r for r in rows if r.quantity == "gradient_steps_per_s"}
 
 
 @pytest.mark.slow
 def test_every_mapping_runs_under_every_loop_and_every_strategy_is_set_beside_it(
-    rows: list[Measurement],
+    rows: list[Row],
 ) -> None:
     assert not [row.reason for row in rows if row.status == "failed"]
     assert {row.suite for row in rows} == {"validation"}
@@ -52,7 +52,7 @@ def test_every_mapping_runs_under_every_loop_and_every_strategy_is_set_beside_it
 
 @pytest.mark.slow
 def test_each_loop_s_own_model_has_an_error_for_every_term_that_the_runtime_counts(
-    rows: list[Measurement],
+    rows: list[Row],
 ) -> None:
     terms = {
         (row.backend, row.device): set(row.details["term_errors"])
@@ -68,7 +68,7 @@ def test_each_loop_s_own_model_has_an_error_for_every_term_that_the_runtime_coun
 
 @pytest.mark.slow
 def test_all_that_a_real_cell_gives_can_be_printed(
-    rows: list[Measurement], capsys: pytest.CaptureFixture[str]
+    rows: list[Row], capsys: pytest.CaptureFixture[str]
 ) -> None:
     validate_command.show_cell(rows)
     validate_command.show_strategies(rows)
@@ -77,7 +77,7 @@ def test_all_that_a_real_cell_gives_can_be_printed(
 
 
 @pytest.mark.slow
-def test_regret_overhead_and_portability_are_those_of_the_mappings_that_ran(rows: list[Measurement]) -> None:
+def test_regret_overhead_and_portability_are_those_of_the_mappings_that_ran(rows: list[Row]) -> None:
     in_turn = [row.value for (_, loop), row in achieved_by(rows).items() if loop == "fused"]
     lost = {row.backend: row for row in rows if row.quantity == "regret"}
     assert set(lost) == set(VALIDATED)

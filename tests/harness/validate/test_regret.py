@@ -1,13 +1,12 @@
 """What a choice loses, judged by what every mapping reached under the strategy's loop."""
 
-from dataclasses import replace
-
 import pytest
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping import Loop, Mapping
 from placerl.harness.validate.regret import regrets
 from placerl.harness.validate.rows import HERE, WITH_SIMULATED
+from tests.harness.old_form import replace
 from tests.harness.validate.achieved import NEVER_FUSED, PACE, choice, ran, regrets_of
 
 
@@ -130,7 +129,7 @@ def test_a_strict_choice_is_judged_by_every_mapping_s_strict_loop(
 ) -> None:
     """Of what cannot fuse, that is the fused loop; of what can, the one that was run unfused."""
     fused = ran("native-native-cpu", *([200.0] * 10))
-    fused.row.details["fusion"] = "step"
+    fused = replace(fused, row=replace(fused.row, fusion="step"))
     apart = ran("native-native-cpu", *([50.0] * 10), loop=Loop.STRICT)
     (row,) = regrets_of(
         choice(chosen, HERE, loop=Loop.STRICT), fused, apart, ran(NEVER_FUSED, *([100.0] * 10))

@@ -1,6 +1,5 @@
 """Rows of a validation from made-up times: what was achieved, errors by round, overheads, portability."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,13 +10,14 @@ from placerl.harness.cli import validate_command
 from placerl.harness.compare.registry import JUDGED_FOR_PORTABILITY, trains
 from placerl.harness.compare.rounds import networks_on
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import VALIDATED, Loop, Mapping, PerformanceTable, Problem, Target
 from placerl.harness.measure.protocol import Timing
 from placerl.harness.profile.cases.training import case_name
 from placerl.harness.validate import rows as made
 from placerl.harness.validate.rows import HERE, WITH_SIMULATED, Achieved
+from tests.harness.old_form import replace
 from tests.harness.validate.achieved import PACE, choice, ran, unmoved
 
 PLATFORM = platforms.load("map-tpds23")
@@ -34,7 +34,8 @@ def test_where_nothing_can_be_fused_the_strict_loop_is_the_fused_one() -> None:
     found = {("torch-flat-cpu", Loop.FUSED): fused}
     assert made.under(Loop.STRICT, "torch-flat-cpu", found) is fused
     assert made.under(Loop.OVERLAPPED, "torch-flat-cpu", found) is None
-    fused.row.details["fusion"] = "replay"
+    fused = replace(fused, row=replace(fused.row, fusion="replay"))
+    found = {("torch-flat-cpu", Loop.FUSED): fused}
     assert made.under(Loop.STRICT, "torch-flat-cpu", found) is None
 
 
@@ -54,7 +55,7 @@ def test_terms_that_the_model_joins_are_joined_before_they_are_compared() -> Non
     }, "what is not counted takes no time"
 
 
-def piece(primitive: str, target: str, time_s: float) -> Measurement:
+def piece(primitive: str, target: str, time_s: float) -> Row:
     return replace(
         ran("native-native-cpu", 1.0).row,
         primitive=primitive,
@@ -73,7 +74,7 @@ def test_an_error_is_that_of_each_round_by_its_own_pieces() -> None:
     rounds = [{n: s / pace for n, pace in enumerate(PACE)} for s in pieces_s.values()]
     profile = made.Profile(rows, rounds, 32)
     found = ran("native-native-cpu", *(1e4 / 0.98 * pace for pace in PACE))
-    predicted = replace(found.row, value=1e4, details={"terms_s": {}})
+    predicted = replace(choice("native-native-cpu"), value=1e4, details={"terms_s": {}})
     row = made.beside(
         predicted,
         VALIDATED["composed-loop"],
@@ -97,7 +98,14 @@ def test_what_was_achieved_is_gradient_steps_over_time_and_its_parts_are_terms_a
     whole = case_name(mapping, Loop.OVERLAPPED)
     timings = {
         whole: timing(
-            whole, 1.6, 3.2, median_s=1.6, low_s=0.8, high_s=3.2, rounds=(3, 7), details={"calls": 9}
+            whole,
+            1.6,
+            3.2,
+            median_s=1.6,
+            low_s=0.8,
+            high_s=3.2,
+            rounds=(3, 7),
+            details={"calls_per_block": 9},
         ),
         f"{whole}: step": timing("step", 1.0, median_s=1.0),
         f"{whole}: actor": Timing("actor", "failed", "wrong"),
@@ -105,14 +113,14 @@ def test_what_was_achieved_is_gradient_steps_over_time_and_its_parts_are_terms_a
     }
     run: Any = SimpleNamespace(gradient_steps=4, training=SimpleNamespace(fusion=Fusion.STEP))
     fields = {"workload": "hopper-ddpg", "batch_size": 32}
-    found = made.achieved(fields, mapping, Loop.OVERLAPPED, timings, run, {"replay_capacity": 100})
+    found = made.achieved(fields, mapping, Loop.OVERLAPPED, timings, run, replay_capacity=100)
     assert (found.mapping, found.loop, found.rounds) == (mapping, Loop.OVERLAPPED, {3: 2.5, 7: 1.25})
     row = found.row
     assert (row.value, row.low, row.high, row.samples) == (2.5, 1.25, 5, (2.5, 1.25))
     assert (row.suite, row.backend, row.device, row.unit) == ("validation", "placerl", str(mapping), "1/s")
     assert (row.workload, row.batch_size, row.status) == ("hopper-ddpg", 32, "ok")
     assert row.details == {
-        "calls": 9,
+        "calls_per_block": 9,
         "replay_capacity": 100,
         "mapping": str(mapping),
         "loop": "overlapped",
@@ -138,7 +146,7 @@ def test_what_a_mapping_achieved_is_of_its_backends_provenance(
     name = case_name(placement, Loop.FUSED)
     timings = {name: Timing(name, "ok", "", unmoved(2.0), median_s=2.0, rounds=(0,))}
     fields = {"workload": "hopper-ddpg", "batch_size": 32}
-    row = made.achieved(fields, placement, Loop.FUSED, timings, None, {}).row
+    row = made.achieved(fields, placement, Loop.FUSED, timings, None).row
     assert (row.value, row.provenance) == (0.5, provenance)
     marked = "0.5" if provenance is Provenance.MEASURED else f"0.5 ({provenance})"
     assert validate_command._reached(row) == marked
@@ -148,9 +156,7 @@ def test_what_could_not_be_run_has_no_rate_and_says_why() -> None:
     mapping = Mapping.parse("native-native-cpu")
     whole = case_name(mapping, Loop.FUSED)
     fields = {"workload": "hopper-ddpg", "batch_size": 32}
-    found = made.achieved(
-        fields, mapping, Loop.FUSED, {whole: Timing(whole, "failed", "no memory")}, None, {}
-    )
+    found = made.achieved(fields, mapping, Loop.FUSED, {whole: Timing(whole, "failed", "no memory")}, None)
     row = found.row
     assert (row.status, row.reason, row.value, row.low, row.high) == ("failed", "no memory", None, None, None)
     assert (row.details["fusion"], row.details["gradient_steps_per_call"], found.rounds) == ("", 1, {})
@@ -180,9 +186,11 @@ def strategy_of(loop: Loop = Loop.FUSED, terms_s: dict[str, float] | None = None
     return SimpleNamespace(name="a strategy", loop=loop, predict=predict)
 
 
-def beside(
-    predicted: Measurement, *found: Achieved, strategy: Any = None, rounds: int = len(PACE)
-) -> Measurement:
+OF = {"model": "a strategy", "mapping": "torch-flat-cpu"}
+"""What every prediction of these tests states."""
+
+
+def beside(predicted: Row, *found: Achieved, strategy: Any = None, rounds: int = len(PACE)) -> Row:
     times_s = {number: 1 / pace for number, pace in enumerate(PACE[:rounds])}
     profile = made.Profile([piece("round.learn", "torch", 1.0)], [times_s], 32)
     achieved = {(str(one.mapping), one.loop): one for one in found}
@@ -194,7 +202,7 @@ def test_a_prediction_stands_beside_what_ran_under_its_loop() -> None:
         choice("torch-flat-cpu"), value=2.0, suite="prediction", details={"terms_s": {"step": 2.5}}
     )
     found = ran("torch-flat-cpu", *PACE)
-    found.row.details["terms_s"]["step"] = 2.0
+    found = replace(found, row=replace(found.row, terms_s={"step": 2.0}))
     row = beside(predicted, found, strategy=strategy_of(Loop.STRICT, {"step": 3.0}))
     assert (row.suite, row.quantity, row.value) == ("validation", "predicted_gradient_steps_per_s", 2)
     assert row.details == {
@@ -208,6 +216,7 @@ def test_a_prediction_stands_beside_what_ran_under_its_loop() -> None:
         "term_errors": {"step": 0.5},  # of the rounds' 3 s
         "ran": "fused",
         "achieved_provenance": "measured",
+        **OF,
     }
 
 
@@ -235,10 +244,10 @@ def test_a_prediction_has_no_error_where_nothing_ran() -> None:
     for found in ((), (failed,), (ran("native-native-cpu", 1.0),)):
         row = beside(predicted, *found)
         assert (row.suite, row.quantity) == ("validation", "predicted_gradient_steps_per_s")
-        assert row.details == {"terms_s": {}, "loop": "fused"}
+        assert row.details == {"terms_s": {}, "loop": "fused", **OF}
     none = replace(predicted, value=None, status="not_run", reason="needs: links", details={"a": 1})
     row = beside(none, ran("torch-flat-cpu", 1.0))
-    assert (row.quantity, row.details) == ("gradient_steps_per_s", {"a": 1, "loop": "fused"})
+    assert (row.quantity, row.details) == ("gradient_steps_per_s", {"a": 1, "loop": "fused", **OF})
 
 
 @pytest.mark.parametrize(

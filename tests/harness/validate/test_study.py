@@ -1,6 +1,5 @@
 """The study of a cell and its summary, on choices whose times are known."""
 
-from dataclasses import replace
 from statistics import median
 
 import pytest
@@ -10,6 +9,7 @@ from placerl.harness.mapping import Loop, Mapping, Prediction
 from placerl.harness.validate.space import Decision
 from placerl.harness.validate.study import FINALISTS, OURS, Final, StudiedCell, study
 from placerl.harness.validate.study_summary import cell_lines, entropy, results, summary
+from tests.harness.old_form import replace
 from tests.harness.validate.achieved import PACE
 
 CELL = StudiedCell("hopper-ddpg", 32, 2)

@@ -13,14 +13,14 @@ from placerl.harness.cli.bench.tree_rows import (
     FLOORS,
     NULL,
     WORKER,
-    Row,
+    TreeRow,
     TreeSamples,
     cell_samples,
     floor_rows,
     own_rows,
     peer_rows,
 )
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.store.store import Store
 from tests.harness.cli.command_line import Placerl, refused
 
@@ -35,14 +35,14 @@ class create:
 BROKEN = {"crashes": "raise SystemExit(3)", "draws wrongly": TREE}
 
 
-def row_of(name: str, source: str, folder: Path) -> Row:
+def row_of(name: str, source: str, folder: Path) -> TreeRow:
     """A peer whose `tree.py` has this source."""
     script = folder / f"{name.replace(' ', '_')}.py"
     script.write_text(source)
-    return Row(name, [sys.executable, str(WORKER), str(script)], peer=True)
+    return TreeRow(name, [sys.executable, str(WORKER), str(script)], peer=True)
 
 
-def closing(rows: list[Row]) -> None:
+def closing(rows: list[TreeRow]) -> None:
     for row in rows:
         row.close()
 
@@ -76,7 +76,7 @@ def test_times_ours_beside_peers_that_fail(tmp_path: Path) -> None:
     assert "drawn too seldom" in text
 
 
-class Slow(Row):
+class Slow(TreeRow):
     """A tree whose calls take as long as it says."""
 
     call_s = 0.4
@@ -109,12 +109,12 @@ def test_an_answer_that_takes_too_long_is_not_run(tmp_path: Path) -> None:
 
 def cell(
     native_us: float, peer_us: float, floor_us: float, null_us: float = 0.0, size: int = 256
-) -> list[Measurement]:
+) -> list[Row]:
     """Rows of one cell, with 30 samples each that vary by 1%."""
 
-    def timed(name: str, time_us: float, peer: bool = False) -> Measurement:
+    def timed(name: str, time_us: float, peer: bool = False) -> Row:
         seconds = tuple(time_us * 1e-6 * (1 + 0.01 * (7 * i % 30) / 30) for i in range(30))
-        return measurement("sample", Row(name, [], peer), size, TreeSamples(seconds), {"capacity": 1000})
+        return measurement("sample", TreeRow(name, [], peer), size, TreeSamples(seconds), {"capacity": 1000})
 
     return [
         timed("native", native_us),

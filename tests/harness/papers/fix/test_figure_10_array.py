@@ -1,13 +1,12 @@
 """FIX's accelerator over batch size: rows with their cycles, formula and clock, and the verdicts on them."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.clocks import placed_clock
 from placerl.harness.papers.fix import figure_10_array
@@ -16,6 +15,7 @@ from placerl.harness.papers.fix.throughput import BATCH_SIZES
 from placerl.harness.papers.number import from_cell
 from placerl.primitives.fpga.cycles import fixar
 from placerl.primitives.learner.fpga import fpga_backend
+from tests.harness.old_form import replace
 from tests.harness.papers.rows import frame_of, measurement, verdict
 
 
@@ -52,7 +52,7 @@ def test_rows_are_simulated_at_an_assumed_clock() -> None:
         assert 0 < row.details["forward_cycles"] < row.details["unit_cycles"]["products"]
 
 
-def array(rates: list[float], bits: int = 16, products: float = 1e5) -> list[Measurement]:
+def array(rates: list[float], bits: int = 16, products: float = 1e5) -> list[Row]:
     """Rows of the accelerator; the forward products of each take `products` cycles."""
     parts = {"products": 4e5, "adam": 1e5}
     details = {"experiment": EXPERIMENT, "clock_mhz": 164.0, "cycles": 10_000_000, "unit_cycles": parts}
@@ -77,7 +77,7 @@ def array(rates: list[float], bits: int = 16, products: float = 1e5) -> list[Mea
     ]
 
 
-def both(rates: list[float]) -> list[Measurement]:
+def both(rates: list[float]) -> list[Row]:
     """Rows of the accelerator with the same rates for both widths of the activations."""
     return [*array(rates, 32), *array(rates, 16)]
 

@@ -1,24 +1,22 @@
 """Verdicts on the reward of fixed-point training (FIX Fig. 7, Algorithm 1) from made-up rows."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Finding, Outcome
 from placerl.harness.papers.fix import figure_7
 from placerl.harness.papers.fix.training import DYNAMIC, FIXED_16, FIXED_32, FLOAT, SWEEP, SWEPT
+from tests.harness.old_form import replace, row_of
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import frame_of
 
 
-def run(
-    curve: str, returns: list[float], seed: int = 0, name: str = "pendulum-ddpg", steps: int = 80
-) -> Measurement:
-    return Measurement(
+def run(curve: str, returns: list[float], seed: int = 0, name: str = "pendulum-ddpg", steps: int = 80) -> Row:
+    return row_of(
         suite="claim",
         workload=name,
         primitive="training",
@@ -40,12 +38,12 @@ DIPS = [-1000.0, -800, -600, -400, -300, -900, -400, -220, -200]
 FLAT = [-1000.0] * 9
 
 
-def curves(dynamic: list[float], fixed_16: list[float], **more: object) -> list[Measurement]:
+def curves(dynamic: list[float], fixed_16: list[float], **more: object) -> list[Row]:
     shapes = {FLOAT: LEARNS, FIXED_32: LEARNS, FIXED_16: fixed_16, DYNAMIC: dynamic}
     return [run(curve, returns, seed, **more) for curve, returns in shapes.items() for seed in range(5)]  # type: ignore[arg-type]
 
 
-Verdict = Callable[[list[Measurement]], Finding]
+Verdict = Callable[[list[Row]], Finding]
 
 
 @pytest.fixture
@@ -167,7 +165,7 @@ def test_floats_that_learn_nothing_leave_it_open(verdict: Verdict) -> None:
     assert verdict(rows).outcome is Outcome.NO_VERDICT
 
 
-def gaining(shares: dict[str, float]) -> list[Measurement]:
+def gaining(shares: dict[str, float]) -> list[Row]:
     """The paper's own run, whose curves gain these shares of what floats gain, which is 800."""
     return [
         run(curve, [-1000.0, *[-1000.0 + 800 * share] * 8], seed, "halfcheetah-ddpg", 1_000_000)
@@ -265,13 +263,11 @@ def test_the_shares_of_figure_7_carry_its_reading_errors() -> None:
 EARLY, LATE = f"{DYNAMIC}, d = 5% of the run", f"{DYNAMIC}, d = 75% of the run"
 
 
-def swept(curves: dict[str, list[float]], seeds: int = 5, steps: int = SWEPT.steps) -> list[Measurement]:
+def swept(curves: dict[str, list[float]], seeds: int = 5, steps: int = SWEPT.steps) -> list[Row]:
     rows = [
         run(name, returns, seed, steps=steps) for name, returns in curves.items() for seed in range(seeds)
     ]
-    for row in rows:
-        row.details["experiment"] = SWEEP
-    return rows
+    return [replace(row, details=row.details | {"experiment": SWEEP}) for row in rows]
 
 
 @pytest.mark.parametrize(

@@ -1,26 +1,24 @@
 """Verdicts on FIX's platform and its simulated accelerator (FIX V-C, Fig. 8 to 10, Table II) from made-up rows."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Finding, Outcome
 from placerl.harness.papers.clocks import placed_clock
 from placerl.harness.papers.fix import platform
 from placerl.harness.papers.fix.throughput import BATCH_SIZES, TERMS
 from placerl.harness.papers.fix.training import DYNAMIC
 from placerl.harness.papers.number import from_cell
+from tests.harness.old_form import replace
 from tests.harness.papers.drawn import points
 from tests.harness.papers.fix.test_figure_10_array import array, both, verdict
 from tests.harness.papers.rows import TOO_FEW, frame_of, measurement
 
 
-def host(
-    environment_s: float, spread: float = 0.01, learner_s: dict[int, float] | None = None
-) -> list[Measurement]:
+def host(environment_s: float, spread: float = 0.01, learner_s: dict[int, float] | None = None) -> list[Row]:
     """Rows of a training step's terms: an environment, and little else; a learner where one is given."""
     learner = learner_s or dict.fromkeys(BATCH_SIZES, 1e-5)
     return [
@@ -134,7 +132,7 @@ def test_words_follow_the_provenance_of_the_rows(tmp_path: Path) -> None:
 
 
 def test_rates_of_a_whole_step_and_of_a_gradient_step_are_shown(tmp_path: Path) -> None:
-    def rates(quantity: str) -> list[Measurement]:
+    def rates(quantity: str) -> list[Row]:
         like = [row for row in host(1e-3) if row.quantity == "environment_time"]
         return [
             replace(row, quantity=quantity, unit="IPS", value=2.0 * row.batch_size, low=None, high=None)
@@ -243,7 +241,7 @@ def test_an_environments_time_is_constant_with_its_whole_interval(
 ) -> None:
     """One that varies may do so because of the learner on the same processor, which FIX's does not have."""
 
-    def changed(row: Measurement) -> Measurement:
+    def changed(row: Row) -> Row:
         if row.quantity != "environment_time" or row.batch_size != 512:
             return row
         value = factor * (row.value or 0)

@@ -7,7 +7,7 @@ import pytest
 
 from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.map import algorithm_2, printed_tree
 from placerl.harness.papers.map.algorithm_2 import (
@@ -23,15 +23,14 @@ from placerl.harness.papers.map.algorithm_2 import (
     UpdateLeavesSumsRight,
     sides,
 )
+from tests.harness.old_form import row_of
 from tests.harness.papers.rows import frame_of
 from tests.marks import needs_opencl
 
 
-def row(
-    device: str, quantity: str, value: float, samples: tuple[float, ...] = (), **more: object
-) -> Measurement:
+def row(device: str, quantity: str, value: float, samples: tuple[float, ...] = (), **more: object) -> Row:
     size = more.pop("batch_size", 2048)
-    return Measurement(
+    return row_of(
         suite="claim",
         primitive=UPDATE,
         backend="printed",
@@ -45,7 +44,7 @@ def row(
     )
 
 
-def error_rows(wrong: set[str], repeated_wrong: set[str] = frozenset()) -> list[Measurement]:  # type: ignore[assignment]
+def error_rows(wrong: set[str], repeated_wrong: set[str] = frozenset()) -> list[Row]:  # type: ignore[assignment]
     return [
         row("opencl", "relative_error", error, form=form, node=node, repeated=repeated)
         for form in FORMS
@@ -55,7 +54,7 @@ def error_rows(wrong: set[str], repeated_wrong: set[str] = frozenset()) -> list[
     ]
 
 
-def timed_rows(device: str, times_us: dict[str, float]) -> list[Measurement]:
+def timed_rows(device: str, times_us: dict[str, float]) -> list[Row]:
     made = []
     for side in sides((device,)):
         time_s = times_us[side.form] * 1e-6

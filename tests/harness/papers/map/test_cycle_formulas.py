@@ -1,15 +1,16 @@
 """MAP's formulas for cycles: verdicts from made rows, and the rows of small simulations."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from placerl.harness.core.row import Row
+from tests.harness.old_form import replace
+
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.map import cycle_formulas
 from placerl.harness.papers.map.cycle_formulas import LEARNER, REPLAY
@@ -28,7 +29,7 @@ DESIGNS = {
 }
 
 
-def rows(part: str, cycles: dict[int, float], **sizes: object) -> Iterator[Measurement]:
+def rows(part: str, cycles: dict[int, float], **sizes: object) -> Iterator[Row]:
     """Simulated cycles by batch size, where the formula gives 100 for an item."""
     for size, simulated in cycles.items():
         formula = 100.0 * size

@@ -1,12 +1,12 @@
 """Training with batches sampled ahead: verdicts from made-up rows."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from placerl.harness.papers import Finding, Outcome
 from placerl.harness.papers.map import figure_10
+from tests.harness.old_form import replace
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import final_return, frame_of
 

@@ -1,14 +1,14 @@
 """MAP Fig. 12: verdicts on replay operations over the batch size, and the figure in its own axes."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.map import figure_12
 from placerl.harness.profile import simulated as simulated_profile
+from tests.harness.old_form import replace
 from tests.harness.papers.device_rows import on, replay
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import TOO_FEW, frame_of, profiled, verdict
@@ -27,7 +27,7 @@ def test_both_calls_have_a_panel(tmp_path: Path) -> None:
     assert len(figure.axes) == 2
 
 
-def clocked(row: Measurement) -> Measurement:
+def clocked(row: Row) -> Row:
     return replace(row, details={"clock_mhz": 285.0, "clock_assumed": True}) if row.backend == "fpga" else row
 
 
@@ -168,7 +168,7 @@ def test_noise_carries_no_verdict_on_the_gpu_s_tree(tmp_path: Path) -> None:
     assert verdict("MAP-F12-GPU", tmp_path / "fpga", *noisy).finding.outcome is Outcome.IN_KIND
 
 
-def of_banks(banks: dict[int, int], times_s: dict[str, dict[int, float]]) -> list[Measurement]:
+def of_banks(banks: dict[int, int], times_s: dict[str, dict[int, float]]) -> list[Row]:
     """The FPGA's times by operation and batch size, with so many sub-trees at each batch size; without, one."""
     return [
         replace(on("fpga", primitive, size, time_s), details={"banks": banks[size]} if size in banks else {})

@@ -1,6 +1,5 @@
 """MAP's own sum tree answers as cumulative sums do, and the verdict on its threads, also from made-up rows."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,13 +7,14 @@ import pytest
 
 from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome, Verdict
 from placerl.harness.papers.map import figure_12_threads
 from placerl.harness.papers.map.atomic_tree import AtomicSumTree
 from placerl.harness.papers.map.figure_12_threads import EXPERIMENT, FIND, UPDATE, sides
 from placerl.harness.plan import plan, tiers
 from placerl.harness.store.store import Store
+from tests.harness.old_form import replace, row_of
 from tests.harness.papers.rows import claim_of, frame_of
 
 
@@ -63,10 +63,8 @@ def test_what_is_measured_leads_to_a_verdict(monkeypatch: pytest.MonkeyPatch, tm
     finding = claim.evaluate(frame).finding
     assert finding.outcome is Outcome.NO_VERDICT, "one round is too few"
     assert len(finding.ours) == 4
-    assert {details["threads"] for details in frame["details"]} == {1, 2}
-    blocks = {
-        (details["calls_per_block"], details["protocol"]["lead_in_calls"]) for details in frame["details"]
-    }
+    assert {given["threads"] for given in frame["parameters"]} == {1, 2}
+    blocks = {(timed.calls_per_block, timed.protocol["lead_in_calls"]) for timed in frame["timed"]}
     assert blocks == {(figure_12_threads.BLOCK_CALLS, figure_12_threads.LEAD_IN_CALLS)}, (
         "as many cold calls on either side"
     )
@@ -76,14 +74,14 @@ NULL = 1.004
 """The second measurement of each side is slower by this factor: to take it for the first one changes the gain."""
 
 
-def rows(times_us: dict[tuple[str, int], float], spread: float = 0.01) -> list[Measurement]:
+def rows(times_us: dict[tuple[str, int], float], spread: float = 0.01) -> list[Row]:
     """Rows of every side from the microseconds of each call with so many threads, whose samples differ by `spread`."""
     made = []
     for side in sides():
         time_s = times_us[side.call, side.threads] * 1e-6 * (NULL if side.null else 1)
         samples = tuple(time_s * (1 + spread * (7 * i % 30) / 30) for i in range(30))
         made.append(
-            Measurement(
+            row_of(
                 suite="claim",
                 primitive=side.call,
                 backend="atomic",
@@ -107,7 +105,7 @@ def times(find: float, update: float) -> dict[tuple[str, int], float]:
     return {(FIND, 1): 10.0, (FIND, 2): find, (UPDATE, 1): 10.0, (UPDATE, 2): update}
 
 
-def verdict(folder: Path, made: list[Measurement]) -> Verdict:
+def verdict(folder: Path, made: list[Row]) -> Verdict:
     return claim_of("MAP-F12-threads").evaluate(frame_of(folder, *made))
 
 
@@ -201,7 +199,7 @@ def test_a_difference_within_what_a_side_differs_from_itself_shows_nothing(
 def test_without_one_of_its_sides_a_call_is_not_judged(
     call: str, lacking: tuple[int, bool], tmp_path: Path
 ) -> None:
-    def is_lacking(row: Measurement) -> bool:
+    def is_lacking(row: Row) -> bool:
         return row.primitive == call and (row.details["threads"], row.details["null"]) == lacking
 
     made = [row for row in rows(times(5, 10)) if not is_lacking(row)]

@@ -1,20 +1,20 @@
 """Replay that hides behind the learner, and that shares its GPU: each outcome from made-up rows."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.map import figure_13
+from tests.harness.old_form import replace
 from tests.harness.papers.device_rows import on, steps
 from tests.harness.papers.map.test_predictions import run
 from tests.harness.papers.rows import TOO_FEW, profiled, verdict
 
 
-def shares(by_size: dict[int, float], device: str = "cuda", **more: str) -> list[Measurement]:
+def shares(by_size: dict[int, float], device: str = "cuda", **more: str) -> list[Row]:
     """Hopper's learner, which takes 1 ms, and replay operations that together take that share of it."""
     return [
         row
@@ -171,9 +171,7 @@ def test_cartpole_s_replay_behind_the_learner(
     assert [number.value for number in found.ours] == pytest.approx([0.2, 1e3 * update_s])
 
 
-def with_shares(
-    size: int, update_s: float, provenance: Provenance = Provenance.SIMULATED
-) -> list[Measurement]:
+def with_shares(size: int, update_s: float, provenance: Provenance = Provenance.SIMULATED) -> list[Row]:
     """CartPole's step of 1 ms with that provenance, its sampling of 0.2 ms and its update."""
     times = {"learner.step": 1e-3, "sum_tree.sample": 2e-4, "sum_tree.update": update_s}
     rows = [on("fpga", primitive, size, time_s, "cartpole-ddpg") for primitive, time_s in times.items()]

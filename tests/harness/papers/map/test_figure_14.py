@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.map import figure_14
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import compared, frame_of, verdict
 
 
-def alone(workload: str, gain: float, word: str = "faster", line: str = "rllib_2_6_3") -> Measurement:
+def alone(workload: str, gain: float, word: str = "faster", line: str = "rllib_2_6_3") -> Row:
     return compared(gain, word, f"{line}, learner and replay alone", workload=workload, batch_size=32)
 
 
@@ -38,7 +38,7 @@ OTHERS = [alone("hopper-ddpg", 9.0), alone("pong-dqn", 1.1, line="rllib")]
     ],
 )
 def test_cartpole_s_gain_is_compared_with_the_others(
-    gain: float, word: str, others: list[Measurement], outcome: Outcome, line: str, tmp_path: Path
+    gain: float, word: str, others: list[Row], outcome: Outcome, line: str, tmp_path: Path
 ) -> None:
     whole = compared(5000.0, "faster", "rllib")  # environment steps included: another comparison
     rows = [alone("cartpole-ddpg", gain, word, line), *others, whole]

@@ -1,6 +1,5 @@
 """MAP Equation 3 beside runs of the loop that it describes: errors of predictions, and gaps to the optimum."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,24 +7,23 @@ import pytest
 
 from placerl.harness import papers
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.map.predictions import NEEDS, NEEDS_FAST_ACTORS, NOT_JUDGED
+from tests.harness.old_form import replace
 from tests.harness.papers.rows import TOO_FEW, frame_of, predicted, profiled, trained, verdict
 
 MAPPING = "torch-native-cpu"
 
 
-def run(
-    gps: float, size: int = 256, mapping: str = MAPPING, loop: str = "relaxed", **more: Any
-) -> Measurement:
+def run(gps: float, size: int = 256, mapping: str = MAPPING, loop: str = "relaxed", **more: Any) -> Row:
     fields = {"suite": "validation", "backend": "placerl", "device": mapping}
     return trained(gps, size, **(fields | {"details": {"mapping": mapping, "loop": loop}} | more))
 
 
 def prediction(
     error: float | None, size: int = 256, half: float | None = 0.01, mapping: str = MAPPING, **more: Any
-) -> Measurement:
+) -> Row:
     """A prediction of 100 gradient steps a second that a validation compared with its relaxed run."""
     details: dict[str, Any] = {
         "mapping": mapping,
@@ -41,7 +39,7 @@ def prediction(
     return predicted(100, size, **(fields | {"details": details | {"chosen_among": chosen}} | more))
 
 
-def step(time_s: float, backend: str = "torch", size: int = 256, **more: Any) -> Measurement:
+def step(time_s: float, backend: str = "torch", size: int = 256, **more: Any) -> Row:
     return profiled("learner.step", time_s, size, backend=backend, **({"suite": "validation"} | more))
 
 
@@ -74,7 +72,7 @@ def parts(acting_s: float, insert_s: float = 0.0) -> dict[str, float]:
     }
 
 
-def acting(gps: float, size: int, acting_s: float, insert_s: float = 0.0) -> Measurement:
+def acting(gps: float, size: int, acting_s: float, insert_s: float = 0.0) -> Row:
     """A run whose actors take some seconds a gradient step."""
     return run(
         gps, size, details={"mapping": MAPPING, "loop": "relaxed", "terms_s": parts(acting_s, insert_s)}
@@ -166,9 +164,7 @@ def test_only_chosen_mappings_count_and_the_weakest_provenance(tmp_path: Path) -
         ([prediction(0.2), run(100), prediction(0.02, 32, half=None), run(100, 32)], Outcome.NOT_REPRODUCED),
     ],
 )
-def test_a_prediction_is_judged_by_its_interval(
-    rows: list[Measurement], outcome: Outcome, tmp_path: Path
-) -> None:
+def test_a_prediction_is_judged_by_its_interval(rows: list[Row], outcome: Outcome, tmp_path: Path) -> None:
     assert verdict("MAP-VI-B", tmp_path, *rows).finding.outcome is outcome
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Finding, Outcome
 from placerl.harness.papers.map import relaxed_loop
 from placerl.harness.papers.map.predictions import NEEDS_FAST_ACTORS, NOT_JUDGED
@@ -15,11 +15,11 @@ from tests.harness.papers.map.test_predictions import acting, run
 from tests.harness.papers.rows import TOO_FEW, final_return, frame_of, verdict
 
 
-def finding(folder: Path, *rows: Measurement) -> Finding:
+def finding(folder: Path, *rows: Row) -> Finding:
     return verdict("MAP-V-A", folder, *rows).finding
 
 
-def both(relaxed: float, overlapped: float, size: int = 256, **more: Any) -> list[Measurement]:
+def both(relaxed: float, overlapped: float, size: int = 256, **more: Any) -> list[Row]:
     return [run(relaxed, size, **more), run(overlapped, size, loop="overlapped", **more)]
 
 

@@ -1,17 +1,17 @@
 """MAP IV-C3: the prefix sum index of small batches on a GPU compared with one thread of the CPU."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
+from tests.harness.old_form import replace
 from tests.harness.papers.rows import TOO_FEW, profiled, verdict
 
 
-def index_times(gpu_over_cpu: dict[int, float], **more: Any) -> list[Measurement]:
+def index_times(gpu_over_cpu: dict[int, float], **more: Any) -> list[Row]:
     """The prefix sum index of a batch on the GPU and natively, for 1 ms there."""
     rows = []
     for size, times in gpu_over_cpu.items():

@@ -1,16 +1,17 @@
 """MAP Table V on modelled times: the rows that its cells and gains become, and their verdicts."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.mapping import absent_platforms
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.map import table_5
+from tests.harness.old_form import replace
 from tests.harness.papers.rows import measurement, verdict
 
 
@@ -40,7 +41,7 @@ def test_table_5_is_modelled_cell_by_cell(monkeypatch: pytest.MonkeyPatch) -> No
 PRINTED = {("cartpole-ddpg", 32): "F-F-F", ("hopper-ddpg", 32): "F-F-F", ("hopper-ddpg", 256): "G-C-G"}
 
 
-def cell(place: tuple[str, int], ours: str) -> Measurement:
+def cell(place: tuple[str, int], ours: str) -> Row:
     return measurement(
         float(ours == PRINTED[place]),
         suite="claim",
@@ -55,7 +56,7 @@ def cell(place: tuple[str, int], ours: str) -> Measurement:
     )
 
 
-def ran(mapping: str, gps: float, loop: str = "fused", **fields: Any) -> Measurement:
+def ran(mapping: str, gps: float, loop: str = "fused", **fields: Any) -> Row:
     base = {
         "suite": "validation",
         "workload": "hopper-ddpg",
@@ -133,7 +134,7 @@ def test_the_experiment_is_table_5_as_algorithm_3_makes_it() -> None:
     assert missed["pong-dqn", 256].startswith("storage G, printed C")
 
 
-def gain(place: str, modelled: float, in_place: bool = True) -> Measurement:
+def gain(place: str, modelled: float, in_place: bool = True) -> Row:
     """Of CartPole, batch size 32, where F-C-F is the second best (12x) and G-G-G the worst (997.3x)."""
     other = {"second best": "F-C-F", "worst": "G-G-G"}[place]
     column = "CartPole, batch size 32"
@@ -156,7 +157,7 @@ def gain(place: str, modelled: float, in_place: bool = True) -> Measurement:
     ],
 )
 def test_gains_of_table_5_are_judged_by_their_order_and_their_size(
-    rows: tuple[Measurement, ...], outcome: Outcome, tmp_path: Path
+    rows: tuple[Row, ...], outcome: Outcome, tmp_path: Path
 ) -> None:
     found = verdict("MAP-T5-gains", tmp_path, *rows)
     assert found.finding.outcome is outcome

@@ -1,15 +1,15 @@
 """The order of PAL's Algorithm 3: both orders are measured, and the verdict follows from how threads scale."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from placerl.harness.core.progress import silent
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.pal import algorithm_3
 from placerl.harness.papers.pal.algorithm_3 import PRINTED, UNLOCKED
+from tests.harness.old_form import replace
 from tests.harness.papers.rows import verdict
 
 
@@ -44,9 +44,7 @@ def test_an_unknown_order_is_refused() -> None:
         LockOrders("none", 8, 2)
 
 
-def turns(
-    printed: float, unlocked: float, cores: int, itself: float = 1.0, threads: int = 4
-) -> list[Measurement]:
+def turns(printed: float, unlocked: float, cores: int, itself: float = 1.0, threads: int = 4) -> list[Row]:
     """Rows whose threads are so many times as fast as one."""
     made = algorithm_3.measure(silent, rounds=5, calls=1)
     gains = {(PRINTED, threads): printed, (UNLOCKED, threads): unlocked}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Finding, Outcome
 from placerl.harness.papers.base import unless_suspect
 from placerl.harness.papers.pal import figure_8, figure_10, figure_12
@@ -15,7 +15,7 @@ from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import TOO_FEW, compared, frame_of, measurement
 
 
-def row(kind: str, actor_cores: int, learner_cores: int, rate: float) -> Measurement:
+def row(kind: str, actor_cores: int, learner_cores: int, rate: float) -> Row:
     return measurement(
         rate,
         suite="claim",
@@ -33,7 +33,7 @@ def row(kind: str, actor_cores: int, learner_cores: int, rate: float) -> Measure
     )
 
 
-def curves(cores: int) -> list[Measurement]:
+def curves(cores: int) -> list[Row]:
     """Collection three times as fast as consumption, both linear."""
     return [
         made
@@ -191,7 +191,7 @@ def test_a_baseline_is_checked_only_where_both_of_its_parts_were_measured(tmp_pa
         assert not gain.suspect
 
 
-def sum_of(made: Measurement) -> int:
+def sum_of(made: Row) -> int:
     """Of its cores."""
     return int(made.details["actor_cores"]) + int(made.details["learner_cores"])
 

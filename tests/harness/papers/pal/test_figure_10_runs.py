@@ -8,7 +8,7 @@ import pytest
 from placerl.harness import workloads
 from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers.pal import figure_10_runs
 from placerl.harness.papers.pal.figure_10_runs import (
     COLLECTION,
@@ -20,10 +20,11 @@ from placerl.harness.papers.pal.figure_10_runs import (
     splits,
 )
 from placerl.harness.plan.tiers import TIERS
+from tests.harness.old_form import row_of
 
 
-def curve_row(kind: str, cores: int, rate: float) -> Measurement:
-    return Measurement(
+def curve_row(kind: str, cores: int, rate: float) -> Row:
+    return row_of(
         suite="claim",
         primitive="training",
         backend=kind,

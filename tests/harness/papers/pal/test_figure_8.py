@@ -1,6 +1,5 @@
 """PAL Fig. 8: what C++ threads show next to other libraries on one and on all cores, and what is missing."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +8,11 @@ import pytest
 from placerl.harness.compare import registry
 from placerl.harness.compare.parts import ONE_THREAD
 from placerl.harness.core.progress import silent
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.pal import figure_8
 from placerl.harness.plan.tiers import TIERS
+from tests.harness.old_form import replace
 from tests.harness.papers.rows import compared, frame_of
 
 WORKLOADS = ("cartpole-dqn", "ant-ddpg")
@@ -26,7 +26,7 @@ def threaded(
     name: str = "cartpole-dqn",
     baseline: str = "",
     one_thread: float | None = None,
-) -> list[Measurement]:
+) -> list[Row]:
     """The comparison with a library on so many cores; on several also with one thread, as fast if nothing is said."""
     library = baseline or RLLIB[name]
     found = [timed(ratio, cores, verdict, name, library)]
@@ -35,7 +35,7 @@ def threaded(
     return found
 
 
-def timed(ratio: float, cores: int, verdict: str, name: str, library: str) -> Measurement:
+def timed(ratio: float, cores: int, verdict: str, name: str, library: str) -> Row:
     label = figure_8.label_of(library, cores)
     details: dict[str, Any] = {"baseline": label, "verdict": verdict, "threads": cores}
     bounds = {"low": 0.9 * ratio, "high": 1.1 * ratio}

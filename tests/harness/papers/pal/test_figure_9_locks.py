@@ -1,13 +1,12 @@
 """Threads on one replay: every side is checked, then measured, and the table and the claim read what was stored."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from placerl.harness.core.progress import silent
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.measure import statistics
 from placerl.harness.papers import Outcome, claims
 from placerl.harness.papers.pal import figure_9_locks
@@ -23,6 +22,7 @@ from placerl.harness.papers.pal.figure_9_locks import (
 from placerl.harness.platforms import available_memory
 from placerl.harness.platforms.available_memory import NotEnoughMemory
 from placerl.harness.store.store import Store
+from tests.harness.old_form import replace
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import frame_of
 
@@ -60,7 +60,7 @@ def test_unknown_sharing() -> None:
         figure_9_locks.make("no locks", 8)
 
 
-def turns(times_us: dict[tuple[str, int], float]) -> list[Measurement]:
+def turns(times_us: dict[tuple[str, int], float]) -> list[Row]:
     """Rows of one batch size, seconds a round, with samples that vary by 1%."""
     rows = []
     for (sharing, threads), time_us in times_us.items():

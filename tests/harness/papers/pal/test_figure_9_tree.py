@@ -1,6 +1,5 @@
 """PAL's sum tree: what is measured, and verdicts from rows that should and should not carry them."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +7,12 @@ import numpy as np
 import pytest
 
 from placerl.harness.core.progress import silent
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.measure.statistics import FEWEST_PAIRS
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.pal import figure_9_tree
 from placerl.harness.papers.tree_layouts import TreeLayout
+from tests.harness.old_form import replace
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import frame_of, profiled, verdict
 
@@ -55,9 +55,7 @@ def test_a_call_draws_from_all_leaves() -> None:
     assert tree.get([0])[0] == updated[-1]
 
 
-def tree_rows(
-    capacity: int, fanout: int, time_s: float, null_s: float = 0.0, **details: object
-) -> list[Measurement]:
+def tree_rows(capacity: int, fanout: int, time_s: float, null_s: float = 0.0, **details: object) -> list[Row]:
     """A row of the sum tree experiments and its A/A null, which takes as long unless told otherwise."""
     return [
         tree_row(capacity, fanout, time_s, null=False, **details),
@@ -65,7 +63,7 @@ def tree_rows(
     ]
 
 
-def tree_row(capacity: int, fanout: int, time_s: float, **details: object) -> Measurement:
+def tree_row(capacity: int, fanout: int, time_s: float, **details: object) -> Row:
     """A row of the sum tree experiments, with 30 samples that vary by 2%."""
     known = {"experiment": "fanout", "capacity": capacity, "fanout": fanout, "aligned": True}
     samples = tuple(time_s * (0.98 + 0.04 * ((7 * i + 11 * fanout) % 30) / 29) for i in range(30))
@@ -161,7 +159,7 @@ def test_a_best_fanout_that_is_not_told_apart_from_another_may_still_fall(tmp_pa
     assert "buffer of 1,000: 64, 128;" in found.explanation
 
 
-def minimum(best: dict[int, int], itself: float = 1.0) -> list[Measurement]:
+def minimum(best: dict[int, int], itself: float = 1.0) -> list[Row]:
     """Rows of three buffers whose least time is at the given K, twice as long elsewhere."""
     return [
         row
@@ -196,7 +194,7 @@ def test_rows_of_the_compiled_tree_are_not_pals(tmp_path: Path) -> None:
     assert verdict("PAL-F9", tmp_path, *rows).finding.outcome is Outcome.NOT_RUN
 
 
-def cut(rows: list[Measurement], pairs: int) -> list[Measurement]:
+def cut(rows: list[Row], pairs: int) -> list[Row]:
     """The rows with fewer samples."""
     return [replace(row, samples=row.samples[:pairs]) for row in rows]
 
@@ -225,7 +223,7 @@ def test_too_few_rounds_give_no_verdict(pairs: int, tmp_path: Path) -> None:
 
 
 def test_every_buffer_size_counts_and_a_slower_one_refutes(tmp_path: Path) -> None:
-    def times(small_s: float, large_s: float) -> list[Measurement]:
+    def times(small_s: float, large_s: float) -> list[Row]:
         return [
             row
             for capacity, time_s in ((1_000, small_s), (10_000, large_s))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from placerl.harness.core.progress import silent
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.pal import section_5_b
 from placerl.harness.papers.pal.section_5_b import EXPERIMENT, splits
@@ -15,7 +15,7 @@ from placerl.harness.plan.tiers import TIERS
 from tests.harness.papers.rows import profiled, verdict
 
 
-def rows_of(name: str, gain: float, cores: int = 3, itself: float = 1.0) -> list[Measurement]:
+def rows_of(name: str, gain: float, cores: int = 3, itself: float = 1.0) -> list[Row]:
     """Rows of one workload whose second learner is so many times as fast as the first alone."""
     made = []
     for split in splits(4):

@@ -8,9 +8,10 @@ import pytest
 
 from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers.base import Outcome
 from placerl.harness.papers.ppo import environment_steps
+from tests.harness.old_form import row_of
 from tests.harness.papers.rows import frame_of
 
 
@@ -38,7 +39,7 @@ def test_steps_are_timed_here_and_in_processes(monkeypatch: pytest.MonkeyPatch, 
     assert all(row.status in ("ok", "too_noisy") for row in made)
 
 
-def environment_rows(agents: int, longer: float) -> list[Measurement]:
+def environment_rows(agents: int, longer: float) -> list[Row]:
     """Calls that step `agents` environments in processes; a step of one takes `longer` times a step in this process.
 
     The second measurement of the latter is slower by 0.4%, so that taking it for the first one changes the factor.
@@ -48,7 +49,7 @@ def environment_rows(agents: int, longer: float) -> list[Measurement]:
         pace = 11 if number else 7
         samples = tuple(time_s * (1 + 0.01 * (pace * i % 30) / 30) for i in range(30))
         made.append(
-            Measurement(
+            row_of(
                 suite="claim",
                 workload="hopper-ppo",
                 primitive="environment.step",

@@ -4,17 +4,18 @@ The closed forms stand in for the RTL's simulation here.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from placerl.harness.core.row import Row
+from tests.harness.old_form import replace, row_of
+
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
 from placerl.harness.papers import gains_rule
 from placerl.harness.papers.base import Outcome, Verdict
 from placerl.harness.papers.number import Number, from_text
@@ -28,7 +29,7 @@ from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import claim_of, frame_of
 
 
-def verdict(key: str, folder: Path, rows: list[Measurement]) -> Verdict:
+def verdict(key: str, folder: Path, rows: list[Row]) -> Verdict:
     return claim_of(key).evaluate(frame_of(folder, *rows))
 
 
@@ -56,7 +57,7 @@ def test_rows_lead_to_verdicts(key: str, tmp_path: Path) -> None:
     assert said in found.explanation
 
 
-def cycles(rows: list[Measurement], change: Callable[[Measurement, Any], Any]) -> list[Measurement]:
+def cycles(rows: list[Row], change: Callable[[Row, Any], Any]) -> list[Row]:
     """The rows with other cycles."""
     return [
         replace(row, details=row.details | {"cycles": change(row, row.details["cycles"])}) for row in rows
@@ -79,7 +80,7 @@ def test_the_blocked_layout_is_judged_by_the_order_of_its_gains(
 ) -> None:
     percent = dict(zip(("Hopper", "Humanoid", "Pong"), gains, strict=True))
 
-    def change(row: Measurement, found: Any) -> Any:
+    def change(row: Row, found: Any) -> Any:
         benchmark = row.details["benchmark"]
         throughput, (_, _, iteration) = (
             published_throughput(benchmark),
@@ -144,7 +145,7 @@ def test_a_pair_of_units_that_trains_more_than_twice_as_fast_is_suspect(tmp_path
 
 @pytest.mark.usefixtures("closed_forms")
 def test_an_array_that_divides_no_layer_and_gains_less_contradicts_the_claim(tmp_path: Path) -> None:
-    def change(row: Measurement, found: Any) -> Any:
+    def change(row: Row, found: Any) -> Any:
         if row.details["side"] == 32:
             return found
         return dict.fromkeys(found, found["NS"])  # no dataflow gains on the array of 38 x 38
@@ -163,7 +164,7 @@ def test_a_dataflow_that_does_not_gain_contradicts_the_claim(tmp_path: Path) -> 
         if row.details["core"] != figures_12_15_cycles.AT_ONCE
     ]
     slow = [
-        Measurement(
+        row_of(
             **{
                 name: getattr(row, name)
                 for name in ("suite", "primitive", "backend", "device", "batch_size", "quantity", "unit")

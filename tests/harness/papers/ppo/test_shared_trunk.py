@@ -8,9 +8,10 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.ppo import shared_trunk
+from tests.harness.old_form import row_of
 from tests.harness.papers.rows import verdict
 
 
@@ -46,11 +47,11 @@ def test_every_side_is_timed() -> None:
     assert all(row.status in ("ok", "too_noisy") for row in made), [row.reason for row in made]
 
 
-def gradient_steps(separate_s: float, null_s: float = 1.0, batch_size: int = 512) -> list[Measurement]:
+def gradient_steps(separate_s: float, null_s: float = 1.0, batch_size: int = 512) -> list[Row]:
     """Steps of separate networks, where one of shared layers takes a second."""
     sides = (((True, False), 1.0, 7), ((True, True), null_s, 11), ((False, False), separate_s, 13))
     return [
-        Measurement(
+        row_of(
             suite="claim",
             workload="hopper-ppo",
             primitive="learner.step",

@@ -1,6 +1,6 @@
 """PPO Table 2: verdicts from rows of its iterations."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from placerl.harness.core.row import Row
+from tests.harness.old_form import replace, row_of
+
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
 from placerl.harness.measure import statistics
 from placerl.harness.papers.base import Finding, Outcome
 from placerl.harness.papers.ppo.table_2 import Found, of_samples
@@ -37,7 +39,7 @@ def rows(
     learner_s: float,
     device: str = "cpu",
     prepare_s: float = 0.0,
-) -> list[Measurement]:
+) -> list[Row]:
     """An iteration whose inferences and training take a second each on an accelerator at the placed clock."""
     second = int(1e6 * CLOCK_MHZ)
     shared: dict[str, Any] = {
@@ -51,7 +53,7 @@ def rows(
     terms_s = {"environment": host_s, "infer": infer_s, "prepare": prepare_s, "learner": learner_s}
     walls_s = [sum(terms_s.values()) * each for each in pace]
     return [
-        Measurement(
+        row_of(
             **shared,
             device=device,
             quantity=TIME,
@@ -62,7 +64,7 @@ def rows(
             details=details
             | {"terms_s": {name: [seconds * each for each in pace] for name, seconds in terms_s.items()}},
         ),
-        Measurement(
+        row_of(
             **shared,
             quantity=CYCLES,
             unit="cycles",
@@ -73,7 +75,7 @@ def rows(
     ]
 
 
-def finding(key: str, folder: Path, *made: list[Measurement]) -> Finding:
+def finding(key: str, folder: Path, *made: list[Row]) -> Finding:
     return claim_of(key).evaluate(frame_of(folder, *(row for some in made for row in some))).finding
 
 
@@ -121,7 +123,7 @@ def test_a_drift_over_many_iterations_widens_the_interval() -> None:
     assert (found.low, found.high) != statistics.interval(drift)
 
 
-def timed_less(made: list[list[Measurement]], count: int) -> list[list[Measurement]]:
+def timed_less(made: list[list[Row]], count: int) -> list[list[Row]]:
     """The same iterations, each timed only so often."""
     fewer = []
     for timed, counted in made:

@@ -1,16 +1,18 @@
 """PPO's iterations in virtual time: rows of them, and what they add to verdicts from bounds."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from placerl.harness.core.row import Row
+from tests.harness.old_form import replace, row_of
+
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
 from placerl.harness.papers.base import Outcome
 from placerl.harness.papers.ppo import table_2_iterations, virtual_iterations
 from placerl.harness.papers.ppo.table_2_iterations import BENCHMARKS, EXPERIMENT, TIME
@@ -70,14 +72,14 @@ def test_the_larger_tiers_run_the_iterations_that_they_time() -> None:
     assert keys("own") == []
 
 
-def joined(iteration: PpoIteration, seconds: float, transfers: int = 100) -> list[Measurement]:
+def joined(iteration: PpoIteration, seconds: float, transfers: int = 100) -> list[Row]:
     """An iteration in virtual time of that many seconds, all of them the host's."""
     pace = [1 + 0.002 * number for number in range(9)]
     terms = dict.fromkeys((*HOST_TERMS, *DEVICE_TERMS, *LINK_TERMS), [0.0] * len(pace))
     parts = {"environment": 0.5, "draw": 0.2, "objective": 0.3}
     terms |= {name: [share * seconds * each for each in pace] for name, share in parts.items()}
     return [
-        Measurement(
+        row_of(
             suite="claim",
             workload=BENCHMARKS["Hopper"],
             primitive="training",

@@ -1,13 +1,12 @@
 """What re-allocation brings next to an accelerator: verdicts from made-up rows, and rows from a real measurement."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
 from placerl.harness.papers import Outcome
@@ -16,6 +15,7 @@ from placerl.harness.papers.prl.algorithm_1 import ALL_ACT, FIXED, HALF_TRAINS
 from placerl.harness.papers.slow_links import NOT_COUNTED
 from placerl.harness.plan.tiers import TIERS
 from placerl.primitives import learner
+from tests.harness.old_form import replace, row_of
 from tests.harness.papers.rows import frame_of
 
 FPGA, OPENCL = "fpga-native-cpu", "opencl-native-cpu"
@@ -23,8 +23,8 @@ FPGA, OPENCL = "fpga-native-cpu", "opencl-native-cpu"
 
 def gain(
     verdict: str, fixed: str = ALL_ACT, mapping: str = FPGA, cores: int = 2, accelerator: str = "opencl"
-) -> Measurement:
-    return Measurement(
+) -> Row:
+    return row_of(
         suite=Suite.CLAIM,
         workload="hopper-ddpg",
         primitive="training",
@@ -66,7 +66,7 @@ def gain(
     ],
 )
 def test_re_allocation_must_bring_throughput_over_threads_that_all_act(
-    tmp_path: Path, rows: list[Measurement], outcome: Outcome
+    tmp_path: Path, rows: list[Row], outcome: Outcome
 ) -> None:
     found = algorithm_1.MovingActorsGains().judge(frame_of(tmp_path, *rows))
     assert found.outcome is outcome

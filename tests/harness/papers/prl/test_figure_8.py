@@ -1,6 +1,5 @@
 """PRL Fig. 8 from rows of a validation."""
 
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -8,14 +7,15 @@ from typing import Any
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.prl import figure_8
+from tests.harness.old_form import replace
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import TOO_FEW, frame_of, trained, verdict
 
 
-def grid(size: int, learner: float, replay: float) -> list[Measurement]:
+def grid(size: int, learner: float, replay: float) -> list[Row]:
     """Four device assignments; the better learner's device and the better replay management's gain so much."""
     return [
         mapped(f"{a}-{b}-cpu", 100 * x * y, size)
@@ -24,7 +24,7 @@ def grid(size: int, learner: float, replay: float) -> list[Measurement]:
     ]
 
 
-def mapped(mapping: str, gps: float, size: int, assignment: str = "", **fields: Any) -> Measurement:
+def mapped(mapping: str, gps: float, size: int, assignment: str = "", **fields: Any) -> Row:
     base = {"suite": "validation", "workload": "cartpole-dqn", "backend": "placerl", "device": mapping}
     stated = {"assignment": assignment} if assignment else {}
     return trained(gps, size, details={"mapping": mapping, **stated}, **(base | fields))
@@ -74,7 +74,7 @@ def test_a_modelled_device_hides_no_two_measured_ones(tmp_path: Path) -> None:
 def test_a_modelled_pair_decides_nothing_next_to_measured_ones(tmp_path: Path) -> None:
     small, agrees, denies = grid(32, 1.2, 3.0), grid(2048, 3.0, 1.2), grid(2048, 1.2, 3.0)
 
-    def modelled(rows: list[Measurement]) -> list[Measurement]:
+    def modelled(rows: list[Row]) -> list[Row]:
         return [replace(row, provenance=Provenance.MODELLED, workload="pong-dqn") for row in rows]
 
     for name, more in (("agrees", agrees), ("denies", denies)):
@@ -114,7 +114,7 @@ def test_workloads_of_other_papers_are_not_judged(tmp_path: Path) -> None:
 
 
 def test_a_mapping_that_its_race_dropped_counts_only_where_no_other_is_left(tmp_path: Path) -> None:
-    def dropped(row: Measurement, *among: str) -> Measurement:
+    def dropped(row: Row, *among: str) -> Row:
         return replace(row, details=row.details | {"clearly_slower_among": list(among)})
 
     devices = "here", "here and simulated"
@@ -153,7 +153,7 @@ def test_backends_of_one_device_decide_nothing(tmp_path: Path) -> None:
 
 
 def test_a_replay_manager_on_the_learners_gpu(tmp_path: Path) -> None:
-    def rows(shared: float) -> list[Measurement]:
+    def rows(shared: float) -> list[Row]:
         pairs = (
             ("torch:cuda-cuda-cpu", shared),
             ("torch:cuda-native-cpu", 100.0),

@@ -1,18 +1,18 @@
 """Re-allocated actors: verdicts from made-up rows."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.prl import figure_9
+from tests.harness.old_form import replace
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import compared, final_return, frame_of, verdict
 
 
-def trainings(final: float) -> list[Measurement]:
+def trainings(final: float) -> list[Row]:
     """Training runs whose re-allocated actors end at `final`, the others at 400 and a little more; all begin at 10."""
     return [
         final_return("cartpole-ddpg", curve, end + seed, seed, "PRL-F9")

@@ -1,14 +1,14 @@
 """PRL Fig. 6 and 7: verdicts on primitives over the batch size, and the figures in their own axes."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.prl import figures_6_7
 from placerl.harness.profile import simulated as simulated_profile
+from tests.harness.old_form import replace
 from tests.harness.papers.device_rows import SIZES, on, steps
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import TOO_FEW, frame_of, profiled, verdict
@@ -97,7 +97,7 @@ def test_a_range_that_lacks_small_or_large_batches_shows_nothing(
     """The CPU is the fastest at every size, which would refute the statement."""
     times_s = {"cpu": (1e-5, 1e-4), "cuda": (1e-4, 2e-4), "fpga": (3e-5, 4e-3)}
 
-    def rows(of: tuple[int, int]) -> list[Measurement]:
+    def rows(of: tuple[int, int]) -> list[Row]:
         return [
             on(kind, "learner.step", size, time_s, "cartpole-dqn")
             for kind, times in times_s.items()
@@ -124,7 +124,7 @@ def test_prl_s_learner_on_the_fpga_is_a_pipeline(tmp_path: Path) -> None:
     assert verdict("PRL-F7", tmp_path / "pipeline", *rows, pipeline).finding.outcome is Outcome.IN_KIND
 
 
-def operations(cpu: float, cuda: float, fpga: float) -> list[Measurement]:
+def operations(cpu: float, cuda: float, fpga: float) -> list[Row]:
     """Replay operations that take so many times as long at batch 4096 as at 32."""
     grown = {"cpu": cpu, "cuda": cuda, "fpga": fpga}
     return [

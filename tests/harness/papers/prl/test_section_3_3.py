@@ -7,15 +7,16 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.prl import section_3_3
+from tests.harness.old_form import row_of
 from tests.harness.papers.rows import frame_of
 
 
-def gain(part: str, verdict: str, workload: str = "cartpole-dqn") -> Measurement:
-    return Measurement(
+def gain(part: str, verdict: str, workload: str = "cartpole-dqn") -> Row:
+    return row_of(
         suite=Suite.CLAIM,
         workload=workload,
         primitive="training",

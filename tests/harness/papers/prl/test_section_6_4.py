@@ -1,6 +1,5 @@
 """PRL 6.4 over runs: re-allocation, and the simulated FPGA beside earlier work; gains over RLlib on a GPU."""
 
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -8,17 +7,18 @@ from typing import Any
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.clocks import placed_clock
 from placerl.harness.papers.number import from_text
 from placerl.harness.papers.prl import section_6_4
+from tests.harness.old_form import replace
 from tests.harness.papers.rows import TOO_FEW, compared, measurement, profiled, trained, verdict
 
 REALLOCATION, EARLIER = "PRL-T3-reallocation", "PRL-6.4-earlier-work"
 
 
-def run(gps: float, moves: bool = False, seed: int = 0, **more: Any) -> Measurement:
+def run(gps: float, moves: bool = False, seed: int = 0, **more: Any) -> Row:
     """A training with its learner on an OpenCL device that is not the CPU; fields of details replace those here."""
     options = {"actors": more.pop("actors", 2), "processes": 3, "overlap": 16}
     options |= {"reallocate": True} if moves else {}
@@ -33,7 +33,7 @@ def run(gps: float, moves: bool = False, seed: int = 0, **more: Any) -> Measurem
     return trained(gps, **(fields | more))
 
 
-def pairs(*gains: float, **more: Any) -> list[Measurement]:
+def pairs(*gains: float, **more: Any) -> list[Row]:
     """Runs without re-allocation, each followed by its twin, which reaches so many times as much."""
     base_gps = 100, 120, 90, 110, 105, 95  # seeds differ more than most gains
     return [
@@ -138,13 +138,13 @@ def test_runs_on_other_cores_are_no_pair(tmp_path: Path) -> None:
         [run(100), run(130, moves=True, seed=1)],  # and so is another seed
     ],
 )
-def test_reallocation_is_not_run_without_its_twin(rows: list[Measurement], tmp_path: Path) -> None:
+def test_reallocation_is_not_run_without_its_twin(rows: list[Row], tmp_path: Path) -> None:
     found = verdict(REALLOCATION, tmp_path, *rows).finding
     assert found.outcome is Outcome.NOT_RUN
     assert not found.ours
 
 
-def peaks(board: float = 0.2e12, core: float = 0.1e12) -> list[Measurement]:
+def peaks(board: float = 0.2e12, core: float = 0.1e12) -> list[Row]:
     fields = {"primitive": "peak", "quantity": "peak", "unit": "FLOP/s"}
     words = {"primitives": "learner.step"}  # as `simulated_profile` names the unit
     simulated = {
@@ -161,7 +161,7 @@ def peaks(board: float = 0.2e12, core: float = 0.1e12) -> list[Measurement]:
     ]
 
 
-def board(gps: float, mapping: str = "fpga-fpga-fpga", **more: Any) -> Measurement:
+def board(gps: float, mapping: str = "fpga-fpga-fpga", **more: Any) -> Row:
     fields = {"suite": "validation", "workload": "cartpole-dqn", "backend": "placerl", "device": mapping}
     details = {"mapping": mapping, "loop": "overlapped"}
     return trained(gps, 32, **(fields | {"provenance": Provenance.SIMULATED, "details": details} | more))
@@ -182,7 +182,7 @@ def board(gps: float, mapping: str = "fpga-fpga-fpga", **more: Any) -> Measureme
     ],
 )
 def test_the_simulated_fpga_beside_the_earlier_work(
-    gps: float, made: list[Measurement], more: dict[str, str], outcome: Outcome, tmp_path: Path
+    gps: float, made: list[Row], more: dict[str, str], outcome: Outcome, tmp_path: Path
 ) -> None:
     rows = board(gps, **more), board(9e9, "native-native-cpu", provenance=Provenance.MEASURED), *made
     found = verdict(EARLIER, tmp_path, *rows)
@@ -233,7 +233,7 @@ def test_of_the_board_s_runs_the_fastest_counts(tmp_path: Path) -> None:
 
 
 def test_a_mapping_that_its_race_dropped_gives_way_to_one_that_was_left(tmp_path: Path) -> None:
-    def dropped(gps: float, mapping: str = "fpga-fpga-cpu") -> Measurement:
+    def dropped(gps: float, mapping: str = "fpga-fpga-cpu") -> Row:
         details = {"mapping": mapping, "loop": "fused", "clearly_slower_among": ["here and simulated"]}
         return board(gps, mapping, details=details)
 
@@ -323,7 +323,7 @@ def test_gains_over_rllib_where_both_have_a_gpu(word: str, outcome: Outcome, tmp
     assert [n.value for n in alone.ours] == [200.0]
 
 
-def primitive_times(primitive: str, noisy: bool = False) -> list[Measurement]:
+def primitive_times(primitive: str, noisy: bool = False) -> list[Row]:
     """Of CartPole's DQN on three kinds of device at two batch sizes: the accelerators scale, and each wins once."""
     times_s = {("cpu", 32): 2e-4, ("cpu", 2048): 2e-2, ("cuda", 32): 1e-4, ("cuda", 2048): 2e-4}
     times_s |= {("fpga", 32): 3e-5, ("fpga", 2048): 9e-4}

@@ -1,7 +1,6 @@
 """PRL Table 3, from rows of validations, comparisons and merged stores."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,12 @@ import pytest
 
 from placerl.harness import papers
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome, claims
 from placerl.harness.papers.prl.benchmarks import WORKLOADS
 from placerl.harness.report import site
 from placerl.harness.store.store import Store
+from tests.harness.old_form import replace
 from tests.harness.papers.prl.test_figure_8 import mapped
 from tests.harness.papers.rows import TOO_FEW, compared, trained, verdict
 
@@ -30,7 +30,7 @@ ON_BOARD = [
 ON_GPU = [mapped("torch:cuda-native-cpu", 150.0, 64), mapped("torch:cuda-cuda-cpu", 300.0, 64)]
 
 
-def on_all(value: float = 1.5, word: str = "faster", **fields: Any) -> list[Measurement]:
+def on_all(value: float = 1.5, word: str = "faster", **fields: Any) -> list[Row]:
     """Comparisons with both libraries on each of PRL's benchmarks; of RLlib the version that trains the algorithm."""
     lines = {name: "rllib_2_6_3" if name.endswith("ddpg") else "rllib" for name in WORKLOADS}
     return [
@@ -40,7 +40,7 @@ def on_all(value: float = 1.5, word: str = "faster", **fields: Any) -> list[Meas
     ]
 
 
-def library(gps: float = 10.0) -> Measurement:
+def library(gps: float = 10.0) -> Row:
     details = {"baseline": "sb3", "part": "theirs"}
     return trained(gps, 64, suite="compare", workload="cartpole-dqn", details=details)
 
@@ -58,7 +58,7 @@ def test_a_library_s_rate_is_of_its_device(tmp_path: Path) -> None:
     assert both.quantity.endswith("over 2 device assignments")
 
 
-def failing(mapping: str) -> Measurement:
+def failing(mapping: str) -> Row:
     return replace(
         mapped(mapping, 1.0, 64), value=None, low=None, high=None, status="failed", reason="no memory"
     )
@@ -78,7 +78,7 @@ def failing(mapping: str) -> Measurement:
     ],
 )
 def test_portability_is_over_devices_and_not_over_backends(
-    rows: list[Measurement], outcome: Outcome, tmp_path: Path
+    rows: list[Row], outcome: Outcome, tmp_path: Path
 ) -> None:
     found = verdict(DEVICES, tmp_path, *rows, library()).finding
     assert found.outcome is outcome
@@ -102,7 +102,7 @@ def test_portability_takes_the_fastest_mapping_of_every_assignment(tmp_path: Pat
 ALL = tuple((str(row.details["baseline"]), row.workload or "") for row in on_all())
 
 
-def rates(ours: float, theirs: float, on: Sequence[tuple[str, str]] = ALL) -> list[Measurement]:
+def rates(ours: float, theirs: float, on: Sequence[tuple[str, str]] = ALL) -> list[Row]:
     """Rates beside libraries on workloads: on all of PRL's benchmarks, unless others are named."""
     return [
         trained(gps, 64, suite="compare", workload=workload, details={"baseline": name, "part": part})
@@ -111,7 +111,7 @@ def rates(ours: float, theirs: float, on: Sequence[tuple[str, str]] = ALL) -> li
     ]
 
 
-def merged(path: Path, *machines: list[Measurement]) -> pd.DataFrame:
+def merged(path: Path, *machines: list[Row]) -> pd.DataFrame:
     with Store.open(path) as store:
         for number, rows in enumerate(machines):
             run = store.begin_run("quick", "revision", {"fingerprint": f"machine-{number}"})

@@ -8,7 +8,7 @@ import pytest
 from placerl.harness.compare import learning
 from placerl.harness.compare.equal_steps import LEARNS_LESS, NOT_COMPARED, RETURN
 from placerl.harness.compare.parts import ENVIRONMENT_STEPS_PER_S
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.report import pages, tables
 from placerl.harness.report.content import Content
 from placerl.harness.report.reading import read
@@ -95,7 +95,7 @@ def test_a_comparison_with_a_noisy_rate_keeps_its_verdict(tmp_path: Path) -> Non
         assert found.theirs.value == 500
 
 
-def comparison_rows(ratio: float, verdict: str, **details: object) -> list[Measurement]:
+def comparison_rows(ratio: float, verdict: str, **details: object) -> list[Row]:
     """The rows that one comparison stores in its cell."""
     fields = {"suite": "compare", "workload": "cartpole-dqn"}
     return [

@@ -1,7 +1,6 @@
 """From stored measurements to the rows on mappings: predictions, heat maps and choices."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.core.row import Row
 from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.report import pages, plots, tables
 from placerl.harness.report.content import Content
@@ -17,6 +16,7 @@ from placerl.harness.report.formatting import MARKS
 from placerl.harness.report.reading import read
 from placerl.harness.report.rows.mappings import PredictedThroughput
 from placerl.harness.store.store import Store
+from tests.harness.old_form import replace
 from tests.harness.papers.rows import frame_of, predicted, profiled, trained
 from tests.harness.report import sample
 
@@ -48,7 +48,7 @@ def test_a_heat_map_holds_every_mapping_and_marks_the_best_and_the_chosen(made: 
     assert drawn.count("★") == drawn.count("◇") == 2
 
 
-def with_simulation(workload: str = "hopper-ddpg") -> Iterator[Measurement]:
+def with_simulation(workload: str = "hopper-ddpg") -> Iterator[Row]:
     """A validation of two mappings that were here and one simulated one, each in two loops."""
     best = "fpga-fpga-fpga"
     rates = {"native-native-cpu": 195.0, "torch-native-cpu": 120.0, best: 289.0}
@@ -78,7 +78,7 @@ def test_heat_maps_keep_what_is_simulated_apart_and_mark_it(tmp_path: Path) -> N
 RAN = {"mapping": "native-native-cpu", "fusion": "step"}
 
 
-def beside_runs(folder: Path, strategy: str, *runs: Measurement) -> PredictedThroughput:
+def beside_runs(folder: Path, strategy: str, *runs: Row) -> PredictedThroughput:
     """The prediction of a strategy beside training runs."""
     made = predicted(100.0, backend=strategy, details={"mapping": RAN["mapping"], "settings": {}})
     (found,) = tables.predictions(frame_of(folder, *runs, made))
@@ -118,7 +118,7 @@ def test_a_prediction_is_beside_runs_of_its_loop_and_options(
     assert (found.achieved is not None, found.achieved_status) == (paired, "ok" if paired else "not_run")
 
 
-def own_training(mapping: str, rate: float, size: int) -> Iterator[Measurement]:
+def own_training(mapping: str, rate: float, size: int) -> Iterator[Row]:
     """A training of its own as `placerl run` stores it, and its prediction."""
     details = {"mapping": mapping, "fusion": "step", "options": {}}
     yield trained(rate, size, details=details)
@@ -180,7 +180,7 @@ def test_learners_in_fixed_point_are_shown_and_float32_only_once(tmp_path: Path)
 NOISY = {"status": "too_noisy", "reason": "its interval is 40% wide"}
 
 
-def with_noise() -> Iterator[Measurement]:
+def with_noise() -> Iterator[Row]:
     """Two mappings that were run, one of them too noisy, as is one of the predictions."""
     fields: dict[str, Any] = {"suite": "validation", "workload": "hopper-ddpg"}
     for mapping, achieved, made in (("torch-native-cpu", NOISY, {}), ("native-native-cpu", {}, NOISY)):

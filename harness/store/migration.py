@@ -1,0 +1,206 @@
+"""Reads the rows of schema 1, in which one class was every row, as rows of the kinds that they are.
+
+In schema 1 the columns `backend` and `device` meant one thing in one suite and another in the next, and `details` held
+everything else as JSON. `typed` turns such a row into one of its kind: each number is kept exactly. `upgrade` does so
+for a whole store. Reference runs that were saved with schema 1 are read the same way.
+"""
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import fields
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from placerl.harness.core.row import HowTimed, Row
+from placerl.harness.core.suites import PREDICTING, Suite
+from placerl.harness.store import rows, tables
+
+VERSION = 1
+"""The schema that is read here."""
+SCHEMA = tables.SCHEMA.replace(
+    """    kind TEXT NOT NULL,
+    suite TEXT NOT NULL,
+    workload TEXT NOT NULL,
+    primitive TEXT NOT NULL,
+""",
+    """    suite TEXT NOT NULL,
+    workload TEXT NOT NULL,
+    primitive TEXT NOT NULL,
+    backend TEXT NOT NULL,
+    device TEXT NOT NULL,
+""",
+).replace(
+    """    timed TEXT NOT NULL,
+    notes TEXT NOT NULL,
+    precisions TEXT NOT NULL,
+    node TEXT NOT NULL
+""",
+    """    details TEXT NOT NULL
+""",
+)
+SHARED = (
+    *("suite", "workload", "primitive", "batch_size", "quantity", "unit", "provenance", "status", "reason"),
+    *("value", "low", "high", "samples"),
+)
+COLUMNS = (*SHARED, "backend", "device", "details")
+"""Columns of a row of schema 1."""
+_TIMED = tuple(one.name for one in fields(HowTimed))
+_VALIDATIONS = (Suite.VALIDATION, Suite.PRECISION_VALIDATION)
+_PIECES = (
+    *(Suite.PROFILE, Suite.PRECISION_PROFILE, Suite.SIMULATED_PROFILE, Suite.ABSENT_PLATFORM),
+    *_VALIDATIONS,
+)
+_VALIDATED: Mapping[str, type[Row]] = {
+    "gradient_steps_per_s": rows.AchievedRate,
+    "regret": rows.Regret,
+    "runtime_overhead": rows.Overhead,
+    "portability": rows.Portability,
+    "peak": rows.MachinePeak,
+    "copy_bandwidth": rows.MachinePeak,
+    "time_per_call": rows.PieceTime,
+}
+_SUITES: Mapping[str, type[Row]] = {
+    Suite.MACHINE_PEAKS: rows.MachinePeak,
+    Suite.RUN: rows.TrainingResult,
+    Suite.CLUSTER: rows.TrainingResult,
+    Suite.COMPARE: rows.ComparisonResult,
+    Suite.LEARN: rows.LearningResult,
+    Suite.BENCH_RETURNS: rows.LearningResult,
+    Suite.MEMORY: rows.PeakMemory,
+}
+RENAMED: Mapping[type[Row], Mapping[str, str]] = {
+    rows.PredictedRate: {"backend": "strategy", "model": "strategy", "device": "mapping"},
+    rows.AchievedRate: {"device": "mapping"},
+    rows.Overhead: {"device": "mapping"},
+    rows.Regret: {"backend": "strategy", "device": "mapping", "chosen": "mapping"},
+    rows.Portability: {"backend": "system"},
+    rows.TrainingResult: {"device": "mapping", "environment_step": "episode_ends"},
+    rows.ComparisonResult: {"backend": "system", "notes": "deviations", "kind": "failure"},
+    rows.LearningResult: {
+        "backend": "system",
+        "notes": "deviations",
+        "settings": "options",
+        "seeds": "seeds_trained",
+        "failed": "seeds_failed",
+    },
+    rows.PeakMemory: {"cell": "of_cell"},
+    rows.Failure: {"backend": "baselines"},
+}
+"""What an entry of schema 1 is called in a kind, where that is not its own name."""
+
+
+def kind_of(suite: str, quantity: str, primitive: str = "") -> type[Row]:
+    """Return the kind of a row of schema 1.
+
+    Args:
+        suite, quantity, primitive: the row's columns.
+    """
+    if quantity == "failure" and (suite != Suite.RUN or primitive != "training"):
+        return rows.Failure
+    if suite in PREDICTING or (suite in _VALIDATIONS and quantity.startswith("predicted_")):
+        return rows.PredictedRate
+    if suite in _PIECES and quantity == "time_per_call":
+        return rows.PieceTime
+    if suite in _VALIDATIONS:
+        return _VALIDATED.get(quantity, rows.OtherResult)
+    return _SUITES.get(suite, rows.ClaimRow if suite == Suite.CLAIM else rows.OtherResult)
+
+
+def typed(old: Mapping[str, Any]) -> Row:
+    """Return a row of schema 1 as one of its kind.
+
+    Args:
+        old: its columns by name (`COLUMNS`), with the samples and details as Python values.
+
+    Raises:
+        ValueError, TypeError: it is no valid row.
+    """
+    details = dict(old["details"])
+    kind = kind_of(old["suite"], old["quantity"], old["primitive"])
+    if kind is rows.PredictedRate and "device" in details:
+        details["simulated_device"] = details.pop("device")
+    _tell_lists_apart(kind, details)
+    values = {name: old[name] for name in SHARED}
+    timed = old["timed"].to_json() if "timed" in old else {}
+    timed |= {name: details.pop(name) for name in _TIMED if name in details}
+    values["timed"] = HowTimed(**timed)
+    for name, place in (("precisions", "precisions"), ("ray_node", "node")):
+        values[place] = (
+            details.pop(name) if name in details else old.get(place, () if place == "precisions" else "")
+        )
+    own = _places(kind)
+    left: dict[str, Any] = {}
+    # An entry of another type than its column's, which an untrusted store may hold, is a note.
+    for name, value in (("backend", old["backend"]), ("device", old["device"]), *details.items()):
+        place = own.get(name, "")
+        if name in ("backend", "device") and not (place and value):
+            continue
+        if place and (value is None or tables.fits(value, tables.columns(kind)[place])):
+            values[place] = value
+        else:
+            left[name] = value
+    if kind is rows.ComparisonResult:
+        values.setdefault("baseline", old["backend"])
+    if "parameters" in own:
+        values["parameters"] = left
+    else:
+        values["notes"] = left
+    return tables.typed(kind, values)
+
+
+def _tell_lists_apart(kind: type[Row], details: dict[str, Any]) -> None:
+    """Give a list, one entry a seed or a stretch, another name than the number of the same name."""
+    by = {rows.ComparisonResult: "by_seed", rows.LearningResult: "by_stretch"}.get(kind)
+    for name, short in (("environment_steps", "steps"), ("episodes", "episodes")):
+        if by and isinstance(details.get(name), list):
+            details[f"{short}_{by}"] = details.pop(name)
+
+
+def _places(kind: type[Row]) -> Mapping[str, str]:
+    """Return the field of a kind that holds an entry of schema 1, by the entry's name."""
+    own = {name: name for name in tables.columns(kind)}
+    return {**own, **RENAMED.get(kind, {})}
+
+
+def upgrade(database: sqlite3.Connection) -> None:
+    """Change a store of schema 1 into one of the schema of `tables`, within the connection's transaction.
+
+    Raises:
+        ValueError, TypeError: it holds something that is no valid row.
+    """
+    old = database.execute(f"SELECT cell_id, {', '.join(COLUMNS)} FROM measurement ORDER BY id").fetchall()
+    database.execute("DROP TABLE measurement")
+    for statement in tables.SCHEMA.split(";"):
+        if "measurement" in statement:
+            database.execute(statement)
+    for cell_id, stored in groupby(old, key=itemgetter(0)):
+        tables.insert(
+            database, cell_id, [_stored(dict(zip(COLUMNS, one[1:], strict=True))) for one in stored]
+        )
+    database.execute(f"PRAGMA user_version = {tables.VERSION}")
+
+
+def _stored(old: dict[str, Any]) -> Row:
+    if not old["unit"]:
+        raise ValueError("unit: found ''; allowed: text that is not empty")
+    parsed = {"samples": tables.parsed(old["samples"], list), "details": tables.parsed(old["details"], dict)}
+    return typed(old | parsed)
+
+
+def _name_as_before() -> None:
+    """Give kinds the names of their fields in schema 1, for what still reads `details`."""
+    for kind, renamed in RENAMED.items():
+        kind.old_names = {place: name for name, place in renamed.items() if name not in ("backend", "device")}
+    rows.PredictedRate.old_names = {"strategy": "model", "simulated_device": "device"}
+    hidden = {"system": "", "device": ""}
+    by_seed = {"steps_by_seed": "environment_steps", "episodes_by_seed": "episodes"}
+    rows.ComparisonResult.old_names = {**rows.ComparisonResult.old_names, **by_seed, **hidden}
+    by_stretch = {"steps_by_stretch": "environment_steps"}
+    rows.LearningResult.old_names = {**rows.LearningResult.old_names, **by_stretch, **hidden}
+    rows.Portability.old_names = hidden
+    rows.Failure.old_names = {"baselines": ""}
+    rows.Regret.old_names = {"strategy": "", "mapping": "chosen"}
+
+
+_name_as_before()

@@ -1,0 +1,146 @@
+"""Stores and reference runs of schema 1 are read as rows of their kinds, number by number."""
+
+import gzip
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from placerl.harness.core.row import HowTimed, Row
+from placerl.harness.core.suites import Suite
+from placerl.harness.report import reference
+from placerl.harness.store import migration, tables
+from placerl.harness.store.rows import OtherResult
+from placerl.harness.store.store import Store
+
+OLD = Path(__file__).with_name("schema_1.sqlite.gz")
+"""A store that the last version with schema 1 wrote, with rows of every suite."""
+LISTS = {"environment_steps": "steps", "episodes": "episodes"}
+"""Numbers whose list, one entry a seed or a stretch, has a column of its own."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    found = tmp_path / "old.sqlite"
+    found.write_bytes(gzip.decompress(OLD.read_bytes()))
+    return found
+
+
+def old_rows(path: Path) -> list[dict[str, Any]]:
+    """What a store of schema 1 holds, read without the program."""
+    query = f"SELECT {', '.join(migration.COLUMNS)} FROM measurement ORDER BY id"
+    with closing(sqlite3.connect(path)) as database:
+        found = [dict(zip(migration.COLUMNS, one, strict=True)) for one in database.execute(query)]
+    return [one | {name: json.loads(one[name]) for name in ("samples", "details")} for one in found]
+
+
+def saved_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """What a reference of schema 1 holds, read without the program."""
+    table = pd.read_parquet(path)
+    for one in table.astype(object).where(table.notna(), None).to_dict("records"):
+        size = one["batch_size"]
+        yield one | {
+            "batch_size": None if size is None else int(size),
+            **{name: json.loads(one[name]) for name in ("samples", "details")},
+        }
+
+
+def entries(row: Row) -> dict[str, Any]:
+    """Everything that a row states beyond the shared columns, by the name of its column."""
+    own = {name: getattr(row, name) for name in tables.columns(type(row))}
+    timed = {one.name: getattr(row.timed, one.name) for one in fields(HowTimed)}
+    spread = own.pop("parameters", None) or {}
+    return {**timed, **row.notes, **spread, **own, "precisions": list(row.precisions), "ray_node": row.node}
+
+
+def check(old: Mapping[str, Any], row: Row) -> None:
+    """Every entry of a row of schema 1 is in the row of its kind, unchanged and under its declared name."""
+    for name in migration.SHARED:
+        expected = tuple(map(float, old[name])) if name == "samples" else old[name]
+        assert getattr(row, name) == expected
+    assert (row.who, row.where) == (old["backend"], old["device"])
+    renamed, found = migration.RENAMED.get(type(row), {}), entries(row)
+    for name, value in old["details"].items():
+        place = renamed.get(name, name)
+        if isinstance(value, list) and name in LISTS and place not in found:
+            place = name
+        if name == "device" and old["suite"] == Suite.SIMULATED_PREDICTION:
+            place = "simulated_device"
+        by = [
+            other
+            for other in (f"{LISTS.get(name)}_by_seed", f"{LISTS.get(name)}_by_stretch")
+            if other in found
+        ]
+        if isinstance(value, list) and by:
+            (place,) = by
+        assert found[place] == value, f"{type(row).__name__}: {name}"
+
+
+@pytest.mark.parametrize("saved", sorted(reference.FOLDER.glob("*.parquet")), ids=lambda path: path.stem)
+def test_a_reference_keeps_every_number(saved: Path) -> None:
+    if "kind" in pd.read_parquet(saved).columns:
+        pytest.skip("saved with this schema")
+    found = reference.read_rows(saved)
+    old = list(saved_rows(saved))
+    assert len(old) == len(found) > 1000
+    for one, row in zip(old, found, strict=True):
+        check(one, row)
+        assert not isinstance(row, OtherResult)
+
+
+def test_an_old_store_keeps_every_number_and_is_not_changed_by_reading(path: Path) -> None:
+    before = hashlib.sha256(path.read_bytes()).hexdigest()
+    old = old_rows(path)
+    assert {one["suite"] for one in old} == set(map(str, Suite))
+    with Store.open(path, read_only=True) as store:
+        found = store.measurements()
+        assert len(store.frame()) == len(found) == len(old)
+        assert [run.revision for run in store.runs()] == ["r1", "r2"]
+    for one, row in zip(old, found, strict=True):
+        check(one, row)
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == before
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_a_run_in_an_old_store_goes_on_in_a_new_one(path: Path) -> None:
+    with Store.open(path, read_only=True) as store:
+        before = store.measurements()
+    with Store.open(path) as store:
+        run = store.begin_run("quick", "r2", {"fingerprint": "f00d"})
+        assert run.finished("more")
+        run.finish("after", before[:1])
+    with Store.open(path, read_only=True) as store:
+        assert store.measurements() == [*before, before[0]]
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (tables.VERSION,)
+
+
+def test_an_old_store_is_merged_into_a_new_one(path: Path, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "new.sqlite") as new, Store.open(path, read_only=True) as old:
+        assert new.copy_from(old) == len(old.cells(1)) + len(old.cells(2))
+        assert new.measurements() == old.measurements()
+        assert new.copy_from(old) == 0
+
+
+@pytest.mark.parametrize(
+    "spoilt", ["details = '[]'", "unit = ''", "samples = '{}'", "provenance = 'guessed'"]
+)
+def test_an_old_store_of_other_content_is_refused(path: Path, spoilt: str) -> None:
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(f"UPDATE measurement SET {spoilt}")
+    with pytest.raises(Exception, match="store content"):
+        Store.open(path, read_only=True)
+
+
+def test_an_old_store_with_a_trigger_is_refused(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TRIGGER t AFTER INSERT ON cell BEGIN DELETE FROM measurement; END")
+    with pytest.raises(Exception, match="other tables"):
+        Store.open(path, read_only=True)
